@@ -19,11 +19,14 @@ const USAGE =
   '--first is the member to which the clients connect first. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
 /**
- * How long a run observes the locks after the leader was resumed. This is long enough for the leader to revoke leases:
- * the leader's first requests to revoke them fail after 7 s, and then the leader repeats the requests.
+ * Milliseconds for which a run observes the locks after the leader has resumed. This is long enough for the leader to
+ * revoke leases: the leader's first requests to revoke them fail after 7 s, and then the leader repeats the requests.
  */
 const AFTERWARDS_MS = 12_000;
-/** The time from the last lock to the pause. The client renews each lease at least once in this time. */
+/**
+ * Milliseconds between the acquisition of the last lock and the pause of the leader. The client renews each lease at
+ * least once in this time.
+ */
 const BEFORE_MS = 4_000;
 
 interface Settings {
@@ -35,8 +38,8 @@ interface Settings {
 }
 
 /**
- * An event that a holder reports: a keepalive response (`ack`), the loss of a session and its lock (`lost`), or that
- * the holder now has all locks (`held`).
+ * An event that a holder reports. `ack`: it received a keepalive response. `lost`: it lost a session and the lock of
+ * that session. `held`: it has acquired all its locks.
  */
 interface Observation {
   readonly type: 'ack' | 'lost' | 'held';

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
-// Runs the fuzz targets in test/fuzz/ one after the other, with new seeds until the time is up. If an input makes a
-// target fail, the target minimizes the input and writes it to the target's corpus.
+// Runs the fuzz targets in test/fuzz/ one after the other, with new seeds, until the time from --minutes is up. If an
+// input makes a target fail, the target minimizes the input and writes it to the target's corpus.
 
 const USAGE = `npm run test:fuzz -- [--minutes N] [--target REGEX]
 

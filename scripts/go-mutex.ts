@@ -6,8 +6,8 @@ import { Client } from '../src/index.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures how many times per second contenders hand a lock on, in each round first with this client and then
-// with Go's concurrency.Mutex, on one etcd member:
+// Measures how many times per second contenders pass a lock from one to the next, on one etcd member. Each round
+// measures first this client and then Go's concurrency.Mutex:
 //   npx tsx scripts/go-mutex.ts [--rounds 5] [--seconds 2]
 // Each contender has a client and a session of its own. The script needs a Go toolchain.
 
@@ -23,7 +23,7 @@ const { path } = go;
 const { endpoints, version, stop } = await startEtcd();
 const [endpoint = ''] = endpoints;
 
-/** Resolves with the number of locks that the contenders take per second. */
+/** Resolves with the number of times per second that a contender acquires the lock. */
 async function ours(name: string, contenders: number): Promise<number> {
   const clients = Array.from({ length: contenders }, () => new Client({ endpoints: [endpoint] }));
   const sessions = await Promise.all(clients.map((client) => Session.open(client)));

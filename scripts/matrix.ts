@@ -26,7 +26,7 @@ interface Result {
 interface Column {
   /** The version of the running server, or the requested version. */
   readonly version: string;
-  /** Why the version is not available. */
+  /** Why no etcd of this version is available. Undefined if the RPCs were called. */
   readonly missing?: string;
   /** The result of each RPC, by its name in the form "service.rpc". */
   readonly results: Readonly<Record<string, Result>>;

@@ -5,8 +5,8 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 
-// Makes known mistakes one by one in a copy of the tree, and prints the test that detects each mistake. Fails if there
-// is a mistake that no test detects.
+// Makes known mistakes one by one in a copy of the source tree, and prints the test that detects each mistake. Fails if
+// there is a mistake that no test detects.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects mistakes by their descriptions.\n';

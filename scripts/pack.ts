@@ -28,8 +28,8 @@ interface Manifest {
 
 /**
  * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy of the sources,
- * because dist/ may be in use. In a GitHub workflow, adds the repository to package.json, because `npm publish
- * --provenance` requires it.
+ * because the build replaces dist/, which another process may be using. In a GitHub workflow, adds the repository to
+ * package.json, because `npm publish --provenance` requires it.
  */
 export function pack(into: string): string {
   const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));

@@ -20,12 +20,12 @@ export function cacheFolder(...parts: readonly string[]): string {
 }
 
 /**
- * Moves a finished folder to its place in the cache. If another process has put a folder there meanwhile, `isComplete`
- * decides whether that folder can be used.
+ * Moves the finished folder `made` to `folder` in the cache. If another process has created `folder` in the meantime,
+ * `isComplete` decides whether that folder can be used.
  */
 export async function moveIntoCache(made: string, folder: string, isComplete: () => boolean): Promise<void> {
   mkdirSync(dirname(folder), { recursive: true });
-  // A rename is atomic only within one file system, so the folder is copied next to its place first.
+  // A rename is atomic only within one file system, so the folder is first copied next to its destination.
   const staged = `${folder}.${process.pid}`;
   await run('cp', ['-r', made, staged]);
   try {
@@ -91,7 +91,7 @@ export interface Program {
   readonly environment: NodeJS.ProcessEnv;
 }
 
-/** Time limit for one call of apt-get in seconds, so that an unreachable mirror does not block the caller for long. */
+/** Time limit in seconds for one call of apt-get, so that an unreachable mirror does not block the caller for long. */
 const APT_TIMEOUT_S = 40;
 
 /**
@@ -123,8 +123,8 @@ async function unpackInto(folder: string, packageName: string, name: string): Pr
   const work = mkdtempSync(join(tmpdir(), 'etcdwire-debian-'));
   try {
     const plan = await apt(['install', '--simulate', '--no-install-recommends', packageName], work);
-    // The plan lists the libraries that are missing or too old. Libc is left out, because only the system's own libc works
-    // with the system's dynamic linker.
+    // The plan lists the libraries that are missing or too old. Libc is left out, because only the system's own libc
+    // works with the system's dynamic linker.
     const libraries = [...plan.matchAll(/^Inst (lib\S+)/gm)].map(([, library = '']) => library);
     const packages = [packageName, ...libraries.filter((library) => !/^libc(6|-bin)$/.test(library))];
     await apt(['download', '-qq', ...packages], work);

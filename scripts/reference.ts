@@ -7,9 +7,9 @@ import { fileURLToPath } from 'node:url';
 //   npm run docs:reference
 // Fails if an exported item refers to an item that is not exported, or if the target of a link does not exist.
 //
-// Each entry point has one page, except the main entry point, because its page would be too long. Its exports are
-// divided into several pages by the folder of src/ that they come from. For each of these pages, the script writes a
-// temporary module that TypeDoc reads as an entry point.
+// Each entry point has one page, except the main entry point, because one page for it would be too long. The exports of
+// the main entry point are divided into several pages by the folder of src/ that they come from. For each of these
+// pages, the script writes a temporary module that TypeDoc reads as an entry point.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'scripts/reference');

@@ -58,8 +58,8 @@ process.stdout.write(json ? `${JSON.stringify({ ...result, samples })}\n` : text
 if (problems.length > 0) process.exitCode = 1;
 
 /**
- * Runs episodes until the time is up, and then closes the clients. Resolves with the unhandled rejections of the worker
- * process and the handles that it has left open.
+ * Runs episodes until the time is up, and then closes the clients. Resolves with the unhandled rejections in the worker
+ * process and the handles that the clients have left open there.
  */
 async function soak(through: FaultyCluster): Promise<string[]> {
   while (minute() < minutes) {

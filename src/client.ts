@@ -54,9 +54,9 @@ export interface ClientOptions {
   /** Time limit in milliseconds for opening a connection. Default 3,000. */
   readonly connectTimeoutMs?: number | undefined;
   /**
-   * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. At least 5,000, because etcd
-   * closes connections that send PINGs more often. If a request gets no byte of its response for 1 s, the client sends
-   * a PING before the interval is over, unless etcd would count the PING as too frequent.
+   * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. Minimum 5,000, because etcd
+   * closes connections on which PINGs arrive more often. If a request gets no byte of its response for 1 s, the client
+   * sends a PING before the interval ends, unless etcd would count the PING as too frequent.
    */
   readonly pingIntervalMs?: number | undefined;
   /**
@@ -97,8 +97,8 @@ export interface ClientOptions {
    */
   readonly logger?: Logger | undefined;
   /**
-   * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use it to find a
-   * missing `await`. The option costs several microseconds of CPU time per call (`npm run bench -- --only hooks`).
+   * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use this option to
+   * find a missing `await`. It costs several microseconds of CPU time per call (`npm run bench -- --only hooks`).
    * Without the option, the stack shows only the callers that await the call. Default false.
    */
   readonly callSites?: boolean | undefined;

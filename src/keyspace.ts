@@ -17,7 +17,7 @@ import { WatchStream } from './watch/watch-stream.js';
 
 /**
  * The public members of a class, without the members that `Internal` names. A test double can implement this type,
- * because it does not contain the private fields of the class.
+ * because the type does not contain the private fields of the class.
  */
 type PublicOf<Class, Internal = never> = Pick<Class, Exclude<keyof Class, Internal>>;
 
@@ -146,13 +146,13 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
 
   /**
    * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their
-   * leases, which frees their locks at once. Waits at most 2 s for a server that does not answer. Closing a namespace
-   * leaves the client open.
+   * leases, so their locks become free at once. Waits at most 2 s for a server that does not answer. Closing a
+   * namespace leaves the client open.
    */
   close(): Promise<void>;
 }
 
-/** What a keyspace is built from. A client and its namespaces share every field except `transport`. */
+/** The parts of which a keyspace consists. A client and its namespaces share every field except `transport`. */
 export interface KeyspaceCore {
   readonly transport: Transport;
   readonly settings: RpcSettings;
@@ -164,7 +164,10 @@ export interface KeyspaceCore {
 /** A function that runs before a keyspace closes, for example to revoke the lease of a session. */
 type Closer = () => Promise<void>;
 
-/** Maximum time that `close` waits for sessions to revoke their leases. An available server answers much sooner. */
+/**
+ * Maximum time, in milliseconds, that `close` waits for sessions to revoke their leases. An available server answers
+ * much sooner.
+ */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /** The implementation of `Keyspace` that clients and namespaces share. */
@@ -248,7 +251,10 @@ export class KeyspaceClient extends KV implements Keyspace {
   }
 }
 
-/** Runs all closers. Includes closers that are added meanwhile, because a session may open while the client closes. */
+/**
+ * Runs all closers. Also runs closers that are added in the meantime, because a session may open while the client
+ * closes.
+ */
 async function closeAll(closers: Iterable<Closer>): Promise<void> {
   const called = new Set<Closer>();
   for (;;) {

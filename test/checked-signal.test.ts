@@ -32,8 +32,8 @@ describe('`signalWith`', () => {
     const [checked, unchecked] = [held.signalWith(stop.signal), AbortSignal.any([held.signal, stop.signal])];
     expect([checked.aborted, unchecked.aborted]).toEqual([false, false]);
     blockEventLoop(session.remainingMs() + 100);
-    // Reads `unchecked.aborted` first, because a read of `checked.aborted` aborts the lock's signal, and so both
-    // signals here.
+    // Reads `unchecked.aborted` first, because a read of `checked.aborted` aborts the lock's signal, from which both
+    // signals derive.
     expect([unchecked.aborted, checked.aborted]).toEqual([false, true]);
     expect(checked.reason).toBe(held.signal.reason);
     expect(() => checked.throwIfAborted()).toThrow(expect.objectContaining({ reason: 'LeaseUnreachable' }));

@@ -1,19 +1,22 @@
 /**
- * The metrics that a run can measure. `heading` is the heading in the report, and `digits` the number of decimal
+ * The metrics that a run can measure. `heading` is the heading in the report, and `digits` is the number of decimal
  * places.
  */
 export const METRICS = {
   /** Operations per second. */
   rate: { heading: 'rate /s', digits: 0 },
-  /** User and system time of the client's process, in microseconds per operation. */
+  /** User and system CPU time of the client's process, in microseconds per operation. */
   cpuUs: { heading: 'CPU µs/op', digits: 1 },
   p50Ms: { heading: 'p50 ms', digits: 2 },
   p99Ms: { heading: 'p99 ms', digits: 2 },
-  /** From the start of a process to its exit after the first response. */
+  /** Time in milliseconds from the start of a process to its exit, which follows the first response. */
   startMs: { heading: 'total ms', digits: 0 },
   /** `startMs` minus the time that Node.js needs for an empty program. */
   netStartMs: { heading: 'without Node.js ms', digits: 0 },
-  /** The JavaScript heap and the external memory of its objects, such as buffers, after a garbage collection. */
+  /**
+   * Size in kB of the JavaScript heap and of the external memory of its objects, such as buffers, after garbage
+   * collection.
+   */
   heapKb: { heading: 'heap kB', digits: 1 },
   rssKb: { heading: 'resident kB', digits: 1 },
   heapGrowthKb: { heading: 'heap growth kB', digits: 1 },

@@ -50,8 +50,8 @@ const PLOTS: readonly Plot[] = [
 ];
 
 /**
- * Color of the text and the grid lines. It is readable on white and on black, because the plots have no background of
- * their own.
+ * Color of the text and the grid lines. The plots have a transparent background, so this color must be readable on
+ * white and on black.
  */
 const INK = '#768390';
 const WHISKER = '#59636e';

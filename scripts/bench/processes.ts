@@ -82,7 +82,7 @@ export async function install(): Promise<Installation> {
   return { clientProgram: join(folder, 'client.mjs'), coldStart, remove };
 }
 
-/** Time limit for a task in milliseconds. A task that hangs fails after this time. */
+/** Time limit in milliseconds for a task. A task that hangs fails after this time. */
 const TASK_TIMEOUT_MS = 60_000;
 
 /** A process that runs one client and performs one task at a time. */

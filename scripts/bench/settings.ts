@@ -16,8 +16,8 @@ export interface Settings {
   /** The numbers of concurrent calls to measure, by the length of the values in bytes. */
   readonly inFlight: Readonly<Record<100 | 100_000, readonly number[]>>;
   /**
-   * How long contenders hand a lock on in one round. With the slower of the two methods of waiting, each hand-off takes
-   * 100 ms.
+   * How long contenders hand a lock from one to the next in each round. Each hand-off takes 100 ms if the contenders
+   * wait for the lock as Go's client does, which is the slower of the two measured methods.
    */
   readonly handOffSeconds: number;
   /** Whether to also measure hand-offs while another client writes. */
@@ -30,7 +30,7 @@ export interface Settings {
   readonly singlePuts: number;
   /** Number of events that watchers receive live in one round. */
   readonly liveEvents: number;
-  /** How often each program is started to measure cold starts. */
+  /** How many times each program is started to measure cold starts. */
   readonly coldStarts: number;
   /** Number of calls before memory is measured. */
   readonly memoryCalls: number;

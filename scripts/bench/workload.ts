@@ -12,7 +12,8 @@ export interface Workload<Competitor extends string = string> {
   readonly competitors: readonly Competitor[];
   readonly rounds: number;
   /**
-   * Whether all competitors run at once in each round. Only possible if they do not disturb each other. Default: false.
+   * Whether all competitors run at once in each round. Set this only if the competitors do not disturb each other's
+   * measurements. Default: false.
    */
   readonly concurrent?: boolean;
   /** Writes the data that the workload needs, and warms all competitors up. */
@@ -124,7 +125,7 @@ export function startProgress(workloads: readonly Workload[]): Progress {
 
 function progressBar(steps: number): Progress {
   const format = '{bar} {percentage}% {duration_formatted}  {what}';
-  // Two frames a second, because drawing takes time on the machine that is measured.
+  // Draw the bar only twice a second, because drawing takes time on the machine that is measured.
   const options = { format, fps: 2, hideCursor: true, clearOnComplete: true, stream: process.stderr };
   const bar = new SingleBar(options, Presets.shades_classic);
   bar.start(steps, 0, { what: '' });

@@ -6,7 +6,7 @@ import { Client } from '../../src/index.js';
 export const LOCK = 'jobs/nightly';
 export const LEDGER = 'etcdwire-demo/ledger/';
 
-/** An entry of the ledger, which a worker writes while it holds the lock. */
+/** An entry that a worker writes to the ledger while the worker holds the lock. */
 export interface LedgerEntry {
   readonly worker: string;
   /** The fencing token, a bigint as text. */

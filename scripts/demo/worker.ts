@@ -33,7 +33,7 @@ async function append(lock: Held, entry: number): Promise<void> {
   await lock.txn({ then: [op.put(ledgerKey(lock, entry), ledgerValue(lock, entry))] });
 }
 
-/** Writes like a holder that ignores the loss of its lock. The server refuses the write because of the fencing token. */
+/** Writes like a holder that ignores the loss of its lock. The fencing token makes the server refuse the write. */
 async function writeAfterLoss(lock: Held): Promise<void> {
   const { succeeded, header } = await client.txn({
     if: [compare.createRevision(lock.key, '==', lock.token)],

@@ -11,7 +11,10 @@ interface ReasonText {
 }
 
 interface ClientReasonText extends ReasonText {
-  /** What the error says about a write: one outcome, or a text if the outcome differs from case to case. */
+  /**
+   * What the error says about a write: one outcome, `none` if the error does not concern a write, or a text if the
+   * outcome differs from case to case.
+   */
   readonly outcome: Outcome | 'none' | `${string} ${string}`;
 }
 

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import { cacheFolder, moveIntoCache, onPath, run } from '../programs.js';
 import { ARCHIVE_SHA256 } from './versions.js';
 
-// etcd as a program on this machine, and the ways to get that program: a release archive, a build with Go, or Debian's
-// packages.
+// Inspects an etcd program on this machine, and gets such a program in one of three ways: from a release archive, by a
+// build with Go, or from Debian's packages.
 
 export interface EtcdBinary {
   readonly kind: 'binary';
@@ -90,8 +90,8 @@ func main() { ctlv3.MustStart() }
 `;
 
 /**
- * Builds a release from etcd's Go modules. The main packages are written here, because `go install` accepts none of
- * etcd's main packages.
+ * Builds a release from etcd's Go modules. This function writes the main packages itself, because `go install` refuses
+ * modules whose go.mod contains `replace` directives, as all of etcd's modules with a main package do.
  */
 export async function buildWithGo(release: string): Promise<EtcdBinary> {
   if (onPath('go') === undefined) throw new Error('go is not on the PATH');
@@ -112,8 +112,8 @@ export async function buildWithGo(release: string): Promise<EtcdBinary> {
 }
 
 /**
- * Unpacks etcd from the Debian or Ubuntu packages into the cache. The packages are not installed, because an installation
- * would start a service on port 2379.
+ * Unpacks etcd from the Debian or Ubuntu packages into the cache. The packages are not installed, because an
+ * installation would start a service on port 2379.
  */
 export async function fromDebian(): Promise<EtcdBinary> {
   if (onPath('apt-get') === undefined) throw new Error('apt-get is not on the PATH');
@@ -132,9 +132,9 @@ export async function fromDebian(): Promise<EtcdBinary> {
 }
 
 /**
- * Fills the cache folder of a version and resolves with the program in that folder. `make` works in a temporary folder
- * and returns the folder that contains the programs. Two processes may fill the same folder at once. The folder of the
- * process that finishes first is used.
+ * Fills the cache folder of a version and resolves with the program in that folder. `make` creates the programs in the
+ * temporary folder `work` and returns the folder that contains them. Two processes may fill the same folder at once.
+ * The folder of the process that finishes first is used.
  */
 async function intoCache(version: string, from: string, make: (work: string) => Promise<string>): Promise<EtcdBinary> {
   const folder = cacheFolder('etcd', version);

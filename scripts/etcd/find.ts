@@ -26,8 +26,8 @@ export interface FindOptions {
 interface Place {
   readonly name: string;
   /**
-   * Looks for etcd in this place. Resolves with undefined if the place has none. Rejects with the reason if the place
-   * cannot provide one.
+   * Looks for etcd in this place. Resolves with undefined if the place contains no etcd. Rejects with the reason if the
+   * place cannot provide an etcd.
    */
   readonly look: (wanted: Wanted) => Promise<EtcdBinary | EtcdImage | undefined>;
 }

@@ -5,8 +5,8 @@ const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 const DEFAULT_MINOR = '3.6';
 
 /**
- * For each minor version, the first patch release that neither loses nor repeats watch events. Minor versions after the
- * last one listed never do. Tests that compare every event need such a server.
+ * For each minor version, the first patch release that neither loses nor repeats watch events. All releases of newer
+ * minor versions than these neither lose nor repeat events. Tests that compare every event need such a server.
  */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
 
@@ -25,7 +25,7 @@ export type Minor = '3.4' | keyof typeof RELEASES;
 export const MINORS: readonly Minor[] = ['3.4', ...(Object.keys(RELEASES) as (keyof typeof RELEASES)[])];
 
 export interface Wanted {
-  /** The minor version that the caller names, or else the one in ETCD_VERSION. Undefined allows any version. */
+  /** The minor version that the caller names, or else the version in ETCD_VERSION. Undefined allows any version. */
   readonly minor: Minor | undefined;
   /** Whether to prefer a server that neither loses nor repeats watch events. */
   readonly exact: boolean;

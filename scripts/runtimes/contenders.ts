@@ -45,7 +45,7 @@ export class GuardCheck implements AsyncDisposable {
    * Resolves with the number of times that a contender held the lock. Each holder must write two values with its
    * fencing token, without a write by another holder in between. The token must be greater than all earlier tokens.
    *
-   * @throws Error if two contenders held the lock at the same time, or if a token is not greater than the one before.
+   * @throws Error if two contenders held the lock at the same time, or if a token is not greater than the token before.
    */
   async holds(): Promise<number> {
     const { header } = await this.#etcd.put(this.#key, 'end');

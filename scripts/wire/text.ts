@@ -2,7 +2,7 @@ import { frameRows } from '../../src/cli/frames.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
 import { hexOf } from '../../src/runtime/bytes.js';
 
-/** Maximum number of bytes in a line, so that there is room for their meaning beside them. */
+/** Maximum number of a frame's bytes on one line. It leaves room on the line for the meaning of the bytes. */
 const LINE_BYTES = 16;
 const HEX_COLUMNS = LINE_BYTES * 3;
 

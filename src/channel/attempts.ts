@@ -32,7 +32,8 @@ export function mayRetry(method: { readonly repeatable: boolean }, error: EtcdEr
 }
 
 /**
- * What happened to the calls made with one abort signal. If a wait times out or is canceled, its error reports this.
+ * What happened to the calls made with one abort signal. If a wait, such as that of `lock`, times out or is canceled,
+ * the error of the wait contains this information.
  */
 export interface CallTrace {
   /** URL of the endpoint that has not answered the current attempt yet. */
@@ -41,7 +42,10 @@ export interface CallTrace {
   failure: EtcdError | undefined;
   /** Whether a server may have received one of the calls. */
   reached: boolean;
-  /** Outcome of the writes, if the waiting code has recorded an outcome. */
+  /**
+   * Outcome of the writes that the wait has sent. Undefined until the wait records an outcome (see `settle` in
+   * concurrency/waiting.ts).
+   */
   outcome: Outcome | undefined;
 }
 

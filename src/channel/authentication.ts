@@ -16,7 +16,10 @@ import { forwardStream, type Metadata, type Transport, type UnaryCall } from '..
 export type Credentials = (
   | {
       readonly username: string;
-      /** The client exchanges the password for a token, and requests a new token when the server refuses the token. */
+      /**
+       * The password of the user. The client exchanges the password for a token, and requests a new token whenever the
+       * server refuses the current token.
+       */
       readonly password: string;
     }
   | {
@@ -40,7 +43,7 @@ const TOKEN = /^[\x21-\x7e]+$/;
  * Checks the credentials, and returns a copy of the user name and password, or of the token. Credentials for an
  * endpoint without TLS require `allowPlaintext`.
  *
- * @throws EtcdError, reason `InvalidInput`. The error never contains the given secrets.
+ * @throws EtcdError with reason `InvalidInput` if the credentials are not allowed. The error never contains secrets.
  */
 export function checkCredentials(credentials: Credentials, endpoints: readonly Endpoint[]): Credentials {
   checkFields(credentials, CREDENTIALS, 'auth');
@@ -119,7 +122,7 @@ export class TokenSource {
     return this.#request;
   }
 
-  /** Discards the token after the server refused it, unless another call has already replaced it. */
+  /** Discards `token`, which the server refused, unless another call has already replaced it with a new token. */
   refused(token: string | undefined): void {
     if (this.renews && this.#current?.token === token) this.#current = undefined;
   }
@@ -153,7 +156,7 @@ const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, meth
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
   readonly #tokens: TokenSource;
-  /** The latest failure of the current `Authenticate` call. */
+  /** The failure of the latest failed attempt of the current `Authenticate` call. */
   #problem: EtcdError | undefined;
 
   constructor(inner: Transport, credentials: Credentials) {
@@ -201,7 +204,8 @@ export class AuthenticatedTransport implements Transport {
       given instanceof Promise || token instanceof Promise
         ? Promise.all([given, explainedToken(token, call.method.path)]).then((both) => merge(...both))
         : merge(given, token);
-    // The inner transport reports a rejection as the end of the stream, so it must not be reported as unhandled too.
+    // If `metadata` rejects, the inner transport ends the stream with that error. The empty handler keeps the runtime
+    // from reporting the rejection as unhandled as well.
     if (metadata instanceof Promise) metadata.catch(() => {});
     const authenticated = { ...call, metadata };
     const stream = this.#inner.stream(authenticated, {

@@ -17,20 +17,20 @@ import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
 /**
- * Milliseconds. A call that times out counts as a failure of its endpoint if the endpoint has not answered the call for
- * longer than this.
+ * Time in milliseconds. If a call times out, and the endpoint has not answered the call for longer than this time, the
+ * timeout counts as a failure of the endpoint.
  */
 const SILENCE_MS = 1_000;
 
 /**
- * Maximum number of momentary refusals (see `isMomentaryRefusal`) before an endpoint counts as failed for a call. The
- * call then tries another endpoint.
+ * Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call that do not count as failures of an
+ * endpoint. Each further refusal parks the endpoint that refused, and the call tries another endpoint.
  */
 const MAX_MOMENTARY_REFUSALS = 5;
 
 /**
- * Maximum number of retries of a call that has no deadline and may use only one given endpoint. All waits between these
- * retries together take up to 3 s.
+ * Maximum number of retries of a call that has no deadline and names its endpoint (option `endpoint`). All waits
+ * between these retries together take up to 3 s.
  */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
@@ -73,7 +73,7 @@ export class Channel implements Transport {
   /**
    * Makes attempts until one succeeds or must not be retried. Chooses an endpoint for each attempt.
    *
-   * @throws EtcdError
+   * @throws EtcdError if no attempt succeeds.
    */
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const revisionBefore = this.cluster.revision;
@@ -208,8 +208,9 @@ export class Channel implements Transport {
   }
 
   /**
-   * Whether the channel should give up, because the only endpoint is a learner, or because the call has no deadline and
-   * has already been retried `MAX_REPETITIONS_WITHOUT_DEADLINE` times at its only endpoint.
+   * Whether the channel should give up. The channel gives up if a learner refused the call and the call has no other
+   * endpoint, or if the call has no deadline, names its endpoint, and has already been retried
+   * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
    */
   #isHopeless(call: UnaryCall<unknown, unknown>, { reason }: EtcdError, attempt: number): boolean {
     if (reason === 'NotSupportedForLearner' && this.#isOnlyEndpoint(call)) return true;

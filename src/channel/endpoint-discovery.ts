@@ -30,9 +30,9 @@ export async function syncEndpoints(
 }
 
 /**
- * Returns the endpoints that the started voting members advertise, if `allow` accepts them. Includes endpoints without
- * TLS only if an endpoint without TLS was configured, so that no member list can downgrade the client from `https:` to
- * `http:`. An error that `allow` throws reaches the caller.
+ * Returns those endpoints of the started voting members that `allow` accepts. Includes endpoints without TLS only if an
+ * endpoint without TLS was configured, so that no member list can downgrade the client from `https:` to `http:`. An
+ * error that `allow` throws reaches the caller.
  */
 export function memberEndpoints(
   members: readonly Pick<Member, 'clientUrls' | 'isLearner'>[],
@@ -74,7 +74,7 @@ function parseAdvertised(url: string): Endpoint | undefined {
 
 /**
  * Returns a transport that starts `sync` at its first call or stream, and then repeats it every `intervalMs`
- * milliseconds. Ignores failures of `sync`, because the next one may succeed.
+ * milliseconds. Ignores failures of `sync`, because the next call of `sync` may succeed.
  */
 export function withAutoSync(inner: Transport, sync: () => Promise<unknown>, intervalMs: number): Transport {
   let isStarted = false;

@@ -5,8 +5,8 @@ import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
 /**
- * Minimum number of milliseconds for which a failed endpoint is parked, which means that calls avoid it. A stream that
- * has left the endpoint thus does not return to it at once.
+ * Minimum time in milliseconds for which a failed endpoint is parked. Calls and new streams avoid a parked endpoint. A
+ * watch whose stream has ended at the endpoint therefore does not open its next stream there at once.
  */
 const PARK_MS = 1_000;
 

@@ -57,7 +57,12 @@ function withInterceptor(inner: Transport, interceptor: Interceptor): Transport 
   };
 }
 
-/** Checks the interceptors and returns a copy of the list. @throws EtcdError, reason `InvalidInput`. */
+/**
+ * Checks the interceptors and returns a copy of the list.
+ *
+ * @throws EtcdError with reason `InvalidInput` if `interceptors` is not a list, or if an element has neither a method
+ * `unary` nor a method `stream`.
+ */
 export function checkInterceptors(interceptors: readonly Interceptor[] = []): readonly Interceptor[] {
   if (!Array.isArray(interceptors)) throw invalidInput('interceptors', describeType(interceptors), 'a list');
   for (const [index, each] of interceptors.entries()) {

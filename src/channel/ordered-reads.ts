@@ -16,9 +16,9 @@ const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ p
  * response is too old, this class repeats the read at all endpoints until one of them has caught up or the call times
  * out.
  *
- * If the whole cluster was restored from an older copy, it may be that no member ever catches up. An additional
- * linearizable read detects such a restore. The repeated read then rejects with reason `ClusterChanged`, and later
- * reads are compared only with the revisions of the restored store.
+ * If the whole cluster was restored from an older copy, the members may never catch up. An additional linearizable read
+ * detects such a restore. The repeated read then rejects with reason `ClusterChanged`, and later reads are compared
+ * only with the revisions of the restored store.
  */
 export class OrderedReads implements Transport {
   readonly #inner: Transport;
@@ -48,7 +48,8 @@ export class OrderedReads implements Transport {
     const floor = this.#seen;
     const changedBefore = this.#changed;
     const response = await this.#inner.unary(call);
-    // A write is never repeated. The revision of a write is below `floor` if the cluster was restored from a backup.
+    // Never repeat a write. The response to a write has a revision below `floor` only if the cluster was restored from
+    // a backup.
     if (this.#isFresh(response, floor) || !readsOnly(call)) return response;
     const endpoints = call.endpoint === undefined ? this.#endpoints() : [call.endpoint];
     const done = new AbortController();

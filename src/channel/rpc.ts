@@ -21,7 +21,7 @@ export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
  * await etcd.get('config/color', { timeoutMs: 2_000, signal: controller.signal });
  */
 export interface CallOptions {
-  /** Cancels the call when it aborts. */
+  /** A signal that cancels the call when the signal aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
    * Time limit of the call in milliseconds, retries included. Default: `timeoutMs` of the client. `Infinity` removes
@@ -35,7 +35,8 @@ export interface CallOptions {
 export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
 
 /**
- * Checks the options of the method that `what` names. @throws EtcdError, reason `InvalidInput`, for an unknown option.
+ * Checks the options of the method that `what` names. @throws EtcdError with reason `InvalidInput` for an unknown
+ * option.
  */
 export function checkCallOptions(options: CallOptions | undefined, what: string): void {
   checkOptions(options, CALL_OPTIONS, what);
@@ -67,8 +68,8 @@ export class Rpc {
   }
 
   /**
-   * Makes a unary call. The caller has already checked the option names. Calls `onSent` each time a connection accepts
-   * the request.
+   * Makes a unary call. The caller has already checked the option names. At each attempt, calls `onSent` just before
+   * the client sends the request.
    */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
@@ -87,7 +88,7 @@ export class Rpc {
   /**
    * Checks the options of the method that `what` names, and makes the call.
    *
-   * @throws EtcdError, reason `InvalidInput`, for an unknown option. Throws before it returns a promise.
+   * @throws EtcdError with reason `InvalidInput` for an unknown option. The method throws this error synchronously.
    */
   checkedCall<Request, Response>(
     method: Method<Request, Response, 'unary'>,
@@ -104,7 +105,9 @@ export class Rpc {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
 
-  /** Starts one time limit that several calls share. The returned function returns options with the remaining time. */
+  /**
+   * Starts one time limit that several calls share. The returned function returns `options` with the remaining time.
+   */
   sharedTimeout(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
@@ -127,7 +130,7 @@ export function withoutDefaultTimeout(options: CallOptions): CallOptions & { rea
   return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };
 }
 
-/** Returns `timeoutMs`. @throws EtcdError, reason `InvalidInput`, unless `timeoutMs` is a number above 0. */
+/** Returns `timeoutMs`. @throws EtcdError with reason `InvalidInput` unless `timeoutMs` is a number above 0. */
 export function checkTimeout(timeoutMs: number, argument: string): number {
   if (typeof timeoutMs === 'number' && timeoutMs > 0) return timeoutMs;
   throw invalidInput(argument, show(timeoutMs), 'a number of milliseconds above 0, or Infinity');

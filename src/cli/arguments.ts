@@ -6,14 +6,18 @@ import { toBase64, toBytes } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { BASE64_PREFIX, textOrBase64 } from './output.js';
 
-/** Parses a count or a revision, which is a whole number from 0 to 2^63 - 1. @throws InvalidArgumentError */
+/**
+ * Parses a count or a revision. @throws InvalidArgumentError if the text is not a whole number from 0 to 2^63 - 1.
+ */
 export function int64(text: string): bigint {
   const value = /^\d{1,19}$/.test(text) ? BigInt(text) : -1n;
   if (value < 0n || value >= 2n ** 63n) throw new InvalidArgumentError('Allowed: a whole number from 0 to 2^63 - 1.');
   return value;
 }
 
-/** Parses a lease ID in hexadecimal, as etcdctl prints it. @throws InvalidArgumentError */
+/**
+ * Parses a lease ID in hexadecimal, as etcdctl prints it. @throws InvalidArgumentError if the text is not a lease ID.
+ */
 export function leaseId(text: string): bigint {
   const value = /^[0-9a-f]{1,16}$/i.test(text) ? BigInt(`0x${text}`) : 0n;
   if (value === 0n || value >= 2n ** 63n)
@@ -21,7 +25,7 @@ export function leaseId(text: string): bigint {
   return value;
 }
 
-/** Parses the TTL of a lease, in seconds. @throws InvalidArgumentError */
+/** Parses the TTL of a lease, in seconds. @throws InvalidArgumentError if the text is not a valid TTL. */
 export function seconds(text: string): number {
   const value = /^\d{1,10}$/.test(text) ? Number(text) : 0;
   if (value === 0) throw new InvalidArgumentError('Allowed: a whole number of seconds, 1 or more.');
@@ -30,7 +34,10 @@ export function seconds(text: string): number {
 
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** Parses a duration such as "500ms", "5s" or "1m30s" to milliseconds. @throws InvalidArgumentError */
+/**
+ * Parses a duration such as "500ms", "5s" or "1m30s", and returns it in milliseconds. @throws InvalidArgumentError if
+ * the text is not a duration.
+ */
 export function durationMs(text: string): number {
   const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
   if (parts.length === 0 || parts.map(([part]) => part).join('') !== text)
@@ -38,7 +45,10 @@ export function durationMs(text: string): number {
   return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (UNIT_MS[unit] as number), 0);
 }
 
-/** Parses a duration that must be longer than 0 to milliseconds. @throws InvalidArgumentError */
+/**
+ * Parses a duration, and returns it in milliseconds. @throws InvalidArgumentError if the text is not a duration, or if
+ * the duration is 0.
+ */
 export function timeLimitMs(text: string): number {
   const ms = durationMs(text);
   if (ms > 0) return ms;
@@ -58,14 +68,17 @@ export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson;
   return { bytesFromJson, bytesToJson: textOrBase64 };
 }
 
-/** Matches strings, and whole numbers that JSON.parse may round because they need more than 53 bits. */
+/**
+ * Matches the whole numbers in JSON that JSON.parse may round, because they may need more than 53 bits. Also matches
+ * whole strings, so that no match begins at digits inside a string.
+ */
 const STRING_OR_LONG_INTEGER = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\b\d{16,20}\b(?![.eE\d])/gs;
 
 /**
  * Parses a message in JSON. A 64-bit integer may be a string or a number.
  *
  * @param source The origin of the text, for error messages.
- * @throws CliError. The message says which part of the text is wrong.
+ * @throws CliError if the text is not JSON, or not a message of this type. The error says which part is wrong.
  */
 export function messageFrom<T>(codec: Codec<T>, text: string, source: string, options: FromJsonOptions): T {
   let json: unknown;

@@ -37,7 +37,7 @@ const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 
 /**
  * Runs a command with the input and the output of this process. Resolves with the exit code that a shell would report.
- * Rejects with the reason of `options.signal` if it aborts before the command has started.
+ * Rejects with the reason of `options.signal` if this signal aborts before the command has started.
  */
 export async function runChild(argv: readonly string[], options: ChildOptions): Promise<ExitCode> {
   const { environment, signal, graceMs, warn } = options;
@@ -49,7 +49,8 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
   // The guard process ends the command if this process cannot; see `startGuard`. Start the guard process and add the
-  // listeners before the command starts, because from then on a signal may suspend this process.
+  // listeners before the command starts. Otherwise, a signal could suspend or end this process and leave the command
+  // running.
   using guard = startGuard(command, options, () => {
     if (!signal.aborted)
       warn('the guard process has ended: if etcdwire is now suspended or killed, the command keeps running');
@@ -131,7 +132,7 @@ function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () =>
   };
 }
 
-/** @throws CliError */
+/** Starts the program. @throws CliError if `spawn` throws, for example because the arguments are too long. */
 function start(
   program: string,
   args: readonly string[],
@@ -221,7 +222,7 @@ function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd:
     // The lock is lost. `terminated` reports the loss.
     if (leftMs <= 0) return;
     const endMs = systemMs() + leftMs;
-    // Without a renewal, two computed end times still differ by microseconds.
+    // Report only a renewal. Without a renewal, two computed end times still differ by microseconds.
     if (Math.abs(endMs - untilMs) > 1) {
       untilMs = endMs;
       send(endMs, false);

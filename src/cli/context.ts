@@ -121,13 +121,13 @@ export function readText(path: string): string {
   }
 }
 
-/** What a command needs to run. */
+/** The input, the output and the options that every command uses. */
 export interface Context {
   readonly io: Io;
   readonly out: Output;
   /** Options for each call. They cancel the call when the program is interrupted. */
   readonly call: CallOptions;
-  /** Options of the client, from the global flags. @throws CliError */
+  /** Returns the client options for the global flags. @throws CliError if a file or a password is missing. */
   readonly clientOptions: () => ClientOptions;
 }
 

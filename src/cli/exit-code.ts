@@ -2,24 +2,28 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import { methodByPath } from '../protobuf/method-table.js';
 
-/** Exit codes of the program. Most of them are codes from sysexits(3), which ordinary commands do not use. */
+/**
+ * Exit codes of the program. Most of them are codes from sysexits(3), because ordinary commands do not use these codes.
+ */
 export const ExitCode = {
   OK: 0,
   /** The server refused the call, or something else failed. Nothing was done. */
   FAILED: 1,
   /** The arguments are wrong. Nothing was sent. */
   USAGE: 64,
-  /** JSON or bytes of the input or of a response are malformed. */
+  /** The input or a response contains malformed JSON or malformed bytes. */
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
-  /** The program cannot write a file or standard output. Changes that it has already made in etcd stay in effect. */
+  /**
+   * The program cannot write to a file or to standard output. Changes that it has already made in etcd stay in effect.
+   */
   CANNOT_WRITE: 73,
   /** A write may or may not have been applied. */
   UNKNOWN: 74,
   /** The call timed out, or another contender holds the lock. */
   TRY_AGAIN: 75,
-  /** The lock was lost while the command ran. */
+  /** The lock or the leadership was lost while the command ran. */
   LOST: 76,
   /** The server refused the credentials. */
   NO_PERMISSION: 77,
@@ -54,7 +58,7 @@ const NO_PERMISSION: ReadonlySet<string> = new Set(['Unauthenticated', 'Permissi
 export function describeFailure(error: unknown): CliError {
   if (error instanceof CliError) return error;
   if (!(error instanceof EtcdError)) {
-    // Only functions that write files throw errors with a system call and a path.
+    // Only the functions that write files throw errors that have the properties `syscall` and `path`.
     const isOfFile = error instanceof Error && 'syscall' in error && 'path' in error;
     const message = error instanceof Error ? error.message : String(error);
     return new CliError(isOfFile ? ExitCode.CANNOT_WRITE : ExitCode.FAILED, message);

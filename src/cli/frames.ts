@@ -125,7 +125,7 @@ export interface Row {
   readonly text: string;
 }
 
-/** Explains every byte of a frame, in order. */
+/** Returns rows that explain every byte of a frame, in order. */
 export function frameRows({ type, flags, streamId, bytes, detail }: WireFrame): readonly Row[] {
   if (type === 'PREFACE') return [row(0, bytes.length, quoted(bytes))];
   const length = bytes.length - FRAME_HEADER_BYTES;

@@ -4,9 +4,9 @@ import { ExitCode, SIGNALED } from './exit-code.js';
 import { run } from './program.js';
 
 if (process.argv[2] === GUARD_ARGUMENT) {
-  // This process is the guard process, which ends the command of `etcdwire lock` if the main process cannot. It ignores
-  // these signals, because a service manager sends them to all processes of a service, but the guard process must
-  // outlive the command.
+  // This process is the guard process, which ends the command of `etcdwire lock` if the main process cannot. A service
+  // manager may send a signal such as SIGTERM to all processes of a service. The guard process ignores such signals,
+  // because it must outlive the command.
   for (const signal of [...FORWARDED, ...STOPPING]) process.on(signal, () => {});
   await runGuard(process.stdin);
   process.exit();
@@ -18,8 +18,8 @@ for (const [name, value] of Object.entries(process.env))
 const interrupted = new AbortController();
 for (const signal of FORWARDED) {
   process.on(signal, () => {
-    // On a second signal, exit without waiting for cleanup, unless a command is running. For a running command,
-    // `runChild` adds a second listener, which forwards the signal, and the command decides when it ends.
+    // On a second signal, exit without waiting for cleanup, unless a command is running. While a command runs, a second
+    // listener, which `runChild` adds, forwards each signal to the command, and the command decides when to exit.
     const commandRuns = process.listenerCount(signal) > 1;
     if (interrupted.signal.aborted && !commandRuns) process.exit(SIGNALED + constants.signals[signal]);
     interrupted.abort(signal);
@@ -27,14 +27,15 @@ for (const signal of FORWARDED) {
 }
 let cannotWrite = false;
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // If the reader has closed the pipe, as `head` does, the program releases its locks and leases, and ends.
+  // After any write error, the program releases its locks and leases and exits. The error EPIPE is not a problem to
+  // report: the process that reads the output, for example `head`, has closed the pipe.
   interrupted.abort('SIGPIPE');
   if (error.code === 'EPIPE' || cannotWrite) return;
   cannotWrite = true;
   process.stderr.write(`etcdwire: cannot write to standard output: ${error.message}\n`);
   process.exitCode = ExitCode.CANNOT_WRITE;
 });
-// If standard error cannot be written, the program cannot report the problem anywhere.
+// Ignores write errors of standard error, because the program has no other place to report them.
 process.stderr.on('error', () => {});
 const exitCode = await run(process.argv.slice(2), {
   stdin: process.stdin,
@@ -43,5 +44,5 @@ const exitCode = await run(process.argv.slice(2), {
   interrupted: interrupted.signal,
 });
 process.exitCode = cannotWrite ? ExitCode.CANNOT_WRITE : exitCode;
-// Closes standard input, because an open input would keep this process alive while its writer runs.
+// Closes standard input. Otherwise, this process would stay alive until the process that writes to the input ends.
 process.stdin.destroy();

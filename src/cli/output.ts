@@ -67,7 +67,7 @@ function widthOf(text: string): number {
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 export const BASE64_PREFIX = 'base64:';
 
-/** Replaces control characters with escapes, because a terminal could interpret them, for example move its cursor. */
+/** Replaces control characters with escapes, because a terminal could execute them, such as a change of its title. */
 export function escapeControls(text: string): string {
   return text.replace(
     CONTROLS,
@@ -87,7 +87,10 @@ export function quoted(value: Uint8Array | string): string {
   return text === undefined ? readable(value as Uint8Array) : escapeControls(JSON.stringify(text));
 }
 
-/** Formats bytes for JSON with --text: UTF-8 as text, other bytes in base64 after "base64:". */
+/**
+ * Formats bytes for JSON output with the flag --text: UTF-8 as text, other bytes as "base64:" and their base64
+ * encoding. Text that begins with "base64:" is encoded as well, so that the result is unambiguous.
+ */
 export function textOrBase64(bytes: Uint8Array): string {
   const text = validTextOf(bytes);
   return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;

@@ -60,7 +60,7 @@ export async function killCommand(command: CommandProcesses): Promise<void> {
   while (signalCommand(command, 'SIGKILL') && monotonicMs() < endMs) await pause(POLL_MS);
 }
 
-/** Waits until every process of the command has ended. Sends SIGKILL to the rest after `graceMs`. */
+/** Waits until every process of the command has ended. After `graceMs`, sends SIGKILL to the remaining processes. */
 export async function killCommandAfter(command: CommandProcesses, graceMs: number): Promise<void> {
   const endMs = monotonicMs() + graceMs;
   for (;;) {

@@ -24,7 +24,8 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
     exitCode = code;
   });
   try {
-    // Node.js replaces bytes that are not UTF-8 with U+FFFD, so the program would use a different key.
+    // Node.js replaces bytes that are not UTF-8 with U+FFFD. The program refuses such an argument, because it would
+    // otherwise use a different key than the user gave.
     if (args.some((arg) => arg.includes('\uFFFD')))
       throw new CliError(
         ExitCode.USAGE,

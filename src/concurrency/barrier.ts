@@ -11,8 +11,8 @@ const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
 
 /**
  * Blocks waiters while one key exists, like the `Barrier` of Go's recipes. `hold` and `release` also use a second key,
- * so that a late copy of a request has no effect. For the barrier "app/gate", this helper key is under "app/__gate/",
- * and the etcd user needs readwrite permission for that prefix too.
+ * a helper key, so that a copy of a request has no effect if it reaches the server late. For the barrier "app/gate",
+ * the helper key is under "app/__gate/", and the etcd user needs readwrite permission for that prefix too.
  *
  * @example
  * const barrier = new Barrier(etcd, 'maintenance');
@@ -24,7 +24,9 @@ export class Barrier {
   readonly #client: Keyspace;
   readonly #generation: Generation;
 
-  /** `name` is the key of the barrier in etcd. @throws EtcdError with reason `InvalidInput`. */
+  /**
+   * `name` is the key of the barrier in etcd. @throws EtcdError with reason `InvalidInput` if an argument is invalid.
+   */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -32,7 +34,7 @@ export class Barrier {
   }
 
   /**
-   * Puts the barrier's key. Returns false if the key existed. With a `lease`, etcd deletes the key when the
+   * Puts the barrier's key. Returns false if the key already existed. With a `lease`, etcd deletes the key when the
    * lease ends. Without a lease, the key exists until a client releases the barrier, even if this process ends.
    */
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
@@ -74,7 +76,8 @@ export class Barrier {
       await watchUntil(this.#client, { keys: this.name, event: 'delete' }, signal, async (callOptions) => {
         const held = (await this.#client.get(this.name, callOptions))?.createRevision;
         first ??= held;
-        // A different create revision means that the key was deleted and put again between the two reads.
+        // A different create revision means that the key was deleted and put again between the two reads. The barrier
+        // was released in between, so the wait ends.
         return held === undefined || held !== first ? true : undefined;
       });
     });

@@ -81,7 +81,7 @@ export class DoubleBarrier {
   #inDoubt = false;
   #busy = false;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string, count: number) {
     this.name = checkName(name);
     this.count = checkCount(count, 'count', 1);
@@ -157,7 +157,7 @@ export class DoubleBarrier {
   }
 
   /**
-   * Waits until the previous round is over, and then puts this participant's key. Safe to repeat, because no other
+   * Waits until the previous round has ended, and then puts this participant's key. Safe to repeat, because no other
    * participant uses the key.
    */
   #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
@@ -250,8 +250,8 @@ export class DoubleBarrier {
       if (own === undefined || ready === undefined) return;
       const [createRevision, round] = [own.createRevision, ready.createRevision];
       const isInRound = await untilDone(lifetime, async (options) => {
-        // `enter` has already rejected, so the key must be deleted. Otherwise the other participants would wait for
-        // this participant to leave.
+        // If `isLate`, `enter` has already rejected, so the key must be deleted. Otherwise, the other participants
+        // would wait for this participant to leave.
         if (isLate) return false;
         return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
       });
@@ -288,7 +288,10 @@ export class DoubleBarrier {
     });
   }
 
-  /** Returns the newest key that is still in the round. All participants that are leaving wait for this same key. */
+  /**
+   * Returns the newest key that is still in the round. All participants that are leaving wait for the deletion of this
+   * same key.
+   */
   async #lastOf(round: bigint, signal: AbortSignal): Promise<KeyValue | undefined> {
     const { client } = this.#session;
     const last = { ...withLastCreate(), keysOnly: true };
@@ -296,7 +299,7 @@ export class DoubleBarrier {
       client.txn({ then: [op.get(this.#ready), op.range(prefix(this.#waiters), last)] }, options),
     );
     const [ready, waiters] = responses as readonly [KV, RangeResult];
-    // If the ready key is missing or has a different create revision, the round is over.
+    // If the ready key is missing or has a different create revision, the round has ended.
     return ready?.createRevision === round ? waiters.kvs[0] : undefined;
   }
 

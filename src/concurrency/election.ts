@@ -77,7 +77,7 @@ export class Election {
   readonly name: string;
   readonly #session: Session;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);

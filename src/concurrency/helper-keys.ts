@@ -16,7 +16,8 @@ export function helperPrefix(name: string): string {
 const HELPER_KEYS = 'under its name with "__" before the last part ("app/__jobs/" for "app/jobs")';
 
 /**
- * Awaits a call. If the server denies permission, the error also says which helper keys `what` uses.
+ * Awaits a call. If the server denies permission, the error also says which helper keys the caller uses. `what` names
+ * the caller, such as `a queue`. `where` describes the helper keys.
  */
 export async function withHelperKeys<T>(what: string, call: Promise<T>, where = HELPER_KEYS): Promise<T> {
   try {

@@ -9,13 +9,13 @@ import { untilDone } from './waiting.js';
 /** The times of the search for late puts: puts that take effect after the session has released their key. */
 export const LATE_PUT_TIMES = {
   /**
-   * Delay between the release of a key and the first sweep, which looks for late puts among all keys of the lease. Each
-   * further delay is twice as long.
+   * Milliseconds between the release of a key and the first sweep, which looks for late puts among all keys of the
+   * lease. Each further delay is twice as long.
    */
   firstSweepMs: 4_000,
   /**
-   * How long the session looks for late puts of a key after the release of the key. The key of a put that takes effect
-   * even later stays in etcd until the lease ends.
+   * Milliseconds for which the session looks for late puts of a key after the release of the key. The key of a put that
+   * takes effect even later stays in etcd until the lease ends.
    */
   expectedMs: 300_000,
 } as const;
@@ -25,8 +25,8 @@ export const LATE_PUT_TIMES = {
  */
 const MAX_RELEASED = 4_096;
 /**
- * Maximum number of replaced uses of a key that a session remembers, because callers need not end a use that they
- * replace.
+ * Maximum number of replaced uses of a key that a session remembers. Without a limit, this number could grow forever,
+ * because callers need not end a use that they replace.
  */
 const MAX_REPLACED_USES = 8;
 /** Milliseconds before an interrupted watch for late puts is created again. */
@@ -35,9 +35,9 @@ const REWATCH_MS = 1_000;
 /** A use of a key by a session, such as a lock attempt. A later use of the same key replaces an earlier use. */
 export interface KeyUse {
   /**
-   * Ends this use and all uses that it has replaced. Each put of the key that takes effect afterwards is a late put. If
-   * the outcome of a put of the key is unknown, `watched` is the range to watch for that put. Several keys may share
-   * one range, and so share one watch.
+   * Ends this use. Also ends all uses that it has replaced, unless a later use has replaced this use. Each put of the
+   * key that takes effect afterwards is a late put. If the outcome of a put of the key is unknown, `watched` is the
+   * range to watch for that put. Several keys may share one range, and so share one watch.
    */
   release(watched?: Keys): void;
   /** Ends this use because it failed. Unlike `release`, does not end the uses that this use has replaced. */
@@ -63,7 +63,7 @@ interface LatePutWatch {
  * unknown. For all released keys it also lists the keys of its lease at growing intervals (a sweep), because second
  * copies are rare and do not justify a watch for each key.
  *
- * A key in use is never deleted, because a new use of a key waits until a running deletion is over, and no deletion
+ * A key in use is never deleted, because a new use of a key waits until a running deletion has ended, and no deletion
  * begins during a use.
  */
 export class LatePuts {
@@ -80,7 +80,7 @@ export class LatePuts {
   #sweepDelayMs = 0;
   #stopTimer: (() => void) | undefined;
 
-  /** When `lifetime` aborts, all work ends, because etcd deletes the keys with the lease. */
+  /** `lifetime` aborts when the session ends. Then all work ends, because etcd deletes the keys with the lease. */
   constructor(client: Keyspace, lease: bigint, lifetime: AbortSignal, times: typeof LATE_PUT_TIMES) {
     this.#client = client;
     this.#lease = lease;
@@ -89,10 +89,10 @@ export class LatePuts {
   }
 
   /**
-   * Waits until no deletion of the key is running, and then starts a use of the key, which replaces earlier uses of the
-   * same key.
+   * Waits until no deletion of the key is running, and then starts a use of the key. The new use replaces earlier uses
+   * of the same key.
    *
-   * @throws the reason of `signal` when it aborts.
+   * @throws the abort reason of `signal`, if `signal` aborts first.
    */
   async use(key: BytesLike, signal: AbortSignal): Promise<KeyUse> {
     const bytes = toBytes(key, 'key');
@@ -211,7 +211,7 @@ export class LatePuts {
  * Deletes a key if the key is attached to `lease`. A key with another lease belongs to another client. The deletion is
  * safe to repeat, because its transaction checks the create revision and the lease of the key.
  *
- * @throws the reason of `lifetime` when it aborts.
+ * @throws the abort reason of `lifetime`, if `lifetime` aborts first.
  */
 export async function deleteLatePut(
   client: Keyspace,

@@ -18,7 +18,7 @@ export class LocalQueue {
   /**
    * Waits until the caller may use the queue key. Resolves with a function that leaves the queue.
    *
-   * @throws the reason of `signal` when it aborts.
+   * @throws the abort reason of `signal`, if `signal` aborts first.
    */
   enter(signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {

@@ -18,10 +18,13 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './wait
 // linearizable read that shows its own key and no key before it. The keys before it can only disappear, so its key
 // stays first until that key is deleted or its lease ends.
 
-/** Delay before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch. */
+/**
+ * Milliseconds before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch.
+ */
 const WATCH_AFTER_MS = 100;
 /**
- * Abort reason of a signal whose reason is never read. It is cheaper than the default error, which captures a stack.
+ * Abort reason of a signal whose reason is never read. It is cheaper than the default reason, an error, which captures
+ * a stack trace.
  */
 const STOPPED = 'stopped';
 
@@ -118,7 +121,7 @@ export async function enqueueIfEmpty(
   const enter = (options: CallOptions) =>
     client.txn(
       {
-        // If a range contains no keys, etcd checks the condition for a missing key, whose create revision is 0.
+        // If the range contains no keys, etcd checks the condition as for a missing key, whose create revision is 0.
         if: [compare.createRevision(prefix(queue), '==', 0n)],
         then: [op.put(key, value, { lease })],
         else: ownAndFirst(key, queue),
@@ -254,8 +257,8 @@ export async function readIfFirst(
 
 /**
  * Deletes a queue key. The call is safe to repeat, because its transaction checks the create revision: a late copy of
- * the request cannot delete a key that was put later. The attempts end when `lifetime` aborts, because etcd deletes the
- * key when the session ends. (S23, S25)
+ * the request cannot delete a key that was put later. The attempts end when `lifetime` aborts. `lifetime` must abort
+ * when the session ends, because etcd then deletes the key with the lease. (S23, S25)
  */
 export async function leaveQueue(
   client: Keyspace,

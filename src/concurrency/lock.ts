@@ -38,8 +38,8 @@ export interface Contender {
   readonly queueKey: QueueKey;
   readonly value: BytesLike;
   /**
-   * Whether all lockers of the session, which are the callers in this process that want this lock, use this queue key.
-   * They then wait for each other in the session's `LocalQueue`.
+   * Whether all lockers of the session use this queue key. The lockers are the callers in this process that want this
+   * lock. If they share the key, they wait for each other in the session's `LocalQueue`.
    */
   readonly isShared: boolean;
   /** The range to watch for late puts: puts of the queue key that take effect after the contender has released it. */
@@ -63,10 +63,11 @@ export function uniqueContender(session: Session, name: string, ownPrefix: strin
 type HeldClass<T extends Held> = new (session: Session, name: string, own: OwnKey, leave: () => void) => T;
 
 /**
- * Acquires a lock: enters the local queue, puts the queue key, and waits until no key is before it. A wait that ends
- * early deletes the queue key. (S21, S22)
+ * Acquires a lock: enters the local queue, puts the queue key, and waits until no other key in the queue is before it.
+ * If this fails, for example because the wait timed out, deletes the queue key. (S21, S22)
  *
- * @throws EtcdError, see `WaitOptions`.
+ * @throws EtcdError if the wait is canceled or times out (see `WaitOptions`), if the session ends, or if the server
+ * refuses a call.
  */
 export function acquire<T extends Held>(
   what: string,

@@ -11,8 +11,8 @@ import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './wait
  * uses the same keys as Go's `concurrency.Mutex` and `etcdctl lock`, so all locks with the same name exclude each
  * other.
  *
- * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a locker of "a" therefore waits for
- * holders of "a/b", while a locker of "a/b" does not wait for holders of "a". Do not lock "a" while you hold "a/b".
+ * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a waiter for "a" therefore waits for
+ * holders of "a/b", while a waiter for "a/b" does not wait for holders of "a". Do not lock "a" while you hold "a/b".
  *
  * @example
  * const session = await Session.open(etcd, { ttl: 10 });
@@ -24,13 +24,18 @@ export class Mutex {
   readonly name: string;
   readonly #contender: Contender;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#contender = sharedContender(checkSession(session), name);
   }
 
-  /** Waits for the lock. If the wait ends early, the waiter leaves the queue. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Acquires the lock, and waits until it is free if necessary. If the wait times out or is canceled, the waiter leaves
+   * the queue.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
   lock(options: WaitOptions = {}): Promise<Held> {
     return acquire('lock', this.#contender, options, Held);
   }
@@ -89,7 +94,8 @@ export async function withLock<T>(
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
-    // The errors of these calls must not replace the action's result. If the calls fail, the lock ends with the lease.
+    // Errors of `release` and `close` must not replace the result of `action`. If both fail, the lock ends with the
+    // lease.
     await held?.release().catch(() => {});
     const closed = session?.close().catch(() => {});
     // A caller that did not get the lock waits only a short time for the session to close.

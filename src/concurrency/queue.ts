@@ -34,7 +34,7 @@ export class Queue {
   readonly #client: Keyspace;
   readonly #generation: Generation;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -42,10 +42,11 @@ export class Queue {
   }
 
   /**
-   * Puts an item at the end of the queue and returns its key. The item stays if this process ends. The client does not
-   * repeat a put whose outcome is unknown, because a consumer may have taken the item already.
+   * Puts an item at the end of the queue and returns its key. The item stays in the queue if this process ends. The
+   * client does not repeat a put whose outcome is unknown, because a consumer may have taken the item already.
    *
-   * @throws EtcdError. If its outcome is `unknown`, the item may be in the queue.
+   * @throws EtcdError if an argument is not valid or the put fails. If the outcome of the error is `unknown`, the item
+   *   may be in the queue.
    */
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     checkCallOptions(options, 'Queue.enqueue');
@@ -65,7 +66,8 @@ export class Queue {
    * Waits for an item and takes it out of the queue. No other consumer gets the item, even if this process then fails.
    * Consumers get items in the order in which they called `dequeue`.
    *
-   * @throws EtcdError, see `WaitOptions`. If its outcome is `unknown`, an item may be lost.
+   * @throws EtcdError, see `WaitOptions`. If the outcome of the error is `unknown`, this call may have removed an item
+   *   that no consumer gets.
    */
   dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
     return takeFirst(checkSession(session), this.name, withFirstRev(), options, this.#generation);
@@ -74,10 +76,10 @@ export class Queue {
 
 /**
  * A queue of items with priorities, with the same keys as the `PriorityQueue` of Go's recipes. Items with a smaller
- * number come first, and items of equal priority leave in the order in which they were put. Each item goes to exactly
- * one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue` uses keys under
- * "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite permission for
- * all these keys.
+ * priority number come first, and items of equal priority are returned in the order in which they were put. Each item
+ * goes to exactly one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue`
+ * uses keys under "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite
+ * permission for all these keys.
  *
  * @example
  * const queue = new PriorityQueue(etcd, 'app/jobs');
@@ -88,7 +90,7 @@ export class PriorityQueue {
   readonly name: string;
   readonly #client: Keyspace;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
   constructor(client: Keyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -99,16 +101,17 @@ export class PriorityQueue {
    * 65,535. The client does not repeat a put whose outcome is unknown, because a consumer may have taken the item
    * already.
    *
-   * @throws EtcdError. If its outcome is `unknown`, the item may be in the queue.
+   * @throws EtcdError if an argument is not valid or the put fails. If the outcome of the error is `unknown`, the item
+   *   may be in the queue.
    */
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
     checkCallOptions(options, 'PriorityQueue.enqueue');
     if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
       throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
-    // Every `enqueue` with this priority puts this key, and checks that the key has not changed since the range
-    // request. So no item gets the number of an item that was put in the meantime, even if that item has already been
-    // taken.
+    // The key of an item ends in a sequence number. Every `enqueue` with this priority also puts the key `base`, and
+    // checks that `base` has not changed since the range request. So no item gets the sequence number of an item that
+    // was put in the meantime, even if that item has already been taken.
     const base = `__${equals}`;
     for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await this.#client.range(prefix(`${equals}/`), { ...options, ...withLastKey() });
@@ -149,7 +152,7 @@ function numberAfter(last: KeyValue | undefined): bigint {
 /**
  * Waits for an item and takes it. The consumers contend for a lock, so that a new item wakes only one consumer, and
  * consumers get items in the order in which they called `dequeue`. `order` selects the first item. If `generation` is
- * given, the transaction that removes the item includes `generation.next`.
+ * given, the transaction that removes the item also puts the generation key (see `Generation`).
  */
 async function takeFirst(
   session: Session,
@@ -200,9 +203,9 @@ function waitForItem(
 
 /**
  * Deletes the item, and returns whether this consumer deleted it. The same transaction records the item's key in the
- * consumer's queue key. If the response to an attempt is lost, the next attempt thus finds out whether the lost one
- * took effect. Only the end of the session ends the attempts, because no other consumer would see an item that was
- * already deleted.
+ * consumer's queue key. If the response to an attempt is lost, the next attempt thus finds out whether the earlier
+ * attempt took effect. The attempts continue until the server answers or the session ends, because an attempt without
+ * an answer may have deleted the item, and no other consumer would then get the item.
  */
 async function claim(
   { leaseId: lease, signal }: Session,

@@ -110,7 +110,7 @@ export class ReentrantMutex {
   readonly #mutex: Mutex;
   readonly #owners = new Map<Owner, Ownership>();
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
   constructor(session: Session, name: string) {
     this.#mutex = new Mutex(session, name);
     this.name = name;
@@ -118,7 +118,8 @@ export class ReentrantMutex {
   }
 
   /**
-   * Waits for the lock. An owner that already holds the lock gets a further hold at once.
+   * Acquires the lock, and waits until it is free if necessary. An owner that already holds the lock gets a further
+   * hold at once.
    *
    * @throws EtcdError, see `WaitOptions`.
    */

@@ -17,18 +17,26 @@ export class RWMutex {
   readonly name: string;
   readonly #session: Session;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);
   }
 
-  /** Waits for a read lock. Several readers may hold read locks at once. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Acquires a read lock, and waits for it if necessary. Several readers may hold read locks at once.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
   readLock(options: WaitOptions = {}): Promise<Held> {
     return acquire('readLock', this.#reader(), options, Held);
   }
 
-  /** Waits for the write lock, which excludes all other holders. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Acquires the write lock, which excludes all other holders, and waits for it if necessary.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
   lock(options: WaitOptions = {}): Promise<Held> {
     return acquire('lock', this.#writer(), options, Held);
   }

@@ -50,7 +50,7 @@ export class SelfHealingSession implements AsyncDisposable {
   readonly #registrations = new LocalQueue();
   readonly #gaps = new AsyncQueue<Gap>();
   readonly #over = new AbortController();
-  /** Number of leases lost so far. Shows whether a lease was lost during a put, which then must be repeated. */
+  /** Number of leases lost so far. If the number grows during a put, the session repeats the put with the new lease. */
   #losses = 0;
   #session: Session;
   /** Resolves with the current `Session` after all keys are put again. Rejects when this session ends. */
@@ -65,7 +65,11 @@ export class SelfHealingSession implements AsyncDisposable {
     this.#follow(session);
   }
 
-  /** Grants the first lease. `ttl` is in seconds; default 10. @throws EtcdError, see `Session.open`. */
+  /**
+   * Opens a session: grants its first lease. `ttl` is the TTL of the session's leases in seconds; default 10.
+   *
+   * @throws EtcdError, see `Session.open`.
+   */
   static async open(
     client: Keyspace,
     options: { readonly ttl?: number | undefined } & Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
@@ -85,9 +89,9 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits until the gap is over.
-   * If the wait ends early, the put may still take effect. The session then deletes the key, unless the key was
-   * registered before.
+   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits until the gap ends. If
+   * `signal` aborts or `maxWaitMs` passes before this call has ended, the put may still take effect. The session then
+   * deletes the key, unless the key was registered before.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -96,7 +100,7 @@ export class SelfHealingSession implements AsyncDisposable {
     const id = idOf(registered.key);
     await this.#inTurn('register', options, async (signal) => {
       const before = this.#registered.get(id);
-      // A put of the previous value may still take effect later.
+      // If the outcome of an earlier put of this key is unknown, that put may still take effect.
       registered.inDoubt = before?.inDoubt ?? false;
       try {
         await this.#putUntilWhole(registered, signal);
@@ -110,8 +114,9 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Deletes a registered key, unless another client has put the key since. If the wait ends early, the session does not
-   * put the key again after a gap, and the caller may repeat the call. Does nothing after the session has ended.
+   * Deletes a registered key, unless another client has put the key since. If `signal` aborts or `maxWaitMs` passes
+   * before this call has ended, the session does not put the key again after a gap, and the caller may repeat the call.
+   * Does nothing after the session has ended.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -283,7 +288,7 @@ export class RegisteredKey {
    * the one that was read. The put is therefore safe to repeat: a late copy has no effect, because the revision has
    * changed.
    *
-   * @throws EtcdError, for example with reason `LeaseNotFound`.
+   * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if `lease` has expired.
    */
   async put(
     client: Keyspace,

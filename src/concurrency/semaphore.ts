@@ -28,7 +28,7 @@ export class Semaphore {
   readonly permits: number;
   readonly #session: Session;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string, permits: number) {
     this.name = checkName(name);
     this.permits = checkCount(permits, 'permits', 1);
@@ -53,8 +53,8 @@ export class Semaphore {
     return withinLimit('tryAcquire', options, this.#session.signal, async (limit) => {
       const { signal } = limit;
       let gate = await tryAcquire('tryAcquire', this.#gate(), { signal });
-      // Another contender holds the gate. If no permit is free, that contender waits for one. Otherwise it is about to
-      // release the gate.
+      // If `gate` is undefined, another contender holds the gate. If no permit is free, that contender waits for a
+      // permit, and this call must not wait for that contender. Otherwise that contender will soon release the gate.
       if (gate === undefined && !(await this.#isFree({ signal }))) return undefined;
       gate ??= await acquire('tryAcquire', this.#gate(), { signal }, Held);
       return this.#takePermit(gate, limit, () => this.#isFree({ signal }));
@@ -90,7 +90,8 @@ export class Semaphore {
           inDoubt = true;
         },
       );
-      // `gate.txn` checks the gate's key, so no late copy of this put can take effect after the gate is released.
+      // `gate.txn` takes effect only while the gate's key exists. If the outcome of an attempt was unknown, release the
+      // gate now, so that no late copy of the put can take effect.
       if (inDoubt) await gate.release({ timeoutMs: Number.POSITIVE_INFINITY });
       const own = ownKey({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
       return hold(Held, this.#session, this.name, own, () => {});
@@ -106,7 +107,7 @@ export class Semaphore {
       throw error;
     } finally {
       offLost();
-      // The release continues in the background.
+      // Do not wait for the release, which continues in the background.
       gate.release().catch(() => {});
     }
   }

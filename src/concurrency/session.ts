@@ -66,7 +66,7 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * Grants a lease, or uses the given one, and keeps it alive.
+   * Opens a session: grants a lease, or uses the lease in `options`, and keeps the lease alive.
    *
    * @throws EtcdError with reason `InvalidInput` for wrong options, with `LeaseExpired` if the given lease does not
    * exist, and otherwise with the reason of the failed call.
@@ -125,8 +125,8 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * @internal Returns the local queue of the callers in this process that share a queue key; see `LocalQueue`. Enter
-   * the queue before the next `await`, because an empty local queue is discarded.
+   * @internal Returns the local queue of the callers in this process that share a queue key; see `LocalQueue`. The
+   * caller must enter the queue before its next `await`, because the session discards an empty local queue.
    */
   localQueue(key: string): LocalQueue {
     const found = this.#localQueues.get(key);
@@ -199,7 +199,11 @@ async function keptAlive(client: KeyspaceClient, lease: bigint, options: CallOpt
   return withinLimit('session open', { signal, maxWaitMs: timeoutMs }, undefined, begin, 'timeoutMs');
 }
 
-/** Whether the lease is gone, or has expired by the time that the revocation timed out. */
+/**
+ * Returns whether `close` can ignore this error of the revocation: the lease does not exist, the lease expired before
+ * the revocation timed out, or the client is closed. When the revocation began, the lease could live for another
+ * `lifetimeMs`.
+ */
 function isLeaseOver(error: unknown, lifetimeMs: number): boolean {
   if (!(error instanceof EtcdError)) return false;
   if (error.reason === 'DeadlineExceeded') return lifetimeMs <= CLOSE_TIMEOUT_MS;

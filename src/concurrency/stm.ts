@@ -10,16 +10,19 @@ import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
-/** Number of conflicts after which the delay no longer grows, because a conflict is over within milliseconds. */
+/**
+ * Number of conflicts after which the backoff between attempts stops growing. The transaction that caused a conflict
+ * commits within milliseconds, so longer delays would not help.
+ */
 const MAX_BACKOFF_ATTEMPT = 3;
 
-/** What an isolation level guarantees. */
+/** The guarantees of an isolation level. */
 interface Guarantees {
   /** All reads see the same store revision. */
   readonly snapshot: boolean;
-  /** No key that was read has changed when the transaction takes effect. */
+  /** No key that the transaction has read has changed when the transaction takes effect. */
   readonly readsUnchanged: boolean;
-  /** No key that is written has changed since the first read. */
+  /** No key that the transaction writes has changed since the transaction's first read. */
   readonly writesUnchanged: boolean;
 }
 
@@ -34,7 +37,7 @@ const ISOLATIONS = {
  * What a transaction guarantees against concurrent changes. The levels are those of Go's `concurrency` package.
  *
  * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed
- *   since.
+ *   since that revision when the transaction commits.
  * - `serializable`: the same, except that a key that was written but not read may have changed.
  * - `repeatableReads`: no key that was read has changed, but the reads may see different revisions. The transaction may
  *   therefore see a state that never existed, but its writes then do not take effect.
@@ -47,7 +50,10 @@ export type Isolation = keyof typeof ISOLATIONS;
 export interface StmOptions extends WaitOptions {
   /** Isolation level. Default `serializableSnapshot`. */
   readonly isolation?: Isolation | undefined;
-  /** Maximum number of times that the transaction runs if other clients change what it read. Default 100. */
+  /**
+   * Maximum number of times that the transaction runs. The transaction runs again after each conflict with another
+   * client. Default 100.
+   */
   readonly maxAttempts?: number | undefined;
 }
 
@@ -110,7 +116,7 @@ async function runOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Pro
     const next = await tx.commit();
     return next === undefined ? { done: true, result } : { done: false, next };
   } catch (error) {
-    // The revision of the snapshot was compacted during the run.
+    // The revision of the snapshot was compacted during the run, so the transaction must run again with a new snapshot.
     if (error instanceof EtcdError && error.reason === 'Compacted') return { done: false, next: undefined };
     throw error;
   }

@@ -33,7 +33,10 @@ export interface WaitLimit {
   settle(outcome: Outcome): void;
   /** Ends the wait now: `signal` aborts with `reason`. */
   end(reason: EtcdError): void;
-  /** Returns the error to reject with: the reason of the wait's end if it has ended, and otherwise `error`. */
+  /**
+   * Returns the error to reject with. If `signal` has aborted, this is the reason of `signal`, with the outcome of the
+   * wait. Otherwise, it is `error`.
+   */
   endedBy(error: unknown): unknown;
   /** Stops the timer and removes the listeners. */
   dispose(): void;
@@ -139,7 +142,10 @@ export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) 
   return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
 }
 
-/** Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. For cleanup. */
+/**
+ * Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. Rejects only if `signal`
+ * aborts or the client itself refuses the call. Use this function for cleanup.
+ */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
 }
@@ -170,7 +176,10 @@ async function repeat<T>(
   }
 }
 
-/** Reasons of errors that a repeated call would get again. The call is not repeated, even if its outcome is unknown. */
+/**
+ * Reasons of errors that a repeated call would get again. A call that fails with one of these reasons is not repeated,
+ * even if its outcome is unknown.
+ */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
 function isTransient({ code, outcome, reason }: EtcdError): boolean {
@@ -183,9 +192,9 @@ function isTransient({ code, outcome, reason }: EtcdError): boolean {
 export const REWATCH_MS = 50;
 
 /**
- * Calls `look` once, and again after each event of the given kind in the range, until `look` returns a value. Watches
- * from the current revision, because etcd sends the events of a watch from a past revision only every 100 ms. Calls
- * `look` once more after the watch is created, so that no event before the creation is missed.
+ * Calls `look` once, and again after each event of the kind `event` in the range `keys`, until `look` returns a value.
+ * Watches from the current revision, because etcd sends the events of a watch from a past revision only every 100 ms.
+ * Calls `look` once more after the watch is created, so that no event before the creation is missed.
  */
 export async function watchUntil<T>(
   client: Keyspace,
@@ -221,7 +230,10 @@ async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Whether the caller may create a new watch after this error: a compaction, or a response that was too large. */
+/**
+ * Whether the caller may create a new watch after a watch failed with this error: the events were compacted, or a
+ * response was too large.
+ */
 export function isWatchInterrupted(error: unknown): boolean {
   return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
 }

@@ -45,7 +45,7 @@ export class Service {
   readonly target: string;
   readonly #client: Keyspace;
 
-  /** @throws EtcdError with reason `InvalidInput`. */
+  /** @throws EtcdError with reason `InvalidInput` if `target` is invalid. */
   constructor(client: Keyspace, target: string) {
     if (typeof target !== 'string' || target === '' || target.endsWith('/'))
       throw invalidInput('target', show(target), 'a name that is not empty and does not end in "/"');
@@ -55,8 +55,9 @@ export class Service {
   }
 
   /**
-   * Registers an endpoint for as long as the session lives. A `SelfHealingSession` registers the endpoint again after
-   * its lease was lost. `id` identifies the endpoint within the service. The endpoint's address is a good ID.
+   * Registers an endpoint for as long as the session lives. If `session` is a `SelfHealingSession`, it registers the
+   * endpoint again after its lease was lost. `id` identifies the endpoint within the service. The endpoint's address is
+   * a good ID.
    *
    * @throws EtcdError with reason `InvalidInput` for wrong arguments, and otherwise with the reason of the failed call.
    */
@@ -203,7 +204,11 @@ async function registerHealing(
 /** The value of `Op` in stored endpoints: Go's `Add`. No other operation is ever stored. */
 const OP_ADD = 0;
 
-/** Encodes an endpoint as Go does: `{"Op":0,"Addr":…,"Metadata":…}`. @throws EtcdError with reason `InvalidInput`. */
+/**
+ * Encodes an endpoint as Go does: `{"Op":0,"Addr":…,"Metadata":…}`.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the endpoint is invalid.
+ */
 function encodeEndpoint(endpoint: ServiceEndpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
     throw invalidInput('endpoint', show(endpoint), '{ address, metadata }');

@@ -63,7 +63,7 @@ export type Reason = ServerReason | ClientReason;
  * What happened to the request.
  *
  * - `not-sent`: No server received the request.
- * - `rejected`: A server answered that it did nothing.
+ * - `rejected`: A server answered that it did not carry out the request.
  * - `unknown`: A server may have processed the request, or may still process it.
  */
 export type Outcome = 'not-sent' | 'rejected' | 'unknown';
@@ -86,7 +86,8 @@ export interface EtcdErrorDetails {
   /** URL of the endpoint at which the call failed. */
   readonly endpoint?: string | undefined;
   /**
-   * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports this one.
+   * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports its oldest
+   * revision.
    */
   readonly compactRevision?: bigint | undefined;
   readonly cause?: unknown;
@@ -119,7 +120,8 @@ export class EtcdError extends Error {
   /** URL of the endpoint at which the call failed. */
   readonly endpoint: string | undefined;
   /**
-   * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports this one.
+   * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports its oldest
+   * revision.
    */
   readonly compactRevision: bigint | undefined;
 
@@ -204,7 +206,9 @@ export function invalidInput(argument: string, given: string, allowed: string): 
   return new EtcdError(problem, { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
 }
 
-/** Returns the error for a call that the caller's signal canceled. `last` is the latest failure before that. */
+/**
+ * Returns the error for a call that the caller's signal canceled. `last` is the latest failure before the cancellation.
+ */
 export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
   const cause: unknown = signal.reason;
   if (cause instanceof EtcdError && method === undefined) return cause;
@@ -213,8 +217,9 @@ export function canceled(signal: AbortSignal, outcome: Outcome, method?: string,
 }
 
 /**
- * Returns the error for a wait that exceeded its time limit. `last` is the latest failure, and becomes the cause.
- * `endpoint` is an endpoint that has not answered yet. `option` is the name of the time limit, such as `maxWaitMs`.
+ * Returns the error for a call or a wait that exceeded its time limit. `what` is the name of the call or wait. `last`
+ * is the latest failure, and becomes the cause. `endpoint` is the URL of an endpoint that has not answered yet.
+ * `option` is the name of the time limit, such as `maxWaitMs`.
  */
 export function timedOut(
   what: string,

@@ -4,12 +4,13 @@ import { type ServerReason, STATUS_CODES, type StatusCode, serverReason, statusO
 /** The format in which Go prints a gRPC error. The `cancel_reason` of a watch has this format. */
 const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 
-/** Status codes that do not tell whether the request took effect. */
+/** Status codes that do not show whether the request took effect. */
 const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
 
 /**
  * Reasons of refusals after which the write may have taken effect. `NoSpace` is one of them, because etcd checks the
- * quota again while it applies a write.
+ * quota again while it applies a write. If the write exceeds the quota then, etcd applies it and still returns the
+ * error.
  */
 const REFUSED_AFTER_APPLYING: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 

@@ -12,8 +12,8 @@ export interface ByteStream {
    */
   write(parts: readonly Uint8Array[]): boolean;
   /**
-   * Sets whether the stream keeps the process alive. By default, it does. Has no effect on runtimes that do not offer
-   * this choice.
+   * Sets whether the stream keeps the process alive: it does if `busy` is true, which is the default. Has no effect on
+   * runtimes that do not offer this choice.
    */
   hold(busy: boolean): void;
   /**

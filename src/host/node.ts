@@ -8,14 +8,14 @@ import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByte
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
-/** The size of the buffer into which a connection reads the bytes that it receives. */
+/** Size in bytes of the buffer into which a connection reads the bytes that it receives. */
 const READ_BUFFER_BYTES = 65_536;
 /**
- * The maximum backlog of unsent bytes, not counting the kernel's buffer. Once the backlog has reached this length, the
- * client stops writing until the event `drained`.
+ * The length of a long backlog of unsent bytes, not counting the kernel's buffer. Once the backlog has reached this
+ * length, the client stops writing until the event `drained`.
  */
 const LONG_BACKLOG_BYTES = 262_144;
-/** The time limit for sending the last bytes of a connection that the client closes. */
+/** Time limit in milliseconds for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 export { channel as diagnosticsChannel };

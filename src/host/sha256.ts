@@ -59,7 +59,7 @@ export class Sha256 implements IncrementalHash {
     return new Uint8Array(digest.buffer);
   }
 
-  /** Adds one block to the state: FIPS 180-4, section 6.2.2. */
+  /** Updates the state with the next 64-byte block of the data: FIPS 180-4, section 6.2.2. */
   #compress(): void {
     const w = this.#words;
     for (let t = 0; t < 16; t += 1) w[t] = this.#view.getInt32(t * 4);

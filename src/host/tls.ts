@@ -48,7 +48,7 @@ export type TlsSource = TlsOptions | (() => TlsOptions | Promise<TlsOptions>);
  * Checks the options, and returns a copy of them. If `tls` is a function, returns the function unchanged, and
  * `tlsForDial` checks the function's result for each connection.
  *
- * @throws EtcdError with reason `InvalidInput`. The error does not show the value given.
+ * @throws EtcdError with reason `InvalidInput` if an option is invalid. The error does not show the option's value.
  */
 export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
   return tls === undefined || typeof tls === 'function' ? tls : checkTlsOptions(tls);
@@ -104,9 +104,9 @@ function checkServerName(name: string): string {
 const BLOCK = /-----BEGIN ([^-]+)-----(?:([^-]*)-----END \1-----)?/g;
 
 /**
- * Checks the PEM text, and returns the blocks whose label ends with `label`. The check is strict, because TLS libraries
- * silently ignore certificate authorities that they cannot read. They would then trust no authority, or the authorities
- * of the platform.
+ * Checks the PEM text, and returns the blocks whose label ends with `label`. `name` is the name of the TLS option, for
+ * errors. The check is strict, because TLS libraries silently ignore certificate authorities that they cannot read. A
+ * library would then trust no authority, or the authorities of the platform.
  */
 function checkPem(pem: string | Uint8Array | undefined, name: string, label: string): string | undefined {
   if (pem === undefined) return undefined;
@@ -120,7 +120,10 @@ function checkPem(pem: string | Uint8Array | undefined, name: string, label: str
   return blocks.map(([block]) => block).join('\n');
 }
 
-/** Whether the base64 text holds a complete DER SEQUENCE (X.690, section 8.1). Every key and certificate is one. */
+/**
+ * Whether the base64 text holds a complete DER SEQUENCE (X.690, section 8.1). Every key and every certificate is a DER
+ * SEQUENCE.
+ */
 function isSequence(base64: string): boolean {
   let der: string;
   try {

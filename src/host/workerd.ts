@@ -11,7 +11,7 @@ export { createSha256 } from './sha256.js';
  * event `drained`.
  */
 const LONG_BACKLOG_BYTES = 262_144;
-/** The time limit for sending the last bytes of a connection that the client closes. */
+/** The time limit in milliseconds for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /**

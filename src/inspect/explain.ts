@@ -4,7 +4,10 @@ import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
 import { textOf } from '../runtime/bytes.js';
 import { STATIC_TABLE } from '../transport/http2/hpack/tables.js';
 
-/** The wire types of Protobuf, by number: https://protobuf.dev/programming-guides/encoding/#structure. */
+/**
+ * The wire types of Protobuf, in the order of their numbers:
+ * https://protobuf.dev/programming-guides/encoding/#structure.
+ */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';
 
 const WIRE_TYPES: readonly WireType[] = ['varint', 'fixed64', 'length-delimited', 'group', 'end of group', 'fixed32'];
@@ -21,8 +24,8 @@ export interface Span {
   /** Number of nested messages that contain the span. 0 for the fields of the outermost message. */
   readonly depth: number;
   /**
-   * What the bytes are. A field whose type is a message has no `value` span; the spans of the nested message's fields
-   * follow the `length` span instead.
+   * The role of the bytes in the field. A field whose type is a message has no `value` span; the spans of the nested
+   * message's fields follow the `length` span instead.
    */
   readonly part: 'tag' | 'length' | 'value';
   /** Field number. */
@@ -41,7 +44,8 @@ export interface Span {
  * Yields a span for every tag, length and value of a Protobuf message, in order. A field that occurs twice has two sets
  * of spans.
  *
- * @throws EtcdError with reason `MalformedMessage`, after the generator has yielded the last span that it could decode.
+ * @throws EtcdError with reason `MalformedMessage` if the message is malformed, after the generator has yielded the
+ * last span that it could decode.
  */
 export function* explain(typeName: string, bytes: Uint8Array): Generator<Span, void, undefined> {
   yield* fieldsOf(typeName, bytes, 0, bytes.length, 0);
@@ -131,7 +135,7 @@ export interface HeaderSpan {
  */
 export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, undefined> {
   let at = 0;
-  /** Reads an integer (RFC 7541, section 5.1). `prefix` is the mask of the prefix bits, with all of them set. */
+  /** Reads an integer (RFC 7541, section 5.1). `prefix` is a mask in which exactly the bits of the prefix are set. */
   const integer = (prefix: number): number => {
     let value = (block[at++] ?? 0) & prefix;
     if (value < prefix) return value;

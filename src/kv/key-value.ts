@@ -67,8 +67,8 @@ export class KeyValue {
   }
 
   /**
-   * Returns the fields that `JSON.stringify` writes. `key` and `value` are text; when the bytes are not valid UTF-8,
-   * `keyBase64` or `valueBase64` replaces them. `createRevision`, `modRevision`, `version` and `lease` are decimal
+   * Returns the fields that `JSON.stringify` writes. `key` and `value` are text; if the bytes are not valid UTF-8,
+   * `keyBase64` or `valueBase64` replaces the text. `createRevision`, `modRevision`, `version` and `lease` are decimal
    * strings, because numbers in JSON are exact only up to 2^53.
    */
   toJSON(): Readonly<Record<string, string>> {

@@ -37,7 +37,10 @@ export class KeyRange {
     this.rangeEnd = rangeEnd;
   }
 
-  /** @hidden This member is published, because it makes the compiler reject other objects in place of a `KeyRange`. */
+  /**
+   * @hidden This member is part of the published types, because it makes the compiler reject other objects in place of
+   * a `KeyRange`.
+   */
   get [KEY_RANGE](): true {
     return true;
   }
@@ -60,7 +63,7 @@ const ALLOWED = 'a key, prefix(bytes), fromKey(key) or keyRange(start, end)';
 /**
  * Selects every key that starts with these bytes. The empty prefix selects every key of the store.
  *
- * @throws EtcdError with reason `InvalidInput` when `bytes` is neither a well-formed string nor a `Uint8Array`.
+ * @throws EtcdError with reason `InvalidInput` if `bytes` is neither a well-formed string nor a `Uint8Array`.
  *
  * @example
  * const { kvs } = await etcd.range(prefix('config/'));
@@ -86,7 +89,7 @@ export function fromKey(key: BytesLike): KeyRange {
  * Selects the keys from `start` up to, but not including, `end`, in byte order. As in etcd's API, the end "\0" means no
  * end.
  *
- * @throws EtcdError with reason `InvalidInput` when a key is empty or malformed, or when `start` is not before `end`.
+ * @throws EtcdError with reason `InvalidInput` if a key is empty or malformed, or if `start` is not before `end`.
  *
  * @example
  * const { kvs } = await etcd.range(keyRange('user/a', 'user/n'));

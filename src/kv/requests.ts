@@ -149,8 +149,8 @@ export async function withHeaderOf<Response extends { readonly header: wire.Resp
 }
 
 /**
- * Options of `range` that select the first key in a sort order. The functions below create them. They correspond to
- * `WithFirstCreate` and the similar options of the Go client.
+ * Options of `range` that select the first key in a sort order. The functions below, such as `withFirstCreate`, return
+ * these options. The functions correspond to `WithFirstCreate` and the similar options of the Go client.
  */
 export interface FirstOf {
   readonly sort: Sort;
@@ -257,8 +257,8 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
 }
 
 /**
- * Whether the request has to name the order. It does not for ascending key order, because etcd returns keys in that
- * order anyway, but would sort them again if the request named it.
+ * Whether the request has to name the order. A request for ascending key order does not name the order: etcd returns
+ * keys in that order anyway, but would sort them again if the request named the order. (S35)
  */
 function needsSorting({ target, order }: Sort): boolean {
   checkChoice(SORT_TARGETS, target, 'sort.target');

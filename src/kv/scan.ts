@@ -14,11 +14,16 @@ import { onAbort } from '../runtime/signals.js';
 import { KeyValue } from './key-value.js';
 import { endOf, keyAfter, type WireRange } from './keys.js';
 
-/** Number of keys in the first page. It is small, because the client does not know yet how large the values are. */
+/**
+ * Number of keys in the first page. The number is small, because the client does not know yet how large the values are.
+ */
 const FIRST_PAGE_KEYS = 32;
 /** The maximum number of keys that the client requests in one page. */
 const MAX_PAGE_KEYS = 40_000;
-/** Intended size of a page. It is large enough to hide the network round trip, and small enough to hold in memory. */
+/**
+ * Intended size of a page in bytes. This size is large enough to hide the network round trip, and small enough to hold
+ * the page in memory.
+ */
 const PAGE_BYTES = 4_194_304;
 
 /**
@@ -31,7 +36,8 @@ export interface ScanPage {
 }
 
 /**
- * Reads ranges of any size: with one stream when the server has `RangeStream` (etcd 3.7), and page by page otherwise.
+ * Reads ranges of any size: with one stream if the server supports `RangeStream` (etcd 3.7), and page by page
+ * otherwise.
  */
 export class Scanner {
   readonly #rpc: Rpc;
@@ -99,8 +105,9 @@ export class Scanner {
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
           if (error.code === 'Unimplemented') this.#canStream = false;
-          // After the failures excluded here, the scanner requests the rest page by page. The next request may succeed,
-          // because it asks for less data, goes to another endpoint, or carries a new token.
+          // If the response was too large, the endpoint failed or the server refused the token, the scanner requests
+          // the rest page by page. The next request may succeed, because it asks for less data, goes to another
+          // endpoint, or carries a new token.
           else if (error.reason !== 'ResponseTooLarge' && !isEndpointFailure(error) && !isTokenRefused(error))
             throw error;
         }
@@ -111,7 +118,7 @@ export class Scanner {
     }
   }
 
-  /** Reads the rest of a range with one stream. Returns undefined if the server cannot stream it. */
+  /** Reads the rest of a range with one stream. Returns undefined if the server cannot stream this range. */
   #stream(request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<readonly KeyValue[], void> | undefined {
     const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
     // etcd does not stream ranges with revision bounds.
@@ -147,8 +154,8 @@ function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | u
 type Change = (kv: mvccpb.KeyValue) => mvccpb.KeyValue;
 
 /**
- * The keys of a response, still encoded. The scanner decodes only the last key at once, so that it can request the next
- * page before the other keys are decoded.
+ * The keys of a response, still encoded. The scanner decodes only the last key immediately, so that it can request the
+ * next page before the other keys are decoded.
  */
 class PackedKeyValues {
   readonly #bytes: Uint8Array;
@@ -174,7 +181,7 @@ class PackedKeyValues {
 
   /**
    * Applies a change to each key when the key is decoded. `namespaceTransport` calls this method in place of
-   * `Array.prototype.map`, because it treats this object as the array `kvs` of a `RangeResponse`.
+   * `Array.prototype.map`, because `namespaceTransport` treats this object as the array `kvs` of a `RangeResponse`.
    */
   map(change: Change): PackedKeyValues {
     return new PackedKeyValues(this.#bytes, this.length, this.#lastAt, (kv) => change(this.#change(kv)));

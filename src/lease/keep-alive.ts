@@ -3,10 +3,11 @@ import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 
 /**
- * The safety margin, as a fraction of the TTL: how much earlier the client's deadline for a lease is than the server's.
+ * The safety margin as a fraction of the TTL. The client's deadline for a lease is earlier than the end of the TTL by
+ * this margin.
  */
 const MARGIN_PART = 0.1;
-/** The maximum safety margin. */
+/** The maximum safety margin, in milliseconds. */
 const MARGIN_MAX_MS = 1_000;
 
 /**

@@ -167,9 +167,9 @@ export class Leases {
   }
 
   /**
-   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed or the lease is lost. A
-   * `Lease` that `grant` returned is valid at once, because the client knows its deadline. A lease that is given by its
-   * ID is valid once the server has acknowledged the first renewal.
+   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed or the lease is lost. If you
+   * pass a `Lease` that `grant` returned, the keepalive is valid at once, because the client knows the deadline of the
+   * lease. If you pass a lease ID, the keepalive is valid once the server has acknowledged the first renewal.
    *
    * @throws EtcdError with reason `InvalidInput` if `ttl` or `sentAt` of a `Lease` is a value that `grant` cannot have
    * returned.
@@ -233,8 +233,8 @@ export class Leases {
 }
 
 /**
- * Checks the properties of a `Lease` that the caller passed. Refuses a `sentAt` in the future, which may come from the
- * clock of another thread, because the client would then believe that the lease lives longer than it does.
+ * Checks the properties of a `Lease` that the caller passed. Refuses a `sentAt` in the future, because the client would
+ * then believe that the lease lives longer than it does. Such a `sentAt` may come from the clock of another thread.
  */
 function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
   if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'the ttl from lease.grant');

@@ -11,19 +11,21 @@ import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 
 /** Number of renewals per TTL. With three renewals, two may fail in a row before the lease expires. */
 const RENEWALS_PER_TTL = 3;
-/** The minimum time that the client waits for an answer, because the cluster may be electing a leader. */
+/**
+ * The minimum time in milliseconds that the client waits for an answer, because the cluster may be electing a leader.
+ */
 const MIN_ANSWER_TIMEOUT_MS = 500;
-/** The maximum time that the client waits for the first answer about a lease whose TTL it does not know. */
+/** The maximum time in milliseconds that the client waits for the first answer about a lease with an unknown TTL. */
 const MAX_FIRST_ANSWER_TIMEOUT_MS = 10_000;
 /**
- * The grace period after the time for an answer has passed. If the event loop was blocked, the answer may have arrived
- * but not been read yet.
+ * The grace period in milliseconds after the time for an answer has passed. If the event loop was blocked, the answer
+ * may have arrived but not been read yet.
  */
 const GRACE_MS = 50;
 
 const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
 
-/** The reasons for losing a lease that the program itself causes. The client logs no warning about them. */
+/** Reasons for a lost lease that the program itself has caused. The client logs no warning for these reasons. */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
 /** A lease that the client renews, with all its keepalives. */
@@ -79,7 +81,7 @@ export class RenewalStream {
   #failures = 0;
   /**
    * Whether the client sends one request at a time. It does so after the server has refused one of several unanswered
-   * requests, to learn which one.
+   * requests, to learn which request the server refuses.
    */
   #oneByOne = false;
   /** Number of consecutive streams that the server has ended because it refused the token. */
@@ -93,7 +95,7 @@ export class RenewalStream {
 
   /**
    * Returns a new keepalive for the lease. `granted` contains the time at which the client sent the grant request, and
-   * the granted TTL in seconds. It is undefined if the caller knows only the lease ID.
+   * the granted TTL in seconds. `granted` is undefined if the caller knows only the lease ID.
    */
   keepAlive(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
     const keepAlive = new KeepAlive(id);
@@ -102,8 +104,8 @@ export class RenewalStream {
       keepAlive.lose(lostWithClient(id));
       return keepAlive;
     }
-    // Subscribe to events of the client only while there are leases, because a client may create many short-lived
-    // namespaces.
+    // Subscribe to events of the client only while there are leases. Otherwise, every namespace would leave listeners
+    // at the client after its last use, and a client may create many short-lived namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
     const lease = this.#leases.get(id) ?? new RenewedLease(id);
@@ -174,8 +176,8 @@ export class RenewalStream {
       this.#waitLog.reset();
       this.#cancelStream();
     } else if (this.#oneByOne && isUnanswered(lease)) {
-      // The server may still refuse the request of this lease. The client would then take the refusal for an answer to
-      // the next request, so it uses a new stream.
+      // The server may still refuse the request of this lease. The client would then mistake the refusal for an answer
+      // to the next request. So the client opens a new stream.
       this.#cancelStream();
       // One caller may close several keepalives. The next request waits until all of them are closed.
       queueMicrotask(() => {
@@ -301,8 +303,8 @@ export class RenewalStream {
 
   /**
    * Records a renewal and schedules the next one. etcd renews a lease by the TTL that it granted. If a proxy or a
-   * faulty server answers with a larger TTL, that TTL is not used, because the lease may end before a deadline that
-   * counts from it.
+   * faulty server answers with a larger TTL, the client does not use that TTL, because the lease may expire before a
+   * deadline that is computed from it.
    */
   #renewed(lease: RenewedLease, answeredTtl: number): void {
     const ttl = Math.min(answeredTtl, lease.granted ?? answeredTtl);
@@ -311,7 +313,7 @@ export class RenewalStream {
     if (this.#leases.get(lease.id) === lease) this.#scheduleNext(lease, lease.sentAt, ttl);
   }
 
-  /** Whether a new stream would fail with the same error. Counts the refusals of the token. */
+  /** Whether a new stream would fail with the same error. Also counts how often the server has refused the token. */
   #isFinal(error: EtcdError): boolean {
     if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#tokenRefusals++ === MAX_TOKEN_RENEWALS;
     return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';

@@ -11,11 +11,11 @@ import { after, pause } from '../runtime/timers.js';
 import type { MirrorMessage } from './mirror.js';
 
 /**
- * Delay before the first read of the store's revision. If the caller waits for a write by this client, the event of the
- * write usually arrives sooner, so the read is not needed.
+ * Delay in milliseconds before the first read of the store's revision, while a caller waits for a revision. If the
+ * caller waits for a write by this client, the event of the write usually arrives sooner, so the read is not needed.
  */
 const FIRST_READ_MS = 5;
-/** Interval between further reads of the store's revision, while a caller waits for a revision. */
+/** Interval in milliseconds between further reads of the store's revision, while a caller waits for a revision. */
 const READ_INTERVAL_MS = 100;
 
 /** Names of the options of `cachedRange` and of `waitForRevision`. */
@@ -32,10 +32,10 @@ interface Waiter {
 }
 
 /**
- * A copy in memory of a range of keys, which the client keeps up to date. At every moment, the copy equals the range in
- * the store at the revision `revision`, which may be older than the latest revision. `waitForRevision` waits until the
- * cached range has reached a given revision. When the client has to read the range from the store again, the cached
- * range keeps its previous keys until all keys have been read, and then replaces all of them at once.
+ * An in-memory copy of a range of keys. The client keeps the copy up to date. At every moment, the copy equals the
+ * range in the store at the revision `revision`, which may be older than the latest revision. `waitForRevision` waits
+ * until the cached range has reached a given revision. When the client has to read the range from the store again, the
+ * cached range keeps its previous keys until all keys have been read, and then replaces all of them at once.
  *
  * @example
  * await using config = await etcd.cachedRange(prefix('config/'));
@@ -169,15 +169,15 @@ export class CachedRange implements AsyncDisposable {
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
       if (this.#waiters.length === 0) break;
-      // A failed read is ignored, because the next read may succeed, and each waiter has its own time limit.
+      // A failed read is ignored, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
       await this.#advanceIfUnchanged().catch(() => {});
     }
     this.#isReadingState = false;
   }
 
   /**
-   * Advances to the store's revision if the range has not changed: if the range in the store has as many keys as the
-   * cached range, and none of these keys has been put since.
+   * Advances `revision` to the store's revision if the range has not changed: if the range in the store has as many
+   * keys as the cached range, and none of these keys has been put after `revision`.
    */
   async #advanceIfUnchanged(): Promise<void> {
     const since = this.#revision;

@@ -68,8 +68,8 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Starts the mirror. The mirror reads the range again if etcd has compacted changes that the mirror still needs, if
-   * the cluster was restored from a backup, or if no server answered for a while.
+   * Starts the mirror, and yields its messages. The mirror reads the range again if etcd has compacted changes that the
+   * mirror still needs, if the cluster was restored from a backup, or if no server answered for a while.
    *
    * @throws EtcdError if the signal aborts, if the mirror fails before it has received any keys, or if the watch or a
    * read fails for a reason other than the three above.
@@ -108,8 +108,8 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Reads all keys at a revision that is not older than the revision at which the watch was created, so that the watch
-   * delivers every change after the read.
+   * Yields all keys at a revision that is not older than the revision at which the watch was created, so that the watch
+   * delivers every change after the read. With `readsWhole`, the keys are read in one response instead of in pages.
    */
   async *#pages(watch: Watch, readsWhole: boolean): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
@@ -147,8 +147,8 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
 }
 
 /**
- * Whether the mirror can continue after the error by reading the range again. It can after a compaction, after a
- * restore from a backup, and after a time in which no server answered.
+ * Whether the mirror can continue after the error by reading the range again. This is possible after a compaction,
+ * after a restore from a backup, and after a time in which no server answered.
  */
 function canResync({ code, reason }: EtcdError): boolean {
   return (

@@ -81,7 +81,8 @@ export interface FromJsonOptions {
  * be strings, or numbers up to 2^53 - 1. A field that is `null` counts as left out. Like a decoded message, the result
  * has all fields; a field that the JSON leaves out has its default value.
  *
- * @throws EtcdError with reason `InvalidInput` if the JSON does not fit the message type. The message names the field.
+ * @throws EtcdError with reason `InvalidInput` if the JSON does not fit the message type. The error message names the
+ * field.
  */
 export function fromJson<T>(codec: Codec<T>, json: unknown, options: FromJsonOptions = {}): T {
   return messageFromJson(codec.typeName, json, '', options) as T;

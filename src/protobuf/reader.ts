@@ -9,7 +9,7 @@ const MAX_VARINT_BYTES = 10;
 const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
 /** Scratch memory in which `Reader` combines two 32-bit halves into a bigint. */
 const quad = new DataView(new ArrayBuffer(8));
-/** The latest bigint that `Reader` created, `last`, and its lower and upper 32 bits. */
+/** `last` is the latest bigint that `Reader` created. `lastLow` and `lastHigh` are its lower and upper 32 bits. */
 let lastLow = 0;
 let lastHigh = 0;
 let last = 0n;
@@ -22,7 +22,7 @@ const START_GROUP = 3;
 const END_GROUP = 4;
 const FIXED32 = 5;
 
-// `ignoreBOM` keeps a byte order mark, which is part of the text.
+// `ignoreBOM` keeps a byte order mark in the decoded text, because protobuf strings may begin with this character.
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The decoding half of a codec. */
@@ -120,8 +120,8 @@ export class Reader {
   }
 
   /**
-   * Reads a nested message into `message`. If a field that is not repeated occurs twice, the caller passes the first
-   * message again, and this method merges the two, as the protobuf specification requires.
+   * Reads a nested message into `message`. If a field that is not repeated occurs twice, the caller passes the
+   * message of the first occurrence, and this method merges the two, as the protobuf specification requires.
    */
   message<T>(codec: MessageReader<T>, message: T = codec.create()): T {
     const outer = this.#end;
@@ -152,7 +152,7 @@ export class Reader {
     return this.#bytes.slice(start, this.#end);
   }
 
-  /** Skips the field that follows `tag`, because this version's .proto files do not define the field. */
+  /** Skips the value of the field whose tag was just read. Called for fields that the .proto files do not define. */
   skip(tag: number): void {
     const wireType = tag & 7;
     if (wireType === VARINT) this.#varint();

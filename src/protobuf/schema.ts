@@ -29,6 +29,6 @@ export interface FieldDescriptor {
   readonly property: string;
   readonly type: FieldType;
   readonly repeated?: true;
-  /** The name of the property in TypeScript for the oneof that the field belongs to. */
+  /** If the field belongs to a oneof, the name of the TypeScript property for that oneof. */
   readonly oneof?: string;
 }

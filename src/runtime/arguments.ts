@@ -7,7 +7,7 @@ import { describeType } from './bytes.js';
 const INT64_MAX = 2n ** 63n - 1n;
 const UINT64_MAX = 2n ** 64n - 1n;
 
-/** Describes a value for an error message. Shows numbers, but only the type of other values, which may be secret. */
+/** Describes a value for an error message. Shows only the type of a value that is not a number, as it may be secret. */
 export function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   return typeof value === 'number' ? `the number ${value}` : describeType(value);
@@ -35,7 +35,7 @@ export function checkCount(value: number, argument: string, least = 0): number {
   throw invalidInput(argument, show(value), `a whole number, ${least} or more`);
 }
 
-/** Checks that the value is a finite number above 0. `unit` names its unit in the error message. */
+/** Checks that the value is a finite number above 0. `unit` is the unit of the value, for the error message. */
 export function checkPositive(value: number, argument: string, unit: string): number {
   if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
   throw invalidInput(argument, show(value), `a number of ${unit} above 0`);
@@ -70,8 +70,8 @@ export function checkFunction(value: unknown, argument: string): void {
 }
 
 /**
- * Checks that the value is an object with this method. `instanceof` would refuse an object from another copy of this
- * package, of which a program may load several.
+ * Checks that the value is an object with this method. An `instanceof` check would refuse an object from another copy
+ * of this package, and a program may load several copies.
  */
 export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
   if (typeof (value as { readonly [name: string]: unknown } | null | undefined)?.[method] === 'function') return value;
@@ -120,7 +120,7 @@ export function checkOptions<T extends object, N extends Names>(
   if (options !== undefined) check(options, names, 'options', what, hints);
 }
 
-/** Throws for unknown properties of an argument whose name is not `options`. */
+/** Does the same as `checkOptions` for an argument that has another name than `options` and is not optional. */
 export function checkFields<T extends object, N extends Names>(
   fields: T,
   names: N & Exact<N, T>,
@@ -131,8 +131,8 @@ export function checkFields<T extends object, N extends Names>(
 }
 
 /**
- * Checks the names in `given`. The check must take only a few nanoseconds per name, because every get and put calls
- * this function.
+ * Throws unless `given` is an object and each of its property names is in `names` or harmless (see `isHarmless`). This
+ * check must take only a few nanoseconds per property, because every get and put calls this function.
  */
 function check(given: object, names: Names, argument: string, what: string, hints: Hints | undefined): void {
   if (typeof given === 'object' && given !== null) {

@@ -1,13 +1,14 @@
 import { withCallers } from '../errors/etcd-error.js';
 
-/** Wraps `action` so that it runs once. Every call returns the promise of the first call. */
+/** Returns a function that runs `action` at its first call. Every later call returns the promise of the first call. */
 export function once<Args extends readonly unknown[], T>(
   action: (...args: Args) => Promise<T>,
 ): (...args: Args) => Promise<T> {
   let result: Promise<T> | undefined;
   return (...args) => {
     if (result === undefined) {
-      // `result` is set before `action` runs, because `action` itself may call the returned function.
+      // `result` is set before `action` runs. Otherwise, if `action` itself called the returned function, `action`
+      // would run again.
       let settle: (value: Promise<T>) => void = () => {};
       result = new Promise((resolve) => {
         settle = resolve;
@@ -33,7 +34,7 @@ export class SerialRunner {
 
   run<T>(action: () => Promise<T>): Promise<T> {
     const result = this.#runAfter(this.#last, action);
-    // This promise resolves without the value, so that the runner does not keep the value in memory.
+    // `#last` resolves without the value of the action, so that the runner does not keep the value in memory.
     this.#last = result.then(ignore, ignore);
     return rethrownWithCallers(result);
   }
@@ -68,8 +69,8 @@ const END = { done: true, value: undefined } as const;
 
 /**
  * Iterates over the single items of batches. Reads each item of a batch only when the caller asks for it. This class is
- * not an async generator, because most of the time per item would then be spent in one generator iterating over
- * another.
+ * not an async generator, because an async generator that iterates over another async generator would take most of the
+ * time per item.
  */
 export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #batches: AsyncIterator<Batch, unknown>;

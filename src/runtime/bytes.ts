@@ -6,19 +6,19 @@ export type BytesLike = Uint8Array | string;
 export const NO_BYTES: Uint8Array = new Uint8Array(0);
 
 /**
- * V8 keeps arrays up to this length in its own heap. Creating a longer array takes about 1,000 ns if the array gets its
- * own memory, and 30 ns if the array is a view of existing memory.
+ * Maximum length in bytes of a typed array that V8 stores in its own heap. Creating a longer array takes about 1,000 ns
+ * if the array gets its own memory, and 30 ns if the array is a view of existing memory.
  */
 const MAX_IN_HEAP_BYTES = 64;
-/** Size of a slab: a block of memory that short copies share. */
+/** Size in bytes of a slab: a block of memory that several copies share. */
 const SLAB_BYTES = 8_192;
-/** Maximum length of a copy in a slab. Longer copies get their own memory, so that little of a slab stays unused. */
+/** Maximum length in bytes of a copy in a slab. Longer copies get their own memory, so that slabs have little waste. */
 const MAX_SLICE_BYTES = 1_024;
 
 let slab = new Uint8Array(SLAB_BYTES);
 let used = 0;
 
-/** Copies the bytes from `start` to `end`. Short copies share their `buffer` with other copies. */
+/** Copies the bytes from `start` to `end`. Copies of 65 to 1,024 bytes share their `buffer` with other copies. */
 export function copyOf(bytes: Uint8Array, start: number, end: number): Uint8Array {
   const length = end - start;
   if (length <= MAX_IN_HEAP_BYTES || length > MAX_SLICE_BYTES) return bytes.slice(start, end);

@@ -1,8 +1,8 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 
 /**
- * The details of a log line, which `JSON.stringify` accepts. The details contain no key, value, token or password.
- * `problem` is the text of an error, which may come from the server.
+ * The details of a log line. `JSON.stringify` accepts them. They contain no key, value, token or password. `problem` is
+ * an error text, possibly one from the server.
  */
 export type LogDetails = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
@@ -61,13 +61,13 @@ export function log(logger: Logger | undefined, level: keyof Logger, message: st
     const logging: unknown = logger[level]?.(message, details);
     if (logging instanceof Promise) logging.catch(() => {});
   } catch {
-    // The comment of the function says why the error is ignored.
+    // The logger's error must not end a call or the process.
   }
 }
 
 /**
  * Logs one warning when a wait for a server begins, such as `watches wait for a server`, however many attempts fail.
- * Logs one line when the wait is over, such as `watches go on`.
+ * Logs one line when the wait ends, such as `watches go on`.
  */
 export class WaitLog {
   readonly #logger: Logger | undefined;
@@ -87,7 +87,7 @@ export class WaitLog {
     log(this.#logger, 'warn', `${this.#what} wait for a server`, details);
   }
 
-  /** Logs that the wait is over, if there was one. */
+  /** Logs that the wait has ended. Does nothing if there was no wait. */
   goOn(details: LogDetails): void {
     if (!this.#waiting) return;
     this.#waiting = false;

@@ -1,6 +1,6 @@
 /**
- * The minimum number of items to remove from the array at once. Taken items are removed together, because each removal
- * copies the remaining items.
+ * The minimum number of items to remove at once from the array of a `Fifo`. Taken items are removed together, because
+ * each removal copies the remaining items.
  */
 const REMOVED_TOGETHER = 1_024;
 
@@ -93,9 +93,9 @@ interface Reader<T> {
 }
 
 /**
- * Passes items from a producer that cannot wait to a consumer that can wait. The queue accepts every item until it is
- * ended. The producer can pause its source while `size` is large. The queue calls `onTake` each time the consumer takes
- * an item out of the queue, so that the producer can resume the source.
+ * Passes items from a producer that cannot wait to a consumer that can wait. The queue accepts every item until `end`
+ * is called. The producer can pause its source while `size` is large. The queue calls `onTake` each time the consumer
+ * takes an item out of the queue, so that the producer can resume the source.
  */
 export class AsyncQueue<T> {
   readonly #items = new Fifo<{ readonly item: T; readonly size: number }>();
@@ -131,7 +131,7 @@ export class AsyncQueue<T> {
 
   /**
    * Ends the queue, which then ignores further items. The items in the queue can still be read. If `error` is given,
-   * one call of `next` then rejects with it. All other calls report the end of the iteration.
+   * one call of `next` then rejects with `error`. All other calls report the end of the iteration.
    */
   end(error?: unknown): void {
     if (this.#end !== undefined) return;

@@ -24,7 +24,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
     signal.addEventListener('abort', listener, { once: true });
   }
   const { set, listener } = entry;
-  // The Set holds a new function for each call, so that a callback that is given twice is called twice.
+  // Add a new function to the Set for each call of `onAbort`, so that a callback that is passed twice is called twice.
   const call = (): void => callback();
   set.add(call);
   return () => {
@@ -35,7 +35,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
 }
 
 /**
- * Waits for the promise, or until the signal aborts.
+ * Waits for the promise, or until the signal aborts. Resolves with the result of the promise.
  *
  * @throws the error of the promise, or the signal's reason if the signal aborts first.
  */

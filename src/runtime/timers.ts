@@ -1,6 +1,6 @@
 import { onAbort } from './signals.js';
 
-/** Maximum delay of `setTimeout`: about 25 days. With a longer delay, `setTimeout` fires at once. */
+/** Maximum delay of `setTimeout` in milliseconds: about 25 days. With a longer delay, `setTimeout` fires at once. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
 const BACKOFF_BASE_MS = 50;

@@ -28,8 +28,8 @@ const ACCESS = {
  * Users, roles and permissions. etcd enables authentication only if a user "root" with the role "root" exists. A change
  * of users or roles can invalidate tokens; a client that has a password then obtains a new token by itself.
  *
- * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, it
- * is the reason that the server gives, such as `PermissionDenied`.
+ * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, the
+ * reason says why the call failed, such as `PermissionDenied`.
  *
  * @example
  * await etcd.auth.userAdd('root', { password: 'secret' });
@@ -111,7 +111,7 @@ export class Auth {
   /**
    * Returns the roles of a user.
    *
-   * @throws EtcdError with reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if there is no user with this name.
    *
    * @example
    * const { roles } = await etcd.auth.userGet('ann');
@@ -134,7 +134,7 @@ export class Auth {
   /**
    * Deletes a user.
    *
-   * @throws EtcdError with reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if there is no user with this name.
    *
    * @example
    * await etcd.auth.userDelete('ann');
@@ -146,7 +146,7 @@ export class Auth {
   /**
    * Replaces the password of a user.
    *
-   * @throws EtcdError with reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if there is no user with this name.
    *
    * @example
    * await etcd.auth.userChangePassword('ann', 'new secret');
@@ -159,7 +159,8 @@ export class Auth {
   /**
    * Grants a user the permissions of a role.
    *
-   * @throws EtcdError with reason `UserNotFound` or `RoleNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if the user does not exist, or `RoleNotFound` if the role does not
+   * exist.
    *
    * @example
    * await etcd.auth.userGrantRole('ann', 'reader');
@@ -172,7 +173,8 @@ export class Auth {
   /**
    * Revokes a role from a user.
    *
-   * @throws EtcdError with reason `UserNotFound`, or `RoleNotGranted` if the user does not have the role.
+   * @throws EtcdError with reason `UserNotFound` if the user does not exist, or `RoleNotGranted` if the user does not
+   * have the role.
    *
    * @example
    * await etcd.auth.userRevokeRole('ann', 'reader');
@@ -197,7 +199,7 @@ export class Auth {
   /**
    * Returns the permissions of a role.
    *
-   * @throws EtcdError with reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound` if there is no role with this name.
    *
    * @example
    * const { permissions } = await etcd.auth.roleGet('reader');
@@ -224,7 +226,7 @@ export class Auth {
   /**
    * Deletes a role, and revokes it from all users that have it.
    *
-   * @throws EtcdError with reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound` if there is no role with this name.
    *
    * @example
    * await etcd.auth.roleDelete('reader');
@@ -237,7 +239,7 @@ export class Auth {
    * Grants a role access to a key or to a range of keys. Replaces the permission that the role may already have for
    * exactly these keys.
    *
-   * @throws EtcdError with reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound` if there is no role with this name.
    *
    * @example
    * await etcd.auth.roleGrantPermission('reader', 'read', prefix('config/'));
@@ -256,7 +258,8 @@ export class Auth {
   /**
    * Revokes the permission that was granted to a role for exactly these keys.
    *
-   * @throws EtcdError with reason `RoleNotFound` or `PermissionNotGranted`.
+   * @throws EtcdError with reason `RoleNotFound` if the role does not exist, or `PermissionNotGranted` if the role has
+   * no permission for exactly these keys.
    *
    * @example
    * await etcd.auth.roleRevokePermission('reader', prefix('config/'));

@@ -18,7 +18,7 @@ export interface Members {
 
 /**
  * Lists and changes the members of the cluster. A method that fails rejects with an `EtcdError`. The reason is
- * `InvalidInput` for an invalid argument. Otherwise, it is the reason that the server gives.
+ * `InvalidInput` for an invalid argument. Otherwise, the reason says why the call failed.
  *
  * @example
  * const { members } = await etcd.cluster.memberList();
@@ -34,8 +34,8 @@ export class Cluster {
 
   /**
    * Returns the members. If `linearizable` is true, which is the default, the list is up to date, and the call needs a
-   * quorum (etcd 3.5 and later). If it is false, one member answers from its own data. The call then needs no quorum,
-   * but the list may be stale.
+   * quorum (etcd 3.5 and later). If `linearizable` is false, one member answers from its own data. The call then needs
+   * no quorum, but the list may be stale.
    *
    * @example
    * const { members } = await etcd.cluster.memberList({ linearizable: false });
@@ -52,7 +52,8 @@ export class Cluster {
    * Adds a member to the cluster. Call this method before you start the new member. If `learner` is true (etcd 3.4 and
    * later), the member is a learner, which does not vote until it is promoted. Default false: a voting member.
    *
-   * @throws EtcdError, for example with reason `PeerURLExist` or `TooManyLearners`.
+   * @throws EtcdError, for example with reason `PeerURLExist` if a member already has one of the URLs, or
+   * `TooManyLearners` if the cluster already has as many learners as etcd allows.
    *
    * @example
    * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
@@ -86,7 +87,7 @@ export class Cluster {
   /**
    * Replaces the URLs at which the other members reach a member.
    *
-   * @throws EtcdError with reason `MemberNotFound`.
+   * @throws EtcdError with reason `MemberNotFound` if the cluster has no member with this ID.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -101,7 +102,7 @@ export class Cluster {
   /**
    * Removes a member from the cluster.
    *
-   * @throws EtcdError with reason `MemberNotFound`.
+   * @throws EtcdError with reason `MemberNotFound` if the cluster has no member with this ID.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();

@@ -19,7 +19,7 @@ const NO_LEADER = 'election: no leader';
  * keep a session open. Prefer `Election`, because the service has these limitations:
  *
  * - The client does not renew the lease and does not learn that the lease has ended. Keep the lease alive yourself. In
- *   each write that only the leader may make, check that the create revision of the leader's key is still `rev`.
+ *   each write that only the leader may make, check that the create revision of the leader's key is still `leader.rev`.
  * - Two campaigns with the same lease count as one candidate, so both win.
  * - A `campaign` whose outcome is unknown may leave its candidate in the queue until the lease ends.
  * - `observe` may skip a leader that led only briefly, and ends when the server's own watch ends.
@@ -41,7 +41,8 @@ export class ElectionService {
    * Enters the election as a candidate, and waits until the candidate is elected. Without `timeoutMs`, the wait has no
    * limit.
    *
-   * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
+   * @throws EtcdError, for example with reason `LeaseNotFound` if the lease does not exist, or `DeadlineExceeded` after
+   * `timeoutMs`.
    */
   async campaign(
     name: BytesLike,
@@ -85,8 +86,8 @@ export class ElectionService {
   async *observe(name: BytesLike, options?: StreamOptions): AsyncGenerator<KeyValue, void> {
     checkOptions(options, STREAM_OPTIONS, 'electionService.observe');
     const request = { name: toBytes(name, 'name') };
-    // If the token has expired, the server ends an `observe` stream without an error. The call of `leader` obtains a
-    // new token first.
+    // If the token has expired, the server ends an `observe` stream without an error. To prevent this, call `leader`
+    // first: if its token has expired, the client obtains a new token.
     await this.leader(name, options);
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);

@@ -18,7 +18,7 @@ export interface Alarm {
   readonly alarm: 'noSpace' | 'corrupt';
 }
 
-/** Options of a call to one member. Another argument of the call is the endpoint of the member. */
+/** Options of a call to one member. The endpoint of the member is a separate argument of the call. */
 export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   /** Not allowed, because the endpoint is a separate argument of the call. */
   readonly endpoint?: undefined;
@@ -37,8 +37,8 @@ const DOWNGRADES = {
 /**
  * Maintenance of the cluster and of its members. A method that concerns one member has the argument `endpoint`, which
  * must be one of the client's endpoints. The client does not try another endpoint. Without `timeoutMs`, `defragment`,
- * `hash`, `hashKV` and `snapshot` have no time limit, because they take long on a large database. HTTP/2 PINGs still
- * detect a member that no longer responds.
+ * `hash`, `hashKV` and `snapshot` have no time limit, because they may take a long time on a large database. HTTP/2
+ * PINGs still detect a member that no longer responds.
  *
  * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, it
  * is the reason that the connection or the server gives.
@@ -92,8 +92,8 @@ export class Maintenance {
   }
 
   /**
-   * Defragments the database of a member, which returns the space of deleted and compacted data to the file system.
-   * Meanwhile, the member serves no other requests.
+   * Defragments the database of a member: the space of deleted and compacted data returns to the file system. During
+   * the defragmentation, the member serves no other requests.
    *
    * @example
    * await etcd.maintenance.defragment('http://10.0.0.1:2379');
@@ -137,7 +137,7 @@ export class Maintenance {
 
   /**
    * Reads the database of a member, in the format that `etcdutl snapshot restore` accepts. `timeoutMs` limits the wait
-   * for each message.
+   * for each message of the member, not the whole call.
    *
    * @example
    * await pipeline(etcd.maintenance.snapshot('http://10.0.0.1:2379'), createWriteStream('backup.db'));
@@ -148,10 +148,12 @@ export class Maintenance {
   }
 
   /**
-   * Transfers leadership to another member. Only the current leader can do this. Without `endpoint`, the client first
-   * finds the leader: it requests the status of each of its endpoints.
+   * Transfers leadership to the member with the ID `targetId`. Only the current leader can transfer leadership. The
+   * option `endpoint` is the endpoint of the leader. Without this option, the client first requests the status of all
+   * its endpoints to find the leader.
    *
-   * @throws EtcdError with reason `NotLeader` if none of the endpoints belongs to the leader.
+   * @throws EtcdError with reason `NotLeader` if `endpoint` does not belong to the leader, or if the client does not
+   *   find the leader at any of its endpoints.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -169,7 +171,8 @@ export class Maintenance {
    * Validates, enables or cancels a downgrade of the cluster to `version`, in the form "major.minor". Requires etcd 3.5
    * or later.
    *
-   * @throws EtcdError, for example with reason `InvalidDowngradeTargetVersion` or `DowngradeInProcess`.
+   * @throws EtcdError, for example with reason `InvalidDowngradeTargetVersion` if `version` is not one minor version
+   *   below the version of the cluster, or with reason `DowngradeInProcess` if a downgrade is already in progress.
    *
    * @example
    * await etcd.maintenance.downgrade('validate', '3.5');
@@ -225,7 +228,7 @@ export function checkMemberCall(options: MemberCallOptions, what: string): Membe
   return options;
 }
 
-/** Returns the URL of the endpoint. Refuses undefined, because the client would then choose a member itself. */
+/** Returns the URL of the endpoint. Refuses undefined: without an endpoint, the client would choose a member. */
 function checkUrl(endpoint: string): string {
   return parseEndpoint(endpoint, 'endpoint').url;
 }
@@ -254,16 +257,17 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
   });
 }
 
-/** Length of the SHA-256 digest that follows the database in a snapshot. */
+/** Length in bytes of the SHA-256 digest that follows the database in a snapshot. */
 const DIGEST_BYTES = 32;
 /**
- * The size of the database is a multiple of this size, so a remainder of `DIGEST_BYTES` shows that a digest follows.
+ * The size of a database in bytes is a multiple of this number. If the size of a snapshot has the remainder
+ * `DIGEST_BYTES`, the snapshot therefore ends with a digest.
  */
 const SECTOR_BYTES = 512;
 
 /** A destination for the bytes of a snapshot, such as a `WritableStreamDefaultWriter`. */
 export interface SnapshotSink {
-  /** Receives the next bytes. If `write` returns a promise, the snapshot waits for it before it passes more bytes. */
+  /** Receives the next bytes. If `write` returns a promise, the next call of `write` waits for this promise. */
   write(chunk: Uint8Array): unknown;
 }
 
@@ -320,7 +324,8 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
   /**
    * Writes all bytes to a sink. Resolves with the number of bytes. Neither opens nor closes the sink.
    *
-   * @throws EtcdError, for example with reason `SnapshotCorrupt`, or the error that the sink throws.
+   * @throws EtcdError with reason `SnapshotCorrupt` if bytes are missing or differ from the bytes that the member sent,
+   *   or with another reason if the call fails. An error that the sink throws is passed on unchanged.
    */
   async writeTo(sink: SnapshotSink): Promise<number> {
     let size = 0;

@@ -216,7 +216,7 @@ export function checkRegister(
     ({ call, outcome }) => outcome === 'ok' || (outcome === 'unknown' && call.type !== 'read'),
   );
   const boundaries = timeline(relevant);
-  /** 1 for each operation that has taken effect in the order that the search is trying. The search skips it. */
+  /** 1 for each operation that has taken effect in the order that the search is trying. The search skips these. */
   const done = new Uint8Array(relevant.length);
   const nextFrom = (from: number): number => {
     let next = from;

@@ -51,8 +51,8 @@ export interface JoinOptions {
   /** Whether to add the member as a learner, which does not vote. Default false. */
   readonly learner?: boolean | undefined;
   /**
-   * The function that adds the member. Default: a function that calls `memberAdd`. It works only without TLS and
-   * authentication.
+   * The function that adds the member. Default: a function that calls `memberAdd`. The default works only without TLS
+   * and authentication.
    */
   readonly add?: AddMember | undefined;
 }
@@ -315,8 +315,8 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 }
 
 /**
- * Makes a membership change. Repeats it as long as etcd refuses it because the cluster is unhealthy. etcd refuses such
- * changes until all members have been connected to each other for five seconds.
+ * Makes a membership change. Repeats the change as long as etcd refuses it because the cluster is unhealthy. etcd does
+ * so until all members have been connected to each other for five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + HEALTHY_TIMEOUT_MS;

@@ -4,7 +4,10 @@ import { pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
-/** Maximum wait for the answer to a health check. A suspended member accepts connections but never answers. */
+/**
+ * Maximum wait in milliseconds for the answer to a health check. A suspended member accepts connections but never
+ * answers.
+ */
 const HEALTH_TIMEOUT_MS = 2_000;
 
 export interface EtcdMemberOptions {
@@ -129,8 +132,8 @@ export class EtcdMember {
 
   #spawn(): void {
     const { etcd, args, logFile } = this.#options;
-    // etcd also reads its flags from environment variables named ETCD_*. Those of this process are not meant for the
-    // member.
+    // etcd also reads its flags from environment variables named ETCD_*. The ETCD_* variables of this process are not
+    // meant for the member.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
     const log = openSync(logFile, 'a');
     const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });

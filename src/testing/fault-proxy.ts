@@ -3,8 +3,8 @@ import { checkOptions } from '../runtime/arguments.js';
 import { pause } from '../runtime/timers.js';
 
 /**
- * Whether the bytes of one read from a socket match a condition. If a message spans several reads, each call receives
- * one piece of the message.
+ * Returns whether the bytes of one read from a socket match a condition. If a message spans several reads, each call
+ * receives one piece of the message.
  */
 export type BytesTest = (bytes: Uint8Array) => boolean;
 
@@ -62,7 +62,7 @@ interface Pace {
 const UNCHANGED: Pace = { delayMs: undefined, sliceBytes: undefined, paused: false };
 
 /**
- * A TCP proxy in front of one server, which causes faults on demand. Runs on Node.js only.
+ * A TCP proxy that stands in front of one server and causes faults on demand. Runs on Node.js only.
  *
  * @example
  * import { Client } from 'etcdwire';
@@ -79,7 +79,10 @@ export class FaultProxy implements AsyncDisposable {
   readonly #port: number;
   readonly #senderOf: FaultProxyOptions['senderOf'];
   readonly #pairs = new Set<Pair>();
-  /** Sockets to the server that wait for a request held by `holdNextRequest`. Their clients are disconnected. */
+  /**
+   * Sockets to the server for the requests that `holdNextRequest` holds back. The clients that sent these requests are
+   * disconnected.
+   */
   readonly #heldRequests = new Set<Socket>();
   /** Directions in which the proxy drops all bytes. */
   readonly #swallowed = new Set<Direction>();
@@ -99,7 +102,8 @@ export class FaultProxy implements AsyncDisposable {
   /**
    * Starts a proxy on a free port of 127.0.0.1. `target` is `http://host:port` or `https://host:port`.
    *
-   * @throws EtcdError, reason `InvalidInput`; TypeError if `target` is not a URL.
+   * @throws EtcdError with reason `InvalidInput` if `options` has an unknown property; TypeError if `target` is not a
+   * URL.
    */
   static async start(target: string, options: FaultProxyOptions = {}): Promise<FaultProxy> {
     checkOptions(options, PROXY_OPTIONS, 'FaultProxy.start');

@@ -37,7 +37,8 @@ export async function freePorts(count: number): Promise<number[]> {
 
 /**
  * Reserves a block that no process has reserved. Returns all ports of the block except the first; undefined if every
- * block is reserved. Starts at a random block, because otherwise all processes would try the blocks in the same order.
+ * block is reserved. Starts at a random block. Otherwise, all processes would try the blocks in the same order, and
+ * would first find the blocks that the other processes have reserved.
  */
 async function reserveBlock(): Promise<number[] | undefined> {
   const start = Math.floor(Math.random() * BLOCKS);

@@ -1,5 +1,6 @@
 /**
- * etcd clusters and fault proxies for tests that inject faults, and functions that check what clients saw meanwhile.
+ * etcd clusters and fault proxies for tests that inject faults, and functions that check what the clients saw during
+ * the faults.
  *
  * @module etcdwire/testing
  */

@@ -24,10 +24,10 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/answers in HTTP/, 'workerd cannot request HTTP/2 by ALPN; on workerd, use etcdwire/gateway'],
   [/key values mismatch/, 'tls.key does not belong to tls.cert'],
 ];
-/** Maximum number of characters of the reason that the error message shows. */
+/** Maximum number of characters of the failure reason that an error message shows. */
 const MAX_PROBLEM_CHARS = 300;
 
-/** Returns the error for a connection that failed before it opened, so that no call was sent on it. */
+/** Returns the error for a connection that failed before it opened. No call was sent on such a connection. */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown): EtcdError {
   const problem = opensslReason(reason).slice(0, MAX_PROBLEM_CHARS).replace(/\W+$/, '');
   const advice = tls

@@ -67,8 +67,8 @@ export function responseTooLarge(
 }
 
 /**
- * Whether all values are printable ASCII. The transports refuse other characters, because a line break could inject
- * another header.
+ * Whether all metadata values are printable ASCII. The transports refuse other characters, because a line break could
+ * inject another header.
  */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {
@@ -78,9 +78,10 @@ export function isPrintable(metadata: Metadata | undefined): boolean {
 }
 
 /**
- * Checks that all values are printable ASCII.
+ * Checks that all metadata values are printable ASCII.
  *
- * @throws EtcdError if a value is not. The error does not show the value, because the value may be a token.
+ * @throws EtcdError with reason `Other` if a value contains another character. The error does not show the value,
+ * because the value may be a token.
  */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;

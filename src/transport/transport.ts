@@ -14,7 +14,7 @@ interface Call<Request, Response> {
    * ignores this field.
    */
   readonly endpoint?: string | undefined;
-  /** Called at each attempt with the URL of the endpoint that carries the attempt. */
+  /** Called at each attempt of the call, with the URL of the endpoint to which this attempt goes. */
   readonly onAttempt?: ((endpoint: string) => void) | undefined;
 }
 
@@ -35,7 +35,7 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly timeoutMs: number;
   /** When the call times out, in milliseconds on the monotonic clock. */
   readonly deadline: number;
-  /** Called each time the request is handed to a connection. */
+  /** Called at each attempt when the client begins to send the request. From then on, the server may receive it. */
   readonly onSent?: (() => void) | undefined;
   /** Called with each error after which the call is attempted again. */
   readonly onRetry?: ((error: EtcdError) => void) | undefined;
@@ -56,8 +56,8 @@ export interface StreamHandler<Response> {
 }
 
 /**
- * Sends the requests of a streaming call. All methods except `send` may be called at any time. They do nothing after
- * the stream has ended.
+ * Sends the requests of a streaming call. `send` must not be called after `end`. All other methods may be called at any
+ * time. After the stream has ended, the methods do nothing.
  */
 export interface OutgoingStream<Request> {
   /**

@@ -10,16 +10,17 @@ import type { WatchStream } from './watch-stream.js';
  * ten seconds for 100,000 revisions.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/** Maximum number of server watches that one watch uses at a time. Each of them slows the others down. */
+/** Maximum number of server watches that one watch uses at a time. Each server watch slows the others down. */
 const MAX_PARTS = 32;
 /**
- * The number of revisions in a part (see `WatchParts`) as a fraction of those that a full response spans. The fraction
- * is less than 1, so that a full response contains the whole part and an event after the part, which ends the part.
+ * The number of revisions in a part (see `WatchParts`), as a fraction of the revisions that a full response spans. The
+ * fraction is less than 1, so that a full response contains the whole part and also an event after the part, which ends
+ * the part.
  */
 const PART_PER_RESPONSE = 0.95;
 
 export interface WatchPartsOptions extends ServerWatchOptions {
-  /** Called once, when the watch ends. Batches may still be in the buffer. */
+  /** Called once, when the watch ends. The buffer may then still contain batches that the consumer has not taken. */
   readonly onEnd: () => void;
 }
 
@@ -40,10 +41,10 @@ export class WatchParts implements ServerWatchOwner {
   #partRevisions = 0n;
   /**
    * Maximum number of parts at a time, chosen so that together they fill at most half of the watch's buffer. 0 until
-   * the watch is found to be far behind.
+   * `received` finds that the watch is far behind the store.
    */
   #maxParts = 0;
-  /** The store's revision when the watch was found to be far behind. No part begins after this revision. */
+  /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
   #storeRevision = 0n;
   readonly #turns = new SerialRunner();
   #ended = false;
@@ -80,8 +81,9 @@ export class WatchParts implements ServerWatchOwner {
   }
 
   /**
-   * Adds parts if the response was full, because a full response shows that the watch is far behind the store. It also
-   * shows how many revisions one response spans.
+   * Handles a response that consists of `batches` and takes about `weight` bytes of memory. If the response is full,
+   * the watch is far behind the store, so this method adds parts. A full response also shows how many revisions one
+   * response spans.
    */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
@@ -95,7 +97,10 @@ export class WatchParts implements ServerWatchOwner {
     this.#addParts();
   }
 
-  /** Removes a part that has ended. An error ends the whole watch, because the later parts would leave a gap. */
+  /**
+   * Removes a part that has ended. Ends the whole watch if this part was the last part. Also ends the whole watch if
+   * this part ended with an error, because the consumer would otherwise miss events.
+   */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
     this.stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);

@@ -6,7 +6,7 @@ import type { Init } from '../protobuf/codec.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 
-/** Records which revisions a watch has delivered, and from which revision it continues on the next stream. */
+/** Records which revisions a watch has delivered, and from which revision the watch continues on the next stream. */
 export class RevisionCursor {
   /** Events below this revision were delivered, or precede the start of the watch. */
   #floor: bigint;
@@ -57,15 +57,19 @@ export class RevisionCursor {
   }
 }
 
-/** The owner of a server watch, which is a `WatchParts`. */
+/** The methods and the stream of a `WatchParts` that its server watches use. */
 export interface ServerWatchOwner {
   readonly stream: { add(watch: ServerWatch): void; remove(watch: ServerWatch): void };
   /**
-   * Called when a server watch without `until` received these revisions in one response. `weight` is their approximate
-   * size in bytes, and `storeRevision` the revision of the store at that time.
+   * Called when a server watch without `until` has received these batches, one for each revision, in one response.
+   * `weight` is the approximate size of the batches in bytes, and `storeRevision` is the revision of the store when the
+   * server sent the response.
    */
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void;
-  /** Called when the server watch has ended. Without `error`, it was closed, or has all revisions below `until`. */
+  /**
+   * Called when the server watch has ended. If `error` is undefined, the server watch was closed, or has all revisions
+   * below its `until`.
+   */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
   /** Ends all server watches of the owner and drops their batches, because the client was closed. */
   discard(): void;
@@ -86,8 +90,8 @@ export interface ServerWatchOptions {
 
 /**
  * One watch on the server. The `WatchStream` passes responses to it. Its cursor holds the revision from which it
- * continues after the stream broke. A `Watch` has one server watch, or several while it catches up. Each of the several
- * except the last ends at `until`.
+ * continues after a stream has broken. A `Watch` has one server watch, or several while the `Watch` catches up. Each of
+ * several server watches, except the last, ends at the revision `until`.
  *
  * ```text
  *              add             send                  answer
@@ -115,9 +119,9 @@ export class ServerWatch {
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;
   readonly #assembler = new RevisionAssembler();
-  /** The id that the latest creation request asked for. */
+  /** The watch ID that the latest creation request asked for. */
   requestId = 0n;
-  /** How often in a row the server refused the watch because of the stream's token. */
+  /** How many times in a row the server has refused the watch because of the stream's token. */
   tokenRefusals = 0;
   /**
    * The first revision of the next server watch of the same `Watch`. An event at or after that revision shows that this
@@ -128,7 +132,7 @@ export class ServerWatch {
   #isSuspended = false;
   /** Resolves with the store revision at which the server first created the watch. Every later event is delivered. */
   readonly whenCreated: Promise<bigint>;
-  /** Settles `whenCreated`. Undefined once it has resolved. */
+  /** Settles `whenCreated`. Undefined after `whenCreated` has resolved. */
   #creation: { resolve(revision: bigint): void; reject(error: EtcdError): void } | undefined;
 
   constructor(owner: ServerWatchOwner, options: ServerWatchOptions) {

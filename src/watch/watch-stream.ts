@@ -13,9 +13,12 @@ import type { OutgoingStream } from '../transport/transport.js';
 import type { ServerWatch } from './server-watch.js';
 import { NO_WATCH_ID, WatchIds } from './watch-ids.js';
 
-/** How long a stream without watches stays open, because programs often start one watch after another. */
+/**
+ * How long, in milliseconds, a stream stays open without watches. Programs often start one watch after another, and the
+ * next watch can then use the same stream.
+ */
 const LINGER_MS = 1_000;
-/** If a stream lasted longer than this, the next failure starts the backoff from its beginning. */
+/** If a stream lasted longer than this many milliseconds, its failure starts the backoff from the shortest delay. */
 const STEADY_MS = 1_000;
 /**
  * Maximum size of a response that the client receives without asking for fragments. The time that etcd needs to cut a
@@ -40,9 +43,9 @@ const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'Malfo
  * because etcd may send a response before it has noted that a watch wants fragments.
  */
 const MAX_TOO_LARGE = 4;
-/** Maximum number of unanswered progress requests that the client remembers, because some servers never answer. */
+/** Maximum number of unanswered progress requests that the client remembers. Some servers never answer them. */
 const MAX_PROGRESS_REQUESTS = 1_000;
-/** How long the client waits for the version of the member at the other end of a stream. */
+/** How long, in milliseconds, the client waits for the version of the member at the other end of a stream. */
 const VERSION_TIMEOUT_MS = 5_000;
 /** Maximum number of attempts to find out whether the cluster was restored from a backup while no stream was open. */
 const MAX_CLUSTER_CHECKS = 5;
@@ -68,7 +71,7 @@ export class WatchStream {
   /** The endpoint of the stream. */
   #endpoint: string | undefined;
   /**
-   * For each progress request that may be unanswered, the lowest watch id that the client had not yet used when it sent
+   * For each progress request that may be unanswered, the lowest watch ID that the client had not yet used when it sent
    * the request. etcd answers progress requests and creation requests over separate channels. The answer to a creation
    * request may therefore arrive before the answer to an earlier progress request, which does not concern that watch.
    */
@@ -78,11 +81,11 @@ export class WatchStream {
   /** The stream for which `#checkCluster` is running. */
   #checking: OutgoingStream<WatchRequest> | undefined;
   #failures = 0;
-  /** How many streams in a row the server has ended because it refused the token. */
+  /** How many streams in a row the server has ended because it refused the stream's token. */
   #tokenRefusals = 0;
   /**
-   * How many streams in a row have ended because a response was too large. After the first one, the client asks for
-   * fragments.
+   * How many streams in a row have ended because a response was too large. After the first such stream, the client asks
+   * for fragments.
    */
   #tooLarge = 0;
   /** When the client opened the stream, on the monotonic clock. */
@@ -105,7 +108,8 @@ export class WatchStream {
     const { closed, cluster } = this.#rpc.settings;
     if (closed.aborted) return watch.end(clientClosed());
     this.#stopLingering();
-    // Subscribe only while there are watches, because a client may create many short-lived namespaces.
+    // Keep the listeners only while there are watches. Otherwise, every namespace would leave its listeners at the
+    // client until the client closes, and a client may create many short-lived namespaces.
     if (this.#watches.size === 0) {
       const offClosed = onAbort(closed, () => this.close());
       const offChange = cluster?.onChange((error) => this.#endAll((each) => each.end(error)));
@@ -127,15 +131,15 @@ export class WatchStream {
     if (this.#watches.size > 0) return;
     this.#unsubscribe();
     this.#stopLingering();
-    // A lingering stream does not keep the process alive.
+    // The stream stays open for a while, but does not keep the process alive without watches.
     this.#stream?.hold?.(false);
     this.#stopLingering = after(LINGER_MS, () => this.#close(), 'background');
   }
 
   /**
-   * Asks the server up to which revision it has sent the events of the stream's watches. The answer concerns all of
-   * these watches. It moves their cursors only if the member is known to send the answer after all earlier events. etcd
-   * before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
+   * Asks the server for the revision up to which it has sent the events of the stream's watches. The answer concerns
+   * all of these watches. The answer moves their cursors only if the member is known to send it after all earlier
+   * events. etcd before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
    */
   requestProgress(): void {
     if (this.#stream === undefined) return;
@@ -236,14 +240,17 @@ export class WatchStream {
     });
   }
 
-  /** Opens a new stream at once, so that it gets a new token. */
+  /** Cancels the stream for the reason `why`, and opens a new stream at once. The new stream gets a new token. */
   #openWithNewToken(why?: 'unauthenticated'): void {
     this.#cancelStream(why);
     for (const watch of this.#watches) watch.detached();
     if (this.#watches.size > 0) this.#open();
   }
 
-  /** Whether the server may accept a new token after this error. `refusals` counts the refused tokens before it. */
+  /**
+   * Whether the server may accept a new token after this error. `refusals` is the number of tokens that the server
+   * refused before this error.
+   */
   #canGetNewToken(error: EtcdError, refusals: number): boolean {
     return this.#rpc.settings.renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
   }
@@ -317,7 +324,7 @@ export class WatchStream {
     } else if (error.code === 'Unavailable') {
       this.#waitLog.waits({ ...causeOf(error), watches: this.#watches.size });
       watch.detached();
-      // In the background, because the stream keeps the process alive.
+      // The timer runs in the background, because the stream already keeps the process alive.
       after(backoffMs(this.#failures++), () => this.#createAgain(watch), 'background');
     } else this.#end(watch, error);
   }

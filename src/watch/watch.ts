@@ -76,7 +76,8 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
       filters: only === undefined ? [] : [checkChoice(FILTERS, only, 'only')],
       prevKv: options.prevKv,
-      // Without progress notifications, the revision from which a watch without events continues would be compacted.
+      // Without progress notifications, a watch that receives no events would continue from an ever older revision,
+      // which would at some point be compacted.
       progressNotify: true,
     };
     checkSignal(signal);
@@ -133,15 +134,15 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     return batches;
   }
 
-  /** Returns the events one by one. Leaving the loop closes the watch. */
+  /** Returns the events one by one. Breaking out of the loop closes the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
     return new BatchItemIterator(this.batches(), ({ events }) => events);
   }
 
   /**
-   * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then delivers
-   * the answer as a batch without events. If the connection breaks later, and the watch has received no events since
-   * the answer, the watch continues from the revision of the answer.
+   * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then
+   * delivers the answer as a batch without events. If the connection breaks later, and the watch has received no events
+   * since the answer, the watch continues from the revision of the answer.
    *
    * There may be no answer. etcd drops a request while one of the client's watches is catching up, or begins at a
    * revision that the store has not reached yet (`progressIfSync` in etcd's `watchable_store.go`). A broken connection

@@ -252,7 +252,7 @@ describe('an authenticated client', () => {
     const others = await Promise.all(Array.from({ length: 3 }, () => Session.open(etcd, { ttl: 2 })));
     const { id } = await root.lease.grant({ ttl: 60 });
     await root.put('elsewhere', 'x', { lease: id });
-    // The client sends all renewals together, so the server's refusal does not say which lease it concerns.
+    // The client renews all leases over one stream, so the server's refusal does not say which lease it concerns.
     const numbers = await Promise.all(Array.from({ length: 3 }, () => etcd.lease.grant({ ttl: 60 })));
     const before = numbers.slice(0, 2).map((lease) => etcd.lease.keepAlive(lease.id));
     const forbidden = etcd.lease.keepAlive(id);
@@ -267,7 +267,7 @@ describe('an authenticated client', () => {
   test('continues a scan with a new token when a change to a role invalidates the old token during the scan', async () => {
     const { endpoints, root } = await authEtcd();
     const etcd = openClient({ endpoints, auth: USER });
-    // More data than etcd 3.7 sends on a stream before the client reads.
+    // Write more data than etcd 3.7 sends on a stream before the client reads.
     const names = Array.from({ length: 4_000 }, (_, index) => `app/${String(index).padStart(4, '0')}`);
     for (let at = 0; at < names.length; at += 100) {
       const puts = names.slice(at, at + 100).map((name) => op.put(name, 'x'.repeat(10_000)));

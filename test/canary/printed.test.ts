@@ -17,9 +17,9 @@ import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../suppo
 import { openClient, unique } from '../support/client.js';
 import { Authority } from '../support/tls/authority.js';
 
-// Checks that no secret is in what Node.js prints when a program inspects objects of this package, or in the debug
-// output, warnings and uncaught errors of Node.js. The names of locks, elections and services may be printed, because
-// they are public fields.
+// Checks that Node.js prints no secret when a program inspects objects of this package, and that the debug output, the
+// warnings and the uncaught errors of Node.js contain no secret. The names of locks, elections and services may be
+// printed, because they are public fields.
 
 watchOutput();
 

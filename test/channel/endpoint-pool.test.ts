@@ -36,7 +36,7 @@ describe('the endpoint pool', () => {
     const endpoint = pool.pick();
     for (let call = 0; call < 200; call += 1) fail(pool, endpoint);
     expect(endpoint.failures).toBe(1);
-    // A stream that left the endpoint must not return to this endpoint at once.
+    // A stream that ended because the endpoint failed must not be opened again at this endpoint at once.
     expect(endpoint.parkedUntil - monotonicMs()).toBeGreaterThan(500);
     pool.succeeded(endpoint, endpoint.failedAt - 1);
     expect(pool.pick()).not.toBe(endpoint);
@@ -50,7 +50,7 @@ describe('the endpoint pool', () => {
     const waits = Array.from({ length: 12 }, () => {
       for (let call = 0; call < 200; call += 1) fail(pool, endpoint, 'ConnectFailed');
       const wait = endpoint.connectAt - monotonicMs();
-      // Ends the wait, so that the next failure counts as a new connection attempt.
+      // Ends the wait, so that the next failure counts as the failure of a new connection attempt.
       endpoint.connectAt = monotonicMs();
       return wait;
     });

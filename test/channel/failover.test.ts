@@ -10,7 +10,7 @@ test('a client keeps its watches and locks, and the cluster applies no put twice
   if (cluster.processes.length === 0) return context.skip('the test cannot kill these servers');
   const etcd = openClient({ endpoints: cluster.endpoints });
   const leader = await leaderOf(cluster.endpoints);
-  // The leader is first in the list, so the client uses it when the test kills it.
+  // The leader is first in the list, so the client is connected to the leader when the test kills the leader.
   const onLeader = openClient({ endpoints: [leader, ...cluster.endpoints.filter((endpoint) => endpoint !== leader)] });
   const watch = onLeader.watch(prefix('n/'));
   await watch.created();

@@ -134,7 +134,7 @@ test('the logger receives one line when a keepalive starts to wait for a server,
   ]);
 });
 
-/** A logger with pino's signature. Like pino, it drops the details when the message is the first argument. */
+/** A logger with pino's signature. Like pino, it ignores the details if the message comes first. */
 class PinoLike {
   readonly lines: string[] = [];
 

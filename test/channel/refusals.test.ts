@@ -42,7 +42,7 @@ function refusingChannel(refusal: readonly [StatusCode, string], refusals: numbe
   return { asked, call };
 }
 
-// S39
+// Rule S39 (docs/semantics.md): a temporary refusal does not make an endpoint unavailable.
 test.each([
   ['a read', get, LEADER_CHANGED],
   ['a read', get, BEHIND],
@@ -90,7 +90,8 @@ test("a timeout that the server reports has reason Timeout before the caller's d
   ] as const) {
     const channel = new Channel([parseEndpoint(A, 'endpoints')], () => ({
       unary: async ({ deadline }) => {
-        // The deadline passes before the response is read. The client's own timer has not fired yet.
+        // Block the event loop until the deadline has passed, so that the error arrives before the client's own timer
+        // fires.
         while (leftMs === 0 && monotonicMs() < deadline);
         throw errorFromStatus(...refusal);
       },

@@ -42,7 +42,7 @@ async function restorableEtcd(): Promise<Restorable> {
   };
 }
 
-// S40
+// Rule S40 (docs/semantics.md): the client notices a restored cluster.
 describe('the client of a cluster that is restored from an older copy', () => {
   test('ends existing watches with reason ClusterChanged, and delivers later writes to new watches', async () => {
     const etcd = await restorableEtcd();
@@ -112,7 +112,7 @@ describe('the client of a cluster that is restored from an older copy', () => {
   });
 });
 
-// S40
+// Rule S40 (docs/semantics.md): the client notices a replaced cluster.
 describe('a client whose endpoint now belongs to another cluster', () => {
   test('rejects calls, and ends watches and sessions, with reason ClusterChanged', async () => {
     const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];

@@ -2,7 +2,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { runChild } from '../../src/cli/child.js';
 import { PROGRAM } from '../support/cli.js';
 
-// The guard process ends the command if etcdwire cannot do so, for example because etcdwire is suspended.
+// While `etcdwire lock` or `etcdwire elect` runs a command, it also runs a guard process. The guard process ends the
+// command if etcdwire cannot do so, for example because etcdwire is suspended.
 
 test('`runChild` does not start the command when the lock is lost while the guard process starts', async () => {
   const [, script = ''] = process.argv;

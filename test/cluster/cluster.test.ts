@@ -67,7 +67,7 @@ describe('the cluster service', () => {
     expect((await learner.maintenance.status(process.endpoint)).isLearner).toBe(true);
 
     await expect.poll(() => promoted(etcd, id), { timeout: 20_000 }).toBe(true);
-    // A member that has not seen the promotion yet may answer LearnerNotReady.
+    // A member that has not seen the promotion yet may answer LearnerNotReady, so the test repeats the call.
     await expect
       .poll(async () => (await errorOf(etcd.cluster.memberPromote(id))).reason, { timeout: 10_000 })
       .toBe('MemberNotLearner');

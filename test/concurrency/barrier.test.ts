@@ -194,7 +194,7 @@ describe('DoubleBarrier', () => {
   test('rejects a participant that enters when the barrier is already full', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const { id: lease } = await etcd.lease.grant({ ttl: 60 });
-    // The keys of two participants exist, but neither of the two has put the ready key yet.
+    // Two participants have put their keys, but neither of them has put the ready key, which begins the round.
     await etcd.put(`${name}/waiters/1`, '', { lease });
     await etcd.put(`${name}/waiters/2`, '', { lease });
     const [late] = await barriers(etcd, name, 2);

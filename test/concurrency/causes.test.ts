@@ -38,7 +38,8 @@ describe('a wait that times out', () => {
       const session = await Session.open(openClient({ endpoints: [proxy.endpoint] }), { ttl: 60 });
       const { endpoint } = proxy;
       await proxy.close();
-      // After this call has failed, the client has closed its old connection.
+      // This call fails, and the client has then closed its old connection. The wait below therefore begins with an
+      // attempt to connect.
       await errorOf(session.client.get('k', { timeoutMs: 200 }));
       const error = await errorOf(wait(session, unique('lock'), { maxWaitMs: 300 }));
       expect(error).toMatchObject({

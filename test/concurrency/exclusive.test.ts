@@ -124,8 +124,8 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       }
       const sent = (await eventsSent(endpoints)) - before;
       expect(sent).toBeGreaterThanOrEqual(20);
-      // A holder's watch of its own key may report the release too. If each release woke all waiters, the server would
-      // have sent 210 events.
+      // The factor 2 allows for the holder's watch of its own key, which may report the release too. If each release
+      // woke all waiters, the server would send 210 events.
       expect(sent).toBeLessThanOrEqual(20 * 2 * (1 + furtherEvents));
       await held.release();
     });

@@ -46,7 +46,8 @@ test.for([0.5, 1.2, 3])(
     look('same turn');
     await Promise.all(later);
     if (factor < 1) {
-      // A block of half the TTL does not lose the lease, because the next renewal is still in time.
+      // The lease survives if the event loop is blocked for half the TTL, because the client sends the next renewal
+      // before the lease expires.
       expect(new Set(seen.map(([, aborted]) => aborted))).toEqual(new Set([false]));
       expect((await held.txn({ then: [op.put(report, 'in time')] })).succeeded).toBe(true);
       return held.release();

@@ -24,7 +24,7 @@ type Step = () => Promise<unknown>;
 /** Returns the steps of one run. The tests send again only writes of the client `etcd`, never writes of `other`. */
 type History = (etcd: Client, other: Client, name: string) => Promise<readonly Step[]>;
 
-/** A history for each exported class and function. The last test fails when an export has no history. */
+/** A history for each exported class and function. The last test fails if an export has no history. */
 const HISTORIES: Readonly<Record<string, History>> = {
   Session: async (etcd, other, name) => {
     const session = await Session.open(etcd);
@@ -202,7 +202,7 @@ async function unlock(held: concurrency.Held | undefined): Promise<void> {
   await held?.release();
 }
 
-/** Dequeues an item, and waits until the consumer's queue key is gone, which is deleted in the background. */
+/** Dequeues an item, and waits until the consumer's queue key, which is deleted in the background, is gone. */
 async function dequeue(
   queue: concurrency.Queue | concurrency.PriorityQueue,
   session: concurrency.Session,
@@ -284,8 +284,9 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
 }
 
 /**
- * Runs the steps of a history. Returns the store's contents after each step, and the writes. If `copied` is given,
- * sends the write with this index again after each later step, and instead compares the contents with `expected`.
+ * Runs the steps of a history. Returns the writes and, without `expected`, the store's contents after each step. With
+ * `copied`, sends the write with this index again after each later step. With `expected`, compares the contents after
+ * each step with `expected`.
  */
 async function play(
   history: History,

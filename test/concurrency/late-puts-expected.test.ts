@@ -8,7 +8,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 import { answerLost } from '../support/transactions.js';
 
 // A late put is a put that takes effect after the session has released the key. A session looks for late puts of a key
-// for the time `expectedMs` after the release, which these tests shorten.
+// for the time `expectedMs` after the release. These tests shorten this time.
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
   LATE_PUT_TIMES: { firstSweepMs: 20, expectedMs: 100 },
@@ -93,8 +93,9 @@ test.each(['SelfHealingSession', 'Session'] as const)(
     });
     losesAnswers = false;
     const sweeps = (): number => sent.filter(({ path }) => path === methods.lease.leaseTimeToLive.path).length;
-    // The release of a lock makes a Session list the keys of its lease and delete late puts (a sweep). The failed
-    // registration must not cause the deletion of the registered key.
+    // The release of a lock makes a Session list the keys of its lease and delete late puts (a sweep). The first
+    // registration still needs the key, so the session must not delete the key as a late put of the failed
+    // registration.
     if (session instanceof Session) {
       await (await new Mutex(session, unique('lock')).lock()).release();
       await expect.poll(sweeps).toBeGreaterThan(0);

@@ -88,7 +88,8 @@ describe('a `lock` call', () => {
     const first = await enqueue(etcd, keyA, '', NEVER, () => {});
     const second = await enqueue(etcd, keyB, '', NEVER, () => {});
     expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
-    // The predecessor leaves and returns after `second` has read the queue, and before `second` creates its watch.
+    // The predecessor leaves the queue and queues again after `second` has read the queue, and before `second` creates
+    // its watch.
     await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
     await enqueue(etcd, keyA, '', NEVER, () => {});
     await waitUntilFirst(etcd, second, NEVER);
@@ -160,8 +161,8 @@ describe('a canceled or timed-out `lock` call (S21)', () => {
   test('deletes its queue key and rejects with DeadlineExceeded when the call times out', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     await lock(etcd, name);
-    // One second is enough to receive the answer to the transaction that enters the queue. Without an answer, the error
-    // would name the last failure.
+    // One second is enough to receive the answer to the transaction that puts the queue key. Without an answer, the
+    // error would name the last failure.
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 1_000 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock not done within maxWaitMs = 1000' });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1);

@@ -13,7 +13,7 @@ interface Consumer {
   readonly dequeue: (options?: WaitOptions) => Promise<KeyValue>;
 }
 
-/** Returns the methods of a queue, with a session of their own for `dequeue`. */
+/** Returns the methods `enqueue` and `dequeue` of a queue. `dequeue` uses a session that this function opens. */
 async function queue(etcd: Client, name: string): Promise<Consumer> {
   const [session, items] = [await Session.open(etcd), new Queue(etcd, name)];
   return { enqueue: (value) => items.enqueue(value), dequeue: (options) => items.dequeue(session, options) };
@@ -62,7 +62,8 @@ describe('Queue', () => {
       expect((await waiting[index])?.text()).toBe(String(index));
     }
     // For each item, the server sends events for the item, for the next consumer and perhaps for the consumer's own
-    // key. If each item woke all consumers, the server would have sent more than 210 events.
+    // key. If each item woke all waiting consumers, the server would send the first item to 20 consumers, the second
+    // item to 19, and so on: 210 events in total.
     expect((await eventsSent(endpoints)) - before).toBeLessThanOrEqual(20 * 4);
     expect(await errorOf(producer.dequeue({ maxWaitMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
     await expect.poll(async () => (await etcd.range(prefix(`__${name}/consumers/`))).count).toBe(0);

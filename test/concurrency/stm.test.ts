@@ -135,7 +135,8 @@ test('`stm` reads all keys at one revision under the serializable levels, and re
   };
   expect(await read('serializableSnapshot')).toEqual(['1', '1', '1']);
   expect(await read('serializable')).toEqual(['1', '1', '1']);
-  // The first run read a = 1 and b = 2, a state that never existed. It failed its check and ran again.
+  // The first run read a = 1 and b = 2, a state that never existed. Its commit found that a had changed, so the
+  // transaction ran again.
   expect(await read('repeatableReads')).toEqual(['2', '2', '2']);
   expect(await read('readCommitted')).toEqual(['1', '2', '2']);
 });

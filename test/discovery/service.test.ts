@@ -28,7 +28,7 @@ test("a service uses the same keys and values as Go's package naming/endpoints",
   const service = new Service(etcd, target);
   await service.register(await Session.open(etcd), 'ts', { address: 'h:1', metadata: 'blue' });
   expect((await etcd.get(`${target}/ts`))?.text()).toBe('{"Op":0,"Addr":"h:1","Metadata":"blue"}');
-  // Go writes values such as the first one. The other two values are not endpoints, so the list must leave them out.
+  // Go writes values such as the first value. The other two values are not endpoints, so the list must leave them out.
   await etcd.put(`${target}/go`, '{"Op":0,"Addr":"h:2","Metadata":null}');
   await etcd.put(`${target}/other`, 'not JSON');
   await etcd.put(`${target}/list`, '[1]');

@@ -79,7 +79,7 @@ describe('the example in the doc comment of', () => {
 
   beforeAll(async () => {
     shared = await startEtcd();
-    // EtcdCluster starts the `etcd` on the PATH.
+    // Examples start an `EtcdCluster`, which uses the `etcd` on the PATH.
     const source = await findEtcd({ prefer: 'exact' });
     if (source.kind === 'binary') process.env.PATH = `${dirname(source.etcd)}${delimiter}${PATH}`;
   });
@@ -146,7 +146,7 @@ async function prepareUsers(etcd: Client, example: string): Promise<void> {
   if (example.includes('authenticate(')) await auth.enable();
 }
 
-/** Does what other clients do while the example runs. */
+/** Makes the changes that the example expects other clients to make while it runs. */
 async function accompany({ etcd, session, service, election }: Scope, example: string): Promise<void> {
   if (example.includes('DoubleBarrier')) {
     const enter = async (): Promise<void> => {

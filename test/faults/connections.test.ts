@@ -9,7 +9,7 @@ import { faultRow, underLoad } from '../support/faults/row.js';
 
 const BREAKS = 30;
 const RESET_INTERVAL_MS = 5;
-/** How long the test keeps resetting connections. */
+/** The time in milliseconds for which the test keeps resetting connections. */
 const RESETS_MS = 1_500;
 
 faultRow(

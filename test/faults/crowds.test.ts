@@ -18,8 +18,8 @@ const LONG_TTL = 10;
 const SHORT_TTL = 3;
 const SYNC_INTERVAL_MS = 500;
 /**
- * The maximum time from the acquisition of a lock to the revocation of its lease. The holder begins to watch its own
- * key after 100 ms, so some revocations happen before the watch starts and some after.
+ * The maximum time in milliseconds from the acquisition of a lock to the revocation of its lease. The holder begins to
+ * watch its own key after 100 ms, so some revocations happen before the watch starts and some after.
  */
 const MAX_REVOKED_AFTER_MS = 300;
 /** The number of leases that one run of the test revokes. */
@@ -48,8 +48,8 @@ faultRow(
 );
 
 // A leader that resumes after a pause revokes leases that the new leader has renewed in the meantime (see
-// docs/faults.md). So etcd may end any of the locks, at once or 7 s later, and the test does not count these losses as
-// violations.
+// docs/faults.md). So etcd may delete the queue key of any holder, at once or 7 s later, and the test does not count
+// such a loss of a lock as a violation.
 faultRow(
   'leader paused for longer than the TTL under 50 locks and 50 watches',
   () => FaultyCluster.start(),
@@ -100,7 +100,7 @@ faultRow(
 );
 
 /**
- * Makes faults while 50 locks and 50 watches are open. Expects that no lock is lost, that no watch loses, repeats or
+ * Injects faults while 50 locks and 50 watches are open. Expects that no lock is lost, that no watch loses, repeats or
  * reorders an event or splits the events of one revision into two batches, and that etcd applies no put twice.
  */
 async function underCrowd(

@@ -9,7 +9,10 @@ import { WallClock } from '../support/faults/wall-clock.js';
 // has acquired the lock (S14, S16). A resource that checks fencing tokens must reject the former holder's write.
 
 const TTL = 2;
-/** TTL in seconds for the wall-clock test. It is longer than a stall of a busy machine, because no session may end. */
+/**
+ * TTL in seconds for the wall-clock test. It is longer than a busy machine may stall the test, because no session may
+ * end in that test.
+ */
 const CLOCK_TTL = 5;
 const HOUR_MS = 3_600_000;
 /** How long the test blocks the event loop, as multiples of the TTL. */
@@ -53,8 +56,8 @@ faultRow(
     using contenders = await Contenders.start(fixture, { name: `b-${seed}`, ttl: TTL });
     for (const factor of FACTORS) {
       await contenders.next('claim');
-      // Even a block that is shorter than the TTL may lose the lease, because the last renewal was some time before the
-      // block.
+      // The contender may lose its lease even if its event loop is blocked for less than the TTL, because part of the
+      // TTL has already passed since the last renewal.
       const { valid, aborted } = await contenders.block(factor * TTL * 1_000);
       expect(valid).toBe(!aborted);
       if (factor > 1) expect({ valid, aborted }).toEqual({ valid: false, aborted: true });

@@ -7,9 +7,9 @@ import { recoveryTime } from '../support/faults/recovery.js';
 import { pick } from '../support/faults/rounds.js';
 import { faultRow, underLoad } from '../support/faults/row.js';
 
-// Members of the cluster are stopped or killed, and start again (S2, S27, S28, S30).
+// In these tests, members of the cluster are stopped or killed, and start again (S2, S27, S28, S30).
 
-/** The maximum time until a call succeeds, from the moment at which enough members run to elect a leader. */
+/** The maximum time in milliseconds until a call succeeds, once enough members run to elect a leader. */
 const MAX_RECOVERY_MS = 7_000;
 
 faultRow(

@@ -9,9 +9,12 @@ import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { valueText } from '../support/watch-events.js';
 
-/** How often the client reads the member list of the cluster (a sync). */
+/** The interval in milliseconds at which the client reads the member list of the cluster (a sync). */
 const SYNC_INTERVAL_MS = 500;
-/** How much later than the sync interval the client may learn of a change. During an election, syncs fail. */
+/**
+ * The number of milliseconds after the sync interval within which the client must learn of a change. Syncs fail during
+ * an election, so the client may learn of a change late.
+ */
 const GRACE_MS = 3_000;
 
 faultRow(

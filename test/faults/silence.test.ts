@@ -14,23 +14,29 @@ import { type Figures, faultRow, underLoad } from '../support/faults/row.js';
 
 /** The ping options of the client under test. The interval is the minimum that etcd allows, to keep the tests short. */
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
-/** The maximum time that a request waits for a response before the client sends a ping. grpc-js has fixed intervals. */
+/**
+ * The maximum time that a request waits for a response before the client sends a ping. With grpc-js, the client sends
+ * pings only at fixed intervals.
+ */
 const PROBED_AFTER_MS = inject('transport') === 'grpc-js' ? PINGS.pingIntervalMs : 1_000;
-/** The maximum time until the client leaves the silent member: the time for a ping, and 1 s for everything else. */
+/** The maximum time until the client uses another member: the time for a ping, and 1 s for everything else. */
 const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 1_000;
-/** The maximum time for each kind of work. A renewal has 1.5 s more, because the next renewal may not be due yet. */
+/**
+ * The maximum times until a watch, a call and a lease renewal use another member. A renewal has 1.5 s more, because the
+ * next renewal may not be due yet.
+ */
 const LEFT_MS = { watch: LEFT_WITHIN_MS, call: LEFT_WITHIN_MS, renewal: LEFT_WITHIN_MS + 1_500 } as const;
 /**
  * The maximum times until the client uses another member, after the client's member has lost contact with the leader. A
  * call takes longest, because etcd fails a read after 7 s, and the read may first wait for an earlier batch of reads.
  */
 const NO_LEADER_MS = { watch: 5_000, call: 15_000, renewal: 5_000 } as const;
-/** Time limit of each measured step, so that a test that hangs ends with an error. */
+/** Time limit of each measured step. If the client never moves to another member, the test fails instead of hanging. */
 const GIVE_UP_MS = 60_000;
 const CONNECT_TIMEOUT_MS = 500;
 /** The maximum time to connect to the endpoint that works, not counting the timeouts of the silent endpoints. */
 const CONNECTED_MS = 1_000;
-/** How much earlier the client considers a lease expired than the server does. */
+/** The client considers a lease expired this many milliseconds before the server does. */
 const LEASE_MARGIN_MS = 1_000;
 /** TTL of the lease in seconds. The client renews the lease after a third of the TTL. */
 const LEASE_TTL = 10;
@@ -127,7 +133,7 @@ async function leftBy(
 }
 
 /**
- * Puts the key once. First reads the key, which succeeds only when the cluster has a leader, so that the put succeeds.
+ * Puts the key once. First reads the key: the client repeats a read, but not a put, until the cluster has a leader.
  */
 async function putOnce(etcd: Client, key: string): Promise<void> {
   await etcd.get(key, { timeoutMs: GIVE_UP_MS });

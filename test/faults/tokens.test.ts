@@ -12,9 +12,12 @@ import { valueText } from '../support/watch-events.js';
 
 /** The number of times that the tokens expire in one run of the test. */
 const EXPIRIES = 10;
-/** Lifetime of a token in seconds. Even on a busy machine, the client uses a new token long before it expires. */
+/** Lifetime of a token in seconds. It is long enough for the client to use a new token before that token expires. */
 const TOKEN_TTL = 2;
-/** How long to wait until a token has expired. The server checks once a second, so a token lives up to 1 s longer. */
+/**
+ * How long to wait until a token has expired, in milliseconds. The server removes expired tokens once a second, so a
+ * token may live 1 s longer than `TOKEN_TTL`. The last 500 ms are a margin.
+ */
 const UNTIL_EXPIRED_MS = (TOKEN_TTL + 1) * 1_000 + 500;
 /** TTL of a lease in seconds. The client renews the lease every 4 s, so the token has expired before each renewal. */
 const KEPT_TTL = 12;

@@ -8,7 +8,7 @@ import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { bytesInUse } from '../support/measure.js';
 import { valueText } from '../support/watch-events.js';
 
-// Faults that affect one watch or thousands of watches (S2, S4, S5, S6, S11).
+// These tests cause faults that affect one watch or thousands of watches (S2, S4, S5, S6, S11).
 
 const MEBIBYTE = 1024 * 1024;
 const OPS_PER_TXN = 128;
@@ -54,7 +54,8 @@ faultRow('catch-up on 10 events of 1 MB across reconnects', single, async (fixtu
   for await (const event of proxied.watch(prefix(`big-${seed}/`), { startRevision, bufferBytes })) {
     if (event.type === 'put' && event.kv.value.length > 0) got.push(event.kv.value);
     if (got.length === values.length) break;
-    // The first event does not count as one of the 10, because its value is empty.
+    // `got` does not contain the first event, because its value is empty. So this line drops the connections `breaks`
+    // times.
     if (got.length < breaks) proxy.dropConnections();
   }
   expect(got.map((value) => Buffer.from(value).equals(values[got.indexOf(value)] as Buffer))).toEqual(

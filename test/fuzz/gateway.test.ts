@@ -9,7 +9,7 @@ interface Input {
   readonly status: number;
   /** The chunks of the body, in order. */
   readonly pieces: readonly string[];
-  /** Whether the body breaks off after the chunks. */
+  /** Whether the connection breaks after the last chunk, before the end of the body. */
   readonly breaks: boolean;
   readonly how: 'unary' | 'watch' | 'keepalive';
 }
@@ -132,7 +132,7 @@ function answer({ status, pieces, breaks }: Input): Response {
   return new Response(body, { status });
 }
 
-/** Generates the text cut into pieces at random places. */
+/** Generates lists of pieces into which the text is cut at random places. */
 function cut(text: string): fc.Arbitrary<string[]> {
   return fc.array(fc.nat({ max: text.length }), { maxLength: 4 }).map((at) => {
     const sorted = [0, ...at.sort((a, b) => a - b), text.length];

@@ -11,9 +11,9 @@ import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
 // In virtual time, the peer does everything that HTTP/2 allows, and calls succeed, fail, time out and are canceled.
-// Every call must end once. The outcome of a call may be `not-sent` only if the peer has received no HEADERS of the
-// call or has excluded the call's stream with GOAWAY. No call may open a stream after the end of the call or after the
-// client was closed. The client must obey RFC 9113 and etcd's limit on pings, and must close connections that are
+// Every call must end exactly once. The outcome of a call may be `not-sent` only if the peer has received no HEADERS of
+// the call or has excluded the call's stream with GOAWAY. No call may open a stream after the end of the call or after
+// the client was closed. The client must obey RFC 9113 and etcd's limit on pings, and must close connections that are
 // silent and connections that the peer floods with useless frames.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
@@ -23,8 +23,9 @@ const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
  */
 const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
 /**
- * A call that times out on a connection without any byte from the peer shows that the connection may be dead. When this
- * time has passed since, the client must open no further streams on the connection.
+ * If a call times out and the peer has sent nothing since the call opened its stream, the connection may be dead. From
+ * this many milliseconds after the timeout on, the client must open no further streams on the connection, unless the
+ * peer sends something.
  */
 const SUSPECT_WITHIN_MS = 1_500;
 const SIGNALS = 3;

@@ -29,9 +29,11 @@ type Step =
   /** If `known` is set, the client passes the granted lease with its TTL. Otherwise, the client passes only the ID. */
   | { readonly do: 'keep'; readonly lease: number; readonly known: boolean }
   | { readonly do: 'close'; readonly handle: number }
-  /** Revokes the lease: this client does if `own` is set, and otherwise another client. */
+  /** Revokes the lease. This client revokes it if `own` is set, and otherwise another client. */
   | { readonly do: 'revoke'; readonly lease: number; readonly own: boolean }
-  /** `serve`: the server answers requests. `ignore`: it never answers them. `deliver`: answers reach the client. */
+  /**
+   * `serve`: the server answers `count` requests. `ignore`: it drops them. `deliver`: `count` answers reach the client.
+   */
   | { readonly do: 'serve' | 'ignore' | 'deliver'; readonly count: number }
   | { readonly do: 'break'; readonly how: number }
   /** Breaks the stream, and each new stream as soon as it opens, while the time passes. */
@@ -100,7 +102,7 @@ class Keeping implements Play<Step> {
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
-    // The longest backoff is the hardest case for a short lease. `VirtualClock` restores the function.
+    // The longest backoff is the hardest case for a short lease. `VirtualClock` restores `Math.random`.
     Math.random = () => 0.999;
     const transport = {
       unary: () => Promise.reject(new Error('not called')),

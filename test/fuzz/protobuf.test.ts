@@ -25,7 +25,7 @@ interface Input {
   readonly bytes: string;
 }
 
-/** Generates fields that are nested at up to 130 levels and have field numbers of the type. */
+/** Generates fields that are nested up to 130 levels deep. Their field numbers are 1 or those of the type. */
 function nested(type: protobuf.Type): fc.Arbitrary<Uint8Array> {
   const number = fc.constantFrom(1, ...type.fieldsArray.map(({ id }) => id));
   return fc.tuple(fc.array(number, { maxLength: 130 }), fc.constantFrom(2, 3)).map(([numbers, wireType]) =>

@@ -75,7 +75,7 @@ fuzz<Input>({
     expect(error === undefined).toBe(/^0{1,9}$/.test(last('grpc-status') ?? ''));
     const text = last('grpc-message');
     if (error !== undefined && text !== undefined && last('grpc-status') !== undefined) {
-      // The problem must not be longer than the text that was sent, because an octet becomes at most one character.
+      // `problem` must not be longer than the text that was sent, because each octet becomes at most one character.
       expect(error.problem.length).toBeLessThanOrEqual(Math.max(text.length, 'gRPC status FailedPrecondition'.length));
       const meant = decoded(text);
       if (meant !== undefined && meant !== '') expect(error.problem).toBe(meant);

@@ -98,7 +98,7 @@ class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #watchStream: WatchStream;
   readonly #watches: Watch[] = [];
-  /** The number of promises of the watches that have not settled. */
+  /** The number of unsettled promises that the watches have returned. */
   #pending = 0;
   #delivered = 0;
   readonly #problems: unknown[] = [];

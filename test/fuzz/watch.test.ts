@@ -141,7 +141,8 @@ fuzz<readonly Step[]>({
 });
 
 /**
- * A client, a simulated server, and a `JudgedWatch` for each watch, which checks the events that the watch delivers.
+ * A client, a simulated server, and the watches of the client. For each watch, a `JudgedWatch` checks the events that
+ * the watch delivers.
  */
 class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
@@ -151,7 +152,10 @@ class Watching implements Play<Step> {
   readonly #closing = new AbortController();
   #stream: SimulatedWatchStream | undefined;
   #kind: WatchServerKind = MEMBER;
-  /** The server has issued the tokens 1 to `#tokens`, one for each stream. It refuses the tokens 1 to `#goodFrom`. */
+  /**
+   * The server has issued the tokens 1 to `#tokens`, one for each stream. The server refuses the tokens 1 to
+   * `#goodFrom`, because they have expired.
+   */
   #tokens = 0;
   #goodFrom = 0;
 
@@ -232,7 +236,7 @@ class Watching implements Play<Step> {
         stream?.exceed();
         break;
       case 'expire':
-        // A correct server does not refuse several new tokens in a row.
+        // Let the tokens expire only once, because a correct server does not refuse several new tokens in a row.
         if (this.#goodFrom === 0) this.#goodFrom = this.#tokens;
         break;
       case 'pass':

@@ -13,9 +13,9 @@ import { openGateway } from '../support/gateway.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { RESENDINGS, type Resending, ResendingFetch } from '../support/resending-fetch.js';
 
-// Some runtimes resend HTTP requests by themselves. With the option `guardWrites`, the gateway transport adds a guard
-// to each write: the transaction checks and changes a guard key, so that a second copy of the transaction has no
-// effect.
+// Some runtimes resend HTTP requests by themselves. With the option `guardWrites`, the gateway transport guards each
+// write: it sends the write in a transaction that checks and changes a guard key, so that a second copy of the
+// transaction has no effect.
 
 const GUARDS = prefix('etcdwire/gateway-guards/');
 
@@ -35,7 +35,9 @@ function resending(
   return { etcd: openGateway({ transport, ...client }), host };
 }
 
-/** Returns the values that keys with the prefix had since revision `from`, in order. A deletion counts as undefined. */
+/**
+ * Returns the values that keys with the prefix had since revision `from`, in order. A deletion appears as undefined.
+ */
 async function history(name: string, from: bigint): Promise<(string | undefined)[]> {
   const etcd = openClient();
   const values: (string | undefined)[] = [];
@@ -76,7 +78,7 @@ const WRITES: readonly [what: string, write: (etcd: Client, key: string) => Prom
   ],
 ];
 
-// S42
+// Rule S42 (docs/semantics.md): a runtime that repeats requests does not cause a second write.
 describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (how) => {
   test.each(WRITES)('%s is applied once', async (_, write, value) => {
     const key = unique();
@@ -118,7 +120,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
     const key = unique();
     await attempted(etcd.put(key, 'leased', { lease: granted.id }));
     const [existing, own] = [await openClient().lease.grant({ ttl: 60 }), 987_654_321n + (await revision())];
-    // The refusal may be the response to a second copy.
+    // The refusal may be the response to a second copy of the grant request.
     expect(await errorOf(etcd.lease.grant({ ttl: 60, id: existing.id }))).toMatchObject({
       reason: 'LeaseExist',
       outcome: 'unknown',
@@ -128,7 +130,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
     else expect(how).toMatch(/late|both/);
     for (const id of [granted.id, raw.id, own]) {
       const revoked = await etcd.lease.revoke(id).catch((error: EtcdError) => error);
-      // The refusal may be the response to a second copy.
+      // The refusal may be the response to a second copy of the revoke request.
       if (revoked instanceof EtcdError) expect(revoked).toMatchObject({ reason: 'LeaseNotFound', outcome: 'unknown' });
       else expect(how).toMatch(/late|both/);
       expect((await openClient().lease.timeToLive(id)).remaining).toBeUndefined();
@@ -509,7 +511,7 @@ test('`repeatEffectOf` classifies, for the request of every RPC, the effect of a
     counts[repetition] = (counts[repetition] ?? 0) + 1;
   }
   expect(allMethods).toHaveLength(49);
-  // An empty transaction, a list of alarms and the validation of a downgrade write nothing.
+  // An empty transaction, a request for the list of alarms and the validation of a downgrade write nothing.
   expect(counts).toEqual({ harmless: 23, guarded: 2, spent: 5, 'lease-grant': 1, harmful: 18 });
   for (const method of allMethods) if (method.repeatable) expect(repeatEffectOf(method, empty)).toBe('harmless');
   expect(repeatEffectOf({ path: '/etcdserverpb.KV/Future' }, {})).toBe('harmful');

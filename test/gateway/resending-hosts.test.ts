@@ -66,7 +66,8 @@ describe.each(HOSTS)('when a connection of $name is reset', ({ resends, open }) 
     const host = await open();
     if (typeof host === 'string') return context.skip(host);
     const key = unique();
-    // The proxy resets the answer to the request with this text, which is the transaction that puts the value 1.
+    // The proxy resets the connection instead of answering the request that contains this text. This request is the
+    // transaction that puts the value 1.
     const reset = host.proxy.resetAnswer(`"value":${base64('1')}`, async () => {});
     await host.perform({ endpoint: host.proxy.endpoint, key, what: 'increments', guardWrites });
     await reset;

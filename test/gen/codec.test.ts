@@ -76,7 +76,8 @@ describe('the codec of every message', () => {
     }
   });
 
-  // protobufjs 8 also merges. protobufjs 7, which proto-loader uses, keeps only the last nested message.
+  // If both encodings contain the same message field, this package and protobufjs 8 merge the two values.
+  // protobufjs 7, which proto-loader uses, keeps only the last value, so this test does not compare with proto-loader.
   it.each(types)('decodes two concatenated encodings of %s to one merged message', (_, type) => {
     check(fc.tuple(messageArbitrary(type), messageArbitrary(type)), ([first, second]) => {
       const bytes = joined([ours.encode(type, first), ours.encode(type, second)]);

@@ -11,7 +11,7 @@ import { type Recording, recordingTransport } from '../support/recording-transpo
 const PAGE = methods.kv.range.path;
 const STREAM = methods.kv.rangeStream.path;
 
-/** The etcd version under test. Undefined when ETCD_ENDPOINTS names servers that already run. */
+/** The etcd version under test. Undefined if ETCD_ENDPOINTS names servers that already run. */
 const version = inject('etcdVersion');
 const streams = version === undefined ? undefined : Number(version.split('.')[1]) >= 7;
 

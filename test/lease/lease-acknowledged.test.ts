@@ -80,6 +80,6 @@ test('a grant rejects when `timeoutMs` has passed, even if each attempt fails im
     problem: expect.stringMatching(/^call not done within timeoutMs = 400; last failure: .*no server is here/),
   });
   expect(attempts.length).toBeGreaterThan(1);
-  // One attempt may still be on its way to the server when the time is up. No attempt starts afterwards.
+  // One attempt may still be on its way to the server when `timeoutMs` has passed. No attempt starts afterwards.
   expect(attempts.filter((at) => at > startedAt + 400).length).toBeLessThanOrEqual(1);
 });

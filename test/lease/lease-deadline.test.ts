@@ -7,7 +7,7 @@ import { blockEventLoop } from '../support/block.js';
 import { openClient } from '../support/client.js';
 import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/scripted-server.js';
 
-/** The numeric gRPC status code. */
+/** Number of the gRPC status `PermissionDenied`. */
 const PERMISSION_DENIED = 7;
 
 type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;

@@ -189,7 +189,7 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await etcd.put(key, 'alive', { lease: lease.id });
   const alive = etcd.lease.keepAlive(lease);
   expect(alive.valid()).toBe(true);
-  // The test waits 4.5 s. Then the deadline must be later than 6 s after the start, which is three times the TTL. Only
+  // The test waits 4.5 s. Then the deadline must be later than 6 s (three times the TTL) after the start. Only
   // acknowledged renewals move the deadline.
   const end = performance.now() + 6_000;
   await expect

@@ -10,7 +10,7 @@ describe('`downgrade`', () => {
     const { etcd, minor } = await start();
     if (minor < 5) return context.skip('needs etcd 3.5 or later');
     const { maintenance } = etcd;
-    // A cluster agrees on its version some time after its start.
+    // A cluster agrees on its version some time after its start, so the first calls may fail.
     await expect.poll(() => reasonOf(maintenance.downgrade('validate', `3.${minor - 1}`))).toBeUndefined();
     expect((await maintenance.downgrade('validate', `3.${minor - 1}`)).version).toMatch(`3.${minor}`);
     expect(await reasonOf(maintenance.downgrade('validate', `3.${minor - 2}`))).toBe('InvalidDowngradeTargetVersion');

@@ -7,7 +7,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 
 const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
-// S31
+// Rule S31 (docs/semantics.md): for a call that concerns one member, the caller names the member.
 describe('`status`', () => {
   test('returns the status of the member at the given endpoint', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
@@ -36,7 +36,7 @@ describe('`status`', () => {
   });
 });
 
-// S31
+// Rule S31 (docs/semantics.md): the client sends a call that concerns one member only to the named member.
 test('maintenance methods refuse an endpoint that is not an endpoint of the client, and send nothing', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });

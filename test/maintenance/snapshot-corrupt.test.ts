@@ -27,7 +27,7 @@ const WHOLE: readonly Piece[] = [
   { blob: DIGEST, remainingBytes: 0n },
 ];
 
-// S32
+// Rule S32 (docs/semantics.md): The client checks a snapshot before it yields the snapshot's last bytes.
 describe('a snapshot', () => {
   test('yields all bytes of the database, however the server divides the bytes into messages', async () => {
     expect(await received(await snapshotOf(WHOLE))).toEqual({

@@ -13,7 +13,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const VALUE = randomBytes(256 * 1024);
 
-// S32
+// Rule S32 (docs/semantics.md): The client checks a snapshot before it yields the snapshot's last bytes.
 describe('a snapshot', () => {
   test('that a pipeline writes to a file consists of the database and the SHA-256 digest of the database', async () => {
     const { etcd, endpoint } = await filled();

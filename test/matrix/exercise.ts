@@ -17,7 +17,9 @@ export interface Context {
   readonly open: (options: Partial<ClientOptions>) => Client;
 }
 
-/** Calls one RPC and checks its result. Restores the state of the cluster, except for keys and revisions. */
+/**
+ * A check that calls one RPC and checks its result. Restores the state of the cluster, except for keys and revisions.
+ */
 export interface Exercise {
   /** The first version of etcd that has the RPC, "major.minor". */
   readonly since: string;

@@ -8,8 +8,8 @@ import { type Matrix, openMatrix } from './open-matrix.js';
 // `npm run test:matrix` all versions.
 
 /**
- * The etcd versions to test. Empty with ETCD_ENDPOINTS, because some exercises, such as enabling authentication, would
- * disturb other tests on the same servers.
+ * The etcd versions to test. Empty if ETCD_ENDPOINTS is set, because some of these tests, such as enabling
+ * authentication, would disturb other tests on the same servers.
  */
 const versions = process.env.ETCD_ENDPOINTS ? [] : await testedVersions();
 

@@ -116,7 +116,7 @@ describe('a mirror over a connection that breaks', () => {
       }
     };
     await until('synced');
-    // Waiting for an event shows that the watch exists. Otherwise the compaction could come before the watch is
+    // Wait for an event, which shows that the watch exists. Otherwise, the compaction could happen before the watch is
     // created.
     await direct.put('a/seen', 'x');
     await until('events');
@@ -159,7 +159,7 @@ describe('a mirror of a range whose history is compacted after every 50 deletes'
       while (next < KEYS && followed < FOLLOWED) {
         const { header } = await writer.delete(`${start}${next++}`);
         deletes += 1;
-        // Another of the 20 concurrent writers may already have compacted a later revision.
+        // This compaction fails if another of the 20 concurrent writers has already compacted a later revision.
         if (deletes % 50 === 0) await writer.compact(header.revision).catch(() => {});
       }
     };

@@ -271,8 +271,8 @@ function membersOf(type: protobuf.Type): Member[] {
 }
 
 /**
- * Returns the name of a member in the codec. This name differs from the name in the .proto file only in underscores and
- * capital letters.
+ * Returns the name that a field or oneof has in the codec. This name differs from the name in the .proto file only in
+ * underscores and capital letters.
  */
 function ourName(type: protobuf.Type, member: Member): string {
   const plain = (name: string): string => name.replaceAll('_', '').toLowerCase();

@@ -34,7 +34,7 @@ export function expectNoCanary(...things: readonly unknown[]): void {
   for (const thing of things) expect(canariesIn(thing)).toEqual([]);
 }
 
-/** Records what the tests of the file print. Fails after the last test if the output contains a canary. */
+/** Records what the tests of the current file print. Fails after the last test if the output contains a canary. */
 export function watchOutput(): void {
   const warned = (warning: Error): void => void printed.push(warning);
   beforeAll(() => {

@@ -12,7 +12,7 @@ export function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...arg
   });
 }
 
-/** The time after which an etcdctl that hangs is killed, so that it does not outlive the test. */
+/** The time in milliseconds after which an etcdctl that hangs is killed, so that it does not outlive the test. */
 const WATCH_TIMEOUT_MS = 120_000;
 
 interface EtcdctlEvent {

@@ -6,12 +6,12 @@ import { expect, test } from 'vitest';
 import { iterations } from './thorough.js';
 
 // A fuzz target is a property that must hold for generated inputs. By default, a target always runs with the same seed.
-// FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets,
-// repeats the run with new seeds until the time is over. The corpus, test/fuzz/corpus, contains saved inputs.
+// FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. If FUZZ_MINUTES is set, as by `npm run test:fuzz`,
+// a target repeats the run with new seeds for that many minutes. The corpus, test/fuzz/corpus, contains saved inputs.
 
 const CORPUS = join(import.meta.dirname, '../fuzz/corpus');
 const ORDINARY_SEED = 20_260;
-/** The time limit of one run. It includes the search for a smaller input that still fails. */
+/** The time limit of one run, in milliseconds. It includes the search for a smaller input that still fails. */
 const RUN_LIMIT_MS = 180_000;
 
 const { FUZZ_SEED, FUZZ_RUNS, FUZZ_MINUTES } = process.env;
@@ -118,7 +118,7 @@ function report(line: string): void {
   writeSync(2, `${line}\n`);
 }
 
-/** Encodes bytes in hexadecimal, so that the corpus can contain them. */
+/** Encodes bytes in hexadecimal, so that the JSON files of the corpus can contain them. */
 export function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 }

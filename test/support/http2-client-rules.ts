@@ -9,7 +9,7 @@ const DEFAULT_WINDOW_BYTES = 65_535;
 const MIN_PING_GAP_MS = 5_000;
 /** The minimum time that a server requires between two pings without open streams: grpc-go's `defaultPingTimeout`. */
 const MIN_IDLE_PING_GAP_MS = 7_200_000;
-/** The number of pings that a server tolerates although they come too early: grpc-go's `maxPingStrikes`. */
+/** The number of early pings that a server tolerates: grpc-go's `maxPingStrikes`. */
 const MAX_PING_STRIKES = 2;
 
 /** A request of the client, as the peer sees it. */

@@ -15,8 +15,8 @@ import {
   settings,
 } from './http2-frames.js';
 
-// A scripted HTTP/2 server without a socket. A test decides every byte that the server sends. Each side receives the
-// bytes that the other side writes without any delay.
+// A scripted HTTP/2 server without a socket. A test decides every byte that the server sends. Each side immediately
+// receives the bytes that the other side writes.
 
 export const ENDPOINT = 'http://peer.test:2379';
 

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
 import { compareBytes } from '../../src/runtime/bytes.js';
 
-// A model of key ranges, which follows the definition of each kind of range. Tests compare the intervals that the
-// client computes with this model.
+// This model of key ranges follows the definition of each kind of range. Tests compare the intervals that the client
+// computes with this model.
 
 /** The bytes of generated keys. They reveal errors in carries, in truncation and in ranges without an end. */
 const ALPHABET = [0x00, 0x01, 0xfe, 0xff, 0xff] as const;

@@ -14,14 +14,15 @@ export function bytesInUse(): number {
 }
 
 /**
- * The maximum result of `growth` that a test accepts. Linear work grows by a factor of 10 and quadratic work by a
- * factor of 100. The limit between them allows for noise.
+ * The maximum result of `growth` that a test accepts. If the count is ten times as large, linear work takes 10 times as
+ * long, and quadratic work takes 100 times as long. This limit lies between the two to allow for noise.
  */
 export const MAX_GROWTH = 40;
 
 /**
- * Measures the factor by which the CPU time of the work grows when the count is ten times as large. `prepare` returns
- * the work as a function, which runs only while the CPU time is measured.
+ * Returns the factor by which the CPU time of some work grows if the work processes ten times `count` items instead of
+ * `count` items. `prepare` returns a function that does the work. Only the time of this function is measured, not the
+ * time of `prepare`.
  */
 export function growth(count: number, prepare: (count: number) => () => void): number {
   const [few, many] = [count, 10 * count].map((each) => {

@@ -23,7 +23,10 @@ export interface Play<Step> {
   end(): Promise<string>;
 }
 
-/** Returns a function that runs a script on a virtual clock. Only the steps of the script advance this clock. */
+/**
+ * Returns a function that runs a script on a virtual clock. Only the steps of the script advance this clock. `begin`
+ * returns the object that executes the steps.
+ */
 export function playing<Step>(begin: (clock: VirtualClock) => Play<Step>): (steps: readonly Step[]) => Promise<string> {
   return async (steps) => {
     const clock = new VirtualClock();

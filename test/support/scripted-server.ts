@@ -81,7 +81,7 @@ export interface ScriptedAnswers<Request, Response> extends Omit<ScriptedStream<
   end(): void;
 }
 
-/** Scripts a server-streaming method. */
+/** Scripts a server-streaming method. The server runs `play` for each call of the method. */
 export function scriptedAnswers<Request, Response>(
   method: Method<Request, Response, 'server-streaming'>,
   play: (stream: ScriptedAnswers<Request, Response>) => Promise<void>,
@@ -101,7 +101,10 @@ export function scriptedAnswers<Request, Response>(
   return { definition: { call: definition }, handlers: { call: handler } };
 }
 
-/** Scripts a unary method. If `answer` throws `{ code, details }`, the server responds with that status. */
+/**
+ * Scripts a unary method. The server responds to each request with the message that `answer` returns. If `answer`
+ * throws `{ code, details }`, the server responds with that status.
+ */
 export function scriptedUnary<Request, Response>(
   method: Method<Request, Response>,
   answer: (request: Request, metadata: Readonly<Record<string, unknown>>) => Init<Response>,

@@ -33,7 +33,7 @@ export function header(revision: bigint): Init<WatchResponse> {
   return { header: { revision } };
 }
 
-/** Returns the event of a put. */
+/** Returns the event for a put of `key` at the revision `modRevision`. */
 export function put(key: string, modRevision: bigint): { kv: { key: Uint8Array; modRevision: bigint } } {
   return { kv: { key: new TextEncoder().encode(key), modRevision } };
 }

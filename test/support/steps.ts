@@ -9,21 +9,21 @@ const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
 /** A short TTL in seconds, for tests in which a lease must expire before the next contender gets the lock. */
 export const SHORT_TTL = '2';
 /**
- * Runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the same
- * session. Without such a parent, the default action of SIGTSTP would not suspend the program.
+ * `AS_JOB` runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the
+ * same session. Without such a parent, the default action of SIGTSTP would not suspend the program.
  *
- * In rare cases, `wait -f` returns 148 when SIGTSTP has suspended the program, although `-f` should prevent that. The
- * function therefore waits again while the program exists. It is not a loop, because bash ends a loop when a job in it
- * is suspended.
+ * `WAIT` defines the function `waited`, which waits until the program ends. In rare cases, `wait -f` returns 148 when
+ * SIGTSTP has suspended the program, although `-f` should prevent that. The function therefore calls itself while the
+ * program exists. It contains no loop, because bash ends a loop when a job in it is suspended.
  */
 const WAIT = 'waited() { wait -f $!; code=$?; if kill -0 $! 2>/dev/null; then waited; fi; }';
 const AS_JOB = ['bash', '-c', `${WAIT}; set -m; "$@" & waited; exit $code`, 'bash'];
 
 interface Holder {
   readonly running: RunningCli;
-  /** The process id of etcdwire. */
+  /** The process ID of etcdwire. */
   readonly etcdwire: number;
-  /** The process id of the command that etcdwire runs. */
+  /** The process ID of the command that etcdwire runs. */
   readonly command: number;
   readonly token: number;
 }

@@ -19,8 +19,8 @@ export const CTRL_C = '\x03';
 export const CTRL_Z = '\x1a';
 
 /**
- * The maximum time to wait for output. It is shorter than the timeout of a test, so that a failed wait can report the
- * output.
+ * The maximum time in milliseconds to wait for output. It is shorter than the timeout of a test, so that the error can
+ * show the output if the wait fails.
  */
 const LIMIT_MS = 30_000;
 

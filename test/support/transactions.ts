@@ -14,11 +14,14 @@ export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unkn
 export interface StagedOptions {
   /** Handles every transaction. Default: sends it to the server at once. */
   readonly onTransaction?: OnTransaction;
-  /** The ids of the leases that the transport reports as expired, although the server still has them. */
+  /** The IDs of the leases that the transport reports as expired, although the server still has them. */
   readonly dead?: ReadonlySet<bigint>;
 }
 
-/** Creates a default transport in which a test handles every transaction and makes leases appear to have expired. */
+/**
+ * Returns a factory of default transports. In these transports, `onTransaction` handles every transaction, and the
+ * leases in `dead` appear to have expired.
+ */
 export function stagedTransport({
   onTransaction = (_, send) => send(),
   dead = new Set(),

@@ -113,7 +113,10 @@ describe('`FaultProxy`', () => {
   });
 });
 
-/** Connects a client to a server through a proxy. `reads` is what the server has read, and `peers` are its sockets. */
+/**
+ * Connects a client to a server through a proxy. `reads` contains what the server has read, and `peers` contains the
+ * server's sockets.
+ */
 async function throughProxy(): Promise<{ proxy: FaultProxy; client: Socket; reads: string[]; peers: Socket[] }> {
   const [reads, peers]: [string[], Socket[]] = [[], []];
   const proxy = await faultProxy(

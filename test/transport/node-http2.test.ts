@@ -71,11 +71,11 @@ describe('a `node:http2` server', () => {
     expect(await Promise.all(Array.from({ length: 5 }, () => etcd.get('a')))).toEqual(Array(5).fill(undefined));
   });
 
-  // nghttp2, on which node:http2 is built, applies new SETTINGS only after the client has acknowledged them. If the
-  // client sent data that only the new SETTINGS allow before the acknowledgement, nghttp2 would report an error.
+  // nghttp2, on which node:http2 is built, applies new SETTINGS only after the client has acknowledged them. nghttp2
+  // would report an error if the client first sent data that only the new SETTINGS allow, and then the acknowledgment.
   test('receives a whole request even if it closes and reopens the window while the request is sent', async () => {
     const { endpoint } = await nodeStore({ settings: { initialWindowSize: 100_000 } }, ({ session }) => {
-      // These SETTINGS make the window negative, because the client has already sent bytes.
+      // These SETTINGS make the window of the stream negative, because the client has already sent bytes on the stream.
       session.settings({ initialWindowSize: 0 }, () => session.settings({ initialWindowSize: 100_000 }));
     });
     const etcd = openClient({ endpoints: [endpoint] });
@@ -90,7 +90,7 @@ describe('a `node:http2` server', () => {
     const { endpoint } = await nodePeer((call) => {
       calls += 1;
       const some = Array.from({ length: 30 }, (_, index) => [`x-${index}`, `${calls % (index + 1)} ~{|}~ Ä`]);
-      // This field is longer than a frame.
+      // This field is longer than the maximum frame size (16,384 bytes).
       const long = { 'x-long': '~'.repeat(20_000 + calls) };
       call.head({ ...Object.fromEntries(some), ...(calls % 3 === 0 ? long : {}) }, { 'x-trailer': `${calls}` });
       call.answer(range.response, { count: BigInt(calls) });

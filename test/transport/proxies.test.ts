@@ -207,8 +207,8 @@ describe.each(Object.keys(PROXIES) as ProxyName[])('through the proxy %s,', (nam
     expect(await putting).toMatchObject({ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' });
   });
 
-  // When HAProxy gives up, it sends REFUSED_STREAM although it has forwarded the request: haproxy/haproxy#1495 and
-  // #3414.
+  // When HAProxy gives up on a request, it sends REFUSED_STREAM although it has forwarded the request:
+  // haproxy/haproxy#1495 and #3414.
   test('a put fails with outcome "unknown" when the proxy gives up and etcd applies the put later', async () => {
     const behind = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();

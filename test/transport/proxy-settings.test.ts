@@ -11,8 +11,8 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { ALL_PROXIES, type AnyProxyName, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages when no
-// server is behind them. Gets, puts, watches, leases and locks must behave as they do without a proxy.
+// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages for
+// requests that no server answers. Gets, puts, watches, leases and locks must behave as they do without a proxy.
 
 const WATCHES = 9;
 const RECONNECTS = 15;
@@ -182,8 +182,9 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   const [key, lockName] = [unique('p'), unique('lock')];
   const prefixes = Array.from({ length: WATCHES }, (_, index) => `${key}/${index}/`);
   // grpc-proxy combines watches of the same keys into one watch at etcd. It confirms a watch that joins a combined
-  // watch before it confirms other watches that were requested earlier. The watches of the client `etcd` reconnect, and
-  // the watches of `neighbor` stay, so after each reconnect the watches of `etcd` join them again.
+  // watch before it confirms other watches that were requested earlier. The watches of `neighbor` stay connected, and
+  // the watches of the client `etcd` reconnect. So after each reconnect, the watches of `etcd` join the combined
+  // watches.
   const neighbor = openClient({ endpoints: [endpoint] });
   const joined = prefixes.filter((_, index) => index % 2 === 1).map((each) => collect(neighbor.watch(prefix(each))));
   await Promise.all(joined.map(({ created }) => created));

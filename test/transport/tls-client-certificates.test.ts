@@ -11,7 +11,8 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 
-// Client certificates, including certificates that change. The servers are real, and require client certificates.
+// These tests use client certificates, including certificates that change. The servers are real etcd servers that
+// require client certificates.
 
 const DAY_MS = 86_400_000;
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
@@ -226,8 +227,8 @@ interface Users {
 
 /**
  * Starts a server with authentication. The users `ann` and `bob` have certificates, and `carl` has a password. Each
- * user can read and write the keys that begin with the user's name and a slash. `as` opens a client with a certificate
- * for a name. Returns undefined if the tests cannot start servers.
+ * user can read and write the keys that begin with the user's name and a slash. `as` opens a client whose certificate
+ * contains the given name. Resolves with undefined if the tests cannot start servers.
  */
 async function withUsers(): Promise<Users | undefined> {
   const secured = await SecureEtcd.start(await authority.issue(HERE), authority);

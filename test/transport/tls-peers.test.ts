@@ -10,7 +10,7 @@ import { Authority } from '../support/tls/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 
-// Peers that violate TLS, and networks that interrupt or damage TLS connections.
+// In these tests, peers violate TLS, and networks interrupt or damage TLS connections.
 
 /** The timeout of calls that are expected to fail. It is long enough for a few attempts. */
 const SOON = { timeoutMs: 2_000 };
@@ -139,7 +139,7 @@ describe('a connection', () => {
     const { endpoint, sessions } = await nodePeer(
       (call) => {
         call.head();
-        // The prefix announces a message that is longer than what the peer sends.
+        // The length prefix announces a message of 65,536 bytes, but the peer sends only three bytes of the message.
         call.stream.write(Buffer.from([0, 0, 1, 0, 0, 1, 2, 3]), () => cut());
       },
       { ...(await authority.issue(HERE)) },

@@ -7,7 +7,7 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, secure } from '../support/tls/tls-peer.js';
 
-// How the client checks the certificates of real servers. The tests of client certificates are in
+// These tests check how the client verifies the certificates of real servers. The tests of client certificates are in
 // tls-client-certificates.test.ts.
 
 const DAY_MS = 86_400_000;
@@ -102,7 +102,8 @@ test('a hundred concurrent calls share TLS handshakes when the handshakes fail',
   });
   const calls = Array.from({ length: 100 }, () => errorOf(client.get('a', { timeoutMs: 2_000 })));
   for (const error of await Promise.all(calls)) expect(error.cause).toMatchObject(CONNECT_FAILED);
-  // A single call makes about eight handshakes. Without sharing, a hundred calls would make hundreds of them.
+  // A single call makes about eight handshakes within its time limit. If the calls did not share their handshakes, a
+  // hundred calls would make hundreds of handshakes.
   expect(dials).toBeLessThan(40);
 });
 

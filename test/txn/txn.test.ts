@@ -102,7 +102,7 @@ describe('a transaction', () => {
   });
 });
 
-// S36
+// Rule S36 (docs/semantics.md): The client refuses invalid input before it sends a request.
 describe('`txn`', () => {
   const puts = (count: number): Op[] => Array.from({ length: count }, (_, index) => op.put(`k${index}`, 'x'));
 

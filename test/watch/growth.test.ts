@@ -28,7 +28,10 @@ describe('creating many watches on one stream', () => {
   });
 });
 
-/** A transport whose peer answers every creation request in order, with the client's watch id or with its own ids. */
+/**
+ * A transport whose peer answers every creation request in order. The answer contains the client's watch ID or, with
+ * `ownIds`, an ID that the peer chooses.
+ */
 class Answering {
   readonly #ownIds: boolean;
   #handler: StreamHandler<WatchResponse> | undefined;

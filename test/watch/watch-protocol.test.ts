@@ -284,8 +284,8 @@ test('two refusals without watch IDs end the right watches even if the answers t
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream), await createdId(stream), await createdId(stream)];
-    // The second and the third of these four are refused for different reasons. The answers do not show which
-    // creation they belong to.
+    // The server refuses the second and the third of these four creations for different reasons. The answers do not
+    // show to which creation they belong.
     stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: permission denied' });
     stream.send({ ...header(10n), ...refused, cancelReason: 'etcdserver: mvcc: required revision has been compacted' });
     stream.send({ ...header(10n), watchId: ids[3] as bigint, created: true });

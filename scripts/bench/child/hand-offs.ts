@@ -6,7 +6,7 @@ import { Stopwatch } from './tasks.js';
 /** Takes the lock for one contender. Resolves with a function that releases the lock. */
 type TakeLock = () => Promise<() => Promise<unknown>>;
 
-/** A method of waiting for a lock. Returns the function with which one session takes the lock of this name. */
+/** A way to wait for a lock. Returns the function with which `session` takes the lock `name`. */
 type Way = (session: Session, name: string) => TakeLock;
 
 const etcdwireWay: Way = (session, name) => {
@@ -18,9 +18,9 @@ const etcdwireWay: Way = (session, name) => {
 };
 
 /**
- * Waits like Go's `concurrency.Mutex`, which reads the key ahead of its own key in the queue and watches that key from
- * the revision of the read. The server treats such a watch as a watch that has to catch up, and sends events to such
- * watches only every 100 ms.
+ * Waits like Go's `concurrency.Mutex`, which reads the key right before its own key in the queue and watches that key
+ * from the revision of the read. The server treats such a watch as a watch that has to catch up, and sends events to
+ * such watches only every 100 ms.
  */
 const goWay: Way = ({ client, leaseId }, name) => {
   const key = `${name}/${leaseId.toString(16)}`;

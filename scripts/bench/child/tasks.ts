@@ -26,7 +26,7 @@ export type Task =
   | { readonly kind: 'footprint' }
   | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs };
 
-/** The process's answer to one task. */
+/** The answer of a client's process to one task. */
 export type Answer = { readonly sample: Sample } | { readonly error: string };
 
 /**
@@ -83,7 +83,7 @@ export interface Calls {
 export interface Limits {
   /** Number of concurrent calls. */
   readonly inFlight: number;
-  /** Time after which no new call starts, in seconds. Default: no limit. */
+  /** Time in seconds after which no new call starts. Default: no limit. */
   readonly seconds?: number | undefined;
   /** Total number of calls. Default: no limit. */
   readonly calls?: number | undefined;

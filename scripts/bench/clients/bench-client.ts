@@ -17,7 +17,10 @@ export interface BenchClient {
   txn(key: string, value: Buffer): Promise<boolean>;
   /** Reads all keys with the prefix, and their values. Resolves with the number of keys. */
   scan(prefix: string): Promise<number>;
-  /** Resolves once the server has created the watch, with a function that cancels it. Reports events of puts only. */
+  /**
+   * Resolves once the server has created the watch, with a function that cancels the watch. Calls `onEvent` for puts
+   * only.
+   */
   watch(watched: Watched, onEvent: OnEvent, startRevision?: bigint): Promise<() => Promise<unknown>>;
   /** Grants a lease. Resolves with a function that renews it once. */
   lease(): Promise<() => Promise<unknown>>;

@@ -74,8 +74,8 @@ export const HOOKS_GROUP = 'gets with hooks';
 
 const HOOKED_VALUE_BYTES = 100;
 /**
- * How many times as many rounds these workloads have as other workloads. More rounds are needed, because the
- * differences are small.
+ * The factor by which the workloads of `hookWorkloads` have more rounds than other workloads. They need more rounds,
+ * because the differences between clients with and without hooks are small.
  */
 const HOOKED_ROUNDS_FACTOR = 3;
 
@@ -137,7 +137,7 @@ function leaseOrLock(
 export const HAND_OFFS_GROUP = 'hand-offs of a contended lock';
 export const CONTENDERS = [2, 10, 50] as const;
 
-/** Methods of waiting for a lock, by the names that the report shows. */
+/** The two methods of waiting for a lock. Each key is the name that the report shows. */
 const WAYS = { etcdwire: 'etcdwire', "wait of Go's client": 'go' } as const;
 
 export function contendersVariant(contenders: number): string {
@@ -145,7 +145,8 @@ export function contendersVariant(contenders: number): string {
 }
 
 /**
- * Returns the workloads in which contenders in one process hand a lock on, with two methods of waiting for the lock.
+ * Returns the workloads in which contenders in one process pass a lock from one to the next, with each of two methods
+ * of waiting for the lock.
  */
 export function handOffWorkloads(settings: Settings): Workload[] {
   const quiet = CONTENDERS.map((contenders) =>

@@ -59,11 +59,11 @@ export const MEMORY_GROUP = 'memory';
 const WATCHERS = 1_000;
 const IN_FLIGHT = 128;
 /**
- * Number of calls before the first measurement. They make Node.js load its code, so that this code does not count as
- * growth.
+ * Number of calls before the first measurement. They make Node.js load its code, so that the memory for this code does
+ * not count as growth.
  */
 const FIRST_CALLS = 1_000;
-/** Number of calls in one task, so that no task reaches its time limit. */
+/** Number of calls in one task. It is small enough that no task reaches its time limit. */
 const CALLS_PER_TASK = 20_000;
 
 /** The clients that make a million gets. The other clients are left out, because they would need further minutes. */
@@ -104,7 +104,8 @@ function memory(
 }
 
 /**
- * Measures the memory of a new client process after `act`, and by how much `act` made it grow, divided by `divisor`.
+ * Measures the memory of a new client process after `act`, and by how much `act` made the memory grow, divided by
+ * `divisor`.
  */
 async function growth(
   bench: Bench,

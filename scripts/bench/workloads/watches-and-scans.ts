@@ -51,12 +51,16 @@ function liveEvents(variant: string, watchers: number, { rounds, liveEvents: eve
 const PREFIX = 'bench/many/';
 const VALUE = Buffer.alloc(100, 'v');
 const PUTS_PER_TXN = 100;
-/** The prefix of the keys for single puts. These puts write the same keys again and again. */
+/**
+ * The prefix of the keys for single puts. Each single put is a call of its own. These puts write the same keys again
+ * and again.
+ */
 const SINGLE_PREFIX = 'bench/single/';
 const SINGLE_KEYS = 1_000;
 const PUTS_IN_FLIGHT = 512;
 /**
- * The maximum number of rounds with events of single puts. A client with one watch needs 14 s for 100,000 such events.
+ * The maximum number of rounds in the workload with events of single puts. The number is low, because a client with one
+ * watch needs 14 s to receive 100,000 such events.
  */
 const MAX_SINGLE_ROUNDS = 3;
 

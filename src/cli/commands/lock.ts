@@ -16,15 +16,15 @@ import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import { escapeControls, readable } from '../output.js';
 
 interface HoldFlags {
-  /** Seconds. */
+  /** TTL of the lease, in seconds. */
   readonly ttl: number;
-  /** Milliseconds. */
+  /** Maximum wait for the lock, in milliseconds. */
   readonly timeout?: number;
-  /** Milliseconds. */
+  /** Milliseconds between SIGTERM and SIGKILL to the command after the lock was lost. */
   readonly grace?: number;
-  /** For `lock` only. */
+  /** Whether to fail instead of waiting if the lock is not free. For `lock` only. */
   readonly try?: boolean;
-  /** For `elect` only. */
+  /** Whether to print every leader instead of campaigning. For `elect` only. */
   readonly listen?: boolean;
 }
 
@@ -94,7 +94,12 @@ function addHoldFlags(command: Command): Command {
     );
 }
 
-/** Checks that at least `count` arguments come before --, and a command after it. @throws CliError */
+/**
+ * Checks the arguments around `--`.
+ *
+ * @throws CliError with the message `problem` if fewer than `count` arguments come before `--`; with another message if
+ * no command comes after `--`.
+ */
 function checkDashes(command: Command, count: number, problem: string): void {
   let program = command;
   while (program.parent !== null) program = program.parent;

@@ -83,7 +83,11 @@ function stubOf(client: Client, { path }: AnyMethod): unknown {
   return undefined;
 }
 
-/** Finds an RPC. @throws CliError. The message suggests RPCs of the same service. */
+/**
+ * Finds an RPC by its name.
+ *
+ * @throws CliError if there is no such RPC. The message of the error suggests RPCs of the same service.
+ */
 function methodNamed(name: string): AnyMethod {
   const method = findMethod(name);
   if (method !== undefined) return method;
@@ -214,7 +218,7 @@ function protoText({ name, kind, comment, members }: Definition): string {
   return [...note(comment, ''), `${kind} ${name} {`, ...body, '}'].join('\n');
 }
 
-/** @throws CliError */
+/** Returns the full name of the message type that `name` names. @throws CliError if there is no such message type. */
 function messageNamed(name: string): string {
   const found = Object.keys(messageFields).find((each) => isNamed(each, name));
   if (found !== undefined) return found;
@@ -224,7 +228,7 @@ function messageNamed(name: string): string {
   );
 }
 
-/** @throws CliError */
+/** Decodes a message that is given in hexadecimal. @throws CliError if the text is not a message in hexadecimal. */
 function bytesOf(text: string): Uint8Array {
   const hex = text.replaceAll(/\s|0x/g, '');
   if (!/^(?:[0-9a-f]{2})*$/i.test(hex))

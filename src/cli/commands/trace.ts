@@ -60,7 +60,7 @@ async function trace(
         // Writes each line at once, because the command may run for a long time.
         writeSync(file, `${JSON.stringify(frameJson(frame, startMs))}\n`);
       } catch (error) {
-        // The command must go on, so the problem is reported at the end.
+        // The command must continue even if the trace cannot be written, so the problem is reported at the end.
         problem = error;
       }
     }
@@ -93,7 +93,10 @@ async function trace(
   return exitCode;
 }
 
-/** Replaces passwords in the arguments with "…", because users may show the page to other people. */
+/**
+ * Replaces passwords in the arguments with "…", because users may show the page to other people. Also replaces the JSON
+ * requests of RPCs whose requests may contain passwords or tokens.
+ */
 function withoutSecrets(args: readonly string[]): readonly string[] {
   const holdsSecrets = args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
   return args.map((arg, index) => {

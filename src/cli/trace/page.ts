@@ -7,8 +7,8 @@ import type { QueueState, Step, Story } from './story.js';
 /** Distance in pixels between two columns of the diagram. */
 const COLUMN_WIDTH = 160;
 /**
- * Distance in pixels between the columns of the traced client and etcd. It leaves room for the labels of the message
- * arrows.
+ * Distance in pixels between the columns of the traced client and etcd. This distance leaves room for the labels of
+ * the message arrows.
  */
 const FIRST_WIDTH = 500;
 const ROW_HEIGHT = 40;
@@ -17,9 +17,9 @@ export interface PageOptions {
   /** The command line. */
   readonly command: string;
   readonly exitCode: number;
-  /** Milliseconds on the monotonic clock. */
+  /** Start of the command, in milliseconds on the monotonic clock. */
   readonly startMs: number;
-  /** Milliseconds on the monotonic clock. */
+  /** End of the command, in milliseconds on the monotonic clock. */
   readonly endMs: number;
 }
 
@@ -93,7 +93,8 @@ function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
 }
 
 /**
- * Returns the HTML that a click on the arrow shows: the fields and the bytes of the message, or the bytes of the frame.
+ * Returns the HTML that a click on the arrow of a step shows: the fields and the bytes of the message, or the bytes of
+ * the frame.
  */
 function bodyOf({ frame, message }: Step, startMs: number): string {
   if (frame === undefined) return '';
@@ -136,7 +137,7 @@ function shortened(label: string, width: number): string {
   return label.length <= most ? label : `${label.slice(0, most - 1)}…`;
 }
 
-/** Shortens a queue key to its end, because only the end differs between the contenders. */
+/** Shortens a long queue key to its last characters, because only these differ between the contenders. */
 function shortKey(key: string): string {
   const text = escapeControls(key);
   return text.length <= 24 ? text : `…${text.slice(-23)}`;

@@ -117,7 +117,10 @@ function watchResponse({ created, canceled, events }: JsonObject, contenderOf: C
   return changes.join(', ') || 'no new events';
 }
 
-/** Names a key. The client calls its own queue key "my queue key", and etcd calls it "your queue key". */
+/**
+ * Returns the name of a key in a sentence. The queue key of the client is "my queue key" in messages from the client,
+ * and "your queue key" in messages from etcd.
+ */
 function keyName({ key }: JsonObject, contenderOf: ContenderOf, whose: 'my' | 'your' = 'my'): string {
   const contender = contenderOf(text(key));
   if (contender === THIS_CLIENT) return `${whose} queue key`;

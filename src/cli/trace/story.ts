@@ -112,7 +112,8 @@ export function storyOf(wireFrames: readonly WireFrame[], observed: readonly Que
   const indexOf = (key: string): number => participants.findIndex((each) => each.key === key);
   const contenderOf: ContenderOf = (key) => (ownKeys.has(key) ? THIS_CLIENT : participants[indexOf(key)]?.name);
   const queueAt = (atMs: number): readonly string[] => states.findLast((state) => state.atMs <= atMs)?.queue ?? [];
-  // Observed changes come first, so that the stable sort puts a message after a change at the same time.
+  // Add the observed changes before the messages. The sort below is stable, so a change precedes a message that has the
+  // same time.
   const steps: Step[] = [];
   for (const { atMs, change, queue } of states) {
     if (change === undefined || ownKeys.has(change.key)) continue;

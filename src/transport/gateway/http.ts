@@ -58,8 +58,8 @@ export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
   /**
-   * Whether a response of etcd's gateway has arrived from this endpoint. Afterwards, a response that does not come from
-   * the gateway counts as a temporary failure, for example of a proxy.
+   * Whether a response of etcd's gateway has arrived from this endpoint. From then on, a response that does not come
+   * from the gateway counts as a temporary failure, because it probably comes from a proxy that cannot reach etcd now.
    */
   #isKnown = false;
 
@@ -69,9 +69,10 @@ export class GatewayHttp {
   }
 
   /**
-   * Checks the request, and returns it as a message in which every field is set.
+   * Checks the request, and returns it as a message of etcd's own codec, in which every field is set.
    *
-   * @throws EtcdError, reason `InvalidInput` or `NotInGateway`.
+   * @throws EtcdError with reason `NotInGateway` if the gateway does not offer the method; with reason `InvalidInput`
+   * if a value does not fit the type of its field, or if the request is longer than `maxRequestBytes`.
    */
   message<Request>(method: Method<Request, unknown>, request: Init<Request>): unknown {
     if (gatewayPath(method) === undefined) throw this.unsupported(method);
@@ -88,7 +89,7 @@ export class GatewayHttp {
   /**
    * Sends a request. Resolves with the response as soon as its headers have arrived.
    *
-   * @throws EtcdError, also if the HTTP status is not 2xx.
+   * @throws EtcdError if `fetch` fails, or if the HTTP status is not 2xx.
    */
   async post(
     method: ResponseMethod<unknown>,
@@ -115,7 +116,12 @@ export class GatewayHttp {
     throw errorFromResponse(response.status, text, this.#call(method), this.#isKnown);
   }
 
-  /** Reads the response to a unary call. @throws EtcdError */
+  /**
+   * Reads the response to a unary call.
+   *
+   * @throws EtcdError if the connection breaks, if the response is malformed or longer than `maxBytes`, or if it
+   * reports an error.
+   */
   async unaryResponse<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): Promise<T> {
     let text = '';
     for await (const chunk of this.#text(response, method)) {
@@ -136,7 +142,12 @@ export class GatewayHttp {
     return this.#decoded(method, text, json, maxBytes);
   }
 
-  /** Reads the messages of a stream as they arrive. Each line is `{ result }` or `{ error }`. @throws EtcdError */
+  /**
+   * Reads the messages of a stream as they arrive. Each line is `{ result }` or `{ error }`.
+   *
+   * @throws EtcdError if the connection breaks, if a line is malformed or longer than `maxBytes`, or if a line reports
+   * an error.
+   */
   async *streamMessages<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): AsyncGenerator<T, void> {
     const lines = new LineSplitter();
     for await (const chunk of this.#text(response, method)) {

@@ -32,11 +32,11 @@ export interface GatewayOptions {
    */
   readonly allHeaders?: boolean | undefined;
   /**
-   * Whether the client guards each write with an extra key, the guard key, because the runtime may resend a POST by
-   * itself. Browsers and Deno resend a POST when a kept-alive connection is reset before the response headers arrive.
-   * Node.js, Bun and workerd never resend a POST. Set this option to true if you pass a `fetch` that may resend
-   * requests, or if a proxy in front of etcd may do so. Default: false on Node.js, Bun and workerd, true everywhere
-   * else.
+   * Whether the client adds an extra key, the guard key, to each write, so that the write takes effect at most once
+   * even if the runtime resends the POST request by itself. Browsers and Deno resend a POST when a kept-alive
+   * connection is reset before the response headers arrive. Node.js, Bun and workerd never resend a POST. Set this
+   * option to true if you pass a `fetch` that may resend requests, or if a proxy in front of etcd may do so. Default:
+   * false on Node.js, Bun and workerd, true everywhere else.
    *
    * The client sends each put, deletion or transaction as one transaction that also writes a guard key. Only this
    * client writes that key. The transaction takes effect only if the guard key's mod revision is still the one that the
@@ -49,7 +49,8 @@ export interface GatewayOptions {
    * - time: on a machine with two cores, 520 puts a second instead of 570 with one call in flight, and 830 instead of
    *   900 with 16 calls in flight.
    *
-   * While the cluster has no space left (`NoSpace`), the server also refuses guarded deletions.
+   * While the cluster has no space left (`NoSpace`), the server also refuses guarded deletions, because a guarded
+   * deletion puts the guard key.
    *
    * The response that arrives may be the response to a second copy of the request. If the first copy was applied, a put
    * without `prevKv` succeeds, and any other write rejects with outcome `unknown`. If a request would take effect each
@@ -95,9 +96,9 @@ const GATEWAY_OPTIONS = {
  *   rejects with reason `NotInGateway`.
  * - Each watch uses its own HTTP request, and over HTTP/1.1 its own connection. Browsers open at most six connections
  *   to one server.
- * - In a browser, a watch does not leave a member that has lost its leader, because the browser cannot send `hasleader`
- *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client reopens
- *   the watch after `silenceMs`.
+ * - In a browser, a watch stays on a member that has lost its leader, because the browser cannot send `hasleader` (see
+ *   `allHeaders`). The watch delivers no events until the member has a leader again, or until the client reopens the
+ *   watch after `silenceMs`.
  * - If the runtime may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
  * - The runtime handles TLS, so the client rejects the option `tls`.
  * - A browser allows the requests only if etcd permits the page's origin through CORS, so start etcd with `--cors`.

@@ -9,25 +9,26 @@ import {
 import { methods } from '../../gen/methods.js';
 
 /**
- * What a second copy of a request does when it reaches the server, however late. Browsers and Deno resend a POST by
- * themselves when a kept-alive connection is reset before the response headers arrive.
+ * What a second copy of a request does when the copy reaches the server, however late. Browsers and Deno resend a POST
+ * by themselves when a kept-alive connection is reset before the response headers arrive.
  *
- * - `harmless`: The copy changes nothing that a client relies on. If the server refuses the request, nothing was done.
- * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in it is
- *   never used again. A refusal may be the answer to the copy, so it does not prove that the first request had no
- *   effect.
+ * - `harmless`: The copy changes nothing that a client relies on. If the server refuses the request, no copy of the
+ *   request had an effect.
+ * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in the
+ *   request is never used again. A refusal may be the answer to the copy, so it does not prove that the first request
+ *   had no effect.
  * - `lease-grant`: The same as `spent`, if the client chooses the lease ID.
  * - `guarded`: The copy would write again. The client sends the write as a transaction that takes effect only once: see
  *   `WriteGuards` in write-guards.ts.
- * - `harmful`: The copy would act again, and no condition that the server checks can prevent it. The client refuses to
- *   send the request unless the caller allows it.
+ * - `harmful`: The copy would take effect again, and no condition that the server checks can prevent this second
+ *   effect. The client refuses to send the request unless the caller allows it.
  */
 export type RepeatEffect = 'harmless' | 'spent' | 'lease-grant' | 'guarded' | 'harmful';
 
 interface GatewayRpc {
   /** HTTP path; undefined if the gateway does not offer the RPC. */
   readonly path: string | undefined;
-  /** Effect of a second copy. For some requests of the RPC, the effect is milder: see `repeatEffectOf`. */
+  /** Effect of a second copy. For some requests of the RPC, the effect is less harmful: see `repeatEffectOf`. */
   readonly repeat: RepeatEffect;
 }
 
@@ -48,7 +49,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'lease-grant' },
-  // A revoked lease does not exist any more, and no client generates the same random lease ID again.
+  // A revoked lease no longer exists, and no client generates the same random lease ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },
   // A keepalive renews a lease for its TTL, but only while the lease exists.
   '/etcdserverpb.Lease/LeaseKeepAlive': { path: '/v3/lease/keepalive', repeat: 'harmless' },
@@ -102,8 +103,8 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/v3electionpb.Election/Proclaim': { path: '/v3/election/proclaim', repeat: 'harmful' },
   '/v3electionpb.Election/Leader': { path: '/v3/election/leader', repeat: 'harmless' },
   '/v3electionpb.Election/Observe': { path: '/v3/election/observe', repeat: 'harmless' },
-  // The server deletes the leader's key only if the key's create revision equals the one in the request. No later key
-  // has the same create revision.
+  // The server deletes the leader's key only if the key's create revision equals the revision in the request. No later
+  // key has the same create revision.
   '/v3electionpb.Election/Resign': { path: '/v3/election/resign', repeat: 'spent' },
 };
 

@@ -33,7 +33,7 @@ interface StreamLimits {
 
 /**
  * Sends a request message in which every field is set, and reads the response, within the deadline of one call. Calls
- * `onSent` before sending.
+ * `onSent` just before it sends the request, because from then on the server may receive the request.
  */
 type SendMessage = <Response>(
   method: ResponseMethod<Response>,
@@ -158,8 +158,8 @@ function operationOf({ path }: { readonly path: string }, message: unknown): Gua
 }
 
 /**
- * Grants a lease. If the caller has set no ID, the client chooses a random one. If the server then answers that a lease
- * with this ID already exists, an earlier copy of the request has granted it.
+ * Grants a lease. If the caller has set no ID, the client chooses a random ID. If the server then answers that a lease
+ * with this ID already exists, an earlier copy of the request has granted the lease.
  */
 async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: () => void): Promise<unknown> {
   const id = request.id || randomId();
@@ -198,8 +198,8 @@ function harmfulProblem({ path }: { readonly path: string }): string {
  * - A keepalive message gets one response.
  * - The request that creates a watch stays open and receives the events of the watch. The client creates one watch at a
  *   time, because the caller expects the answers in order. To cancel a watch, the client aborts the watch's request.
- * - When one request fails, the whole stream fails, and its owner opens a new stream. The same happens when a watch is
- *   silent for too long, because HTTP has no ping that would detect a dead connection.
+ * - When one request fails, the whole stream fails, and the owner of the stream opens a new stream. The same happens
+ *   when a watch is silent for too long, because HTTP has no ping that would detect a dead connection.
  */
 class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #http: GatewayHttp;
@@ -239,7 +239,10 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     queueMicrotask(() => this.fail(http.unsupported(method)));
   }
 
-  /** @throws EtcdError, reason `InvalidInput`; reason `NotInGateway` for a progress request. */
+  /**
+   * @throws EtcdError with reason `InvalidInput` if the message is invalid, and with reason `NotInGateway` if the
+   * message is a progress request.
+   */
   send(message: Init<Request>): void {
     if (this.#over || gatewayPath(this.#method) === undefined) return;
     if (isWatch(this.#method)) this.#sendToWatch(message as Init<WatchRequest>);
@@ -332,8 +335,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   }
 
   /**
-   * Sends one request and delivers its responses. Calls `onFirst` after each response, although only the first of these
-   * calls has an effect. Never rejects.
+   * Sends one request and delivers its responses. Calls `onFirst` after the first response. It also calls `onFirst`
+   * after later responses, but these calls have no effect. Never rejects.
    */
   async #request(body: string, request: AbortController, onFirst: () => void = () => {}): Promise<void> {
     const { maxReceiveBytes, silenceMs } = this.#limits;

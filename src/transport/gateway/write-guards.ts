@@ -20,7 +20,11 @@ import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { connectionLost } from './http.js';
 
-/** Makes a call that a write needs, with the write's metadata and deadline. Calls `onSent` before sending. */
+/**
+ * Sends one of the requests that a guarded write consists of, such as the grant of the guard's lease or the
+ * transaction, with the metadata and deadline of the write. Calls `onSent` just before it sends the request, because
+ * from then on the server may receive the request.
+ */
 export type MakeCall = <Request, Response>(
   method: Method<Request, Response>,
   request: Init<Request>,
@@ -36,14 +40,14 @@ type WriteResponse = PutResponse | DeleteRangeResponse | TxnResponse;
 export interface GuardedWrite {
   /** gRPC path of the caller's call, for errors. */
   readonly method: string;
-  /** URL, for errors. */
+  /** URL of the endpoint, for errors. */
   readonly endpoint: string;
   readonly operation: Operation;
   /** The caller's request: the same object in each attempt of one call. */
   readonly source: object;
   /** Aborts when the call ends. */
   readonly signal: AbortSignal;
-  /** Called before the write itself is sent. */
+  /** Called just before the client sends the write itself, but not for requests that only prepare a guard. */
   readonly onSent: () => void;
 }
 
@@ -74,13 +78,16 @@ interface GuardInUse {
   isReusable: boolean;
 }
 
-/** TTL of the lease of a guard key. */
+/** TTL in seconds of the lease of a guard key. */
 const TTL_SECONDS = 600;
-/** The client uses a guard for half of its TTL, so the key does not expire during a write. */
+/**
+ * How long the client uses a guard, in milliseconds. This is only the first half of the TTL, so that the guard key does
+ * not expire during a write.
+ */
 const USABLE_MS = (TTL_SECONDS / 2) * 1_000;
 /**
- * Maximum number of concurrent guarded writes; further writes wait. Browsers open at most six connections to one server
- * anyway.
+ * Maximum number of guarded writes at the same time. Further writes wait. The limit costs a browser nothing, because
+ * browsers open at most six connections to one server.
  */
 const MAX_GUARDS = 32;
 
@@ -88,9 +95,9 @@ const MAX_GUARDS = 32;
  * Sends writes on a runtime that may resend a request by itself, however late.
  *
  * Each write uses a guard key whose mod revision the client knows. The client sends the write as one transaction. If
- * the guard key still has this revision, the transaction applies the write and puts the guard key, which changes the
- * revision. A second copy of the request finds a changed revision and does nothing. The old revision never returns,
- * even if another client deletes the key, because revisions only grow.
+ * the guard key still has this revision, the transaction applies the write and also puts the guard key. This put
+ * changes the key's revision. A second copy of the request finds a changed revision and does nothing. The old revision
+ * never returns, even if another client deletes the key, because revisions only grow.
  *
  * If the client receives the response to the second copy, the response to the first copy is lost. The guard key's value
  * in the response shows whether the first copy was applied.
@@ -110,7 +117,11 @@ export class WriteGuards {
     this.#maxTxnOps = maxTxnOps;
   }
 
-  /** Sends the write with a guard key. Resolves with the server's response to the write. @throws EtcdError */
+  /**
+   * Sends the write with a guard key. Resolves with the server's response to the write.
+   *
+   * @throws EtcdError if the write fails. Its `outcome` says whether the write may have been applied.
+   */
   async write(write: GuardedWrite, call: MakeCall): Promise<WriteResponse> {
     const unsettled = this.#unsettled.get(write.source);
     this.#unsettled.delete(write.source);
@@ -138,17 +149,18 @@ export class WriteGuards {
       return this.#settleRefusal(write, inUse, number, call, error);
     }
     if (!answer.succeeded) return this.#answerToRepeat(write, number, answer);
-    // The second response is the one to the put of the guard key. Without it, the write may have deleted guard keys.
+    // The second response is the response to the put of the guard key. If there is no second response, the transaction
+    // contained no such put, because the write deletes a range that may contain guard keys.
     if (answer.responses.length === 2) noteMove(inUse, number, answer);
     else this.#pool.forgetFree();
     return this.#answerTo(write, answer);
   }
 
   /**
-   * Finds out whether a write that the server refused was applied all the same. The server may have applied an earlier
-   * copy of the request, for example before a restart in which it forgot the token. This method changes the guard key's
-   * revision, so that no later copy can be applied. The response shows whether an earlier copy had already changed the
-   * revision.
+   * Finds out whether a write that the server refused was applied nevertheless. The server may have applied an earlier
+   * copy of the request, for example before a restart after which it no longer accepts the token. This method changes
+   * the guard key's revision, so that no later copy can be applied. The response shows whether an earlier copy had
+   * already changed the revision.
    */
   async #settleRefusal(
     write: GuardedWrite,
@@ -172,8 +184,11 @@ export class WriteGuards {
   }
 
   /**
-   * Returns the response to a write, or throws its error, when the guard key no longer had the known revision, because
-   * an earlier copy of the request or another client has changed the key.
+   * Handles a write whose transaction found that the guard key no longer had the known revision, because an earlier
+   * copy of the request or another client has changed the key. Returns the response to the write if the guard key shows
+   * that a put without `prevKv` was applied.
+   *
+   * @throws EtcdError with reason `ConnectionLost` in every other case, because the response to the write is lost.
    */
   #answerToRepeat({ method, endpoint, operation }: GuardedWrite, number: number, answer: TxnResponse): PutResponse {
     const kv = guardIn(answer);
@@ -193,7 +208,7 @@ export class WriteGuards {
       const malformed = { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' } as const;
       throw new EtcdError('the responses of a guarded write do not match it', { ...malformed, method, endpoint });
     }
-    // Within a transaction, the header of an operation's response lacks the member and the term.
+    // The header of an operation's response lacks the member and the term, so use the header of the whole transaction.
     if (operation.case !== 'requestTxn' || response.case !== 'responseTxn')
       return { ...(response.value as WriteResponse), header };
     const { succeeded } = response.value;
@@ -206,7 +221,7 @@ export class WriteGuards {
    * Checks that the transaction does not exceed `maxTxnOps`. Counts as the server does: the length of the longest list
    * (comparisons or operations of one branch), plus the maximum count of a nested transaction.
    *
-   * @throws EtcdError, reason `InvalidInput`.
+   * @throws EtcdError with reason `InvalidInput` if the transaction exceeds `maxTxnOps`.
    */
   #checkCount(success: Operations, operation: Operation): void {
     const count = countOf({ compare: [{}], success });
@@ -347,7 +362,10 @@ const RESPONSE_CASES = {
   requestTxn: 'responseTxn',
 } as const satisfies Record<Operation['case'], OperationResponse['case']>;
 
-/** Returns a transaction that performs `success` if the guard key has the known revision, and otherwise reads it. */
+/**
+ * Returns a transaction that performs `success` if the guard key has the known revision, and otherwise reads the guard
+ * key.
+ */
 function ifUnmoved({ key, revision }: Guard, success: Operations): Init<TxnRequest> {
   const unmoved = { target: CompareTarget.MOD, result: CompareResult.EQUAL, key } as const;
   return {
@@ -379,7 +397,7 @@ function guardIn({ responses }: TxnResponse): KeyValue | undefined {
   return response?.case === 'responseRange' ? response.value.kvs[0] : undefined;
 }
 
-/** Whether the write with this number was the last write that put the guard key. */
+/** Returns whether the guard key `kv` was last put by the write with this number. */
 function isOfWrite(kv: KeyValue | undefined, number: number): kv is KeyValue {
   return kv !== undefined && compareBytes(kv.value, guardValue(number)) === 0;
 }
@@ -389,7 +407,8 @@ function isOfWrite(kv: KeyValue | undefined, number: number): kv is KeyValue {
  * deletes the same key. Therefore a branch that deletes a range that contains the guard key gets no put: the deletion
  * itself makes the guard's known revision invalid.
  *
- * @throws EtcdError, reason `InvalidInput`.
+ * @throws EtcdError with reason `InvalidInput` if a branch deletes such a range only in a nested transaction. The
+ * client cannot know whether the nested transaction will run the deletion, and so whether the branch needs the put.
  */
 function withGuardPut(operation: Operation, key: Uint8Array, put: Init<RequestOp>): Operations {
   if (!mayDelete({ request: operation }, key)) return [{ request: operation }, put];

@@ -44,7 +44,7 @@ export class GrpcJsConnection {
   /**
    * Resolves with the grpc-js client of a connected channel. Dials if no dial is under way.
    *
-   * @throws EtcdError with reason `ConnectFailed`, outcome `not-sent`.
+   * @throws EtcdError with reason `ConnectFailed` and outcome `not-sent` if the dial fails.
    */
   async connect(): Promise<Client> {
     const { ready } = this;

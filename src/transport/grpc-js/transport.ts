@@ -245,8 +245,8 @@ function statusError(error: ServiceError, method: string, endpoint: string): Etc
   const where = { method, endpoint };
   const tooLarge = TOO_LARGE.exec(error.details ?? '');
   if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
-  // If a call was not sent, grpc-js reports this only in the status text. The text is no proof, because a server may
-  // send the same text.
+  // If a call was not sent, grpc-js reports this only in the status text. The outcome must not depend on that text,
+  // because a server may send the same text.
   return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
 }
 

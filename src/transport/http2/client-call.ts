@@ -27,11 +27,11 @@ export interface ClientCall extends Expiring {
   close(): void;
 }
 
-/** What a call needs from its transport. */
+/** The part of the transport that a call uses. */
 export interface CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
-  /** Opens a stream for the call on the connection for new calls. Dials that connection first if there is none. */
+  /** Opens a stream for the call on the connection for new calls. Dials first if there is no such connection. */
   send(call: ClientCall): void;
   /** Called once the call has ended. */
   ended(call: ClientCall): void;

@@ -19,7 +19,7 @@ import { PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
-/** If a connection has not opened after this time, new calls prefer another endpoint. */
+/** Time in milliseconds. If a connection has not opened within this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
 
 /** The callbacks by which a connection notifies its transport. */
@@ -175,7 +175,7 @@ export class Connection implements StreamConnection, FrameTarget {
   }
 
   /**
-   * Opens waiting streams in a microtask, after the code that released a stream has finished. The same code may also
+   * Opens waiting streams in a microtask, after the code that ended an open stream has finished. The same code may also
    * end waiting streams: when the client closes, when a signal aborts many calls, or when many calls time out together.
    * The calls of these waiting streams then end with outcome `not-sent`, because their streams were never opened.
    */

@@ -2,7 +2,10 @@ import { after, monotonicMs } from '../../runtime/timers.js';
 
 /** An item of `Deadlines`: a call that expires at its deadline. */
 export interface Expiring {
-  /** The index of the item in the heap, or -1 if the item is not in the heap. Only `Deadlines` writes this field. */
+  /**
+   * The index of the item in the heap of `Deadlines`, or -1 if the item is not in the heap. Only `Deadlines` writes
+   * this field.
+   */
   slot: number;
   /** When the item expires, in milliseconds on the monotonic clock. */
   readonly deadline: number;
@@ -21,7 +24,10 @@ export interface Expiring {
 export class Deadlines<T extends Expiring> {
   /** The item at `index` expires no later than the items at `2 * index + 1` and `2 * index + 2`. */
   readonly #heap: T[] = [];
-  /** When the timer fires. The call for which the timer was set may have ended, so no call may expire at that time. */
+  /**
+   * When the timer fires. The call for which the timer was set may have ended by then. In that case, the timer fires
+   * although no call expires.
+   */
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
 

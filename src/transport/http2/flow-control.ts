@@ -7,8 +7,9 @@ import type { PeerSettings } from './settings.js';
 // has consumed data, it enlarges the window with WINDOW_UPDATE. Only DATA frames count against the windows.
 //
 // Receiving. The window has 100 bytes.
-//   40 bytes arrive and are consumed: 60 are left. No update, because 40 bytes are less than half of the window.
-//   20 bytes arrive and are consumed: 40 are left. WINDOW_UPDATE by 60 restores the window to 100.
+//   40 bytes arrive and are consumed: 60 are left. The receiver sends no WINDOW_UPDATE, because 40 bytes are less than
+//   half of the window.
+//   20 bytes arrive and are consumed: 40 are left. A WINDOW_UPDATE of 60 restores the window to 100.
 //
 // Sending. The connection's window has 65,535 bytes, each stream's window 50,000, and a frame takes at most 16,384.
 //   Stream 1 has 60,000 bytes: it sends 3 frames of 16,384 and one of 848. Its window has 0 left, and the window of the
@@ -36,7 +37,7 @@ export class ReceiveWindow {
 
   /**
    * Counts bytes as consumed. Returns the increment of the WINDOW_UPDATE to send now, or 0 for none. An update is due
-   * once half of the window is consumed, so that a fast peer need not wait and the updates stay few.
+   * once half of the window has been consumed. A fast peer then rarely has to wait, and few updates are needed.
    */
   consume(bytes: number): number {
     this.#consumed += bytes;
@@ -58,17 +59,20 @@ interface Sender {
   sendFrame(maxBytes: number): boolean;
 }
 
-/** Decides which stream of a connection may send how much data. */
+/** Decides which streams of a connection may send data, and how much. */
 export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: (bytes: number) => void;
   /**
-   * Streams whose data waits for the connection's window or for the byte stream. A stream that waits for its own window
-   * is not in this queue.
+   * Streams whose data waits until the connection's window grows or until `congested` becomes false. A stream that
+   * waits for its own window is not in this queue.
    */
   readonly #waiting = new UniqueQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
-  /** Whether the byte stream has a long backlog of unsent bytes. No stream may send until the backlog is gone. */
+  /**
+   * Whether the byte stream that carries the connection has a long backlog of unsent bytes. No stream may send until
+   * the backlog is gone.
+   */
   congested = false;
 
   /** Calls `onSent` with the number of payload bytes for each DATA frame sent. */
@@ -89,7 +93,10 @@ export class SendFlow {
     this.#onSent(bytes);
   }
 
-  /** Queues a stream that has data left. The stream calls `wait` again when its own window grows. */
+  /**
+   * Queues a stream that has data left, unless the stream's own window is used up. When that window grows, the stream
+   * calls `wait` again.
+   */
   wait(stream: Sender): void {
     if (stream.sendWindowBytes > 0) this.#waiting.add(stream);
   }

@@ -10,7 +10,7 @@ interface FrameSink {
 
 /**
  * Splits received bytes into frames. The reader passes on a frame that lies entirely in one chunk without copying it.
- * A frame that is split over several chunks is first copied together.
+ * The reader first copies the pieces of a frame that is split over several chunks into one buffer.
  */
 export class FrameReader {
   readonly #sink: FrameSink;
@@ -28,7 +28,11 @@ export class FrameReader {
     this.#stopped = true;
   }
 
-  /** Takes received bytes. @throws ConnectionError on a frame longer than SETTINGS_MAX_FRAME_SIZE. */
+  /**
+   * Passes on each frame that the received bytes complete, and keeps the beginning of an incomplete frame.
+   *
+   * @throws ConnectionError if a frame is longer than SETTINGS_MAX_FRAME_SIZE, or if the peer answers in HTTP/1.
+   */
   push(chunk: Uint8Array): void {
     let at = this.#partialLength === 0 ? 0 : this.#complete(chunk);
     const { length } = chunk;
@@ -41,7 +45,10 @@ export class FrameReader {
     if (!this.#stopped && at < length) this.#keep(chunk, at, length);
   }
 
-  /** Appends bytes of the chunk to the partial frame. Returns the position in the chunk after those bytes. */
+  /**
+   * Appends bytes of the chunk to the partial frame, and passes the frame on if it is now complete. Returns the
+   * position in the chunk after those bytes.
+   */
   #complete(chunk: Uint8Array): number {
     const partial = this.#partial as Uint8Array;
     let at = 0;

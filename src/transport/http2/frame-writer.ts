@@ -13,8 +13,8 @@ import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 
 /**
- * The size of a slab. A slab is a buffer that collects frames, with room for several hundred requests. A longer frame
- * gets its own slab.
+ * Size of a slab in bytes. A slab is a buffer that collects frames, with room for several hundred requests. A longer
+ * frame gets its own slab.
  */
 const SLAB_BYTES = 65_536;
 

@@ -7,17 +7,19 @@ import { readUint32, writeUint32 } from './frame.js';
 // message.
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
-/** The size of the prefix of a message: the compressed flag (1 byte) and the length (4 bytes). */
+/** The size in bytes of the prefix of a message: the compressed flag (1 byte) and the length (4 bytes). */
 export const MESSAGE_PREFIX_BYTES = 5;
 /**
  * Maximum number of bytes that the client reserves only because a length prefix announces a long message. Beyond that,
  * the buffer grows only as bytes arrive, so a peer cannot make the client allocate much memory with a prefix alone.
  */
 const TRUSTED_BYTES = 65_536;
-/** Maximum size of a buffer that is kept for the next message. A larger buffer is discarded after its message. */
+/**
+ * Maximum size in bytes of a buffer that is kept for the next message. A larger buffer is discarded after its message.
+ */
 const MAX_REUSED_BYTES = 1_048_576;
 
-/** Writes an uncompressed message with its prefix to `bytes`, which must have room for the prefix and the message. */
+/** Writes an uncompressed message with its prefix to `bytes` at the index `at`. `bytes` must have room for both. */
 export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array): void {
   bytes[at] = 0;
   writeUint32(bytes, at + 1, message.length);
@@ -69,9 +71,11 @@ export class SendQueue {
 export type Refusal = 'too large' | 'compressed' | 'malformed';
 
 export interface MessageReceiver {
-  /** Receives a whole message. `bytes` is valid only during the call. */
+  /** Receives a whole message: the bytes from `start` to `end`. `bytes` is valid only during the call. */
   message(bytes: Uint8Array, start: number, end: number): void;
-  /** The client cannot read the next message. `length` is the length that the prefix of the message states. */
+  /**
+   * Called if the client cannot read the next message. `length` is the length that the prefix of the message states.
+   */
   refused(why: Refusal, length: number): void;
 }
 
@@ -150,7 +154,10 @@ export class MessageAssembler {
     if (this.#stored?.length === 0) this.#stored = undefined;
   }
 
-  /** Passes on messages until `end`, or until the receiver pauses or closes the assembler. Returns where it stopped. */
+  /**
+   * Passes on the messages in `bytes` from `start` to `end`, or until the receiver pauses or closes the assembler.
+   * Returns the position after the last byte that it has read.
+   */
   #split(bytes: Uint8Array, start: number, end: number): number {
     this.#busy = true;
     let at = start;
@@ -171,7 +178,10 @@ export class MessageAssembler {
     return messageEnd;
   }
 
-  /** Appends bytes to the partial message. Returns the position after those bytes. */
+  /**
+   * Appends bytes to the partial message, and passes on the message if it is now complete. Returns the position after
+   * the appended bytes.
+   */
   #complete(bytes: Uint8Array, start: number, end: number): number {
     let at = start;
     if (this.#partialLength < MESSAGE_PREFIX_BYTES) {

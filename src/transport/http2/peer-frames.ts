@@ -19,15 +19,15 @@ import { CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } fro
 import type { StreamTable } from './stream-table.js';
 
 /**
- * Maximum length of an encoded header block, as the sum over its HEADERS and CONTINUATION frames. etcd sends a few
- * hundred bytes.
+ * Maximum length in bytes of an encoded header block: the sum of the fragments in its HEADERS and CONTINUATION frames.
+ * etcd sends a few hundred bytes.
  */
 const MAX_BLOCK_BYTES = 65_536;
 /** Maximum number of frames of one header block. A block of the maximum length fits into five frames. */
 const MAX_BLOCK_FRAMES = 16;
-/** Maximum number of bytes that an error message shows of a GOAWAY's debug data. */
+/** Maximum number of bytes of the debug data in a GOAWAY frame that an error message shows. */
 const MAX_DEBUG_BYTES = 200;
-/** The size of the priority fields in HEADERS, and of the payload of PRIORITY. */
+/** The size in bytes of the priority fields in HEADERS, and of the payload of PRIORITY. */
 const PRIORITY_BYTES = 5;
 
 /** The parts of a connection that the peer's frames change, and the callbacks for SETTINGS and GOAWAY. */
@@ -39,9 +39,12 @@ export interface FrameTarget {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
   readonly pinger: Pinger;
-  /** The peer's SETTINGS were applied. */
+  /** Called after the peer's SETTINGS were applied. */
   settingsApplied(): void;
-  /** The peer sent GOAWAY. The peer does not process streams above `lastStreamId`. */
+  /**
+   * Called when the peer has sent GOAWAY. The peer does not process streams with an ID above `lastStreamId`. `problem`
+   * describes the frame for error messages.
+   */
   goAway(lastStreamId: number, problem: string): void;
 }
 
@@ -54,8 +57,8 @@ interface PartialBlock {
 }
 
 /**
- * Checks the peer's frames and acts on them: RFC 9113, section 6. A protocol violation either ends its stream or throws
- * a ConnectionError.
+ * Checks the peer's frames and acts on them, as RFC 9113, section 6, requires. A protocol violation either ends the
+ * stream of the frame or throws a ConnectionError.
  */
 export class PeerFrames {
   readonly #target: FrameTarget;
@@ -246,7 +249,7 @@ export class PeerFrames {
   }
 }
 
-/** Returns the length of the padding at the end of a padded frame: section 6.1. */
+/** Returns the length of the padding at the end of a padded frame (RFC 9113, section 6.1). */
 function paddingBytes(name: string, bytes: Uint8Array, start: number, end: number): number {
   if (end === start) throw frameSizeError(`padded ${name} without the length of the padding`);
   const length = bytes[start] as number;

@@ -6,11 +6,11 @@ import { ConnectionError, ErrorCode } from './frame.js';
  * SETTINGS or PING closes the connection, because the peer requests answers that it does not read.
  */
 const MAX_BACKLOG_BYTES = 1_048_576;
-/** Maximum number of consecutive empty DATA frames. Empty frames cost the client work, but carry nothing. */
+/** Maximum number of consecutive empty DATA frames. Empty frames cost the client work, but carry no data. */
 const MAX_EMPTY_FRAMES = 1_000;
 /**
- * Maximum number of GOAWAY frames on a connection. For each GOAWAY, the client notifies every stream. A graceful
- * shutdown sends two.
+ * Maximum number of GOAWAY frames on a connection. For each GOAWAY, the client notifies every stream. A server that
+ * shuts down gracefully sends two.
  */
 const MAX_GOAWAYS = 10;
 
@@ -33,11 +33,13 @@ const UNITS_PER_SECOND = 1_000;
  * The number of stream updates that cost one unit. A change of SETTINGS_INITIAL_WINDOW_SIZE updates every open stream.
  */
 const STREAMS_PER_UNIT = 16;
-/** The bytes of a header block that cost one unit. The client decodes a block even if its stream is closed. */
+/**
+ * The number of bytes of a header block that cost one unit. The client decodes a block even if its stream is closed.
+ */
 const BLOCK_BYTES_PER_UNIT = 256;
 /** The units that a new stream adds, to pay for its WINDOW_UPDATE frames and for late frames of its response. */
 const UNITS_PER_STREAM = 8;
-/** The bytes of sent data that add one unit, because the peer may answer the data with WINDOW_UPDATE. */
+/** The number of sent bytes that add one unit, because the peer may answer the data with WINDOW_UPDATE. */
 const SENT_BYTES_PER_UNIT = 256;
 /** The units that a received DATA frame adds, because it carries a message or a part of a message. */
 const UNITS_PER_DATA = 4;
@@ -57,18 +59,18 @@ export class PeerLimits {
   /** When the connection last got back units for the time that had passed, on the monotonic clock. */
   #refilledAt = monotonicMs();
 
-  /** The client wrote bytes while the byte stream had a long backlog. */
+  /** Called when the client has written bytes while the byte stream has a long backlog. */
   wroteCongested(bytes: number): void {
     this.#backlogBytes += bytes;
   }
 
-  /** The backlog of the byte stream is gone. */
+  /** Called when the byte stream no longer has a backlog. */
   drained(): void {
     this.#backlogBytes = 0;
   }
 
   /**
-   * The peer sent a frame that the client must answer.
+   * Called when the peer has sent a frame that the client must answer.
    *
    * @throws ConnectionError if the peer does not read the answers.
    */
@@ -76,35 +78,39 @@ export class PeerLimits {
     if (this.#backlogBytes > MAX_BACKLOG_BYTES) throw tooMuch('the peer requests more answers than it reads');
   }
 
-  /** The peer sent DATA. @throws ConnectionError on too many consecutive empty frames. */
+  /**
+   * Called when the peer has sent DATA.
+   *
+   * @throws ConnectionError after more than `MAX_EMPTY_FRAMES` consecutive empty frames.
+   */
   data(empty: boolean): void {
     this.#emptyFrames = empty ? this.#emptyFrames + 1 : 0;
     if (this.#emptyFrames > MAX_EMPTY_FRAMES) throw tooMuch('too many empty DATA frames');
   }
 
-  /** The client opened a stream. */
+  /** Called when the client has opened a stream. Adds units. */
   opened(): void {
     this.#add(UNITS_PER_STREAM);
   }
 
-  /** The client sent data. */
+  /** Called when the client has sent data. Adds units. */
   sent(bytes: number): void {
     this.#add(bytes / SENT_BYTES_PER_UNIT);
   }
 
-  /** Data of an open stream arrived. */
+  /** Called when data of an open stream has arrived. Adds units. */
   received(): void {
     this.#add(UNITS_PER_DATA);
   }
 
-  /** The client reset a stream. The peer may already have sent frames for that stream. */
+  /** Called when the client has reset a stream. Adds units, because the peer may have sent frames for that stream. */
   reset(): void {
     const most = Math.max(this.#uselessUnits, MAX_UNITS_AFTER_RESETS);
     this.#uselessUnits = Math.min(most, this.#uselessUnits + UNITS_PER_STREAM);
   }
 
   /**
-   * A change of the initial window was applied to this many open streams.
+   * Called when a change of the initial window has been applied to all open streams. `streams` is their number.
    *
    * @throws ConnectionError if no units are left.
    */
@@ -112,13 +118,14 @@ export class PeerLimits {
     this.#spend(1 + streams / STREAMS_PER_UNIT, 'too many SETTINGS that change the initial window');
   }
 
-  /** The peer sent HEADERS on a closed stream. @throws ConnectionError if no units are left. */
+  /** Called when the peer has sent HEADERS on a closed stream. @throws ConnectionError if no units are left. */
   lateHeaders(bytes: number): void {
     this.#spend(1 + bytes / BLOCK_BYTES_PER_UNIT, 'too many HEADERS on closed streams');
   }
 
   /**
-   * The peer sent a frame that by itself advances no call. `frame` names the kind of frame in the error message.
+   * Called when the peer has sent a frame that by itself advances no call. `frame` names the kind of frame in the error
+   * message.
    *
    * @throws ConnectionError if no units are left.
    */
@@ -126,7 +133,7 @@ export class PeerLimits {
     this.#spend(1, `too many ${frame} frames`);
   }
 
-  /** The peer sent GOAWAY. @throws ConnectionError if the peer has sent more than `MAX_GOAWAYS` of them. */
+  /** Called when the peer has sent GOAWAY. @throws ConnectionError after more than `MAX_GOAWAYS` GOAWAY frames. */
   goAway(): void {
     this.#goAways += 1;
     if (this.#goAways > MAX_GOAWAYS) throw tooMuch('too many GOAWAY frames');

@@ -1,12 +1,12 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** How long the peer may stay silent after a request before the pinger sends a probe, which is a PING frame. */
+/** Milliseconds of silence of the peer after a request until the pinger sends a probe, which is a PING frame. */
 const SILENCE_MS = 1_000;
-/** How long the peer may stay silent after a probe before the pinger suspects the peer. */
+/** Milliseconds of silence of the peer after a probe until the pinger suspects that the peer is gone. */
 const SUSPECT_MS = 1_000;
 /**
- * Additional time before the pinger concludes that no byte has arrived. During this time, an event loop that was
- * blocked can read an answer that has already arrived.
+ * Additional time in milliseconds before the pinger concludes that no byte has arrived. During this time, an event loop
+ * that was blocked can read an answer that has already arrived.
  */
 const GRACE_MS = 50;
 /**
@@ -30,11 +30,11 @@ export interface PingerOptions {
   readonly ping: (opaque: number) => void;
   /** Returns whether any unary call is waiting for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
-  /** The peer is probably gone, and new calls should go to another endpoint. Called at most once. */
+  /** Called at most once: when the peer is probably gone, so that new calls should go to another endpoint. */
   readonly suspected: () => void;
-  /** The peer has answered the last probe. */
+  /** Called when the peer has answered the last probe. */
   readonly answered: () => void;
-  /** The peer did not answer in time, so the connection counts as lost. */
+  /** Called when the peer has not answered in time. The connection then counts as lost. */
   readonly lost: () => void;
 }
 
@@ -42,11 +42,11 @@ export interface PingerOptions {
  * Detects a peer that no longer answers. At a fixed interval, the pinger sends a probe (a PING frame) on a connection
  * with open streams. It also sends a probe when the peer has sent no byte for a second after a request.
  *
- * etcd limits pings by the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets MinTime to 5
- * s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or sooner than
- * 2 h after the previous ping while no stream is open, is a strike. The third strike ends the connection with GOAWAY,
- * too_many_pings. When the server writes HEADERS or DATA, it resets the strikes to 0, and the next ping is never a
- * strike. Therefore:
+ * etcd limits pings according to the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets
+ * MinTime to 5 s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or
+ * sooner than 2 h after the previous ping while no stream is open, is a strike. The third strike ends the connection
+ * with GOAWAY, too_many_pings. When the server writes HEADERS or DATA, it resets the strikes to 0, and the next ping is
+ * never a strike. Therefore:
  *
  * - The pinger probes only while a stream is open.
  * - The pinger measures the interval from the answer to the previous probe. The server received that probe before it
@@ -96,7 +96,7 @@ export class Pinger {
     if (busy && this.#stopTimer === undefined) this.#armInterval();
   }
 
-  /** The client sent HEADERS or DATA. The peer is expected to send something in response. */
+  /** Called when the client has sent HEADERS or DATA. The peer is expected to send bytes in response. */
   sent(): void {
     if (this.#unanswered) return;
     this.#unanswered = true;
@@ -104,21 +104,22 @@ export class Pinger {
     if (this.#stopSilenceTimer === undefined) this.#armSilence(SILENCE_MS);
   }
 
-  /** Bytes arrived. */
+  /** Called when bytes have arrived. */
   received(): void {
     this.#unanswered = false;
     this.#receivedAt = monotonicMs();
   }
 
-  /** HEADERS or DATA arrived. */
+  /** Called when HEADERS or DATA has arrived. */
   receivedHeadersOrData(): void {
     this.#strikesReset = true;
   }
 
   /**
-   * A call is timing out. Its stream was opened at `openedAt` and is still open. If no byte has arrived since then, the
-   * peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger suspects the
-   * peer without a probe, provided that the silence has lasted for at least `SILENCE_MS + SUSPECT_MS`.
+   * Called when a call times out. The stream of the call was opened at `openedAt` and is still open. If no byte has
+   * arrived since then, the peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the
+   * pinger suspects the peer without a probe, provided that the silence has lasted for at least `SILENCE_MS +
+   * SUSPECT_MS`.
    */
   expired(openedAt: number): void {
     if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
@@ -131,7 +132,7 @@ export class Pinger {
     after(GRACE_MS, judge, 'background');
   }
 
-  /** The peer answered a PING. Only the answer to the last probe counts. */
+  /** Called when the peer has answered a PING. Only the answer to the last probe counts. */
   acknowledged(opaque: number): void {
     if (opaque !== this.#awaited) return;
     this.#awaited = undefined;
@@ -187,7 +188,10 @@ export class Pinger {
     this.#stopSilenceTimer = after(delayMs, look, 'background');
   }
 
-  /** Sends a probe if the peer is silent. Otherwise, the silence timer is armed again, here or by the next request. */
+  /**
+   * Sends a probe if the peer has been silent for `SILENCE_MS` and etcd's limit allows a probe. If the silence has been
+   * shorter, starts the silence timer again. In all other cases, a later request starts the timer.
+   */
   #lookForSilence(): void {
     if (!this.#busy || this.#awaited !== undefined) return;
     if (!this.#unanswered && !this.#options.awaiting()) return;

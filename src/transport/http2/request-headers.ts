@@ -4,9 +4,9 @@ import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from './hpack/enco
 import { entryBytes, type HeaderField } from './hpack/tables.js';
 
 const TIMEOUT_HEADER = 'grpc-timeout';
-/** The maximum amount in `grpc-timeout`, because gRPC allows at most eight digits. */
+/** The maximum number in the value of `grpc-timeout`, because gRPC allows at most eight digits. */
 const MAX_TIMEOUT = 99_999_999;
-/** The units of `grpc-timeout`, finest first: milliseconds, seconds, minutes, hours. */
+/** The units of `grpc-timeout`, smallest first: milliseconds, seconds, minutes, hours. */
 const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
   ['m', 1],
   ['S', 1_000],

@@ -8,19 +8,19 @@ import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 // Reads the headers and trailers of a response, and derives the status of a call from the way in which its stream
 // ended: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
-/** Maximum length of a header block that is cached. */
+/** Maximum length in bytes of a header block that is cached. */
 const MAX_CACHED_BYTES = 32;
 /** Maximum number of cached header blocks: the headers and the trailers of a successful response, and two more. */
 const MAX_CACHED_BLOCKS = 4;
 
 // The rules for field names and values in RFC 9113, section 8.2.1, except that a value may begin or end with a space,
-// because an error message of etcd may do so.
+// because an error message of etcd may begin or end with a space.
 const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
 const NOT_IN_VALUE = /[\0\r\n]/;
 /** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */
 const CONNECTION_SPECIFIC = /^(?:connection|proxy-connection|keep-alive|transfer-encoding|upgrade)$/;
 
-/** Those header or trailer fields of a response that concern gRPC, and the result of the checks on all fields. */
+/** The header or trailer fields of a response that gRPC uses, and the result of the checks on all fields. */
 export interface ResponseFields {
   /** The value of `:status`; undefined in trailers. */
   readonly httpStatus: number | undefined;
@@ -72,7 +72,7 @@ export class ResponseHeaders {
 /**
  * Checks that the fields are valid as headers, or as trailers if `trailers` is true.
  *
- * @throws StreamError if they are not.
+ * @throws StreamError if the fields are not valid.
  */
 export function checkFields(fields: ResponseFields, trailers: boolean): void {
   let problem = fields.malformed;

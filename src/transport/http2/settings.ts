@@ -22,16 +22,18 @@ export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
 /**
- * The receive window of a stream. It is large enough for one page of a scan and the next page, even on a link with long
- * delays.
+ * The receive window of a stream, in bytes. It is large enough for one page of a scan and the next page, even if the
+ * round-trip time is long.
  */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
 /**
- * The receive window of the connection. Data counts as consumed on arrival, so a slow reader of one stream does not
- * block the other streams.
+ * The receive window of the connection, in bytes. For this window, data counts as consumed on arrival, so a slow reader
+ * of one stream does not block the other streams.
  */
 export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
-/** Maximum size of a response's header list. etcd sends a few hundred bytes at most, mainly for error messages. */
+/**
+ * Maximum size in bytes of a response's header list. etcd sends at most a few hundred bytes, mainly for error messages.
+ */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
 /** Returns the payload of this client's SETTINGS frame. */
@@ -57,8 +59,9 @@ export class PeerSettings {
   maxHeaderListBytes = Number.POSITIVE_INFINITY;
 
   /**
-   * Applies a SETTINGS payload. Ignores unknown settings. Calls `resizeTable` for each SETTINGS_HEADER_TABLE_SIZE,
-   * because the HPACK encoder must also signal a size that a later value in the same frame replaces.
+   * Applies the SETTINGS payload in `bytes` from `start` to `end`. Ignores unknown settings. Calls `resizeTable` for
+   * each SETTINGS_HEADER_TABLE_SIZE, because the HPACK encoder must also signal a size that a later value in the same
+   * frame replaces.
    *
    * @throws ConnectionError on a value that RFC 9113 does not allow.
    */

@@ -2,7 +2,7 @@ import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, ErrorCode, MAX_STREAM_ID } from './frame.js';
 import type { Http2Stream } from './stream.js';
 
-/** The length of the array of recent streams. Must be a power of two, because `indexOf` masks with it. */
+/** The length of the array of recent streams. Must be a power of two, because `indexOf` uses `RECENT - 1` as a mask. */
 const RECENT = 1_024;
 
 /** The streams of a connection: the open streams by identifier, and the queue of idle streams that cannot open yet. */
@@ -72,8 +72,9 @@ export class StreamTable {
   }
 
   /**
-   * Finds an open stream. Returns undefined for a closed stream rather than throwing, because the peer may have sent
-   * the frame before it learned that the stream was closed.
+   * Finds the open stream to which a received frame belongs. `frame` is the frame's type, for the error. Returns
+   * undefined for a closed stream rather than throwing, because the peer may have sent the frame before it learned that
+   * the stream was closed.
    *
    * @throws ConnectionError if the stream is idle, that is, if the client has never opened it.
    */

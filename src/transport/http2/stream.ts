@@ -14,11 +14,11 @@ import {
 } from './response.js';
 import { STREAM_WINDOW_BYTES } from './settings.js';
 
-/** What a stream needs to know about its call. */
+/** The properties of a call that its stream needs. */
 export interface StreamHead {
   readonly method: string;
   readonly endpoint: string;
-  /** Must be complete before the stream opens. */
+  /** The metadata of the call. It must be set before the stream opens. */
   metadata: Metadata | undefined;
   /** The deadline on the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
@@ -35,33 +35,36 @@ export interface StreamReceiver extends MessageReceiver {
    * timer is late.
    */
   mayOpen?(now: number): boolean;
-  /** The stream is open, and its HEADERS are written. */
+  /** Called when the stream is open and its HEADERS frame is written. */
   opened?(): void;
   /**
-   * The stream has ended, with status OK if `error` is undefined. Called once, after all other methods, unless
-   * `unprocessed` is called.
+   * Called when the stream has ended. The status is OK if `error` is undefined. Called once, after all other methods,
+   * unless `unprocessed` is called.
    */
   ended(error: EtcdError | undefined): void;
   /**
-   * The connection accepts no more streams, and the peer has not processed this stream. Another connection may carry
-   * the call.
+   * Called when the connection accepts no more streams and the peer has not processed this stream. Another connection
+   * may carry the call.
    */
   unprocessed(error: EtcdError): void;
-  /** The peer accepts no more streams, but still processes this stream. May be called more than once. */
+  /**
+   * Called when the peer accepts no more streams on the connection, but still processes this stream. May be called more
+   * than once.
+   */
   leaving?(): void;
 }
 
-/** What a stream needs from its connection. */
+/** The parts of a connection that its streams use. */
 export interface StreamConnection {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
-  /** The call of an open stream is timing out. */
+  /** Called when the call of an open stream times out. */
   expired(stream: Http2Stream): void;
-  /** The client has reset an open stream. */
+  /** Called when the client has reset an open stream. */
   resetSent(): void;
   /** Sets whether the open stream lets the process exit. */
   setIdle(stream: Http2Stream, isIdle: boolean): void;
-  /** The stream is closed. */
+  /** Called when the stream is closed. */
   released(stream: Http2Stream): void;
 }
 
@@ -87,11 +90,11 @@ export interface StreamConnection {
  */
 export class Http2Stream {
   readonly head: StreamHead;
-  /** The connection that opens the stream, or has opened it. The connection itself sets this. */
+  /** The connection that will open or has opened the stream. The connection sets this property. */
   connection: StreamConnection | undefined;
   /** The stream identifier, or 0 while the stream is idle. */
   id = 0;
-  /** When the stream opened, on the monotonic clock. */
+  /** When the stream opened, in milliseconds on the monotonic clock. */
   openedAt = 0;
   sendWindowBytes = 0;
   #state: 'idle' | 'open' | 'half-closed (local)' | 'closed' = 'idle';
@@ -103,7 +106,7 @@ export class Http2Stream {
   #hasHeaders = false;
   /** The number of data bytes that are still missing according to `content-length`. Undefined without that field. */
   #missingBytes: number | undefined;
-  /** How the stream ended. Kept here until the receiver has taken all messages; undefined otherwise. */
+  /** The end of the stream, while the receiver has not taken all messages yet. Undefined otherwise. */
   #heldEnd: { readonly error: EtcdError | undefined } | undefined;
   /** Whether the stream lets the process exit. */
   #isIdle = false;
@@ -183,7 +186,7 @@ export class Http2Stream {
     return this.#receiver.mayOpen?.(now) ?? true;
   }
 
-  /** The connection has written the HEADERS. */
+  /** Called when the connection has written the HEADERS frame. */
   opened(id: number, sendWindowBytes: number, now: number): void {
     this.id = id;
     this.openedAt = now;
@@ -196,12 +199,12 @@ export class Http2Stream {
     else this.#sendQueued();
   }
 
-  /** The peer accepts no more streams, but still processes this stream. */
+  /** Called when the peer accepts no more streams on the connection, but still processes this stream. */
   leaving(): void {
     this.#receiver.leaving?.();
   }
 
-  /** The stream was not opened, or GOAWAY says that the peer has not processed it. */
+  /** Called if the stream cannot open on this connection, or a GOAWAY frame says that the peer has not processed it. */
   unprocessed(error: EtcdError): void {
     if (this.#state === 'closed') return;
     this.connection?.flow.forget(this);
@@ -211,7 +214,7 @@ export class Http2Stream {
     this.#receiver.unprocessed(error);
   }
 
-  /** The peer sent HEADERS on this stream. @throws StreamError if they violate the protocol. */
+  /** Handles a HEADERS frame of the peer. @throws StreamError if the frame violates the protocol. */
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
@@ -237,7 +240,8 @@ export class Http2Stream {
   }
 
   /**
-   * The peer sent DATA on this stream. `frameBytes` includes the padding, because padding counts against the window.
+   * Handles a DATA frame of the peer. The data is in `bytes`, from `start` to `end`. `frameBytes` includes the padding,
+   * because padding counts against the window.
    *
    * @throws StreamError if the frame violates the protocol.
    */
@@ -253,7 +257,10 @@ export class Http2Stream {
     if (endStream) this.#endedByPeer(badResponse('the response ended without trailers', 'Other', this.head));
   }
 
-  /** The peer has reset the stream, or the connection is lost. Messages that arrived before are still delivered. */
+  /**
+   * Called when the peer has reset the stream or the connection is lost. The receiver still gets the messages that have
+   * arrived.
+   */
   closedByPeer(error: EtcdError): void {
     if (this.#state === 'closed') return;
     this.#close();
@@ -261,7 +268,7 @@ export class Http2Stream {
   }
 
   /**
-   * Enlarges the send window, or reduces it if `increment` is negative: section 6.9.2.
+   * Enlarges the send window, or reduces it if `increment` is negative: RFC 9113, section 6.9.2.
    *
    * @throws StreamError if the window would exceed 2^31 - 1.
    */
@@ -305,8 +312,8 @@ export class Http2Stream {
   }
 
   /**
-   * The peer has sent END_STREAM, and reads no more messages. If the client could still send, it therefore resets the
-   * stream: RFC 9113, section 8.1.
+   * Handles the END_STREAM flag of the peer. The peer reads no more messages, so the client resets the stream if it has
+   * not half-closed it: RFC 9113, section 8.1.
    */
   #endedByPeer(error: EtcdError | undefined): void {
     if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);

@@ -51,7 +51,7 @@ export const maintenance: ExercisesOf<'maintenance'> = {
       const all = open({ endpoints });
       const { revision } = (await etcd.put(freshName(), 'x')).header;
       const hashes = await Promise.all(
-        // A member that lags behind rejects the revision, so the call is retried.
+        // A member that lags behind rejects a revision that it does not have yet. The call is then retried.
         endpoints.map((endpoint) => eventually(() => all.maintenance.hashKV(endpoint, revision))),
       );
       const comparable = hashes.map(({ hash, compactRevision }) => `${hash} since ${compactRevision}`);
@@ -91,7 +91,7 @@ export const maintenance: ExercisesOf<'maintenance'> = {
     run: async ({ etcd, version }) => {
       const [major = 0, minor = 0] = version.split('.').map(Number);
       const target = `${major}.${minor - 1}`;
-      // A cluster agrees on its version some time after its start.
+      // A new cluster rejects the call until its members have agreed on the cluster version. The call is then retried.
       const answer = await eventually(() => etcd.maintenance.downgrade('validate', target));
       assert.equal(answer.version.split('.').slice(0, 2).join('.'), `${major}.${minor}`);
     },

@@ -6,15 +6,15 @@ import { between, pick } from './rounds.js';
 
 // Faults that affect a whole cluster, and the faults that a soak test applies at random.
 
-/** The time after each change of the cluster, in which the cluster and its clients recover. */
+/** The time in milliseconds for which the cluster and its clients can recover after each change of the cluster. */
 const SETTLE_MS = 500;
 /**
- * The time after which a resumed leader revokes no more leases that expired in its former term. Its first revocations
- * time out after 7 s (5 s and two election timeouts of 1 s), and the leader then retries them.
+ * The time in milliseconds after which a resumed leader revokes no more leases that expired in its former term. Its
+ * first revocations time out after 7 s (5 s and two election timeouts of 1 s), and the leader then retries them.
  */
 const LATE_REVOKES_MS = 8_500;
 
-/** Stops each member gracefully and starts it again, one after the other. Resolves with the number of restarts. */
+/** Stops the members gracefully and starts them again, one after another. Resolves with the number of restarts. */
 export async function restartEach({ members }: EtcdCluster): Promise<number> {
   for (const member of members) {
     await member.stop();
@@ -91,7 +91,7 @@ export interface RandomFault {
   readonly make: (target: FaultTarget, random: Random) => Promise<void>;
 }
 
-/** The minimum and the maximum duration of a fault. */
+/** The minimum and the maximum duration of a fault, in milliseconds. */
 const DURATION_MS = [50, 3_000] as const;
 
 const duration = (random: Random): Promise<void> => pause(between(...DURATION_MS, random));

@@ -11,7 +11,7 @@ import { pick } from './rounds.js';
 const CONTENDERS = 3;
 const PROGRAM = compiled(new URL('./lock-contender.ts', import.meta.url));
 const MIN_CLAIMS = 10;
-/** The maximum time to wait for a message. The limit ends a test that hangs. */
+/** The maximum time to wait for a message, in milliseconds. The limit ends a test that hangs. */
 const NEXT_TIMEOUT_MS = 60_000;
 
 /** A message of one type, with the process that sent it. */
@@ -43,7 +43,7 @@ export class Contenders implements Disposable {
   readonly #refused: bigint[] = [];
   readonly #waiting = new Set<Waiting>();
   readonly #died: string[] = [];
-  /** The number of the newest fault. */
+  /** The number of the latest fault. A contender's report about a fault contains the number of that fault. */
   #faults = 0;
   #over = false;
   /** The reason for each loss of a session. */
@@ -66,7 +66,7 @@ export class Contenders implements Disposable {
   static async start(cluster: FaultyCluster, options: ContendersOptions): Promise<Contenders> {
     await using etcd = new Client({ endpoints: cluster.endpoints });
     const contenders = new Contenders(cluster, options, (await etcd.range(options.name)).header.revision);
-    // This also ends the processes of a test that times out, because a suspended process would outlive the test.
+    // Ends the processes even if the test times out, because a suspended process would outlive the test.
     onTestFinished(() => contenders[Symbol.dispose]());
     return contenders;
   }
@@ -96,8 +96,8 @@ export class Contenders implements Disposable {
   }
 
   /**
-   * Makes each contender block its event loop the next time that it holds the lock. Resolves with the first report of
-   * this block. Ignores reports of earlier blocks, which may still arrive.
+   * Makes each contender block its event loop for `blockMs` the next time that it holds the lock. Resolves with the
+   * first report that a contender's event loop runs again. Ignores late reports about earlier calls of this method.
    */
   block(blockMs: number): Promise<MessageOf<'resumed'>> {
     this.#faults += 1;

@@ -22,14 +22,17 @@ import { branchOf } from './rounds.js';
 const LOCKS = 50;
 const WATCHES = 50;
 const WRITERS = 4;
-/** The time between two writes of one holder. */
+/** The time between two writes of one holder, in milliseconds. */
 const HOLDER_PAUSE_MS = 500;
-/** The maximum time between two puts of one writer. */
+/** The maximum time between two puts of one writer, in milliseconds. */
 const MAX_WRITER_PAUSE_MS = 20;
-/** The interval at which all locks are checked. */
+/** The interval in milliseconds at which all locks are checked. */
 const CHECK_INTERVAL_MS = 10;
 const CALL_TIMEOUT_MS = 5_000;
-/** The maximum time to wait for a condition or an event. An event that has not arrived by then counts as lost. */
+/**
+ * The maximum time to wait for a condition or an event, in milliseconds. An event that has not arrived by then counts
+ * as lost.
+ */
 const LAST_TIMEOUT_MS = 30_000;
 
 /** The error reasons that tell a holder that its key or lease is gone before the deadline of the lease has passed. */
@@ -224,7 +227,7 @@ export class Crowd implements AsyncDisposable {
 
   /**
    * Contends for one lock. Opens a new session whenever the previous session is lost. Ends when this contender has held
-   * the lock and the load is over.
+   * the lock and the load has ended.
    */
   async #contend(etcd: Client, index: number, holder: string): Promise<void> {
     for (let hasHeld = false; !hasHeld || !this.#over.signal.aborted; ) {
@@ -277,7 +280,7 @@ function claimOf({ held, holder, fromMs, untilMs }: Hold): Claim[] {
   return fromMs === undefined ? [] : [{ holder, token: held.token, fromMs, untilMs }];
 }
 
-/** Whether etcd deleted the queue key of a holder whose lease had not expired as far as its client knew. */
+/** Whether etcd deleted the queue key of a holder before the lease expired according to the holder's client. */
 function isTaken({ held, isReleased }: Hold, queueEvents: readonly SeenEvent[]): boolean {
   if (isReleased || !TAKEN.has((held.signal.reason as EtcdError | undefined)?.reason ?? 'LockLost')) return false;
   return queueEvents.some(({ type, key, revision }) => type === 'delete' && key === held.key && revision > held.token);

@@ -28,7 +28,7 @@ const WRITERS = 4;
 const WATCHES = 3;
 const KEYS = 4;
 const MAX_PUTS_PER_TXN = 20;
-/** The maximum pause between two calls of one writer. */
+/** The maximum pause, in milliseconds, between two calls of one writer. */
 const MAX_PAUSE_MS = 60;
 /**
  * The buffer size of one watch. It is so small that the client sometimes has to remove the watch from its stream
@@ -36,12 +36,15 @@ const MAX_PAUSE_MS = 60;
  */
 const SMALL_BUFFER_BYTES = 4_096;
 const CALL_TIMEOUT_MS = 5_000;
-/** The maximum time to wait for an event after the faults. An event that has not arrived by then counts as lost. */
+/**
+ * The maximum time, in milliseconds, to wait for an event after the faults. An event that has not arrived by then
+ * counts as lost.
+ */
 const LAST_TIMEOUT_MS = 30_000;
 /**
  * The maximum number of calls with unknown outcome on one key. A key with more such calls is not checked, because
- * `checkRegister` searches for an order of the calls that explains their results, which takes time that is exponential
- * in this number.
+ * `checkRegister` searches for an order of the calls that explains their results. This search takes time that is
+ * exponential in this number.
  */
 const MAX_UNKNOWN = 12;
 
@@ -106,8 +109,8 @@ export interface LoadResult {
 }
 
 /**
- * Clients that write, read and watch through the proxies of a cluster while a test makes faults. The clients start with
- * different members. Their results are compared with the history that etcdctl reads without proxies.
+ * Clients that write, read and watch through the proxies of a cluster while a test causes faults. The clients start
+ * with different members. Their results are compared with the history that etcdctl reads without proxies.
  */
 export class Load implements AsyncDisposable {
   readonly #target: Target;
@@ -260,13 +263,13 @@ const CONTENDERS = 3;
 const TTL = 3;
 const HOLD_MS = 20;
 /**
- * The maximum time to wait, after the faults, until a contender holds the lock again. It is much longer than the
- * remaining time of a lease, which an election of an etcd leader extends.
+ * The maximum time in milliseconds to wait, after the faults, until a contender holds the lock again. It is much longer
+ * than the remaining time of a lease, even after the election of an etcd leader has extended the lease.
  */
 const HELD_AGAIN_MS = 30_000;
 
 /**
- * Clients that contend for one lock through the proxies of a cluster while a test makes faults. The holder writes to a
+ * Clients that contend for one lock through the proxies of a cluster while a test causes faults. The holder writes to a
  * key.
  */
 export class LockLoad implements AsyncDisposable {
@@ -351,7 +354,7 @@ export class LockLoad implements AsyncDisposable {
     let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
     try {
       for (;;) {
-        // The clock is read first, because a lock that is valid afterwards was also valid at this time.
+        // Read the clock first: if the lock is still valid afterwards, it was also valid when the clock was read.
         const nowMs = sharedClockMs();
         if (!held.valid()) break;
         claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

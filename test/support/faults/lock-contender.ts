@@ -5,7 +5,7 @@ import type { Claim } from '../../../src/testing/index.js';
 
 /**
  * A message from a contender, which is a process that runs this program, to its parent process. `fault` is the number
- * that the parent gave the fault.
+ * that the parent gave to the fault.
  */
 export type ContenderMessage =
   | { readonly type: 'held'; readonly token: string; readonly wallMs: number }
@@ -33,7 +33,10 @@ export type ContenderMessage =
  */
 export type FaultMessage = { readonly fault: number } & ({ readonly blockMs: number } | { readonly stop: true });
 
-/** The time for which the holder works between its check of the lock and the write that the lock protects. */
+/**
+ * The time, in milliseconds, for which the holder works between its check of the lock and the write that the lock
+ * protects.
+ */
 const WORK_MS = 40;
 
 // This program is a contender in a process of its own, which the parent can suspend. It acquires and releases the lock
@@ -64,7 +67,7 @@ async function cycle(mutex: Mutex): Promise<void> {
   const token = String(held.token);
   let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
   const holds = (): boolean => {
-    // The clock is read first, because a lock that is valid afterwards was also valid at this time.
+    // Read the clock first: if the lock is still valid afterwards, it was also valid when the clock was read.
     const nowMs = sharedClockMs();
     if (!held.valid()) return false;
     claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

@@ -3,7 +3,7 @@ import { type Client, EtcdError } from '../../../src/index.js';
 
 const PROBE_INTERVAL_MS = 50;
 const PROBE_TIMEOUT_MS = 3_000;
-/** The time after which `recoveryTime` rejects. The limit ends a test that hangs. */
+/** The time in milliseconds after which `recoveryTime` rejects, so that a test does not hang. */
 const PROBES_TIMEOUT_MS = 60_000;
 
 /**
@@ -33,12 +33,15 @@ export async function recoveryTime(etcd: Client): Promise<number> {
   return ms;
 }
 
-/** The time limit of a put, and the time after which `putUntilSuccess` no longer repeats a put that fails. */
+/**
+ * The time limit in milliseconds of each put of `putUntilSuccess`. After the same time, `putUntilSuccess` no longer
+ * repeats a put that fails.
+ */
 const PUT_TIMEOUT_MS = 30_000;
 
 /**
- * Repeats a put until it succeeds. A failed attempt may have been applied, too, so the key may have several events: the
- * caller must only look at the first event.
+ * Repeats a put until it succeeds. The server may also have applied failed attempts, so the key may have several
+ * events: the caller must look only at the first event.
  */
 export async function putUntilSuccess(etcd: Client, key: string): Promise<void> {
   const deadline = performance.now() + PUT_TIMEOUT_MS;
@@ -51,7 +54,7 @@ export async function putUntilSuccess(etcd: Client, key: string): Promise<void> 
   }
 }
 
-/** Runs an action and ignores EtcdErrors, which a load expects during faults. */
+/** Runs an action and ignores its EtcdErrors, because calls may fail while a fault lasts. */
 export async function ignoringEtcdErrors(act: () => Promise<unknown>): Promise<void> {
   try {
     await act();

@@ -8,8 +8,8 @@ import { Load, LockLoad } from './load.js';
 import { between, branchOf, type Round, rounds } from './rounds.js';
 
 /**
- * The time limit of a round, which is one run of a fault test with one seed. A round usually takes seconds, so the
- * limit only ends a round that hangs.
+ * The time limit in milliseconds of a round, which is one run of a fault test with one seed. A round usually takes
+ * seconds, so only a round that hangs reaches the limit.
  */
 const ROUND_TIMEOUT_MS = 240_000;
 
@@ -25,8 +25,8 @@ export interface Figures {
   /** The number of puts that the round compared with the history of etcd. */
   readonly puts?: number | undefined;
   /**
-   * How long the client took to recover from each fault. Counts from the end of the fault if the client cannot work
-   * during the fault.
+   * For each fault, the time in milliseconds that the client took to recover. The time counts from the end of the fault
+   * if the client cannot work during the fault.
    */
   readonly recoveryMs?: readonly number[] | undefined;
   /** Other figures. Their names contain the units. */
@@ -88,7 +88,10 @@ export function faultRow<Opened extends Fixture>(
   });
 }
 
-/** The minimum and the maximum time without faults, before the first fault and again after the last fault. */
+/**
+ * The minimum and the maximum length in milliseconds of the periods without faults: one before the first fault, and one
+ * after the last fault.
+ */
 const CALM_MS = [100, 500] as const;
 
 /**

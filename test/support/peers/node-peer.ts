@@ -14,7 +14,7 @@ import { methods } from '../../../src/gen/methods.js';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 
-/** The length of the gRPC prefix, which is a compression flag and four bytes of length. */
+/** Length in bytes of the prefix of a gRPC message: the compressed flag (1 byte) and the message length (4 bytes). */
 const PREFIX_BYTES = 5;
 
 /** A `node:http2` server for which a test writes the gRPC layer. */
@@ -104,7 +104,7 @@ export async function nodePeer(
   });
   server.on('stream', (stream, headers) => {
     stream.on('error', () => {});
-    // An error in `play` breaks the stream.
+    // If `play` fails, the server closes the stream, so that the call of the client ends.
     Promise.resolve(play(new NodeCall(stream, headers))).catch(() => stream.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -123,8 +123,8 @@ function framed(message: Uint8Array): Buffer {
 }
 
 /**
- * Starts a `node:http2` server that stores the keys of puts and responds to gets. The server is stopped when the test
- * ends.
+ * Starts a `node:http2` server that stores the keys of puts and responds to gets. For each call, the server first runs
+ * `before`, and responds when `before` has finished. The server is stopped when the test ends.
  */
 export function nodeStore(
   options: ServerOptions | SecureServerOptions = {},

@@ -268,8 +268,8 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * The maximum time to wait for the program of a proxy. It is long because the first run downloads Debian packages one
- * after the other.
+ * The maximum time in milliseconds to wait until the program of a proxy is available. This limit is long, because the
+ * first run downloads one Debian package after the other.
  */
 const FETCH_TIMEOUT_MS = 600_000;
 

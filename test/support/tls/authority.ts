@@ -16,7 +16,7 @@ import {
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 86_400_000;
 
-/** A certificate chain without the root certificate, and its private key, in PEM. */
+/** A certificate chain without the root certificate, and the private key of its first certificate, in PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -24,8 +24,8 @@ export interface Certificate {
 
 export interface CertificateOptions {
   /**
-   * Host names and addresses. A client certificate has none, because etcd would compare them with the address of the
-   * client.
+   * Host names and IP addresses for which the certificate is valid. A client certificate has none, because etcd would
+   * compare them with the address of the client.
    */
   readonly names?: readonly string[];
   /** The common name, which etcd uses as the name of a user. Default: `nobody`. */
@@ -64,10 +64,10 @@ export class Authority {
   }
 
   /**
-   * Creates an intermediate authority. The certificate chains that this authority issues include the certificate of the
-   * authority.
+   * Creates an intermediate authority, whose certificate this authority signs. The certificate chains that the
+   * intermediate authority issues include its own certificate.
    *
-   * @param isAuthority False if the certificate of the authority does not allow it to sign other certificates.
+   * @param isAuthority Whether the certificate of the intermediate authority allows the signing of other certificates.
    */
   async intermediate(commonName: string, isAuthority = true): Promise<Authority> {
     const keys = await generateKeys();

@@ -22,9 +22,11 @@ export class SecureEtcd {
   }
 
   /**
-   * Starts a member with this certificate. Resolves with undefined if members cannot be started as processes.
+   * Starts a member with this certificate. Resolves with undefined if the tests cannot start etcd as a process of their
+   * own.
    *
-   * @param clients The authority of client certificates. Without it, the server requires no client certificate.
+   * @param clients The authority that issues client certificates. If undefined, the server requires no client
+   * certificate.
    */
   static async start(certificate: Certificate, clients?: Authority): Promise<SecureEtcd | undefined> {
     const files = new Files();
@@ -88,7 +90,8 @@ class Files {
 
 /**
  * Starts one member for all tests of a file or a `describe` block, and stops the member after the last test. The member
- * has a valid certificate at the start of each test. If members cannot be started as processes, the tests are skipped.
+ * has a valid certificate at the start of each test. The tests are skipped if they cannot start etcd as a process of
+ * their own.
  */
 export function useSecureEtcd(authority: Authority, options: { readonly clients?: boolean } = {}): () => SecureEtcd {
   let etcd: SecureEtcd | undefined;

@@ -55,8 +55,8 @@ export interface Relay {
 /**
  * Starts a relay and closes it when the test ends. The relay forwards the bytes of clients unchanged.
  *
- * @param pass Called for each chunk from the server, with the number of bytes before it on this connection. The relay
- * forwards the returned bytes, or nothing.
+ * @param pass Called for each chunk from the server, with the number of bytes that the server sent before this chunk on
+ * the same connection. The relay forwards the bytes that `pass` returns, and nothing if `pass` returns undefined.
  */
 export async function relay(
   port: number,
@@ -89,14 +89,17 @@ export async function relay(
   return { endpoint: `https://${name}:${(server.address() as { port: number }).port}`, clients };
 }
 
-/** Changes `http:` to `https:`. Proxies and peers report endpoints without TLS. */
+/**
+ * Changes `http:` to `https:` in an endpoint. The tests' proxies and peers give their endpoints with `http:`, even when
+ * the connections through them use TLS.
+ */
 export function secure(endpoint: string): string {
   return endpoint.replace('http:', 'https:');
 }
 
 /**
- * Resolves with the error of a connection attempt that fails. Opens a stream, which fails immediately, because the
- * client would retry a unary call.
+ * Resolves with the error of the client's first connection attempt, which must fail. Opens a stream, because a stream
+ * fails at once, whereas the client would retry a unary call.
  */
 export function refusalOf(client: Client): Promise<EtcdError> {
   const stream = client.raw.lease.leaseKeepAlive();

@@ -13,8 +13,8 @@ import {
 import { data, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// The limit on open streams: RFC 9113, section 5.1.2. The scripted peer of these tests fails a test if the client opens
-// a stream beyond the limit.
+// These tests check that the client respects the peer's limit on open streams: RFC 9113, section 5.1.2. The scripted
+// peer fails a test if the client opens a stream beyond the limit.
 
 describe('a client whose peer sets SETTINGS_MAX_CONCURRENT_STREAMS', () => {
   test('sends calls one after another, in the order in which they were made, when the limit is 1', async () => {

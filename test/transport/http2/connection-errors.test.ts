@@ -18,8 +18,8 @@ import {
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// Violations of HTTP/2 that end the connection: RFC 9113, section 5.4.1. In each case, stream 1 is open, and the client
-// has sent a whole request on it.
+// These tests check violations of HTTP/2 that end the connection: RFC 9113, section 5.4.1. In each case, stream 1 is
+// open, and the client has sent a whole request on it.
 
 const PLAIN = block([[':status', '200']]);
 const BYTES = new Uint8Array(20);

@@ -6,8 +6,8 @@ import { goAway, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// What happens to calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in one turn of the
-// event loop. The waiting calls must not be sent if they end in the same turn.
+// These tests check what happens to calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in
+// one turn of the event loop. The client must not send the waiting calls if they end in the same turn.
 
 /** The number of streams that the peer allows, and so the number of calls that are sent before any call ends. */
 const IN_FLIGHT = 10;
@@ -108,10 +108,11 @@ describe('calls that wait for a free stream', () => {
   });
 
   test('are not sent when an abort frees streams before the abort listeners of the waiting calls run', async () => {
-    // A signal made by AbortSignal.any is marked as aborted before any listener runs.
     const peer = saturated();
     const stop = new AbortController();
     const calls = Array.from({ length: IN_FLIGHT }, () => range(peer, { signal: stop.signal }));
+    // When `stop` aborts, the signal that AbortSignal.any derives from it is already aborted before any listener of
+    // `stop` runs.
     const follower = range(peer, { signal: AbortSignal.any([stop.signal]) });
     await turn();
     stop.abort();

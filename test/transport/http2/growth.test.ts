@@ -131,7 +131,7 @@ describe('streams that wait for a window', () => {
 describe('the deadlines of many calls', () => {
   let clock: VirtualClock;
   const CALLS = 2_000;
-  /** The maximum number of times that the heap may read a deadline to add and remove one call. */
+  /** The maximum number of times, for each call, that `Deadlines` may read a deadline to add and remove the call. */
   const MAX_LOOKS = 100;
 
   afterEach(() => clock.restore());

@@ -5,7 +5,7 @@ import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../supp
 
 // The HPACK decoder: RFC 7541.
 
-/** The limit on the size of a decoded header list in bytes. */
+/** The limit, in bytes, on the size of a decoded header list. */
 const LIMIT = 65_536;
 /** The index of the newest entry in the dynamic table. */
 const FIRST_DYNAMIC = STATIC_FIELDS.length + 1;

@@ -127,7 +127,10 @@ function read(reader: BlockReader, bytes: Uint8Array): Written[] {
   return reader.read(Buffer.from(bytes));
 }
 
-/** Tells the encoder and the reader that the peer announces a table size. Returns the next block of the encoder. */
+/**
+ * Tells the encoder and the reader that the peer has announced a table size of `bytes`. Returns the contents of the
+ * encoder's next block.
+ */
 function resized(encoder: HpackEncoder, reader: BlockReader, bytes: number): Written[] {
   encoder.resize(bytes);
   reader.announced(bytes);

@@ -213,7 +213,7 @@ describe('`maxRequestBytes`', () => {
   });
 });
 
-/** Returns the watch ids of the messages that a watch receives when the peer sends the frames of `send`. */
+/** Returns the watch IDs of the messages that a watch receives when the peer sends the frames of `send`. */
 async function watchIds(send: (connection: PeerConnection) => void): Promise<readonly bigint[]> {
   const peer = new Http2Peer();
   const open = watch(peer);

@@ -17,9 +17,12 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
-/** How long the peer may stay silent after a request before the client sends a probe. */
+/** Milliseconds of silence of the peer after a request until the client sends a probe. */
 const SILENCE_MS = 1_000;
-/** A time that exceeds the client's extra wait, after a probe has timed out, for an answer that arrived unread. */
+/**
+ * A time in milliseconds that is longer than the grace time of the client. After a probe has timed out, the client
+ * waits for the grace time, because an answer may have arrived that the client has not read yet.
+ */
 const GRACE_MS = 1_000;
 const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
 
@@ -244,7 +247,8 @@ test('a stream no longer keeps the process alive after `hold(false)`, but anothe
   stream.cancel();
   await turn();
   expect(connection.held).toBe(false);
-  // A new call holds the connection only if the canceled stream no longer counts as an idle stream.
+  // A new call keeps the process alive only if the client no longer counts the canceled stream as idle, as it
+  // did after `hold(false)`.
   void range(peer);
   await turn();
   expect(connection.held).toBe(true);

@@ -170,7 +170,7 @@ describe('SETTINGS_HEADER_TABLE_SIZE (RFC 7541, 4.2)', () => {
     async ({ sizes }) => {
       const peer = new Http2Peer({ play: (each) => answerAll(each) });
       await range(peer);
-      // The scripted peer records a breach if the client does not signal the new size.
+      // The scripted peer records a protocol violation if the client does not signal the new size of the dynamic table.
       for (const size of sizes) peer.connection.send(settings({ HEADER_TABLE_SIZE: size }));
       await range(peer);
       await range(peer);

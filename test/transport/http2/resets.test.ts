@@ -114,7 +114,7 @@ describe('a call that the client cancels', () => {
       'with indexing',
     );
     peer.connection.send(headers(1, indexed));
-    // These indices refer to fields of the response to the canceled call.
+    // These indices of the dynamic table refer to fields of the response to the canceled call.
     peer.connection.send(headers(3, Buffer.of(0x80 | 62, 0x80 | 63)), data(3, rangeMessage(4)));
     peer.connection.send(headers(3, Buffer.of(0x80 | 64), { endStream: true }));
     expect((await kept).count).toBe(4n);

@@ -6,7 +6,7 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 const TIMEOUT_MS = 2_000;
 
-// S41
+// Rule S41 (docs/semantics.md): The client tests the connection if a call times out without a response.
 test('a client fails one call, and then reconnects, when its connection to etcd silently loses all bytes', async () => {
   const etcd = await ownEtcd();
   let connections = 0;

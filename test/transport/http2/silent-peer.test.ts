@@ -30,7 +30,10 @@ const PINGING = { pingIntervalMs, pingTimeoutMs };
 const SILENCE_MS = 1_000;
 /** How long the peer may stay silent after a probe before the client regards the connection as suspect. */
 const SUSPECT_MS = 1_000;
-/** A time that exceeds the client's extra wait, after a probe has timed out, for bytes that arrived unread. */
+/**
+ * After a probe has timed out, the client waits a little longer for bytes that have arrived but that it has not read
+ * yet. This time is longer than that wait.
+ */
 const GRACE_MS = 100;
 
 let clock: VirtualClock;
@@ -188,7 +191,7 @@ describe('a peer that answers calls late', () => {
       expect(await errorOf(call)).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
     }
     expect(peer.breaches).toEqual([]);
-    // The client suspects a connection without having probed it only when etcd's limit does not allow a probe.
+    // The client suspects a connection without a probe only if etcd's limit on pings does not allow a probe yet.
     expect(peer.connections.length).toBeLessThanOrEqual(1 + (100 * 1_500) / pingIntervalMs);
   });
 

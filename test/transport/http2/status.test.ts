@@ -15,7 +15,7 @@ import { data } from '../../support/http2-frames.js';
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// How the status of a call follows from the headers and trailers of the response.
+// These tests check how the client derives the status of a call from the headers and trailers of the response.
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
 const TYPE: Field = ['content-type', 'application/grpc'];

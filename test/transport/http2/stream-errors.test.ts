@@ -16,7 +16,8 @@ import { data, type ErrorName, frame, windowUpdate } from '../../support/http2-f
 import type { Field } from '../../support/http2-hpack.js';
 import { ENDPOINT, Http2Peer, turn } from '../../support/http2-peer.js';
 
-// Violations that end one stream, but not the connection: RFC 9113, sections 5.4.2 and 8.1.1.
+// In these tests, the peer violates the protocol in ways that end one stream, but not the connection: RFC 9113,
+// sections 5.4.2 and 8.1.1.
 
 const STATUS: Field = [':status', '200'];
 const TYPE: Field = ['content-type', 'application/grpc'];

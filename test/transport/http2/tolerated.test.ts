@@ -24,7 +24,8 @@ import {
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Unusual responses that RFC 9113 requires a client to accept. Every case is a response to a get, and its count is 4.
+// RFC 9113 requires a client to accept these unusual responses. Every case is a response to a get call. The `count` in
+// the response is 4.
 
 const MESSAGE = rangeMessage(4);
 
@@ -255,7 +256,10 @@ function bytesOf(bytes: Buffer): Buffer[] {
   return [...bytes.keys()].map((index) => bytes.subarray(index, index + 1));
 }
 
-/** Makes a get that `answer` answers. Expects that its count is 4 and that the connection stays open. */
+/**
+ * Makes a get call, to which `answer` sends the response. Expects that the `count` in the response is 4 and that the
+ * connection stays open.
+ */
 async function expectAnswer(answer: (connection: PeerConnection) => void): Promise<void> {
   const peer = new Http2Peer();
   const call = range(peer);

@@ -36,8 +36,8 @@ export class HpackDecoder {
   /**
    * Decodes a header block.
    *
-   * @throws ConnectionError with code COMPRESSION_ERROR. The dynamic table then no longer equals the peer's, so the
-   *   connection must be closed.
+   * @throws ConnectionError with code COMPRESSION_ERROR if the block is malformed. The dynamic table then no longer
+   *   equals the peer's, so the connection must be closed.
    */
   decode(bytes: Uint8Array, start: number, end: number): HeaderList {
     this.#bytes = bytes;

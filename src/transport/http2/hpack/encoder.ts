@@ -1,7 +1,7 @@
 import { DEFAULT_TABLE_BYTES, entryBytes, type HeaderField, STATIC_TABLE } from './tables.js';
 
-// The representations of RFC 7541, section 6: the bits that identify each one, and the largest value of the integer
-// prefix in the same octet.
+// The representations of RFC 7541, section 6. `bits` identifies the representation, and `prefix` is the maximum value
+// of the integer prefix in the same octet.
 const INDEXED = { bits: 0x80, prefix: 0x7f };
 const INCREMENTAL_INDEXING = { bits: 0x40, prefix: 0x3f };
 const WITHOUT_INDEXING = { bits: 0x00, prefix: 0x0f };
@@ -10,8 +10,8 @@ const TABLE_SIZE_UPDATE = { bits: 0x20, prefix: 0x1f };
 
 /**
  * Encodes fields that many requests have in common. After its first use, a field takes one octet. The encoder adds
- * entries to the peer's dynamic table as long as there is room. The encoder never evicts an entry, so the indices
- * change only when it adds an entry.
+ * entries to the peer's dynamic table as long as the table has room, and never evicts an entry. The indices of the
+ * entries therefore change only when the encoder adds an entry.
  */
 export class HpackEncoder {
   #entries: HeaderField[] = [];
@@ -76,8 +76,8 @@ export function neverIndexedBytes(name: string, value: string): number {
 
 /**
  * Writes a literal field that is never indexed, which means that no intermediary may add the field to a table. This
- * representation suits secrets, and values that differ with every call. The name and the value must be ASCII. Returns
- * where the field ends.
+ * representation suits secrets, and values that differ with every call. The name and the value must be ASCII. Writes to
+ * `bytes` from index `at`, and returns the index after the field.
  */
 export function writeNeverIndexed(bytes: Uint8Array, at: number, name: string, value: string): number {
   bytes[at] = NEVER_INDEXED.bits;
@@ -90,7 +90,9 @@ function stringBytes(text: string): number {
   return octets + text.length;
 }
 
-/** Writes a string without Huffman coding: section 5.2. Returns where the string ends. */
+/**
+ * Writes a string to `bytes` from index `at`, without Huffman coding: section 5.2. Returns the index after the string.
+ */
 function writeString(bytes: Uint8Array, at: number, text: string): number {
   const { length } = text;
   if (length < 0x7f) bytes[at++] = length;

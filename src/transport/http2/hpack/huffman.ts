@@ -38,7 +38,7 @@ const octetsByBits: readonly (readonly number[])[] = Array.from({ length: MAX_BI
 /**
  * Decodes a Huffman-coded string.
  *
- * @throws ConnectionError on an invalid code.
+ * @throws ConnectionError if the string contains an invalid code or ends with invalid padding.
  */
 export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
   let text = '';

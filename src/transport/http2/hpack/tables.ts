@@ -1,7 +1,7 @@
 /** A header field: RFC 9110, section 5. Each character stands for one octet, even if it is not an ASCII character. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** The number of bytes that are added to the octets of an entry when its size is computed. RFC 7541, section 4.1. */
+/** The number of bytes by which an entry's size exceeds the length of its name and value: RFC 7541, section 4.1. */
 const ENTRY_OVERHEAD_BYTES = 32;
 /** The initial SETTINGS_HEADER_TABLE_SIZE. RFC 9113, section 6.5.2. */
 export const DEFAULT_TABLE_BYTES = 4_096;
@@ -96,8 +96,8 @@ export class DynamicTable {
   }
 
   /**
-   * Adds an entry, after evicting the oldest entries until the new entry fits. An entry larger than the table empties
-   * the table: section 4.4.
+   * Adds an entry, after evicting the oldest entries until the new entry fits. An entry larger than the table is not
+   * added, but still evicts all entries: RFC 7541, section 4.4.
    */
   add(field: HeaderField): void {
     this.version += 1;
