@@ -17,7 +17,7 @@ an empty folder. Prints a table, and fails if a check fails. NAME selects the ru
 
 /** Number of Node.js processes that contend for the lock during the checks. */
 const NODE_CONTENDERS = 2;
-/** Time limit for a program or a request in milliseconds. A program that hangs is killed after this time. */
+/** Time limit, in milliseconds, for a program or a request. A program that exceeds it is killed. */
 const TIMEOUT_MS = 120_000;
 
 if (process.argv.includes('--help')) {

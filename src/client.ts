@@ -56,7 +56,7 @@ export interface ClientOptions {
   /**
    * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. At least 5,000, because etcd
    * closes connections that send PINGs more often. If a request gets no byte of its response for 1 s, the client sends
-   * a PING before the interval is over, unless etcd would count the PING as too frequent.
+   * a PING before the interval has passed, unless etcd would count the PING as too frequent.
    */
   readonly pingIntervalMs?: number | undefined;
   /**
@@ -279,8 +279,8 @@ function checkClientOptions(options: ClientOptions): void {
   const given: unknown = options;
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     const isEndpoint = typeof given === 'string' || Array.isArray(given);
-    const hint = isEndpoint ? "; did you mean new Client({ endpoints: ['http://host:2379'] })?" : '';
-    throw invalidInput('options', show(given), `{ endpoints: [...] }${hint}`);
+    const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
+    throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
   }
   checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
 }

@@ -23,7 +23,7 @@ const namespacePrefix = fc.oneof(
 );
 
 describe('a range of keys', () => {
-  // S33
+  // Rule S33 (docs/semantics.md): the end of a prefix follows etcd's rule.
   test('selects the same keys in range, scan, delete, watch and compare as in the model', async () => {
     // The test uses its own server, because open-ended ranges would contain the keys of other tests.
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
@@ -34,7 +34,7 @@ describe('a range of keys', () => {
     await fc.assert(property, { seed: SEED, numRuns: 300 });
   });
 
-  // S34
+  // Rule S34 (docs/semantics.md): a range in a namespace never includes keys outside the namespace.
   test('in a namespace selects the same keys as in the model, and never a key outside the namespace', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
@@ -61,7 +61,7 @@ describe('a range of keys', () => {
   });
 });
 
-// S34
+// Rule S34 (docs/semantics.md): a range in a namespace never includes keys outside the namespace.
 test('the interval of a range in a namespace contains all keys of the range and no key outside the namespace', () => {
   const candidate = namespacePrefix.chain((start) => fc.tuple(fc.constant(start), neighborOf(start)));
   fc.assert(

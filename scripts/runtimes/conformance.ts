@@ -94,7 +94,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     expect('the revocation deletes the keys of the lease', (await etcd.get(name)) === undefined);
   },
   snapshots: async (etcd) => {
-    // The client verifies the SHA-256 of the snapshot, with the runtime's implementation if there is one.
+    // The client verifies the SHA-256 of the snapshot. It uses the runtime's SHA-256 implementation if there is one.
     let bytes = 0;
     for await (const chunk of etcd.maintenance.snapshot(etcd.endpoints[0] as string)) bytes += chunk.length;
     expect('a snapshot consists of whole sectors and a digest', bytes > 32 && bytes % 512 === 32);

@@ -41,7 +41,10 @@ export interface CallTrace {
   failure: EtcdError | undefined;
   /** Whether a server may have received one of the calls. */
   reached: boolean;
-  /** Outcome of the writes, if the waiting code has recorded an outcome. */
+  /**
+   * Outcome of the writes that a wait (such as `lock`) has sent. Undefined until the wait sets it; see `settle` in
+   * waiting.ts.
+   */
   outcome: Outcome | undefined;
 }
 

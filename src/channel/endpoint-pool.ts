@@ -6,7 +6,7 @@ import type { Transport } from '../transport/transport.js';
 
 /**
  * Minimum number of milliseconds for which a failed endpoint is parked, which means that calls avoid it. A stream that
- * has left the endpoint thus does not return to it at once.
+ * was moved away from the endpoint thus does not return to it at once.
  */
 const PARK_MS = 1_000;
 

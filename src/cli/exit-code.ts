@@ -13,7 +13,7 @@ export const ExitCode = {
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
-  /** The program cannot write a file or standard output. Changes that it has already made in etcd stay in effect. */
+  /** The program cannot write to a file or to standard output. Its changes in etcd stay in effect. */
   CANNOT_WRITE: 73,
   /** A write may or may not have been applied. */
   UNKNOWN: 74,
@@ -73,6 +73,7 @@ const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/\btls\.ca\b/g, '--cacert'],
   [/\btls\.(cert|key)\b/g, '--$1'],
   [/\ballowPlaintext: true\b/g, '--plaintext-auth'],
+  [/\bprefix\(""\)/g, '--prefix'],
   [/\bconnectTimeoutMs = (\d+)/g, '--dial-timeout, $1 ms'],
   [/\btimeoutMs = (\d+)/g, '--command-timeout, $1 ms'],
 ];

@@ -18,8 +18,8 @@ for (const [name, value] of Object.entries(process.env))
 const interrupted = new AbortController();
 for (const signal of FORWARDED) {
   process.on(signal, () => {
-    // On a second signal, exit without waiting for cleanup, unless a command is running. For a running command,
-    // `runChild` adds a second listener, which forwards the signal, and the command decides when it ends.
+    // On a second signal, exit without waiting for cleanup, unless a command is running. While a command runs,
+    // `runChild` has a second listener, which forwards the signal, and the command decides when to end.
     const commandRuns = process.listenerCount(signal) > 1;
     if (interrupted.signal.aborted && !commandRuns) process.exit(SIGNALED + constants.signals[signal]);
     interrupted.abort(signal);

@@ -157,7 +157,7 @@ export class DoubleBarrier {
   }
 
   /**
-   * Waits until the previous round is over, and then puts this participant's key. Safe to repeat, because no other
+   * Waits until the previous round has ended, and then puts this participant's key. Safe to repeat, because no other
    * participant uses the key.
    */
   #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
@@ -296,7 +296,7 @@ export class DoubleBarrier {
       client.txn({ then: [op.get(this.#ready), op.range(prefix(this.#waiters), last)] }, options),
     );
     const [ready, waiters] = responses as readonly [KV, RangeResult];
-    // If the ready key is missing or has a different create revision, the round is over.
+    // If the ready key is missing or has a different create revision, the round has ended.
     return ready?.createRevision === round ? waiters.kvs[0] : undefined;
   }
 
@@ -312,7 +312,8 @@ export class DoubleBarrier {
     if (this.#busy || !isAllowed) {
       const entered = this.#participant === undefined ? 'a call before enter' : 'a second call';
       const state = this.#busy ? 'a call while another call is under way' : entered;
-      throw invalidInput(what, state, 'enter, then leave, one call at a time, with one object for each participant');
+      const allowed = 'one enter and then one leave, one call at a time, on a DoubleBarrier object of each participant';
+      throw invalidInput(what, state, allowed);
     }
     this.#busy = true;
     try {
@@ -335,7 +336,7 @@ function notInRoundIfCompacted(error: unknown): false {
 }
 
 function full(count: number): EtcdError {
-  return new EtcdError(`the barrier is for ${count} participants, and that number has already entered`, {
+  return new EtcdError(`as many participants as the barrier was created for (count = ${count}) have already entered`, {
     code: 'FailedPrecondition',
     reason: 'BarrierFull',
     outcome: 'rejected',

@@ -63,7 +63,7 @@ interface LatePutWatch {
  * unknown. For all released keys it also lists the keys of its lease at growing intervals (a sweep), because second
  * copies are rare and do not justify a watch for each key.
  *
- * A key in use is never deleted, because a new use of a key waits until a running deletion is over, and no deletion
+ * A key in use is never deleted, because a new use of a key waits until a running deletion has ended, and no deletion
  * begins during a use.
  */
 export class LatePuts {

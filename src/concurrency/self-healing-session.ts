@@ -85,7 +85,7 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /**
-   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits until the gap is over.
+   * Puts a key, replacing its value if it exists, and keeps it registered. During a gap, waits until the gap ends.
    * If the wait ends early, the put may still take effect. The session then deletes the key, unless the key was
    * registered before.
    *

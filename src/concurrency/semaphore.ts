@@ -90,7 +90,8 @@ export class Semaphore {
           inDoubt = true;
         },
       );
-      // `gate.txn` checks the gate's key, so no late copy of this put can take effect after the gate is released.
+      // `gate.txn` applies only while the gate's key exists. If an attempt had an unknown outcome, release the gate
+      // now, so that no late copy of the put takes effect.
       if (inDoubt) await gate.release({ timeoutMs: Number.POSITIVE_INFINITY });
       const own = ownKey({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
       return hold(Held, this.#session, this.name, own, () => {});

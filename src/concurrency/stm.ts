@@ -10,7 +10,10 @@ import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
-/** Number of conflicts after which the delay no longer grows, because a conflict is over within milliseconds. */
+/**
+ * Number of conflicts after which the backoff between attempts stops growing. The transaction that caused a conflict
+ * commits within milliseconds, so longer delays would not help.
+ */
 const MAX_BACKOFF_ATTEMPT = 3;
 
 /** What an isolation level guarantees. */
@@ -33,8 +36,8 @@ const ISOLATIONS = {
 /**
  * What a transaction guarantees against concurrent changes. The levels are those of Go's `concurrency` package.
  *
- * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed
- *   since.
+ * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed when
+ *   the transaction commits.
  * - `serializable`: the same, except that a key that was written but not read may have changed.
  * - `repeatableReads`: no key that was read has changed, but the reads may see different revisions. The transaction may
  *   therefore see a state that never existed, but its writes then do not take effect.
@@ -117,12 +120,10 @@ async function runOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Pro
 }
 
 function conflict(attempts: number): EtcdError {
-  const times = attempts === 1 ? 'once' : `${attempts} times`;
-  return new EtcdError(`other clients changed what the transaction read, ${times} in a row; nothing was written`, {
-    code: 'Aborted',
-    reason: 'TxnConflict',
-    outcome: 'rejected',
-  });
+  const problem =
+    `other clients changed keys of the transaction during each of its attempts (maxAttempts = ${attempts}); ` +
+    'nothing was written';
+  return new EtcdError(problem, { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' });
 }
 
 interface Read {

@@ -139,7 +139,10 @@ export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) 
   return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
 }
 
-/** Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. For cleanup. */
+/**
+ * Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. Gives up only if the
+ * client itself refuses the call. Use it for cleanup.
+ */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
 }

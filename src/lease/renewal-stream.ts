@@ -102,8 +102,8 @@ export class RenewalStream {
       keepAlive.lose(lostWithClient(id));
       return keepAlive;
     }
-    // Subscribe to events of the client only while there are leases, because a client may create many short-lived
-    // namespaces.
+    // Keep the listeners only while there are leases. Otherwise every namespace would leave its listeners at the client
+    // until the client closes, and a client may create many short-lived namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
     const lease = this.#leases.get(id) ?? new RenewedLease(id);
@@ -295,7 +295,7 @@ export class RenewalStream {
     this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sentAt, this.#answer.sentAt) };
     lease.state = 'idle';
     if (ttl > 0n) this.#renewed(lease, Number(ttl));
-    else this.lose(id, leaseLost(id, 'LeaseExpired', 'it does not exist on the server'));
+    else this.lose(id, leaseLost(id, 'LeaseExpired', 'does not exist on the server'));
     if (this.#oneByOne) this.#sendDue();
   }
 

@@ -1,8 +1,8 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 
 /**
- * The details of a log line, which `JSON.stringify` accepts. The details contain no key, value, token or password.
- * `problem` is the text of an error, which may come from the server.
+ * The details of a log line. `JSON.stringify` accepts them. The details contain no key, value, token or password.
+ * `problem` is an error text, possibly one from the server.
  */
 export type LogDetails = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
@@ -67,7 +67,7 @@ export function log(logger: Logger | undefined, level: keyof Logger, message: st
 
 /**
  * Logs one warning when a wait for a server begins, such as `watches wait for a server`, however many attempts fail.
- * Logs one line when the wait is over, such as `watches go on`.
+ * Logs one line when the wait has ended, such as `watches go on`.
  */
 export class WaitLog {
   readonly #logger: Logger | undefined;
@@ -87,7 +87,7 @@ export class WaitLog {
     log(this.#logger, 'warn', `${this.#what} wait for a server`, details);
   }
 
-  /** Logs that the wait is over, if there was one. */
+  /** Logs that the wait has ended, if there was one. */
   goOn(details: LogDetails): void {
     if (!this.#waiting) return;
     this.#waiting = false;

@@ -4,7 +4,8 @@ import { PermissionType, type Permission as WirePermission } from '../gen/authpb
 import { methods } from '../gen/methods.js';
 import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkChoice, checkName } from '../runtime/arguments.js';
+import { checkChoice, checkName, show } from '../runtime/arguments.js';
+import { describeType } from '../runtime/bytes.js';
 
 /** The kind of access. `read` allows reads and watches; `write` allows puts and deletes. */
 export type Access = 'read' | 'write' | 'readwrite';
@@ -89,7 +90,7 @@ export class Auth {
    * const token = await etcd.auth.authenticate('ann', 'secret');
    */
   async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
-    const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
+    const request = { name: checkName(name, 'name'), password: checkPassword(password) };
     const { token } = await this.#rpc.checkedCall(methods.auth.authenticate, request, options);
     return token;
   }
@@ -111,7 +112,7 @@ export class Auth {
   /**
    * Returns the roles of a user.
    *
-   * @throws EtcdError with reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if no user has this name.
    *
    * @example
    * const { roles } = await etcd.auth.userGet('ann');
@@ -134,7 +135,7 @@ export class Auth {
   /**
    * Deletes a user.
    *
-   * @throws EtcdError with reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if no user has this name.
    *
    * @example
    * await etcd.auth.userDelete('ann');
@@ -146,20 +147,20 @@ export class Auth {
   /**
    * Replaces the password of a user.
    *
-   * @throws EtcdError with reason `UserNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if no user has this name.
    *
    * @example
    * await etcd.auth.userChangePassword('ann', 'new secret');
    */
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
+    const request = { name: checkName(name, 'name'), password: checkPassword(password) };
     return withHeaderOf(this.#rpc.checkedCall(methods.auth.userChangePassword, request, options));
   }
 
   /**
    * Grants a user the permissions of a role.
    *
-   * @throws EtcdError with reason `UserNotFound` or `RoleNotFound`.
+   * @throws EtcdError with reason `UserNotFound` if no user has this name, or `RoleNotFound` if no role has this name.
    *
    * @example
    * await etcd.auth.userGrantRole('ann', 'reader');
@@ -172,7 +173,8 @@ export class Auth {
   /**
    * Revokes a role from a user.
    *
-   * @throws EtcdError with reason `UserNotFound`, or `RoleNotGranted` if the user does not have the role.
+   * @throws EtcdError with reason `UserNotFound` if no user has this name, or `RoleNotGranted` if the user does not
+   * have the role.
    *
    * @example
    * await etcd.auth.userRevokeRole('ann', 'reader');
@@ -197,7 +199,7 @@ export class Auth {
   /**
    * Returns the permissions of a role.
    *
-   * @throws EtcdError with reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound` if no role has this name.
    *
    * @example
    * const { permissions } = await etcd.auth.roleGet('reader');
@@ -224,7 +226,7 @@ export class Auth {
   /**
    * Deletes a role, and revokes it from all users that have it.
    *
-   * @throws EtcdError with reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound` if no role has this name.
    *
    * @example
    * await etcd.auth.roleDelete('reader');
@@ -237,7 +239,7 @@ export class Auth {
    * Grants a role access to a key or to a range of keys. Replaces the permission that the role may already have for
    * exactly these keys.
    *
-   * @throws EtcdError with reason `RoleNotFound`.
+   * @throws EtcdError with reason `RoleNotFound` if no role has this name.
    *
    * @example
    * await etcd.auth.roleGrantPermission('reader', 'read', prefix('config/'));
@@ -256,7 +258,8 @@ export class Auth {
   /**
    * Revokes the permission that was granted to a role for exactly these keys.
    *
-   * @throws EtcdError with reason `RoleNotFound` or `PermissionNotGranted`.
+   * @throws EtcdError with reason `RoleNotFound` if no role has this name, or `PermissionNotGranted` if the role has no
+   * permission for exactly these keys.
    *
    * @example
    * await etcd.auth.roleRevokePermission('reader', prefix('config/'));
@@ -281,8 +284,15 @@ function loginFields(login: Login): {
   readonly options?: { readonly noPassword: true };
 } {
   const given = typeof login === 'object' && login !== null ? Object.keys(login) : [];
-  if (given.length === 1 && 'password' in login) return { password: checkName(login.password, 'password') };
+  if (given.length === 1 && 'password' in login) return { password: checkPassword(login.password) };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };
-  throw invalidInput('login', 'a value of an unsupported form', '{ password } or { noPassword: true }');
+  const shown = typeof login === 'object' && login !== null ? 'an object with other properties' : show(login);
+  throw invalidInput('login', shown, 'either { password } or { noPassword: true }');
+}
+
+/** Checks that the password is a string that is not empty. Unlike `checkName`, never shows the value of a number. */
+function checkPassword(password: string): string {
+  if (typeof password === 'string' && password !== '') return password;
+  throw invalidInput('password', describeType(password), 'a string that is not empty');
 }

@@ -5,6 +5,7 @@ import { methods } from '../gen/methods.js';
 import { showUrl } from '../host/endpoint.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkOptions, checkUint64 } from '../runtime/arguments.js';
+import { describeType } from '../runtime/bytes.js';
 
 export type { Member };
 
@@ -18,7 +19,7 @@ export interface Members {
 
 /**
  * Lists and changes the members of the cluster. A method that fails rejects with an `EtcdError`. The reason is
- * `InvalidInput` for an invalid argument. Otherwise, it is the reason that the server gives.
+ * `InvalidInput` for an invalid argument. Otherwise it says why the call failed.
  *
  * @example
  * const { members } = await etcd.cluster.memberList();
@@ -52,7 +53,8 @@ export class Cluster {
    * Adds a member to the cluster. Call this method before you start the new member. If `learner` is true (etcd 3.4 and
    * later), the member is a learner, which does not vote until it is promoted. Default false: a voting member.
    *
-   * @throws EtcdError, for example with reason `PeerURLExist` or `TooManyLearners`.
+   * @throws EtcdError with reason `PeerURLExist` if another member has one of the URLs, or `TooManyLearners` if the
+   * cluster already has as many learners as it allows.
    *
    * @example
    * const { member } = await etcd.cluster.memberAdd(['http://10.0.0.4:2380'], { learner: true });
@@ -86,7 +88,7 @@ export class Cluster {
   /**
    * Replaces the URLs at which the other members reach a member.
    *
-   * @throws EtcdError with reason `MemberNotFound`.
+   * @throws EtcdError with reason `MemberNotFound` if no member has this ID.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -101,7 +103,7 @@ export class Cluster {
   /**
    * Removes a member from the cluster.
    *
-   * @throws EtcdError with reason `MemberNotFound`.
+   * @throws EtcdError with reason `MemberNotFound` if no member has this ID.
    *
    * @example
    * const { members } = await etcd.cluster.memberList();
@@ -115,11 +117,14 @@ export class Cluster {
 }
 
 function checkUrls(urls: readonly string[]): readonly string[] {
-  const allowed = 'a list of at least one URL, http://host:port or https://host:port';
-  if (!Array.isArray(urls) || urls.length === 0) throw invalidInput('peerUrls', 'no URL', allowed);
+  const form = 'http://host:port or https://host:port';
+  if (!Array.isArray(urls) || urls.length === 0) {
+    const given = Array.isArray(urls) ? 'an empty list' : describeType(urls);
+    throw invalidInput('peerUrls', given, `a list of at least one URL of the form ${form}`);
+  }
   for (const [index, url] of urls.entries()) {
     if (typeof url !== 'string' || !/^https?:\/\/[^/]+:\d+$/.test(url))
-      throw invalidInput(`peerUrls[${index}]`, showUrl(url), allowed);
+      throw invalidInput(`peerUrls[${index}]`, showUrl(url), form);
   }
   return urls;
 }

@@ -41,7 +41,8 @@ export class ElectionService {
    * Enters the election as a candidate, and waits until the candidate is elected. Without `timeoutMs`, the wait has no
    * limit.
    *
-   * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
+   * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist, or `DeadlineExceeded` if the candidate
+   * is not elected within `timeoutMs`.
    */
   async campaign(
     name: BytesLike,
@@ -91,7 +92,7 @@ export class ElectionService {
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);
     }
-    throw new EtcdError('the server ended the observation', {
+    throw new EtcdError('the server ended the stream of leaders', {
       code: 'Unavailable',
       reason: 'ConnectionLost',
       outcome: 'unknown',

@@ -34,7 +34,8 @@ export class LockService {
    * Waits until the caller holds the lock. Returns the caller's key, which exists as long as the caller holds the lock.
    * Without `timeoutMs`, the wait has no limit.
    *
-   * @throws EtcdError, for example with reason `LeaseNotFound` or `DeadlineExceeded`.
+   * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist, or `DeadlineExceeded` if the lock is not
+   * free within `timeoutMs`.
    */
   async lock(
     name: BytesLike,

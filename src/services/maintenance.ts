@@ -169,7 +169,8 @@ export class Maintenance {
    * Validates, enables or cancels a downgrade of the cluster to `version`, in the form "major.minor". Requires etcd 3.5
    * or later.
    *
-   * @throws EtcdError, for example with reason `InvalidDowngradeTargetVersion` or `DowngradeInProcess`.
+   * @throws EtcdError with reason `InvalidDowngradeTargetVersion` if `version` is not one minor version below that of
+   * the cluster, or `DowngradeInProcess` if a downgrade is already in progress.
    *
    * @example
    * await etcd.maintenance.downgrade('validate', '3.5');
@@ -245,13 +246,16 @@ function isCanceled(error: unknown): boolean {
 }
 
 function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
-  return new EtcdError(`none of the client's endpoints is the leader: ${endpoints.join(', ')}`, {
-    code: 'FailedPrecondition',
-    reason: 'NotLeader',
-    outcome: 'not-sent',
-    method: methods.maintenance.moveLeader.path,
-    cause,
-  });
+  return new EtcdError(
+    `no endpoint answered as the leader: ${endpoints.join(', ')}; add the URL of the leader to the endpoints of the client`,
+    {
+      code: 'FailedPrecondition',
+      reason: 'NotLeader',
+      outcome: 'not-sent',
+      method: methods.maintenance.moveLeader.path,
+      cause,
+    },
+  );
 }
 
 /** Length of the SHA-256 digest that follows the database in a snapshot. */

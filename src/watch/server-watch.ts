@@ -115,7 +115,7 @@ export class ServerWatch {
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;
   readonly #assembler = new RevisionAssembler();
-  /** The id that the latest creation request asked for. */
+  /** The ID that the latest creation request asked for. */
   requestId = 0n;
   /** How often in a row the server refused the watch because of the stream's token. */
   tokenRefusals = 0;

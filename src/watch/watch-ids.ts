@@ -3,7 +3,7 @@ import { UniqueQueue } from '../runtime/queues.js';
 import type { ServerWatch } from './server-watch.js';
 
 /**
- * The watch id in a response that belongs to no live watch. Such a response either says that the server refused to
+ * The watch ID in a response that belongs to no live watch. Such a response either says that the server refused to
  * create a watch, or concerns every watch of the stream.
  */
 export const NO_WATCH_ID = -1n;
@@ -22,12 +22,12 @@ export interface WatchIdsOwner {
 /**
  * Matches the responses on one stream to its watches. In this file, a creation is a request that creates a watch.
  *
- * The answer to a creation has an id. etcd 3.4 and later use the id that the client asks for, so the client knows which
- * creation was answered. `etcd grpc-proxy` and older servers choose the ids themselves, and the proxy answers in any
+ * The answer to a creation has an ID. etcd 3.4 and later use the ID that the client asks for, so the client knows which
+ * creation was answered. `etcd grpc-proxy` and older servers choose the IDs themselves, and the proxy answers in any
  * order. So the client sends the first creation on each stream alone, and the answer shows which kind of server it is.
- * If the server chooses the ids, the client also sends all other creations one at a time.
+ * If the server chooses the IDs, the client also sends all other creations one at a time.
  *
- * The answer to a refused creation has no id. If only one creation is unanswered, the server has refused that one. If
+ * The answer to a refused creation has no ID. If only one creation is unanswered, the server has refused that one. If
  * several are unanswered, the client waits until there are as many refusals as unanswered creations. Then the server
  * must have refused all of them, and the client sends them again, one at a time, to learn the reason for each refusal.
  */
@@ -36,23 +36,23 @@ export class WatchIds {
   /** Watches whose creation the client has not sent yet. */
   readonly #queued = new UniqueQueue<ServerWatch>();
   /**
-   * The watches whose creation the server has not answered, by the id that the client asked for, in the order of
+   * The watches whose creation the server has not answered, by the ID that the client asked for, in the order of
    * sending. Undefined in place of a watch that has been removed.
    */
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
   /** The watches that the server has created, by id. */
   readonly live = new Map<bigint, ServerWatch>();
-  /** The id of each watch in `live`. */
+  /** The ID of each watch in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
   /**
-   * Whether the server uses the ids that the client asks for; undefined until it answers the stream's first creation.
+   * Whether the server uses the IDs that the client asks for; undefined until it answers the stream's first creation.
    */
   #keepsIds: boolean | undefined;
   /** Refusals that the client cannot match to a creation yet. */
   #refusals: WatchResponse[] = [];
   /** Whether the client resends creations one at a time, because it could not match several refusals. */
   #oneByOne = false;
-  /** The id for the next creation. Not reset with the stream, so that the client never asks for the same id twice. */
+  /** The ID for the next creation. Not reset with the stream, so that the client never asks for the same ID twice. */
   nextId = 1n;
 
   constructor(owner: WatchIdsOwner) {
@@ -70,10 +70,10 @@ export class WatchIds {
     this.#sendCreations();
   }
 
-  /** Cancels the watch on the server. Later responses with the watch's id are ignored. */
+  /** Cancels the watch on the server. Later responses with the watch's ID are ignored. */
   remove(watch: ServerWatch): void {
     this.#queued.delete(watch);
-    // The watch's id on the server is unknown before the answer, so the client sends the cancel request after it.
+    // The watch's ID on the server is unknown before the answer, so the client sends the cancel request after it.
     if (this.#isRequested(watch)) this.#requested.set(watch.requestId, undefined);
     const liveId = this.#liveId.get(watch);
     if (liveId === undefined) return;
@@ -95,7 +95,7 @@ export class WatchIds {
     this.#sendCreations();
   }
 
-  /** Forgets all watches and ids, because they end with the stream. */
+  /** Forgets all watches and IDs, because they end with the stream. */
   reset(): void {
     this.#queued.clear();
     this.#requested.clear();
@@ -127,7 +127,7 @@ export class WatchIds {
   }
 
   /**
-   * Assigns the id in an answer to the watch whose creation was answered. Returns false if the response does not answer
+   * Assigns the ID in an answer to the watch whose creation was answered. Returns false if the response does not answer
    * a creation of this stream.
    */
   #assign(response: WatchResponse): boolean {
@@ -150,7 +150,7 @@ export class WatchIds {
   }
 
   /**
-   * Returns the id that the client asked for in the creation that a response with `watchId` answers. Returns undefined
+   * Returns the ID that the client asked for in the creation that a response with `watchId` answers. Returns undefined
    * if the response answers no creation, or repeats an answer.
    */
   #requestAnswered(watchId: bigint): bigint | undefined {

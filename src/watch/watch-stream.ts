@@ -68,7 +68,7 @@ export class WatchStream {
   /** The endpoint of the stream. */
   #endpoint: string | undefined;
   /**
-   * For each progress request that may be unanswered, the lowest watch id that the client had not yet used when it sent
+   * For each progress request that may be unanswered, the lowest watch ID that the client had not yet used when it sent
    * the request. etcd answers progress requests and creation requests over separate channels. The answer to a creation
    * request may therefore arrive before the answer to an earlier progress request, which does not concern that watch.
    */
@@ -105,7 +105,8 @@ export class WatchStream {
     const { closed, cluster } = this.#rpc.settings;
     if (closed.aborted) return watch.end(clientClosed());
     this.#stopLingering();
-    // Subscribe only while there are watches, because a client may create many short-lived namespaces.
+    // Keep the listeners only while there are watches. Otherwise every namespace would leave its listeners at the
+    // client until the client closes, and a client may create many short-lived namespaces.
     if (this.#watches.size === 0) {
       const offClosed = onAbort(closed, () => this.close());
       const offChange = cluster?.onChange((error) => this.#endAll((each) => each.end(error)));
@@ -370,13 +371,16 @@ function isResumable({ code, reason, outcome }: EtcdError): boolean {
 function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
   const method = methods.watch.watch.path;
   if (compactRevision > 0n) {
-    return new EtcdError(`the watch needs a revision that was compacted; the oldest available is ${compactRevision}`, {
-      code: 'OutOfRange',
-      reason: 'Compacted',
-      outcome: 'rejected',
-      method,
-      compactRevision,
-    });
+    return new EtcdError(
+      `the watch needs a revision that was compacted; the oldest available revision is ${compactRevision}`,
+      {
+        code: 'OutOfRange',
+        reason: 'Compacted',
+        outcome: 'rejected',
+        method,
+        compactRevision,
+      },
+    );
   }
   return errorFromText(cancelReason === '' ? 'the server ended the watch' : cancelReason, { method });
 }

@@ -139,9 +139,9 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * Asks the server up to which revision the watch is complete. A watch with the option `progress` then delivers the
-   * answer as a batch without events. If the connection breaks later, and the watch has received no events since the
-   * answer, the watch continues from the revision of the answer.
+   * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then
+   * delivers the answer as a batch without events. If the connection breaks later, and the watch has received no events
+   * since the answer, the watch continues from the revision of the answer.
    *
    * @example
    * const watch = etcd.watch(prefix('jobs/'), { progress: true });

@@ -36,7 +36,7 @@ describe('the endpoint pool', () => {
     const endpoint = pool.pick();
     for (let call = 0; call < 200; call += 1) fail(pool, endpoint);
     expect(endpoint.failures).toBe(1);
-    // A stream that left the endpoint must not return to this endpoint at once.
+    // A stream that was moved to another endpoint must not return to this endpoint at once.
     expect(endpoint.parkedUntil - monotonicMs()).toBeGreaterThan(500);
     pool.succeeded(endpoint, endpoint.failedAt - 1);
     expect(pool.pick()).not.toBe(endpoint);

@@ -51,7 +51,7 @@ test('a client keeps its watches and locks, and applies no put twice, when the l
   await held.release();
 });
 
-test('watches and keepalives leave a member as soon as the member sends GOAWAY, so that the member can exit at once', async (context) => {
+test('watches and keepalives move to another member when their member sends GOAWAY, so that it can exit at once', async (context) => {
   if (inject('transport') !== 'http2') return context.skip('grpc-js does not report GOAWAY');
   const { processes, endpoints } = await ownEtcd({ members: 3 });
   const [first] = processes;

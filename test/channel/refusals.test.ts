@@ -42,7 +42,7 @@ function refusingChannel(refusal: readonly [StatusCode, string], refusals: numbe
   return { asked, call };
 }
 
-// S39
+// Rule S39 (docs/semantics.md): a temporary refusal does not make an endpoint unavailable.
 test.each([
   ['a read', get, LEADER_CHANGED],
   ['a read', get, BEHIND],

@@ -42,7 +42,7 @@ async function restorableEtcd(): Promise<Restorable> {
   };
 }
 
-// S40
+// Rule S40 (docs/semantics.md): the client notices a restored or replaced cluster.
 describe('a cluster that is restored from an older copy', () => {
   test('ends watches with reason ClusterChanged, and delivers later writes to new watches', async () => {
     const etcd = await restorableEtcd();
@@ -112,7 +112,7 @@ describe('a cluster that is restored from an older copy', () => {
   });
 });
 
-// S40
+// Rule S40 (docs/semantics.md): the client notices a restored or replaced cluster.
 describe('a server of another cluster at the same address', () => {
   test('ends calls, watches and leases with reason ClusterChanged', async () => {
     const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];

@@ -8,7 +8,10 @@ import { methods } from '../../src/gen/methods.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
 import type { StreamHandler, Transport, UnaryCall } from '../../src/transport/transport.js';
 
-/** Returns a transport with one stream, and the stream's handler. `calls` lists the methods that the client called. */
+/**
+ * Returns a transport with one stream, and the stream's handler. `calls` records the calls to `cancel`, `pause`,
+ * `resume` and `close`.
+ */
 function scripted(): { rpc: Rpc; transport: Transport; calls: string[]; handler: () => StreamHandler<never> } {
   let known: StreamHandler<never> | undefined;
   const calls: string[] = [];

@@ -83,7 +83,7 @@ describe('DoubleBarrier', () => {
     }
   });
 
-  test('makes participants of the next round wait until the current round is over', async () => {
+  test('makes participants of the next round wait until the current round has ended', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const [c, d] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];

@@ -41,7 +41,7 @@ test('a lock has one holder at a time even if the first holder keeps the lock fo
   expect((await mutex.tryLock())?.token).toBeGreaterThan(second?.token as bigint);
 });
 
-test('a session cancels its watch for late puts when the time `expectedMs` is over', async () => {
+test('a session cancels its watch for late puts when the time `expectedMs` has passed', async () => {
   const { transport, sent } = recordingTransport();
   const session = await Session.open(openClient({ transport }));
   const key = `${unique('lock')}/key`;

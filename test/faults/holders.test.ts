@@ -53,8 +53,8 @@ faultRow(
     using contenders = await Contenders.start(fixture, { name: `b-${seed}`, ttl: TTL });
     for (const factor of FACTORS) {
       await contenders.next('claim');
-      // Even a block that is shorter than the TTL may lose the lease, because the last renewal was some time before the
-      // block.
+      // The contender may lose its lease even if its event loop is blocked for less than the TTL, because part of the
+      // TTL has already passed since the last renewal.
       const { valid, aborted } = await contenders.block(factor * TTL * 1_000);
       expect(valid).toBe(!aborted);
       if (factor > 1) expect({ valid, aborted }).toEqual({ valid: false, aborted: true });

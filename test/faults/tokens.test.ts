@@ -12,7 +12,10 @@ import { valueText } from '../support/watch-events.js';
 
 /** The number of times that the tokens expire in one run of the test. */
 const EXPIRIES = 10;
-/** Lifetime of a token in seconds. Even on a busy machine, the client uses a new token long before it expires. */
+/**
+ * Lifetime of a token in seconds. It is long enough that the client, even on a busy machine, uses a new token before
+ * the token expires.
+ */
 const TOKEN_TTL = 2;
 /** How long to wait until a token has expired. The server checks once a second, so a token lives up to 1 s longer. */
 const UNTIL_EXPIRED_MS = (TOKEN_TTL + 1) * 1_000 + 500;

@@ -76,7 +76,7 @@ const WRITES: readonly [what: string, write: (etcd: Client, key: string) => Prom
   ],
 ];
 
-// S42
+// Rule S42 (docs/semantics.md): a runtime that repeats requests does not cause a second write.
 describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (how) => {
   test.each(WRITES)('%s is applied once', async (_, write, value) => {
     const key = unique();

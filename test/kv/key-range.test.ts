@@ -9,7 +9,7 @@ const SEED = 33;
 const bytes = (...values: number[]): Uint8Array => new Uint8Array(values);
 const key = fc.uint8Array({ minLength: 1, maxLength: 6 });
 
-// S33
+// Rule S33 (docs/semantics.md): the end of a prefix follows etcd's rule.
 describe('the range end of a prefix', () => {
   test('is the prefix up to its last byte below 0xff, with that byte incremented', () => {
     expect(prefixEnd(bytes(1, 2))).toEqual(bytes(1, 3));

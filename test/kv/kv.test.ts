@@ -140,13 +140,13 @@ describe('range', () => {
     expect(await etcd.range(keys, { limit: 2 })).toMatchObject({ more: true, count: 3 });
     expect(await etcd.range(keys, { countOnly: true })).toMatchObject({ kvs: [], count: 3 });
     expect((await etcd.range(keys, { keysOnly: true })).kvs.every((kv) => kv.value.length === 0)).toBe(true);
-    // S35: etcd counts the keys before it applies the revision bounds.
+    // Rule S35 (docs/semantics.md): etcd counts the keys before it applies the revision bounds.
     expect((await etcd.range(keys, { minModRevision: revisions[2] })).count).toBe(3);
     expect((await etcd.range(keyRange(`${name}/a`, `${name}/c`))).count).toBe(2);
     expect((await etcd.range(fromKey(`${name}/b`), { limit: 2 })).kvs.map((kv) => kv.text())).toEqual(['b', 'c again']);
   });
 
-  // S35
+  // Rule S35 (docs/semantics.md): the client requests an order only if etcd has to sort the keys.
   test('requests no sort order for ascending keys, because etcd would sort the keys again', () => {
     const { sortOrder, sortTarget } = rangeRequest(resolveKeys('a', 'keys'), withFirstKey());
     expect([sortOrder, sortTarget]).toEqual([undefined, undefined]);

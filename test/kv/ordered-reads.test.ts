@@ -228,7 +228,7 @@ async function writeUpTo(client: Client, revision: bigint, value: string): Promi
 }
 
 /**
- * The default transport, but with the cluster id 0 in every unary response, because the two servers belong to different
+ * The default transport, but with the cluster ID 0 in every unary response, because the two servers belong to different
  * clusters.
  */
 const anonymous: TransportFactory = (endpoint, options) => {

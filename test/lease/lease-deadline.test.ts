@@ -48,7 +48,7 @@ describe('the deadline of a lease (S14)', () => {
     ]);
     blockEventLoop(1_000);
     look('same turn');
-    expect(() => alive.signal.throwIfAborted()).toThrow(/no renewal was acknowledged in time/);
+    expect(() => alive.signal.throwIfAborted()).toThrow(/no server acknowledged a renewal in time/);
     await later;
     expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
   });
@@ -255,7 +255,7 @@ describe('the keepalive stream (S13)', () => {
     expect(others.every((alive) => alive.valid())).toBe(true);
   });
 
-  test('waits longer after each failure for the first answer about a lease that is given only by its id', async () => {
+  test('waits longer after each failure for the first answer about a lease that is given only by its ID', async () => {
     const etcd = await clientOf(async (stream) => {
       const { id } = await stream.receive();
       await pause(1_500);

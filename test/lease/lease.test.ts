@@ -39,7 +39,7 @@ test('timeToLive lists the keys of a lease when `keys` is set, and revoke delete
   expect(await etcd.get(key)).toBeUndefined();
 });
 
-test('every method with a lease argument accepts a lease id, a Lease, a KeepAlive and a Session', async () => {
+test('every method with a lease argument accepts a lease ID, a Lease, a KeepAlive and a Session', async () => {
   const etcd = openClient();
   const key = unique();
   const lease = await etcd.lease.grant({ ttl: 60 });
@@ -70,7 +70,7 @@ test('a put with the lease of a closed session is rejected by the server with Le
   });
 });
 
-test('grant keeps the exact value of an id above 2^53, and refuses an id that is in use (S15, S37)', async () => {
+test('grant keeps the exact value of an ID above 2^53, and refuses an ID that is in use (S15, S37)', async () => {
   const { lease } = openClient();
   const id = 2n ** 62n + BigInt(Math.floor(Math.random() * 2 ** 40));
   expect((await lease.grant({ ttl: 60, id })).id).toBe(id);
@@ -199,7 +199,7 @@ test('a lease that is kept alive outlives its TTL (S13)', async () => {
   await alive.close();
 });
 
-test('a keepalive that is given only a lease id is valid as soon as its first renewal is acknowledged', async () => {
+test('a keepalive that is given only a lease ID is valid as soon as its first renewal is acknowledged', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
   await using alive = lease.keepAlive(id);

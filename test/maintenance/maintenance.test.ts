@@ -7,7 +7,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 
 const FOREIGN_ENDPOINT = 'http://127.0.0.1:1';
 
-// S31
+// Rule S31 (docs/semantics.md): the caller names the member that a call concerns.
 describe('status', () => {
   test('returns the status of the named member', async () => {
     const { endpoints } = await ownEtcd({ members: 3 });
@@ -36,7 +36,7 @@ describe('status', () => {
   });
 });
 
-// S31
+// Rule S31 (docs/semantics.md): the caller names the member that a call concerns.
 test('maintenance refuses an endpoint that the client was not opened with, and sends nothing', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });

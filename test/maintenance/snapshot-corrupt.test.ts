@@ -27,7 +27,7 @@ const WHOLE: readonly Piece[] = [
   { blob: DIGEST, remainingBytes: 0n },
 ];
 
-// S32
+// Rule S32 (docs/semantics.md): the client checks a snapshot before it yields the last bytes.
 describe('a snapshot', () => {
   test('yields all bytes of a complete database, with any division into messages', async () => {
     expect(await received(await snapshotOf(WHOLE))).toEqual({

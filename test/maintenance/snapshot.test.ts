@@ -13,7 +13,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const VALUE = randomBytes(256 * 1024);
 
-// S32
+// Rule S32 (docs/semantics.md): the client checks a snapshot before it yields the last bytes.
 describe('a snapshot', () => {
   test('written to a file by a pipeline is the database followed by its SHA-256', async () => {
     const { etcd, endpoint } = await filled();

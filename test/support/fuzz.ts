@@ -7,7 +7,7 @@ import { iterations } from './thorough.js';
 
 // A fuzz target is a property that must hold for generated inputs. By default, a target always runs with the same seed.
 // FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. FUZZ_MINUTES, which `npm run test:fuzz` sets,
-// repeats the run with new seeds until the time is over. The corpus, test/fuzz/corpus, contains saved inputs.
+// repeats the run with new seeds until the time is up. The corpus, test/fuzz/corpus, contains saved inputs.
 
 const CORPUS = join(import.meta.dirname, '../fuzz/corpus');
 const ORDINARY_SEED = 20_260;

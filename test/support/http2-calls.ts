@@ -56,7 +56,7 @@ function quiet<T>(call: Promise<T>): Promise<T> {
 /** A watch stream and the messages that it received. */
 export interface OpenWatch {
   readonly stream: OutgoingStream<WatchRequest>;
-  /** The watch id of each message, by which tests distinguish the messages. */
+  /** The watch ID of each message, by which tests distinguish the messages. */
   readonly messages: bigint[];
   /** Set when the stream ends, with the error if there is one. Undefined while the stream is open. */
   end: { readonly error: EtcdError | undefined } | undefined;

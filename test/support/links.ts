@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Returns the paths of all Markdown pages of a repository or an installed package, relative to its root. */
+/** Returns the paths of the Markdown pages in the root folder and in `docs`, relative to the root. */
 export function pagesIn(root: string): string[] {
   const docs = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => join('docs', name));
   return [...readdirSync(root), ...docs].filter((name) => name.endsWith('.md')).sort();
@@ -30,7 +30,7 @@ function prose(root: string, page: string): string {
 
 /**
  * Returns the anchors of a page: the anchors that GitHub derives from headings, numbered where a heading repeats, and
- * the ids of `a` elements.
+ * the IDs of `a` elements.
  */
 function anchors(root: string, page: string): Set<string> {
   const text = prose(root, page);

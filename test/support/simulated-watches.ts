@@ -99,7 +99,7 @@ const TOO_LARGE = new EtcdError('too large', {
 /** The ways in which servers behave differently. The client must support all of them. */
 export interface WatchServerKind {
   /**
-   * Whether the server chooses the watch ids itself, from 0 on, and confirms creations out of order, like `etcd
+   * Whether the server chooses the watch IDs itself, from 0 on, and confirms creations out of order, like `etcd
    * grpc-proxy`.
    */
   readonly ownIds: boolean;

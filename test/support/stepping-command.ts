@@ -11,7 +11,7 @@ const etcd = new Client({ endpoints: [endpoint] });
 const token = process.env.ETCDWIRE_LOCK_TOKEN ?? '';
 for (let step = 0; step < Number(count); step += 1) {
   await etcd.put(key, token);
-  // The test needs the process ids of etcdwire and of this process.
+  // The test needs the process IDs of etcdwire and of this process.
   if (step === 0) process.stdout.write(`${process.ppid} ${process.pid} ${token}\n`);
   await pause(5);
 }

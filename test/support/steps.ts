@@ -21,9 +21,9 @@ const AS_JOB = ['bash', '-c', `${WAIT}; set -m; "$@" & waited; exit $code`, 'bas
 
 interface Holder {
   readonly running: RunningCli;
-  /** The process id of etcdwire. */
+  /** The process ID of etcdwire. */
   readonly etcdwire: number;
-  /** The process id of the command that etcdwire runs. */
+  /** The process ID of the command that etcdwire runs. */
   readonly command: number;
   readonly token: number;
 }

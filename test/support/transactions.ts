@@ -14,7 +14,7 @@ export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unkn
 export interface StagedOptions {
   /** Handles every transaction. Default: sends it to the server at once. */
   readonly onTransaction?: OnTransaction;
-  /** The ids of the leases that the transport reports as expired, although the server still has them. */
+  /** The IDs of the leases that the transport reports as expired, although the server still has them. */
   readonly dead?: ReadonlySet<bigint>;
 }
 

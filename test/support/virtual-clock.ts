@@ -61,7 +61,7 @@ export class VirtualClock {
     this.#now = end;
   }
 
-  /** Returns the earliest timer that is due by `end`, with its id. */
+  /** Returns the earliest timer that is due by `end`, with its ID. */
   #next(end: number): [number, Timer] | undefined {
     let first: [number, Timer] | undefined;
     for (const entry of this.#timers) {

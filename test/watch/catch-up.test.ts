@@ -162,7 +162,7 @@ describe('the parts of a watch that catches up', () => {
 
 /**
  * Plays a server at revision 5,000 that creates the first part. Its first response is full and ends at revision 1,000,
- * so the client creates four more parts, and each part except the last has 950 revisions. Returns the watch ids of all
+ * so the client creates four more parts, and each part except the last has 950 revisions. Returns the watch IDs of all
  * parts in order.
  */
 async function divided(stream: Stream): Promise<readonly bigint[]> {

@@ -7,7 +7,7 @@ import { clientOf, createdId, creation, header, put } from '../support/scripted-
 
 // These tests use a scripted server, because real servers behave like this only rarely or only in some versions.
 
-test('a refused creation whose answer has no watch id ends the right watch (S1)', async () => {
+test('a refused creation whose answer has no watch ID ends the right watch (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
     const ids = [await createdId(stream), await createdId(stream)];
@@ -181,7 +181,7 @@ test('a partial revision is dropped when the stream breaks, and is delivered who
   expect(streams).toBe(2);
 });
 
-test('a watch that is closed twice sends one cancel request and ignores later events for its id (S9)', async () => {
+test('a watch that is closed twice sends one cancel request and ignores later events for its ID (S9)', async () => {
   const canceled: bigint[] = [];
   const etcd = await clientOf(async (stream) => {
     const a = await createdId(stream);
@@ -250,7 +250,7 @@ test('a watch ends with PermissionDenied when the server ends the stream with th
   expect(await errorOf(etcd.watch('a').batches().next())).toMatchObject({ reason: 'PermissionDenied' });
 });
 
-test('each watch gets its own events when a proxy answers creations out of order with its own ids (S1)', async () => {
+test('each watch gets its own events when a proxy answers creations out of order with its own IDs (S1)', async () => {
   const keys = ['config', 'jobs-1', 'jobs-2', 'jobs-3', 'jobs-4'];
   let streams = 0;
   const etcd = await clientOf(async (stream) => {
@@ -279,7 +279,7 @@ test('each watch gets its own events when a proxy answers creations out of order
   }
 });
 
-test('two refused creations end the right watches when their answers have no ids and precede the others (S1)', async () => {
+test('two refused creations end the right watches when their answers have no IDs and precede the others (S1)', async () => {
   const refused = { created: true, canceled: true, watchId: -1n };
   const etcd = await clientOf(async (stream) => {
     stream.send({ ...header(10n), watchId: await createdId(stream), created: true });

@@ -172,7 +172,7 @@ describe('a stream with many watches (S1)', () => {
     const key = unique();
     const { revision } = (await etcd.put(key, 'x')).header;
     const good = etcd.watch(key, { startRevision: revision });
-    // The client never uses an id twice, so the test sends the creations over a raw stream.
+    // The client never uses an ID twice, so the test sends the creations over a raw stream.
     const raw = etcd.raw.watch.watch();
     const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
     const create = (watchId: bigint): void =>
@@ -183,7 +183,7 @@ describe('a stream with many watches (S1)', () => {
     const second = await raw.next();
     raw.cancel();
     expect(first.value).toMatchObject({ created: true, canceled: false, watchId: 7n });
-    // The client relies on this behavior: the server also answers refused creations in order, with the id -1.
+    // The client relies on this behavior: the server also answers refused creations in order, with the ID -1.
     expect(second.value).toMatchObject({ canceled: true, watchId: -1n });
     expect(values(await take(good, 1))).toEqual(['x']);
   });

@@ -95,7 +95,7 @@ const GATEWAY_OPTIONS = {
  *   rejects with reason `NotInGateway`.
  * - Each watch uses its own HTTP request, and over HTTP/1.1 its own connection. Browsers open at most six connections
  *   to one server.
- * - In a browser, a watch does not leave a member that has lost its leader, because the browser cannot send `hasleader`
+ * - In a browser, a watch stays at a member that has lost its leader, because the browser cannot send `hasleader`
  *   (see `allHeaders`). The watch delivers no events until the member has a leader again, or until the client reopens
  *   the watch after `silenceMs`.
  * - If the runtime may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
@@ -128,9 +128,17 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
   return (endpoint, clientOptions) => {
     const { tls, maxRequestBytes, maxReceiveBytes, maxTxnOps = DEFAULT_MAX_TXN_OPS } = clientOptions;
     if (!('host' in endpoint.address))
-      throw invalidInput('endpoints', 'a Unix socket', 'http: and https: URLs over the gateway');
+      throw invalidInput(
+        'endpoints',
+        'a Unix socket',
+        'http: and https: URLs, because the JSON gateway transport uses fetch',
+      );
     if (tls !== undefined)
-      throw invalidInput('tls', 'TLS options', 'no TLS options over the gateway, because fetch itself handles TLS');
+      throw invalidInput(
+        'tls',
+        'TLS options together with gateway()',
+        'only one of the two, because fetch handles TLS',
+      );
     const http = new GatewayHttp(endpoint.url, { fetch, maxRequestBytes, allHeaders, mayRepeat: guardWrites });
     const limits = { maxReceiveBytes, silenceMs };
     if (!guardWrites) return new GatewayTransport(http, limits);

@@ -9,7 +9,7 @@ import {
 import { methods } from '../../gen/methods.js';
 
 /**
- * What a second copy of a request does when it reaches the server, however late. Browsers and Deno resend a POST by
+ * The effect of a second copy of a request that reaches the server, however late. Browsers and Deno resend a POST by
  * themselves when a kept-alive connection is reset before the response headers arrive.
  *
  * - `harmless`: The copy changes nothing that a client relies on. If the server refuses the request, nothing was done.
@@ -113,8 +113,8 @@ export function gatewayPath({ path }: { readonly path: string }): string | undef
 }
 
 /**
- * Returns what a second copy of this request does. In `request`, every field is set, as `GatewayHttp.message` returns
- * it. An unknown RPC counts as `harmful`.
+ * Returns the effect of a second copy of this request. `request` must have all its fields set, as `GatewayHttp.message`
+ * returns it. An RPC that is not in the table counts as `harmful`.
  */
 export function repeatEffectOf({ path }: { readonly path: string }, request: unknown): RepeatEffect {
   switch (path) {

@@ -33,7 +33,7 @@ interface StreamLimits {
 
 /**
  * Sends a request message in which every field is set, and reads the response, within the deadline of one call. Calls
- * `onSent` before sending.
+ * `onSent` just before it sends the request, because from then on the server may receive it.
  */
 type SendMessage = <Response>(
   method: ResponseMethod<Response>,
@@ -186,7 +186,7 @@ function withUnknownOutcome(error: unknown): unknown {
 
 function harmfulProblem({ path }: { readonly path: string }): string {
   return (
-    `this runtime may send ${path.slice(1)} a second time, even much later, and no guard can prevent the effect; ` +
+    `this runtime may send ${path.slice(1)} a second time, even much later, and no guard key can prevent a second effect; ` +
     'to send it nevertheless, set gateway({ allowRepeatedWrites: true })'
   );
 }

@@ -58,7 +58,7 @@ interface Sender {
   sendFrame(maxBytes: number): boolean;
 }
 
-/** Decides which stream of a connection may send how much data. */
+/** Decides which streams of a connection may send data, and how much. */
 export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: (bytes: number) => void;

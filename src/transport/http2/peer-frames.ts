@@ -25,7 +25,7 @@ import type { StreamTable } from './stream-table.js';
 const MAX_BLOCK_BYTES = 65_536;
 /** Maximum number of frames of one header block. A block of the maximum length fits into five frames. */
 const MAX_BLOCK_FRAMES = 16;
-/** Maximum number of bytes that an error message shows of a GOAWAY's debug data. */
+/** Maximum number of bytes of a GOAWAY's debug data that an error message shows. */
 const MAX_DEBUG_BYTES = 200;
 /** The size of the priority fields in HEADERS, and of the payload of PRIORITY. */
 const PRIORITY_BYTES = 5;
@@ -54,8 +54,8 @@ interface PartialBlock {
 }
 
 /**
- * Checks the peer's frames and acts on them: RFC 9113, section 6. A protocol violation either ends its stream or throws
- * a ConnectionError.
+ * Checks the peer's frames and acts on them: RFC 9113, section 6. A protocol violation either ends the stream on
+ * which it occurs or throws a ConnectionError.
  */
 export class PeerFrames {
   readonly #target: FrameTarget;

@@ -14,7 +14,7 @@ import {
 } from './response.js';
 import { STREAM_WINDOW_BYTES } from './settings.js';
 
-/** What a stream needs to know about its call. */
+/** The facts about a call that its stream needs. */
 export interface StreamHead {
   readonly method: string;
   readonly endpoint: string;
@@ -51,7 +51,7 @@ export interface StreamReceiver extends MessageReceiver {
   leaving?(): void;
 }
 
-/** What a stream needs from its connection. */
+/** The parts of a connection that its streams use. */
 export interface StreamConnection {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
@@ -215,7 +215,8 @@ export class Http2Stream {
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
-    if (fields.tooLarge) return this.fail(headersTooLarge('header fields larger than 64 KiB', 'unknown', this.head));
+    if (fields.tooLarge)
+      return this.fail(headersTooLarge('the response has header fields larger than 64 KiB', 'unknown', this.head));
     if (this.#hasHeaders) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
       if ((this.#missingBytes ?? 0) !== 0) {

@@ -28,7 +28,7 @@ export const lease: ExercisesOf<'lease'> = {
     run: async ({ etcd }) => {
       const { id } = await etcd.lease.grant({ ttl: 60 });
       const kept = etcd.lease.keepAlive(id);
-      // A keepalive that is given only a lease id is valid only after its first renewal.
+      // A keepalive that is given only a lease ID is valid only after its first renewal.
       await eventually(() => assert.ok(kept.valid(), 'no renewal was acknowledged'));
       assert.equal(kept.ttl, 60);
       await kept.close();

@@ -224,7 +224,7 @@ export class Crowd implements AsyncDisposable {
 
   /**
    * Contends for one lock. Opens a new session whenever the previous session is lost. Ends when this contender has held
-   * the lock and the load is over.
+   * the lock and the load has ended.
    */
   async #contend(etcd: Client, index: number, holder: string): Promise<void> {
     for (let hasHeld = false; !hasHeld || !this.#over.signal.aborted; ) {

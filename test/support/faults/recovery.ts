@@ -33,7 +33,7 @@ export async function recoveryTime(etcd: Client): Promise<number> {
   return ms;
 }
 
-/** The time limit of a put, and the time after which `putUntilSuccess` no longer repeats a put that fails. */
+/** The time limit of one put, and the time after which `putUntilSuccess` gives up. */
 const PUT_TIMEOUT_MS = 30_000;
 
 /**

@@ -6,8 +6,8 @@ import { goAway, rstStream, settings } from '../../support/http2-frames.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// What happens to calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in one turn of the
-// event loop. The waiting calls must not be sent if they end in the same turn.
+// These tests check what happens to calls that wait for a free stream (RFC 9113, section 5.1.2) when many calls end in
+// one turn of the event loop. The waiting calls must not be sent if they end in the same turn.
 
 /** The number of streams that the peer allows, and so the number of calls that are sent before any call ends. */
 const IN_FLIGHT = 10;
@@ -108,7 +108,8 @@ describe('calls that wait for a free stream', () => {
   });
 
   test('are not sent when another listener of their abort signal frees a stream before they end', async () => {
-    // A signal made by AbortSignal.any is marked as aborted before any listener runs.
+    // When `stop` aborts, the signal that AbortSignal.any derives from it is already aborted before any listener of
+    // `stop` runs.
     const peer = saturated();
     const stop = new AbortController();
     const calls = Array.from({ length: IN_FLIGHT }, () => range(peer, { signal: stop.signal }));

@@ -6,7 +6,7 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 const TIMEOUT_MS = 2_000;
 
-// S41
+// Rule S41 (docs/semantics.md): the client tests the connection when a call times out without a response.
 test('a client recovers with its second call when its connection to etcd silently loses all bytes', async () => {
   const etcd = await ownEtcd();
   let connections = 0;
