@@ -279,8 +279,8 @@ function checkClientOptions(options: ClientOptions): void {
   const given: unknown = options;
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     const isEndpoint = typeof given === 'string' || Array.isArray(given);
-    const hint = isEndpoint ? "; did you mean new Client({ endpoints: ['http://host:2379'] })?" : '';
-    throw invalidInput('options', show(given), `{ endpoints: [...] }${hint}`);
+    const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
+    throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
   }
   checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
 }

@@ -46,8 +46,8 @@ export function namespaceTransport(inner: Transport, prefix: Uint8Array): Transp
 }
 
 /**
- * Translates a range of the namespace to a range of the whole store. A range without an end becomes a range that ends
- * with the namespace. Otherwise, the range would also contain the keys after the namespace.
+ * Translates a range of the namespace into a range of the whole store. An open-ended range becomes a range that ends
+ * where the namespace ends. Otherwise, the range would also contain the keys after the namespace.
  */
 export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireRange>): WireRange {
   const end = rangeEnd ?? NO_BYTES;

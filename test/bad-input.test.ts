@@ -9,9 +9,13 @@ import { recordingTransport } from './support/recording-transport.js';
 // is allowed.
 
 const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = [
-  ['a get of an empty key', (etcd) => etcd.get(''), /^key: got an empty key; allowed: at least one byte/],
+  ['a get of an empty key', (etcd) => etcd.get(''), /^key: got an empty key; allowed: a key of at least one byte$/],
   ['a put of an empty key', (etcd) => etcd.put('', 'x'), /^key: got an empty key/],
-  ['a delete of an empty key', (etcd) => etcd.delete(''), /^keys: got an empty key/],
+  [
+    'a delete of an empty key',
+    (etcd) => etcd.delete(''),
+    /^keys: got an empty key; .* \(to select every key, use prefix\(""\)\)$/,
+  ],
   ['a `get` of a range of keys', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
   [
     'a number as the value of a put',
@@ -60,31 +64,35 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   [
     'a number as a lease ID',
     (etcd) => etcd.lease.timeToLive(5 as never),
-    /^lease: got the number 5; allowed: a lease id \(bigint\), a Lease, KeepAlive or Session/,
+    /^lease: got the number 5; allowed: a lease ID \(bigint\), a Lease, a KeepAlive or a Session/,
   ],
   [
     'null as a lease',
     (etcd) => etcd.lease.keepAlive(null as never),
-    /^lease: got null; allowed: a lease id \(bigint\)/,
+    /^lease: got null; allowed: a lease ID \(bigint\)/,
   ],
   [
     'a lease without an ID',
     (etcd) => etcd.put('a', 'x', { lease: { ttl: 5 } as never }),
-    /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
+    /^lease: got an object \(Object\); allowed: a lease ID \(bigint\)/,
   ],
   [
     'a lease whose ID is a number',
     (etcd) => etcd.txn({ then: [op.put('a', 'x', { lease: { id: 5 } as never })] }),
-    /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
+    /^lease: got an object \(Object\); allowed: a lease ID \(bigint\)/,
   ],
   [
     'a session on a lease whose `leaseId` is a string',
     (etcd) => Session.open(etcd, { lease: { leaseId: '5' } as never }),
-    /^lease: got an object \(Object\); allowed: a lease id \(bigint\)/,
+    /^lease: got an object \(Object\); allowed: a lease ID \(bigint\)/,
   ],
   ['a timeout of 0', (etcd) => etcd.get('a', { timeoutMs: 0 }), /^timeoutMs: got the number 0; allowed/],
   ['a timeout that is NaN', (etcd) => etcd.get('a', { timeoutMs: Number.NaN }), /^timeoutMs: got the number NaN/],
-  ['a watch of an empty key', (etcd) => etcd.watch(''), /^keys: got an empty key/],
+  [
+    'a watch of an empty key',
+    (etcd) => etcd.watch(''),
+    /^keys: got an empty key; .* \(to select every key, use prefix\(""\)\)$/,
+  ],
   ['a watch from a negative revision', (etcd) => etcd.watch('a', { startRevision: -1n }), /^startRevision: got -1n/],
   ['a watch with a buffer of 0 bytes', (etcd) => etcd.watch('a', { bufferBytes: 0 }), /^bufferBytes: got the number 0/],
   [
@@ -122,7 +130,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   [
     'null as a transaction operation',
     (etcd) => etcd.txn({ then: [null as never] }),
-    /^operation: got null; allowed: op\.get/,
+    /^operation: got null; allowed: an operation made by op\.get/,
   ],
   [
     'null as a transaction condition',
@@ -134,7 +142,11 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     (etcd) => etcd.watch('a', { filters: ['noPut'] } as never),
     /^options: got the unknown option filters for watch; allowed: startRevision, prevKv, only/,
   ],
-  ['a scan of an empty key', (etcd) => etcd.scan(''), /^keys: got an empty key/],
+  [
+    'a scan of an empty key',
+    (etcd) => etcd.scan(''),
+    /^keys: got an empty key; .* \(to select every key, use prefix\(""\)\)$/,
+  ],
   [
     'a request that exceeds `maxRequestBytes`',
     (etcd) => etcd.put('a', new Uint8Array(1_600_000)),

@@ -213,6 +213,6 @@ describe('an EtcdError', () => {
     expect(byCaller).toMatchObject({ reason: 'Canceled', code: 'Canceled', outcome: 'unknown', cause: 'enough' });
     const late = timedOut('put', 5, 'not-sent', where.method);
     expect(late).toMatchObject({ reason: 'DeadlineExceeded', code: 'DeadlineExceeded', outcome: 'not-sent' });
-    expect(late.message).toBe('put not done within timeoutMs = 5 (etcdserverpb.KV/Put: not sent)');
+    expect(late.message).toBe('put did not finish within timeoutMs = 5 (etcdserverpb.KV/Put: not sent)');
   });
 });

@@ -352,29 +352,37 @@ test.each<[string, (etcd: Client) => unknown, string]>([
   [
     'the option `ttl` for `put`',
     (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
-    'options: got the unknown option ttl for put; allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, ' +
-      'endpoint; to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })',
+    'options: got the unknown option ttl for put (to attach a lease, pass { lease: await etcd.lease.grant({ ttl: 5 }) }); ' +
+      'allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, endpoint',
   ],
   [
     'the option `ttl` for `op.put`',
     (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
-    'lease: await etcd.lease.grant({ ttl: 5 })',
+    'pass { lease: await etcd.lease.grant({ ttl: 5 }) }',
   ],
   ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
     (call): [string, (etcd: Client) => unknown, string] => [
       `the option \`prefix\` for \`${call}\``,
       (etcd) => etcd[call]('k', { prefix: true } as never),
-      '; to name all keys with a prefix, pass prefix(key) as the key',
+      ' (to name all keys with a prefix, pass prefix(key) as the key); allowed: ',
     ],
   ),
   ['the option `prefix` for `get`', (etcd) => etcd.get('k', { prefix: true } as never), 'call range(prefix(key))'],
-  ['the option `timeout` for `get`', (etcd) => etcd.get('k', { timeout: 5 } as never), '; did you mean timeoutMs?'],
+  [
+    'the option `timeout` for `get`',
+    (etcd) => etcd.get('k', { timeout: 5 } as never),
+    ' (did you mean timeoutMs?); allowed: ',
+  ],
   [
     'the option `timeoutMs` for `watch`',
     (etcd) => etcd.watch('k', { timeoutMs: 5 } as never),
-    '; to set a time limit: signal: AbortSignal.timeout(ms)',
+    ' (to set a time limit, pass { signal: AbortSignal.timeout(ms) }); allowed: ',
   ],
-  ['an option in snake case', (etcd) => etcd.get('k', { keys_only: true } as never), '; did you mean keysOnly?'],
+  [
+    'an option in snake case',
+    (etcd) => etcd.get('k', { keys_only: true } as never),
+    ' (did you mean keysOnly?); allowed: ',
+  ],
   [
     'an option with swapped letters',
     (etcd) => etcd.get('k', { singal: undefined, sginal: 1 } as never),
@@ -383,23 +391,23 @@ test.each<[string, (etcd: Client) => unknown, string]>([
   [
     'the option `TTL` for `withLock`',
     (etcd) => withLock(etcd, 'm', () => {}, { TTL: 5 } as never),
-    '; did you mean ttl?',
+    ' (did you mean ttl?); allowed: ',
   ],
   [
     'a signal in place of the options',
     (etcd) => etcd.get('k', AbortSignal.timeout(5_000) as never),
     'the unknown option aborted for get; allowed: revision',
   ],
-  ['the option `limit` for `get`', (etcd) => etcd.get('k', { limit: 1 } as never), '; range has this option'],
+  ['the option `limit` for `get`', (etcd) => etcd.get('k', { limit: 1 } as never), ' (range has this option'],
   [
     'a misspelled property of txn',
     (etcd) => etcd.txn({ than: [] } as never),
-    'txn: got the unknown option than; allowed: if, then',
+    'txn: got the unknown option than (did you mean then?); allowed: if, then',
   ],
   [
     'null as a nested txn',
     (etcd) => etcd.txn({ then: [op.txn(null as never)] }),
-    'txn: got null; allowed: an object with if',
+    'txn: got null; allowed: an object with only these properties: if',
   ],
   [
     'a lease outside of the options of an operation',
@@ -427,14 +435,14 @@ test('`lease.grant` refuses a call without options', async () => {
 });
 
 const NEW_CLIENT = 'options: got %; allowed: { endpoints: [...] }';
-const DID_YOU_MEAN = "; did you mean new Client({ endpoints: ['http://host:2379'] })?";
+const DID_YOU_MEAN = " (did you mean new Client({ endpoints: ['http://host:2379'] })?)";
 
 test.each<[string, unknown, string]>([
   ['undefined', undefined, NEW_CLIENT.replace('%', 'undefined')],
   ['null', null, NEW_CLIENT.replace('%', 'null')],
   ['a number', 5, NEW_CLIENT.replace('%', 'the number 5')],
-  ['a URL', 'http://root:hunter2@a:1', NEW_CLIENT.replace('%', 'a string') + DID_YOU_MEAN],
-  ['an array', ['http://a:1'], NEW_CLIENT.replace('%', 'an object (Array)') + DID_YOU_MEAN],
+  ['a URL', 'http://root:hunter2@a:1', NEW_CLIENT.replace('%', `a string${DID_YOU_MEAN}`)],
+  ['an array', ['http://a:1'], NEW_CLIENT.replace('%', `an object (Array)${DID_YOU_MEAN}`)],
 ])(
   'the constructor of Client refuses %s, and the error names the allowed argument',
   async (_what, options, message) => {
@@ -445,23 +453,41 @@ test.each<[string, unknown, string]>([
 );
 
 test.each<[string, object, RegExp]>([
-  ['the option hosts', { hosts: ['http://a:1'] }, /unknown option hosts for Client; .*; did you mean endpoints\?$/],
+  [
+    'the option hosts',
+    { hosts: ['http://a:1'] },
+    /unknown option hosts for Client \(did you mean endpoints\?\); allowed: /,
+  ],
   [
     'a TLS option of Node.js that the client does not have',
     { tls: { rejectUnauthorized: false } },
     /^tls: got the unknown option rejectUnauthorized; allowed: ca, cert, key, serverName$/,
   ],
-  ['an option of `tls` in lower case', { tls: { servername: 'a' } }, /^tls: .*; did you mean serverName\?$/],
+  [
+    'an option of `tls` in lower case',
+    { tls: { servername: 'a' } },
+    /^tls: .* \(did you mean serverName\?\); allowed: /,
+  ],
   ['an array as `tls`', { tls: [] }, /^tls: got an object \(Array\)/],
   [
     'null as `auth`',
     { auth: null },
-    /^auth: got null; allowed: an object with username, password, token, allowPlaintext$/,
+    /^auth: got null; allowed: an object with only these properties: username, password, token, allowPlaintext$/,
+  ],
+  [
+    'a number as the password, without showing it,',
+    { auth: { username: 'a', password: 1234, allowPlaintext: true } },
+    /^auth\.password: got a number; allowed: a string that is not empty$/,
+  ],
+  [
+    'credentials without a password',
+    { auth: { username: 'a', allowPlaintext: true } },
+    /^auth\.password: missing; give username and password, or give token$/,
   ],
   [
     'the option `user` in `auth`',
     { auth: { user: 'a', password: 'b' } },
-    /^auth: got the unknown option user; .* mean username\?$/,
+    /^auth: got the unknown option user \(did you mean username\?\); /,
   ],
 ])('the constructor of Client refuses %s', async (_what, options, message) => {
   const error = await errorOf(() => new Client({ endpoints: ['http://a:1'], ...options }));
@@ -480,7 +506,9 @@ test('a call fails when the option `tls` is a function that returns an object wi
 
 test('`EtcdCluster.start` refuses an unknown property of `tls`', async () => {
   const error = await errorOf(() => EtcdCluster.start({ tls: { cert: 'a' } as never }));
-  expect(error.message).toMatch(/^tls: got the unknown option cert; allowed: certFile, keyFile, clientCaFile;/);
+  expect(error.message).toMatch(
+    /^tls: got the unknown option cert \(did you mean certFile\?\); allowed: certFile, keyFile, clientCaFile$/,
+  );
 });
 
 test('`get` and `put` accept unknown options whose value is undefined and known options that are inherited', async () => {

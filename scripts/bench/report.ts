@@ -28,10 +28,10 @@ const NOTES: Readonly<Record<string, string>> = {
     'unused" is the client as published. The interceptor only passes each call on. The subscriber listens to ' +
     '`etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
   [LIVE_EVENTS_GROUP]:
-    'Each event is one put of 100 bytes. For every client, etcdwire makes the puts in another process, 64 at a ' +
-    'time. The column CPU shows the CPU time of the watching process. The percentiles are those of the time from ' +
-    'the start of a put until the watcher has received its event. As long as the client keeps up with the puts, ' +
-    'the rate is the rate of the puts.',
+    'Each event is one put of 100 bytes. Whichever client watches, the puts always come from an etcdwire client in ' +
+    'another process, which keeps 64 puts in flight. The column CPU shows the CPU time of the watching process. The ' +
+    'percentiles are those of the time from the start of a put until the watcher has received its event. As long as ' +
+    'the client keeps up with the puts, the rate is the rate of the puts.',
   [MANY_KEYS_GROUP]:
     'An operation is a key or an event of 100 bytes. The percentiles are those of the time for the whole scan or ' +
     "watch. etcd3 and bare grpc-js read all keys with one response, for which the benchmark lifts grpc-js's limit " +

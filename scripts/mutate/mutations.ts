@@ -239,7 +239,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel/learner'],
   },
   {
-    mistake: 'the client sends several requests to create watches at once to a server that chooses the ids',
+    mistake: 'the client sends several requests to create watches at once to a server that chooses the IDs',
     file: 'src/watch/watch-ids.ts',
     find: 'if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;',
     replace: '',

@@ -1,7 +1,16 @@
-import { amended, callTimedOut, canceled, EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
+import {
+  amended,
+  callTimedOut,
+  canceled,
+  EtcdError,
+  invalidInput,
+  missingInput,
+  type Reason,
+} from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import type { Endpoint } from '../host/endpoint.js';
-import { checkFields, show } from '../runtime/arguments.js';
+import { checkFields } from '../runtime/arguments.js';
+import { describeType } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../transport/transport.js';
@@ -50,21 +59,27 @@ export function checkCredentials(credentials: Credentials, endpoints: readonly E
   const { username, password, token }: Readonly<Record<string, unknown>> = { ...credentials };
   const plaintext = endpoints.find((endpoint) => !endpoint.tls && 'host' in endpoint.address);
   if (plaintext !== undefined && credentials.allowPlaintext !== true) {
-    const allowed = 'https: or unix: endpoints, or allowPlaintext: true';
-    throw invalidInput('auth', `credentials for ${plaintext.url}`, allowed);
+    const allowed = 'only https: and unix: endpoints, unless allowPlaintext: true permits unencrypted credentials';
+    throw invalidInput('auth', `credentials together with the endpoint ${plaintext.url}, which has no TLS`, allowed);
   }
   if (token === undefined) return { username: secret('username', username), password: secret('password', password) };
   if (username !== undefined || password !== undefined)
-    throw invalidInput('auth', 'a token together with a user name or password', 'one of the two');
+    throw invalidInput('auth', 'a token together with a user name or password', 'only one of the two');
   const given = secret('token', token);
   if (!TOKEN.test(given))
-    throw invalidInput('auth.token', 'a token with spaces, line breaks or non-ASCII text', 'visible ASCII only');
+    throw invalidInput(
+      'auth.token',
+      'a token with spaces, line breaks or non-ASCII text',
+      'visible ASCII characters only',
+    );
   return { token: given };
 }
 
 function secret(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value;
-  throw invalidInput(`auth.${name}`, show(value), '{ username, password } or { token }, none of them empty');
+  if (value === undefined) throw missingInput(`auth.${name}`, 'give username and password, or give token');
+  // `describeType` never shows the value, not even a number, because the value may be a password.
+  throw invalidInput(`auth.${name}`, describeType(value), 'a string that is not empty');
 }
 
 /**

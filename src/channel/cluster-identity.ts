@@ -102,7 +102,7 @@ export class ClusterIdentity {
     this.#revision = revision;
     const error = clusterChanged(
       `the store went back from revision ${seenBefore} to revision ${revision}: the cluster was restored from an ` +
-        'older copy, and its watches, leases and locks are void',
+        'older copy; read your data again, and open new watches, leases and locks',
       method,
       endpoint,
     );

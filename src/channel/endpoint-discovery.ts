@@ -57,7 +57,8 @@ export function memberEndpoints(
 function isAllowed(url: string, allow: AllowEndpoint): boolean {
   const allowed: unknown = allow(url);
   if (typeof allowed === 'boolean') return allowed;
-  throw invalidInput('allowEndpoint', `${describeType(allowed)} for ${url}`, 'a boolean');
+  const given = `a function that returned ${describeType(allowed)} for ${url}`;
+  throw invalidInput('allowEndpoint', given, 'a function that returns true or false');
 }
 
 /**

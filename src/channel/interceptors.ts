@@ -64,7 +64,8 @@ function withInterceptor(inner: Transport, interceptor: Interceptor): Transport 
  * `unary` nor a method `stream`.
  */
 export function checkInterceptors(interceptors: readonly Interceptor[] = []): readonly Interceptor[] {
-  if (!Array.isArray(interceptors)) throw invalidInput('interceptors', describeType(interceptors), 'a list');
+  if (!Array.isArray(interceptors))
+    throw invalidInput('interceptors', describeType(interceptors), 'a list of interceptors');
   for (const [index, each] of interceptors.entries()) {
     if (typeof each?.unary !== 'function' && typeof each?.stream !== 'function')
       throw invalidInput(`interceptors[${index}]`, describeType(each), 'an object with a method unary or stream');

@@ -138,7 +138,7 @@ export async function* readStream<Request, Response>(
         yield message;
         startTimer();
       }
-      if (isTimedOut) throw timedOut('message', timeoutMs, 'unknown', method.path);
+      if (isTimedOut) throw timedOut('the wait for the next message', timeoutMs, 'unknown', method.path);
       return;
     } catch (error) {
       if (!(error instanceof EtcdError) || hasMessage || !mayReopen(rpc, method, error, attempt)) throw error;

@@ -109,7 +109,10 @@ function login(user: string, { password }: GlobalFlags): { readonly username: st
   const colon = user.indexOf(':');
   if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
   if (password !== undefined) return { username: user, password };
-  throw new CliError(ExitCode.USAGE, 'no password for --user: give NAME:PASSWORD, --password or ETCDCTL_PASSWORD');
+  throw new CliError(
+    ExitCode.USAGE,
+    'password of --user: missing; give --user NAME:PASSWORD, or set --password or ETCDCTL_PASSWORD',
+  );
 }
 
 /** Returns the content of a text file. @throws CliError if the file cannot be read. */

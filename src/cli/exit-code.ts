@@ -77,6 +77,7 @@ const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/\btls\.ca\b/g, '--cacert'],
   [/\btls\.(cert|key)\b/g, '--$1'],
   [/\ballowPlaintext: true\b/g, '--plaintext-auth'],
+  [/\bprefix\(""\)/g, '--prefix'],
   [/\bconnectTimeoutMs = (\d+)/g, '--dial-timeout, $1 ms'],
   [/\btimeoutMs = (\d+)/g, '--command-timeout, $1 ms'],
 ];

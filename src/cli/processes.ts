@@ -9,8 +9,8 @@ const POLL_MS = 20;
  */
 const REAPING_MS = 1_000;
 /**
- * Maximum time in milliseconds to wait until a command has suspended itself. An editor, for example, restores the
- * screen first.
+ * Maximum time, in milliseconds, that a command gets to suspend itself after the terminal's stop signal, before this
+ * program sends SIGSTOP. An editor, for example, restores the screen first.
  */
 const STOPPING_MS = 200;
 

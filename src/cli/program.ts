@@ -15,8 +15,8 @@ import { escapeControls, FORMATS } from './output.js';
 const VERSION = '0.1.0';
 
 /**
- * Runs the program and resolves with its exit code. Never rejects. If the `trace` command runs the program, `inherited`
- * contains the global flags that precede `trace`.
+ * Runs the program and resolves with its exit code. Never rejects. If this is a command that `etcdwire trace` runs,
+ * `inherited` holds the global flags that the user gave to the tracing program.
  */
 export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;
@@ -29,7 +29,7 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
     if (args.some((arg) => arg.includes('\uFFFD')))
       throw new CliError(
         ExitCode.USAGE,
-        'arguments: got bytes that are not UTF-8; allowed: UTF-8 text; for other bytes, use etcdwire call with base64',
+        'arguments: got bytes that are not UTF-8; allowed: UTF-8 text (for other bytes, use etcdwire call with base64)',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');
     await program.parseAsync(args, { from: 'user' });

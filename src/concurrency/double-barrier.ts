@@ -315,7 +315,8 @@ export class DoubleBarrier {
     if (this.#busy || !isAllowed) {
       const entered = this.#participant === undefined ? 'a call before enter' : 'a second call';
       const state = this.#busy ? 'a call while another call is under way' : entered;
-      throw invalidInput(what, state, 'enter, then leave, one call at a time, with one object for each participant');
+      const allowed = 'one enter and then one leave, one call at a time, on a DoubleBarrier object of each participant';
+      throw invalidInput(what, state, allowed);
     }
     this.#busy = true;
     try {
@@ -338,7 +339,7 @@ function notInRoundIfCompacted(error: unknown): false {
 }
 
 function full(count: number): EtcdError {
-  return new EtcdError(`the barrier is for ${count} participants, and that number has already entered`, {
+  return new EtcdError(`as many participants as the barrier was created for (count = ${count}) have already entered`, {
     code: 'FailedPrecondition',
     reason: 'BarrierFull',
     outcome: 'rejected',

@@ -30,9 +30,9 @@ export async function withHelperKeys<T>(what: string, call: Promise<T>, where = 
 
 /**
  * The generation key of a queue or a barrier. Every transaction that removes an item or the barrier's key also puts the
- * generation key. Every transaction that puts an item or the barrier's key checks that the generation key has not
- * changed since the latest store revision that the client knew. So a late copy of the put has no effect after the
- * removal. Checking only that the item is missing would not be enough, because the item is missing both before the put
+ * generation key. Every transaction that adds an item or the barrier's key checks that the generation key has not
+ * changed since the latest store revision that the client knew. So a late copy of the addition fails after the removal.
+ * It would not be enough to check only that the item is missing, because the item is missing both before the addition
  * and after the removal. (S25)
  */
 export class Generation {

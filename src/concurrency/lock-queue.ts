@@ -319,10 +319,13 @@ async function ownKeyDeleted(
 }
 
 export function keyGone(cause?: unknown): EtcdError {
-  return new EtcdError("the contender's queue key is gone: somebody deleted it, or its lease ended", {
-    code: 'Aborted',
-    reason: 'LockLost',
-    outcome: 'rejected',
-    cause,
-  });
+  return new EtcdError(
+    "the caller's queue key no longer exists, because another client deleted the key or its lease ended",
+    {
+      code: 'Aborted',
+      reason: 'LockLost',
+      outcome: 'rejected',
+      cause,
+    },
+  );
 }

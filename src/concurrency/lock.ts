@@ -346,7 +346,7 @@ export class Held implements AsyncDisposable {
 
 function notHeld(cause: unknown): EtcdError {
   const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
-  return new EtcdError('the caller does not hold the lock any more; nothing was written', {
+  return new EtcdError('the caller no longer holds the lock; nothing was written', {
     code: 'Aborted',
     reason: isReleased ? 'LockReleased' : 'LockLost',
     outcome: 'rejected',

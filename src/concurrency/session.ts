@@ -76,7 +76,7 @@ export class Session implements AsyncDisposable {
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
     const { ttl, lease, ...callOptions } = options;
     if (lease !== undefined) {
-      if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'one of the two');
+      if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'only one of the two');
       return new Session(client, await keptAlive(client, leaseIdOf(lease, 'lease'), callOptions));
     }
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });

@@ -123,12 +123,10 @@ async function runOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Pro
 }
 
 function conflict(attempts: number): EtcdError {
-  const times = attempts === 1 ? 'once' : `${attempts} times`;
-  return new EtcdError(`other clients changed what the transaction read, ${times} in a row; nothing was written`, {
-    code: 'Aborted',
-    reason: 'TxnConflict',
-    outcome: 'rejected',
-  });
+  const problem =
+    `other clients changed keys of the transaction during each of its attempts (maxAttempts = ${attempts}); ` +
+    'nothing was written';
+  return new EtcdError(problem, { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' });
 }
 
 interface Read {

@@ -48,7 +48,11 @@ export class Service {
   /** @throws EtcdError with reason `InvalidInput` if `target` is invalid. */
   constructor(client: Keyspace, target: string) {
     if (typeof target !== 'string' || target === '' || target.endsWith('/'))
-      throw invalidInput('target', show(target), 'a name that is not empty and does not end in "/"');
+      throw invalidInput(
+        'target',
+        typeof target === 'string' && target !== '' ? 'a name that ends in "/"' : show(target),
+        'a name that is not empty and does not end in "/"',
+      );
     toBytes(target, 'target');
     this.target = target;
     this.#client = client;
@@ -68,12 +72,12 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
     checkOptions(options, REGISTER_OPTIONS, 'Service.register');
-    if (typeof id !== 'string' || id === '') throw invalidInput('id', 'an empty id', 'a string that is not empty');
+    if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a string that is not empty');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
       throw invalidInput(
         'session',
         'a session of another client or namespace',
-        'a session of the client of the service',
+        'a session of the client or namespace with which the Service was created',
       );
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
@@ -211,7 +215,7 @@ const OP_ADD = 0;
  */
 function encodeEndpoint(endpoint: ServiceEndpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
-    throw invalidInput('endpoint', show(endpoint), '{ address, metadata }');
+    throw invalidInput('endpoint', show(endpoint), 'an object { address, metadata }');
   const { address, metadata } = endpoint;
   if (typeof address !== 'string' || address === '')
     throw invalidInput('endpoint.address', show(address), 'a string that is not empty');

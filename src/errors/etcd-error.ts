@@ -206,13 +206,20 @@ export function invalidInput(argument: string, given: string, allowed: string): 
   return new EtcdError(problem, { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
 }
 
-/**
- * Returns the error for a call that the caller's signal canceled. `last` is the latest failure before the cancellation.
- */
+/** Returns the error for an argument that the caller left out. `toDo` says what the caller should pass. */
+export function missingInput(argument: string, toDo: string): EtcdError {
+  return new EtcdError(`${argument}: missing; ${toDo}`, {
+    code: 'InvalidArgument',
+    reason: 'InvalidInput',
+    outcome: 'not-sent',
+  });
+}
+
+/** Returns the error for a call that the caller's signal canceled. `last` is the latest failure before that. */
 export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
   const cause: unknown = signal.reason;
   if (cause instanceof EtcdError && method === undefined) return cause;
-  const problem = `ended by the caller's signal${last === undefined ? '' : `; last failure: ${last.problem}`}`;
+  const problem = `canceled by the caller's signal${last === undefined ? '' : `; last failure: ${last.problem}`}`;
   return new EtcdError(problem, { code: 'Canceled', reason: 'Canceled', outcome, method, cause });
 }
 
@@ -230,7 +237,7 @@ export function timedOut(
   endpoint?: string,
   option = 'timeoutMs',
 ): EtcdError {
-  return new EtcdError(`${what} not done within ${option} = ${timeoutMs}${whyLate(last, endpoint)}`, {
+  return new EtcdError(`${what} did not finish within ${option} = ${timeoutMs}${whyLate(last, endpoint)}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,

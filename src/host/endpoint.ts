@@ -29,7 +29,7 @@ export function parseEndpoint(text: string, argument: string): Endpoint {
   const refused = (hint = ''): EtcdError => invalidInput(argument, showUrl(text), ALLOWED + hint);
   if (typeof text !== 'string') throw refused();
   const url = ENDPOINT_URL.test(text) && URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined) throw refused(HOST_AND_PORT.test(text) ? `; did you mean http://${text}?` : '');
+  if (url === undefined) throw refused(HOST_AND_PORT.test(text) ? ` (did you mean http://${text}?)` : '');
   if (url.protocol === 'unix:') {
     const path = decoded(url.pathname);
     if (url.host !== '' || path.length < 2) throw refused();

@@ -1,4 +1,4 @@
-import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput, missingInput } from '../errors/etcd-error.js';
 import { checkFields } from '../runtime/arguments.js';
 import { describeType, textOf } from '../runtime/bytes.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
@@ -62,7 +62,7 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   checkFields(tls, TLS_OPTIONS, 'tls');
   const { ca, cert, key, serverName } = tls;
   if ((cert === undefined) !== (key === undefined))
-    throw invalidInput(key === undefined ? 'tls.key' : 'tls.cert', 'none', 'tls.cert and tls.key, or neither');
+    throw missingInput(key === undefined ? 'tls.key' : 'tls.cert', 'give both tls.cert and tls.key, or neither');
   return {
     ca: checkPem(ca, 'ca', 'CERTIFICATE'),
     cert: checkPem(cert, 'cert', 'CERTIFICATE'),
@@ -96,7 +96,7 @@ function checkServerName(name: string): string {
   try {
     return serverNameOf(parseEndpoint(`https://${name.includes(':') ? `[${name}]` : name}`, ''), undefined);
   } catch {
-    throw invalidInput('tls.serverName', describeType(name), 'a host name or an IP address, no port');
+    throw invalidInput('tls.serverName', describeType(name), 'a host name or an IP address without a port');
   }
 }
 
@@ -113,9 +113,9 @@ function checkPem(pem: string | Uint8Array | undefined, name: string, label: str
   const refuse = (given: string): EtcdError => invalidInput(`tls.${name}`, given, `PEM with -----BEGIN ${label}-----`);
   if (typeof pem !== 'string' && !(pem instanceof Uint8Array)) throw refuse(describeType(pem));
   const text = typeof pem === 'string' ? pem : textOf(pem);
-  if (name === 'key' && /[ ,]ENCRYPTED/.test(text)) throw refuse('an encrypted key');
+  if (name === 'key' && /[ ,]ENCRYPTED/.test(text)) throw refuse('an encrypted key, which the client cannot decrypt');
   const blocks = [...text.matchAll(BLOCK)].filter(([, found]) => found?.endsWith(label));
-  if (blocks.length === 0) throw refuse('text without such a block');
+  if (blocks.length === 0) throw refuse(`text without a ${label} block`);
   if (!blocks.every(([, , base64 = '']) => isSequence(base64))) throw refuse('damaged PEM');
   return blocks.map(([block]) => block).join('\n');
 }

@@ -123,7 +123,7 @@ export interface HeaderSpan {
   readonly start: number;
   /** Offset after the last byte. */
   readonly end: number;
-  /** `field` for a header field; `table size` for an update of the dynamic table's maximum size. */
+  /** What the representation is: a header field, or a size update of the dynamic table. */
   readonly kind: 'field' | 'table size';
   /** Human-readable text that says how the field is encoded, or which maximum size the dynamic table gets. */
   readonly encoding: string;

@@ -58,6 +58,8 @@ export class KeyRange {
 export type Keys = BytesLike | KeyRange;
 
 const NUL = new Uint8Array([0]);
+/** Hint for an empty key where a range is allowed too. */
+const SELECT_ALL = ' (to select every key, use prefix(""))';
 const ALLOWED = 'a key, prefix(bytes), fromKey(key) or keyRange(start, end)';
 
 /**
@@ -82,7 +84,7 @@ export function prefix(bytes: BytesLike): KeyRange {
  * const { kvs } = await etcd.range(fromKey('user/m'), { limit: 100 });
  */
 export function fromKey(key: BytesLike): KeyRange {
-  return new KeyRange(checkKey(key, 'fromKey'), NUL);
+  return new KeyRange(checkKey(key, 'fromKey', SELECT_ALL), NUL);
 }
 
 /**
@@ -97,7 +99,11 @@ export function fromKey(key: BytesLike): KeyRange {
 export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
   const range = new KeyRange(checkKey(start, 'start'), checkKey(end, 'end'));
   if (!hasNoEnd(range) && compareBytes(range.key, range.rangeEnd) >= 0)
-    throw invalidInput('start', 'a start at or after the end', 'start < end in byte order, or end "\\0" for no end');
+    throw invalidInput(
+      'start',
+      'a start at or after the end',
+      'a start before the end in byte order, or the end "\\0" for no end',
+    );
   return range;
 }
 
@@ -107,7 +113,7 @@ export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
  * @throws EtcdError with reason `InvalidInput` if `keys` is neither a key nor a `KeyRange`.
  */
 export function resolveKeys(keys: Keys, argument: string): WireRange {
-  if (typeof keys === 'string' || keys instanceof Uint8Array) return singleKey(checkKey(keys, argument));
+  if (typeof keys === 'string' || keys instanceof Uint8Array) return singleKey(checkKey(keys, argument, SELECT_ALL));
   if (keys?.[KEY_RANGE] !== true) throw invalidInput(argument, describeType(keys), ALLOWED);
   return { key: keys.key, rangeEnd: keys.rangeEnd };
 }
@@ -128,13 +134,14 @@ export function keysOf({ key, rangeEnd }: WireRange): Keys {
 }
 
 /**
- * Returns the bytes of a key. `argument` is the name of the argument in error messages.
+ * Returns the bytes of a key. `argument` is the name of the argument in error messages. `hint` completes the message
+ * about an empty key.
  *
  * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
  */
-export function checkKey(key: BytesLike, argument: string): Uint8Array {
+export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Array {
   const bytes = toBytes(key, argument);
-  if (bytes.length === 0) throw invalidInput(argument, 'an empty key', 'at least one byte; prefix("") for every key');
+  if (bytes.length === 0) throw invalidInput(argument, 'an empty key', `a key of at least one byte${hint}`);
   return bytes;
 }
 

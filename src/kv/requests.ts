@@ -98,7 +98,7 @@ export interface PutOptions {
 export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignoreLease: true } as const;
 
 /** A hint for callers who know other etcd clients, whose `put` accepts a `ttl` and grants a lease itself. */
-export const PUT_HINTS = { ttl: 'to attach a lease: lease: await etcd.lease.grant({ ttl: 5 })' } as const;
+export const PUT_HINTS = { ttl: 'to attach a lease, pass { lease: await etcd.lease.grant({ ttl: 5 }) }' } as const;
 
 /** Options of `delete` and of `op.delete`. */
 export interface DeleteOptions {
@@ -269,9 +269,9 @@ function needsSorting({ target, order }: Sort): boolean {
 export function putRequest(key: BytesLike, value: BytesLike, options: PutOptions = {}): Init<wire.PutRequest> {
   const bytes = toBytes(value, 'value');
   if (options.ignoreValue && bytes.length > 0)
-    throw invalidInput('value', 'a value together with ignoreValue', 'an empty value');
+    throw invalidInput('value', 'a value together with ignoreValue', 'only one of the two');
   if (options.ignoreLease && options.lease)
-    throw invalidInput('lease', 'a lease together with ignoreLease', 'no lease');
+    throw invalidInput('lease', 'a lease together with ignoreLease', 'only one of the two');
   return {
     key: checkKey(key, 'key'),
     value: bytes,

@@ -281,7 +281,11 @@ function opRequest(operation: Op): Init<wire.RequestOp> {
       checkFields(operation, TXN_OP, 'op.txn');
       return { request: { case: 'requestTxn', value: txnRequest(operation.txn) } };
     default:
-      throw invalidInput('operation', show(operation), 'op.get, op.range, op.put, op.delete, op.txn');
+      throw invalidInput(
+        'operation',
+        show(operation),
+        'an operation made by op.get, op.range, op.put, op.delete or op.txn',
+      );
   }
 }
 
@@ -330,9 +334,11 @@ function checkLengths(
 ): void {
   for (const [name, { length }] of Object.entries({ if: compare, then: success, else: failure })) {
     if (length <= left) continue;
-    const nested = left < maxOps ? ` in a nested transaction, whose parents leave ${left}` : '';
-    const allowed = `at most ${maxOps} (maxTxnOps, the server's --max-txn-ops)`;
-    throw invalidInput(name, `${length} operations${nested}`, allowed);
+    const items = `${length} ${name === 'if' ? 'condition' : 'operation'}${length === 1 ? '' : 's'}`;
+    const limit = 'option maxTxnOps of the client, --max-txn-ops of the server';
+    if (left === maxOps) throw invalidInput(name, items, `at most ${maxOps} (${limit})`);
+    const allowed = `at most ${left}, because the transactions around it use ${maxOps - left} of ${maxOps} (${limit})`;
+    throw invalidInput(name, `${items} in a nested transaction`, allowed);
   }
   const longest = Math.max(compare.length, success.length, failure.length);
   for (const { request } of [...success, ...failure])

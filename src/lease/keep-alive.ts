@@ -56,7 +56,7 @@ export class KeepAlive implements AsyncDisposable {
     this.id = id;
     this.#lost = new CheckedSignal(() => {
       if (monotonicMs() < this.#deadline) return undefined;
-      return leaseLost(id, 'LeaseUnreachable', 'no renewal was acknowledged in time; the server may have ended it');
+      return leaseLost(id, 'LeaseUnreachable', 'may have expired, because no server acknowledged a renewal in time');
     });
   }
 
@@ -130,7 +130,7 @@ export class KeepAlive implements AsyncDisposable {
 
   /** Stops renewing, so that the lease expires after its TTL. The signal aborts with reason `KeepAliveClosed`. */
   async close(): Promise<void> {
-    this.lose(leaseLost(this.id, 'KeepAliveClosed', 'its keepalive was closed'));
+    this.lose(leaseLost(this.id, 'KeepAliveClosed', 'is no longer renewed, because its keepalive was closed'));
   }
 
   /** Same as `close`. */
@@ -139,15 +139,15 @@ export class KeepAlive implements AsyncDisposable {
   }
 }
 
-/** Returns the error for a lease that is lost. `why` completes the sentence "lease ID: …". */
+/** Returns the error for a lease that is lost. `why` completes the sentence "lease ID …". */
 export function leaseLost(
   id: bigint,
   reason: 'LeaseExpired' | 'LeaseRevoked' | 'LeaseUnreachable' | 'KeepAliveClosed' | 'ClientClosed',
   why: string,
 ): EtcdError {
-  return new EtcdError(`lease ${id.toString(16)}: ${why}`, { code: 'Aborted', reason, outcome: 'unknown' });
+  return new EtcdError(`lease ${id.toString(16)} ${why}`, { code: 'Aborted', reason, outcome: 'unknown' });
 }
 
 export function lostWithClient(id: bigint): EtcdError {
-  return leaseLost(id, 'ClientClosed', 'the client was closed');
+  return leaseLost(id, 'ClientClosed', 'is no longer renewed, because the client was closed');
 }

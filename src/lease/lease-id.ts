@@ -21,5 +21,5 @@ export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: b
 export function leaseIdOf(lease: LeaseLike, argument: string, least = 1n): bigint {
   const id = typeof lease === 'object' && lease !== null ? ('id' in lease ? lease.id : lease.leaseId) : lease;
   if (typeof id === 'bigint') return checkInt64(id, argument, least);
-  throw invalidInput(argument, show(lease), 'a lease id (bigint), a Lease, KeepAlive or Session');
+  throw invalidInput(argument, show(lease), 'a lease ID (bigint), a Lease, a KeepAlive or a Session');
 }

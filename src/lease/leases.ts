@@ -126,7 +126,7 @@ export class Leases {
   async revoke(lease: LeaseLike, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'lease.revoke');
     const id = leaseIdOf(lease, 'lease');
-    this.#renewals.lose(id, leaseLost(id, 'LeaseRevoked', 'it was revoked by this client'));
+    this.#renewals.lose(id, leaseLost(id, 'LeaseRevoked', 'was revoked by this client'));
     const response = await this.#rpc.call(methods.lease.leaseRevoke, { id }, options);
     return withHeader(response.header, {});
   }
@@ -201,10 +201,10 @@ export class Leases {
     const id = leaseIdOf(lease, 'lease');
     const answers = readStream(this.#rpc, methods.lease.leaseKeepAlive, { id }, this.#rpc.withDefaultTimeout(options));
     for await (const { header, ttl } of answers) {
-      if (ttl <= 0n) throw leaseLost(id, 'LeaseExpired', 'it does not exist on the server');
+      if (ttl <= 0n) throw leaseLost(id, 'LeaseExpired', 'does not exist on the server');
       return withHeader(header, { id, ttl: Number(ttl) });
     }
-    throw new EtcdError('the server ended the stream without an answer', {
+    throw new EtcdError('the server ended the keepalive stream without answering the renewal', {
       code: 'Unavailable',
       reason: 'ConnectionLost',
       outcome: 'unknown',
@@ -227,7 +227,8 @@ export class Leases {
     const { header, ttl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
       throw amended(error, { outcome: 'unknown', method: methods.lease.leaseGrant.path });
     });
-    if (ttl === undefined) throw leaseLost(id, 'LeaseExpired', 'it ended before the client received an answer');
+    if (ttl === undefined)
+      throw leaseLost(id, 'LeaseExpired', 'ended before the client received the answer to the grant');
     return withHeader(header, { id, ttl, sentAt });
   }
 }
@@ -237,9 +238,11 @@ export class Leases {
  * then believe that the lease lives longer than it does. Such a `sentAt` may come from the clock of another thread.
  */
 function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
-  if (typeof ttl !== 'number' || !(ttl > 0)) throw invalidInput('lease.ttl', show(ttl), 'the ttl from lease.grant');
+  if (typeof ttl !== 'number' || !(ttl > 0))
+    throw invalidInput('lease.ttl', show(ttl), 'the ttl, in seconds, that lease.grant returned');
   if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
-  const allowed = "a past time on this thread's clock; or pass only the lease ID";
+  const allowed =
+    'the sentAt that lease.grant returned in this thread (for a lease of another thread or process, pass only its ID)';
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 

@@ -297,7 +297,7 @@ export class RenewalStream {
     this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sentAt, this.#answer.sentAt) };
     lease.state = 'idle';
     if (ttl > 0n) this.#renewed(lease, Number(ttl));
-    else this.lose(id, leaseLost(id, 'LeaseExpired', 'it does not exist on the server'));
+    else this.lose(id, leaseLost(id, 'LeaseExpired', 'does not exist on the server'));
     if (this.#oneByOne) this.#sendDue();
   }
 

@@ -123,7 +123,10 @@ const SCALAR_DEFAULTS: Readonly<Record<ScalarType, () => unknown>> = {
 function setField(message: Message, { property, oneof }: FieldDescriptor, value: unknown, path: string): void {
   if (oneof === undefined) message[property] = value;
   else if (message[oneof] === undefined) message[oneof] = { case: property, value };
-  else throw invalidInput(path, `a second case of the oneof ${oneof}`, 'one of its cases');
+  else {
+    const other = (message[oneof] as { readonly case: string }).case;
+    throw invalidInput(path, `${property} together with ${other}`, 'only one of the two');
+  }
 }
 
 function fieldFromJson(field: FieldDescriptor, json: unknown, path: string, options: FromJsonOptions): unknown {
@@ -192,7 +195,7 @@ export function fromBase64(text: string, argument: string): Uint8Array {
     .replaceAll('-', '+')
     .replaceAll('_', '/');
   if (!/^[A-Za-z0-9+/]*$/.test(unpadded) || unpadded.length % 4 === 1)
-    throw invalidInput(argument, 'a string that is not base64', 'base64');
+    throw invalidInput(argument, 'a string that is not base64', 'base64 text');
   const binary = atob(unpadded);
   const bytes = new Uint8Array(binary.length);
   for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);

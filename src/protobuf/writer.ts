@@ -55,37 +55,41 @@ export class Writer {
   }
 
   uint32(value: number): void {
-    if (value !== value >>> 0) throw new RangeError(`uint32 out of range: ${show(value)}`);
+    if (value !== value >>> 0)
+      throw new RangeError(`uint32: got ${show(value)}; allowed: a whole number from 0 to 2^32 - 1`);
     this.#varint32(value);
   }
 
   /** Writes an enum value as int32. A negative value occupies ten bytes. */
   int32(value: number): void {
-    if (value !== (value | 0)) throw new RangeError(`int32 out of range: ${show(value)}`);
+    if (value !== (value | 0))
+      throw new RangeError(`int32: got ${show(value)}; allowed: a whole number from -2^31 to 2^31 - 1`);
     if (value >= 0) this.#varint32(value);
     else this.#varint64(BigInt.asUintN(64, BigInt(value)));
   }
 
   int64(value: bigint): void {
-    if (typeof value !== 'bigint') throw new TypeError(`int64: got ${show(value)}`);
-    if (value !== BigInt.asIntN(64, value)) throw new RangeError(`int64 out of range: ${value}`);
+    if (typeof value !== 'bigint') throw new TypeError(`int64: got ${show(value)}; allowed: a bigint`);
+    if (value !== BigInt.asIntN(64, value))
+      throw new RangeError(`int64: got ${value}; allowed: a bigint from -2^63 to 2^63 - 1`);
     this.#varint64(value < 0n ? BigInt.asUintN(64, value) : value);
   }
 
   uint64(value: bigint): void {
-    if (typeof value !== 'bigint') throw new TypeError(`uint64: got ${show(value)}`);
-    if (value !== BigInt.asUintN(64, value)) throw new RangeError(`uint64 out of range: ${value}`);
+    if (typeof value !== 'bigint') throw new TypeError(`uint64: got ${show(value)}; allowed: a bigint`);
+    if (value !== BigInt.asUintN(64, value))
+      throw new RangeError(`uint64: got ${value}; allowed: a bigint from 0 to 2^64 - 1`);
     this.#varint64(value);
   }
 
   bool(value: boolean): void {
-    if (typeof value !== 'boolean') throw new TypeError(`bool: got ${show(value)}`);
+    if (typeof value !== 'boolean') throw new TypeError(`bool: got ${show(value)}; allowed: true or false`);
     this.#reserve(1);
     this.#buffer[this.#at++] = value ? 1 : 0;
   }
 
   bytes(value: Uint8Array): void {
-    if (!(value instanceof Uint8Array)) throw new TypeError(`bytes: got ${show(value)}`);
+    if (!(value instanceof Uint8Array)) throw new TypeError(`bytes: got ${show(value)}; allowed: a Uint8Array`);
     this.#varint32(value.length);
     this.#reserve(value.length);
     this.#buffer.set(value, this.#at);
@@ -93,8 +97,9 @@ export class Writer {
   }
 
   string(value: string): void {
-    if (typeof value !== 'string') throw new TypeError(`string: got ${show(value)}`);
-    if (!isWellFormed(value)) throw new TypeError('string: got a lone surrogate');
+    if (typeof value !== 'string') throw new TypeError(`string: got ${show(value)}; allowed: a string`);
+    if (!isWellFormed(value))
+      throw new TypeError('string: got a string with a lone surrogate; allowed: well-formed Unicode');
     this.bytes(utf8.encode(value));
   }
 

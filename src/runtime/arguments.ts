@@ -145,7 +145,7 @@ function check(given: object, names: Names, argument: string, what: string, hint
     if (!isEmpty || !(Symbol.iterator in given)) return;
   }
   const known = Object.keys(names).join(', ');
-  throw invalidInput(argument, show(given) + forWhat(what), `an object with ${known}`);
+  throw invalidInput(argument, show(given) + forWhat(what), `an object with only these properties: ${known}`);
 }
 
 /**
@@ -163,7 +163,7 @@ function unknownName(name: string, names: Names, argument: string, what: string,
   const known = Object.keys(names);
   const shown = SHOWN_NAME.test(name) ? `the unknown option ${name}` : 'an unknown option';
   const hint = Object.hasOwn(hints, name) ? hints[name] : hintOf(name, known);
-  return invalidInput(argument, shown + forWhat(what), known.join(', ') + (hint === undefined ? '' : `; ${hint}`));
+  return invalidInput(argument, shown + forWhat(what) + (hint === undefined ? '' : ` (${hint})`), known.join(', '));
 }
 
 function forWhat(what: string): string {
@@ -174,7 +174,7 @@ function hintOf(name: string, known: readonly string[]): string | undefined {
   const similar = known.find((other) => isSimilar(name, other));
   if (similar !== undefined) return `did you mean ${similar}?`;
   const isTimeout = /^timeout/i.test(name) && known.includes('signal');
-  return isTimeout ? 'to set a time limit: signal: AbortSignal.timeout(ms)' : undefined;
+  return isTimeout ? 'to set a time limit, pass { signal: AbortSignal.timeout(ms) }' : undefined;
 }
 
 /** Whether one name contains the other, or the names differ in about one letter. Ignores case and underscores. */

@@ -46,7 +46,11 @@ const strictDecoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export function toBytes(value: BytesLike, argument: string): Uint8Array {
   if (typeof value === 'string') {
     if (!isWellFormed(value))
-      throw invalidInput(argument, 'a string with a lone surrogate', 'well-formed Unicode, or bytes');
+      throw invalidInput(
+        argument,
+        'a string with a lone surrogate',
+        'a string of well-formed Unicode, or a Uint8Array',
+      );
     return value === '' ? NO_BYTES : encodeText(value);
   }
   if (value instanceof Uint8Array) return copyOf(plain(value), 0, value.length);

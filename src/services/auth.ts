@@ -4,7 +4,8 @@ import { PermissionType, type Permission as WirePermission } from '../gen/authpb
 import { methods } from '../gen/methods.js';
 import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkChoice, checkName } from '../runtime/arguments.js';
+import { checkChoice, checkName, show } from '../runtime/arguments.js';
+import { describeType } from '../runtime/bytes.js';
 
 /** The kind of access. `read` allows reads and watches; `write` allows puts and deletes. */
 export type Access = 'read' | 'write' | 'readwrite';
@@ -89,7 +90,7 @@ export class Auth {
    * const token = await etcd.auth.authenticate('ann', 'secret');
    */
   async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
-    const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
+    const request = { name: checkName(name, 'name'), password: checkPassword(password) };
     const { token } = await this.#rpc.checkedCall(methods.auth.authenticate, request, options);
     return token;
   }
@@ -152,7 +153,7 @@ export class Auth {
    * await etcd.auth.userChangePassword('ann', 'new secret');
    */
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
-    const request = { name: checkName(name, 'name'), password: checkName(password, 'password') };
+    const request = { name: checkName(name, 'name'), password: checkPassword(password) };
     return withHeaderOf(this.#rpc.checkedCall(methods.auth.userChangePassword, request, options));
   }
 
@@ -284,8 +285,15 @@ function loginFields(login: Login): {
   readonly options?: { readonly noPassword: true };
 } {
   const given = typeof login === 'object' && login !== null ? Object.keys(login) : [];
-  if (given.length === 1 && 'password' in login) return { password: checkName(login.password, 'password') };
+  if (given.length === 1 && 'password' in login) return { password: checkPassword(login.password) };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };
-  throw invalidInput('login', 'a value of an unsupported form', '{ password } or { noPassword: true }');
+  const shown = typeof login === 'object' && login !== null ? 'an object with other properties' : show(login);
+  throw invalidInput('login', shown, 'either { password } or { noPassword: true }');
+}
+
+/** Checks that the password is a string that is not empty. Unlike `checkName`, never shows the value of a number. */
+function checkPassword(password: string): string {
+  if (typeof password === 'string' && password !== '') return password;
+  throw invalidInput('password', describeType(password), 'a string that is not empty');
 }

@@ -5,6 +5,7 @@ import { methods } from '../gen/methods.js';
 import { showUrl } from '../host/endpoint.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkOptions, checkUint64 } from '../runtime/arguments.js';
+import { describeType } from '../runtime/bytes.js';
 
 export type { Member };
 
@@ -116,11 +117,14 @@ export class Cluster {
 }
 
 function checkUrls(urls: readonly string[]): readonly string[] {
-  const allowed = 'a list of at least one URL, http://host:port or https://host:port';
-  if (!Array.isArray(urls) || urls.length === 0) throw invalidInput('peerUrls', 'no URL', allowed);
+  const form = 'http://host:port or https://host:port';
+  if (!Array.isArray(urls) || urls.length === 0) {
+    const given = Array.isArray(urls) ? 'an empty list' : describeType(urls);
+    throw invalidInput('peerUrls', given, `a list of at least one URL of the form ${form}`);
+  }
   for (const [index, url] of urls.entries()) {
     if (typeof url !== 'string' || !/^https?:\/\/[^/]+:\d+$/.test(url))
-      throw invalidInput(`peerUrls[${index}]`, showUrl(url), allowed);
+      throw invalidInput(`peerUrls[${index}]`, showUrl(url), form);
   }
   return urls;
 }

@@ -92,7 +92,7 @@ export class ElectionService {
     for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);
     }
-    throw new EtcdError('the server ended the observation', {
+    throw new EtcdError('the server ended the stream of leaders', {
       code: 'Unavailable',
       reason: 'ConnectionLost',
       outcome: 'unknown',

@@ -248,13 +248,16 @@ function isCanceled(error: unknown): boolean {
 }
 
 function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
-  return new EtcdError(`none of the client's endpoints is the leader: ${endpoints.join(', ')}`, {
-    code: 'FailedPrecondition',
-    reason: 'NotLeader',
-    outcome: 'not-sent',
-    method: methods.maintenance.moveLeader.path,
-    cause,
-  });
+  return new EtcdError(
+    `no endpoint answered as the leader: ${endpoints.join(', ')}; add the URL of the leader to the endpoints of the client`,
+    {
+      code: 'FailedPrecondition',
+      reason: 'NotLeader',
+      outcome: 'not-sent',
+      method: methods.maintenance.moveLeader.path,
+      cause,
+    },
+  );
 }
 
 /** Length in bytes of the SHA-256 digest that follows the database in a snapshot. */

@@ -27,7 +27,7 @@ export function encodeRequest<Request>(
     });
   }
   if (bytes.length <= maxRequestBytes) return bytes;
-  const allowed = `at most ${maxRequestBytes} (maxRequestBytes, the server's --max-request-bytes)`;
+  const allowed = `at most ${maxRequestBytes} bytes (option maxRequestBytes of the client, --max-request-bytes of the server)`;
   throw invalidInput(method.request.typeName, `${bytes.length} bytes`, allowed);
 }
 
@@ -57,7 +57,7 @@ export function responseTooLarge(
   { method, endpoint }: { readonly method: string; readonly endpoint: string },
 ): EtcdError {
   const size = typeof bytes === 'number' ? `${bytes} bytes` : bytes;
-  return new EtcdError(`a response of ${size}; at most ${allowed} are allowed (maxReceiveBytes)`, {
+  return new EtcdError(`the response has ${size}; allowed: at most ${allowed} bytes (option maxReceiveBytes)`, {
     code: 'ResourceExhausted',
     reason: 'ResponseTooLarge',
     outcome: 'unknown',

@@ -88,7 +88,8 @@ export class WatchParts implements ServerWatchOwner {
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
     const [first, last] = [batches[0], batches.at(-1)];
-    // With `progress`, the consumer needs the progress of the whole watch, so the watch is not divided.
+    // With `progress`, the consumer needs the progress of the whole watch, so the watch is not divided into
+    // parts.
     if (progress || first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return;
     const covered = Number(last.revision - first.revision) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));

@@ -377,13 +377,16 @@ function isResumable({ code, reason, outcome }: EtcdError): boolean {
 function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
   const method = methods.watch.watch.path;
   if (compactRevision > 0n) {
-    return new EtcdError(`the watch needs a revision that was compacted; the oldest available is ${compactRevision}`, {
-      code: 'OutOfRange',
-      reason: 'Compacted',
-      outcome: 'rejected',
-      method,
-      compactRevision,
-    });
+    return new EtcdError(
+      `the watch needs a revision that was compacted; the oldest available revision is ${compactRevision}`,
+      {
+        code: 'OutOfRange',
+        reason: 'Compacted',
+        outcome: 'rejected',
+        method,
+        compactRevision,
+      },
+    );
   }
   return errorFromText(cancelReason === '' ? 'the server ended the watch' : cancelReason, { method });
 }

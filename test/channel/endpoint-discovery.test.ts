@@ -27,7 +27,7 @@ describe('`memberEndpoints`', () => {
   it('throws when `allowEndpoint` returns a promise', () => {
     const allow = (async () => false) as never;
     expect(() => urls(['https://x:1'], [member('https://a')], allow)).toThrow(
-      'allowEndpoint: got an object (Promise) for https://a:2379; allowed: a boolean',
+      'allowEndpoint: got a function that returned an object (Promise) for https://a:2379; allowed: a function that returns true or false',
     );
   });
 

@@ -65,7 +65,7 @@ test('the logger receives a line about a lost lease, and no line about a keepali
   const gone = new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
   await gone;
   const id = lost.id.toString(16);
-  const problem = `lease ${id}: it does not exist on the server`;
+  const problem = `lease ${id} does not exist on the server`;
   expect(lines).toEqual([`warn: lease lost ${id} LeaseExpired ${problem}`]);
 });
 

@@ -52,7 +52,7 @@ describe('etcdwire', () => {
   });
 
   it.each([
-    [['call', 'KV/Ranges'], 64, /no RPC KV\/Ranges; allowed: KV\/Range, /],
+    [['call', 'KV/Ranges'], 64, /unknown RPC KV\/Ranges; allowed: KV\/Range, /],
     [['call', 'KV/Range', '{'], 65, /the request is not JSON/],
     [
       ['call', 'KV/Range', '{"kee": "YQ=="}'],
@@ -69,29 +69,33 @@ describe('etcdwire', () => {
     ],
     [['get', 'a', '--endpoints', 'ftp://here'], 64, /endpoints\[0\]: got "ftp:\/\/here"/],
     [['get', 'a', '--limit', 'ten'], 64, /--limit.*Allowed: a whole number/],
-    [['get', 'a', 'b', '--prefix'], 64, /allowed: one of them/],
-    [['put', 'a', 'b', '--ignore-value'], 64, /value: got one together with --ignore-value/],
+    [['get', 'a', 'b', '--prefix'], 64, /got a range end together with --prefix; allowed: only one of the two/],
+    [['put', 'a', 'b', '--ignore-value'], 64, /value: got a value together with --ignore-value/],
     [['get', 'a\uFFFD'], 64, /bytes that are not UTF-8/],
-    [['lock', '--', 'true'], 64, /name: got none/],
+    [['lock', '--', 'true'], 64, /name: missing/],
     [['lock', 'x', '--', ''], 126, /cannot run ""/],
-    [['elect', 'x', '--', 'true'], 64, /value: got none/],
+    [['elect', 'x', '--', 'true'], 64, /value: missing/],
     [['lock', 'x', '--try', '--timeout', '1s'], 64, /cannot be used with/],
-    [['get', ''], 64, /key: got an empty key/],
+    [['get', ''], 64, /key: got an empty key; allowed: .*\(to select every key, use --prefix\)/],
     [['lease', 'revoke', '1'], 1, /lease not found/],
     [['lease', 'grant', '0'], 64, /whole number of seconds/],
     [['lock', 'x', '--timeout', '5', '--', 'true'], 64, /a duration such as/],
-    [['get', 'a', '--user', 'me'], 64, /no password for --user/],
-    [['get', 'a', '--user', 'me:secret'], 64, /auth: got credentials for http:.*--plaintext-auth/],
+    [['get', 'a', '--user', 'me'], 64, /password of --user: missing/],
+    [
+      ['get', 'a', '--user', 'me:secret'],
+      64,
+      /auth: got credentials together with the endpoint http:.*--plaintext-auth/,
+    ],
     [['get', 'a', '--cacert', '/no/such/file'], 64, /cannot read \/no\/such\/file/],
     [['bogus'], 64, /unknown command 'bogus'/],
     [['decode', 'PutRequest', '0a05'], 65, /malformed etcdserverpb.PutRequest/],
     [
       ['decode', 'PutRequest', '00 00000003 0a0161'],
       65,
-      /got the 5 bytes of a gRPC prefix first; allowed: the message after them/,
+      /got a message with the gRPC prefix of 5 bytes; allowed: only the bytes after the prefix/,
     ],
     [['decode', 'PutRequest', 'xy'], 65, /pairs of hexadecimal digits/],
-    [['describe', 'Nothing'], 64, /no RPC, service, message or enum Nothing/],
+    [['describe', 'Nothing'], 64, /unknown RPC, service, message or enum Nothing/],
   ])(
     'with the arguments %j exits with exit code %i and prints one line on standard error',
     async (args, code, message) => {

@@ -37,8 +37,11 @@ describe('etcdwire', () => {
   });
 
   it.each([
-    [['lock', 'name', '--'], /^etcdwire: command: got none after --/],
-    [['elect', '--listen', 'name', 'value', '--', 'true'], /^etcdwire: --listen: got a value/],
+    [['lock', 'name', '--'], /^etcdwire: command: missing; give a command after --/],
+    [
+      ['elect', '--listen', 'name', 'value', '--', 'true'],
+      /^etcdwire: value: got a value to proclaim together with --listen; allowed: only one of the two/,
+    ],
     [['lock', 'name', '--timeout', '0s', '--', 'true'], /--timeout.*Allowed: a duration longer than 0/],
   ])('exits with exit code 64 and an error message for the arguments %j', async (args, stderr) => {
     expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringMatching(stderr) });
@@ -145,7 +148,7 @@ describe('etcdwire', () => {
     await openClient().delete(prefix(`${name}/`));
     const { code, stderr } = await running.done;
     expect(code).toBe(76);
-    expect(stderr).toMatch(new RegExp(`^etcdwire: ${name} was lost: .*\n$`));
+    expect(stderr).toMatch(new RegExp(`^etcdwire: the lock ${name} was lost: .*\n$`));
   });
 
   it('`lock` without a command prints the queue key and holds the lock until SIGINT arrives', async () => {
@@ -155,7 +158,7 @@ describe('etcdwire', () => {
     expect(await openClient().get(key)).toBeDefined();
     expect(await cli(['lock', '--try', name, '--', 'true'])).toMatchObject({
       code: 75,
-      stderr: `etcdwire: another contender holds ${name}\n`,
+      stderr: `etcdwire: another contender holds the lock ${name}\n`,
     });
     expect(await cli(['lock', '--timeout', '200ms', name, '--', 'true'])).toMatchObject({ code: 75 });
     // The waiter that timed out has left the queue.

@@ -70,7 +70,7 @@ describe('a wait that times out', () => {
     const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
     expect(error.cause).toBeUndefined();
-    expect(error.message).toBe('lock not done within maxWaitMs = 300');
+    expect(error.message).toBe('lock did not finish within maxWaitMs = 300');
   });
 
   test('rejects with outcome unknown when the client could not confirm the deletion of the queue key', async () => {

@@ -164,7 +164,7 @@ describe('a canceled or timed-out `lock` call (S21)', () => {
     // One second is enough to receive the answer to the transaction that puts the queue key. Without an answer, the
     // error would name the last failure.
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 1_000 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock not done within maxWaitMs = 1000' });
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', message: 'lock did not finish within maxWaitMs = 1000' });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1);
   });
 

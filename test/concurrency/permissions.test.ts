@@ -39,7 +39,7 @@ test('a user with readwrite permission on "app/" can use every lock, election, q
   await Promise.all(both.map((each) => each.enter()));
   await Promise.all(both.map((each) => each.leave()));
 
-  // In Go's layout, one key of a priority queue is outside the folder. The error describes this key.
+  // In Go's key layout, one key of a priority queue is outside the folder "app/". The error message describes this key.
   const priorities = new PriorityQueue(etcd, 'app/priorities');
   expect(await errorOf(priorities.enqueue('item', 1))).toMatchObject({
     reason: 'PermissionDenied',

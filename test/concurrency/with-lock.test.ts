@@ -39,7 +39,7 @@ describe('`withLock`', () => {
       cause: { reason: 'ConnectFailed' },
     });
     expect(error.message).toContain(
-      `withLock not done within maxWaitMs = 500; last failure: cannot connect to ${endpoint}: `,
+      `withLock did not finish within maxWaitMs = 500; last failure: cannot connect to ${endpoint}: `,
     );
   });
 

@@ -92,7 +92,7 @@ describe('the JSON of a message', () => {
   });
 
   it.each([
-    [{ compare: [{}, { version: '1', value: 'YQ==' }] }, /^compare\[1\]\.value: got a second case of the oneof/],
+    [{ compare: [{}, { version: '1', value: 'YQ==' }] }, /^compare\[1\]\.value: got value together with version/],
     [{ success: [{ request_range: { limit: true } }] }, /^success\[0\]\.request_range\.limit: /],
     [{ success: {} }, /^success: got an object \(Object\); allowed: a JSON array/],
   ])('is refused with an error that contains the path of the invalid field', (json, message) => {

@@ -221,7 +221,7 @@ test.each([
   const error = await errorOf(() => etcd.scan(prefix('a'), option as never));
   expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   expect(error.message).toMatch(
-    new RegExp(`^options: got the unknown option ${name} for scan; allowed: .*; range has this option$`),
+    new RegExp(`^options: got the unknown option ${name} for scan \\(range has this option\\); allowed: `),
   );
   expect(await errorOf(etcd.get('a', option as never))).toMatchObject({ reason: 'InvalidInput' });
 });

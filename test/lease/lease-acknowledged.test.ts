@@ -77,7 +77,7 @@ test('a grant rejects when `timeoutMs` has passed, even if each attempt fails im
   expect(await errorOf(etcd.lease.grant({ ttl: 10, timeoutMs: 400 }))).toMatchObject({
     reason: 'DeadlineExceeded',
     outcome: 'unknown',
-    problem: expect.stringMatching(/^call not done within timeoutMs = 400; last failure: .*no server is here/),
+    problem: expect.stringMatching(/^call did not finish within timeoutMs = 400; last failure: .*no server is here/),
   });
   expect(attempts.length).toBeGreaterThan(1);
   // One attempt may still be on its way to the server when `timeoutMs` has passed. No attempt starts afterwards.

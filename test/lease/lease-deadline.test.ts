@@ -48,7 +48,7 @@ describe('the deadline of a lease (S14)', () => {
     ]);
     blockEventLoop(1_000);
     look('same turn');
-    expect(() => alive.signal.throwIfAborted()).toThrow(/no renewal was acknowledged in time/);
+    expect(() => alive.signal.throwIfAborted()).toThrow(/no server acknowledged a renewal in time/);
     await later;
     expect(seen).toEqual(['same turn: false true', 'microtask: false true', 'immediate: false true']);
   });

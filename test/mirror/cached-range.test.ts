@@ -175,7 +175,7 @@ describe('`waitForRevision`', () => {
     const far = cached.revision + 1_000_000n;
     expect(await errorOf(cached.waitForRevision(far, { timeoutMs: 30 }))).toMatchObject({
       reason: 'DeadlineExceeded',
-      message: 'waitForRevision not done within timeoutMs = 30',
+      message: 'waitForRevision did not finish within timeoutMs = 30',
     });
     const stop = new AbortController();
     const waiting = errorOf(cached.waitForRevision(far, { signal: stop.signal }));

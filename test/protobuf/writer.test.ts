@@ -17,19 +17,25 @@ import { encodeRequest } from '../../src/transport/messages.js';
 
 describe('a number that the field type cannot represent', () => {
   it.each([2n ** 63n, -(2n ** 63n) - 1n, 2n ** 64n, 2n ** 200n])('is refused as int64: %s', (value) => {
-    expect(() => new Writer().int64(value)).toThrowError(new RangeError(`int64 out of range: ${value}`));
+    expect(() => new Writer().int64(value)).toThrowError(
+      new RangeError(`int64: got ${value}; allowed: a bigint from -2^63 to 2^63 - 1`),
+    );
     expect(() => encode(KeyValue, { lease: value })).toThrowError(RangeError);
   });
 
   it.each([-1n, 2n ** 64n, -(2n ** 63n), 2n ** 200n])('is refused as uint64: %s', (value) => {
-    expect(() => new Writer().uint64(value)).toThrowError(new RangeError(`uint64 out of range: ${value}`));
+    expect(() => new Writer().uint64(value)).toThrowError(
+      new RangeError(`uint64: got ${value}; allowed: a bigint from 0 to 2^64 - 1`),
+    );
     expect(() => encode(ResponseHeader, { memberId: value })).toThrowError(RangeError);
   });
 
   it.each([2 ** 31, -(2 ** 31) - 1, 2 ** 32, 1.5, Number.NaN, Number.POSITIVE_INFINITY])(
     'is refused as int32, the type of enums: %s',
     (value) => {
-      expect(() => new Writer().int32(value)).toThrowError(new RangeError(`int32 out of range: ${value}`));
+      expect(() => new Writer().int32(value)).toThrowError(
+        new RangeError(`int32: got ${value}; allowed: a whole number from -2^31 to 2^31 - 1`),
+      );
       expect(() => encode(Event, { type: value as Event['type'] })).toThrowError(RangeError);
       expect(() => encode(WatchCreateRequest, { filters: [0, value as 0] })).toThrowError(RangeError);
     },
@@ -58,7 +64,11 @@ describe('a value that the field type does not allow', () => {
     ['a string for int64', () => encode(KeyValue, { lease: 's3cret' as never }), 'int64: got a string'],
     ['a string for bool', () => encode(PutRequest, { prevKv: 'no' as never }), 'bool: got a string'],
     ['a number for a string', () => new Writer().string(5 as never), 'string: got 5'],
-    ['a string with a lone surrogate', () => new Writer().string('\ud800'), 'string: got a lone surrogate'],
+    [
+      'a string with a lone surrogate',
+      () => new Writer().string('\ud800'),
+      'string: got a string with a lone surrogate',
+    ],
     [
       'a case that a oneof does not have',
       () => encode(RequestOp, { request: { case: 'x', value: {} } as never }),
@@ -132,7 +142,7 @@ describe('`encodeRequest`', () => {
     const error = refusalOf(attempt);
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent', method });
     expect(error.cause).toBeInstanceOf(RangeError);
-    expect(error.message).toContain('out of range');
+    expect(error.message).toMatch(/: got .*; allowed: a /);
   });
 
   it('refuses a number in place of a bigint with reason InvalidInput and outcome not-sent', () => {
@@ -149,7 +159,7 @@ describe('`encodeRequest`', () => {
     const error = refusalOf(() => encodeRequest(methods.kv.put, request, length - 1));
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });
     expect(error.message).toBe(
-      `etcdserverpb.PutRequest: got ${length} bytes; allowed: at most ${length - 1} (maxRequestBytes, the server's --max-request-bytes)`,
+      `etcdserverpb.PutRequest: got ${length} bytes; allowed: at most ${length - 1} bytes (option maxRequestBytes of the client, --max-request-bytes of the server)`,
     );
   });
 });

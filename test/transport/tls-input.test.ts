@@ -14,7 +14,7 @@ const [utf8, line] = [(text: string) => new TextEncoder().encode(text), /(\n.{64
 const PEM = '; allowed: PEM with -----BEGIN';
 const FOR_CA = `${PEM} CERTIFICATE-----`;
 const FOR_KEY = `${PEM} PRIVATE KEY-----`;
-const FOR_NAME = '; allowed: a host name or an IP address, no port';
+const FOR_NAME = '; allowed: a host name or an IP address without a port';
 
 const inputs: [string, unknown, string][] = [
   ['a string', ca, 'tls: got a string; allowed: TLS options, or a function that returns them'],
@@ -22,23 +22,27 @@ const inputs: [string, unknown, string][] = [
   ['a promise of options', Promise.resolve({ ca }), 'tls: got an object (Promise);'],
   ['a list of authorities', { ca: [ca] }, `tls.ca: got an object (Array)${FOR_CA}`],
   ['an authority that is a number', { ca: 5 }, `tls.ca: got a number${FOR_CA}`],
-  ['an empty authority', { ca: '' }, `tls.ca: got text without such a block${FOR_CA}`],
-  ['an authority of zero bytes', { ca: new Uint8Array() }, `tls.ca: got text without such a block${FOR_CA}`],
-  ['the path of an authority file', { ca: '/etc/etcd/ca.pem' }, `tls.ca: got text without such a block${FOR_CA}`],
+  ['an empty authority', { ca: '' }, `tls.ca: got text without a CERTIFICATE block${FOR_CA}`],
+  ['an authority of zero bytes', { ca: new Uint8Array() }, `tls.ca: got text without a CERTIFICATE block${FOR_CA}`],
+  [
+    'the path of an authority file',
+    { ca: '/etc/etcd/ca.pem' },
+    `tls.ca: got text without a CERTIFICATE block${FOR_CA}`,
+  ],
   ['a truncated authority', { ca: ca.slice(0, -40) }, `tls.ca: got damaged PEM${FOR_CA}`],
   ['an authority with a line missing', { ca: ca.replace(line, '$1') }, 'tls.ca: got damaged PEM'],
   ['an authority with a wrong character', { ca: ca.replace(line, '$1*') }, 'tls.ca: got damaged PEM'],
   ['a valid authority and a truncated authority', { ca: `${ca}\n${ca.slice(0, -40)}` }, 'tls.ca: got damaged PEM'],
   ['a truncated certificate', { cert: utf8(cert.slice(0, 300)), key }, 'tls.cert: got damaged PEM'],
-  ['a certificate without a key', { cert }, 'tls.key: got none; allowed: tls.cert and tls.key, or neither'],
-  ['a key without a certificate', { key }, 'tls.cert: got none; allowed: tls.cert and tls.key, or neither'],
-  ['a swapped certificate and key', { cert: key, key: cert }, 'tls.cert: got text without such a block'],
+  ['a certificate without a key', { cert }, 'tls.key: missing; give both tls.cert and tls.key, or neither'],
+  ['a key without a certificate', { key }, 'tls.cert: missing; give both tls.cert and tls.key, or neither'],
+  ['a swapped certificate and key', { cert: key, key: cert }, 'tls.cert: got text without a CERTIFICATE block'],
   ['a truncated key', { cert, key: key.slice(0, 120) }, `tls.key: got damaged PEM${FOR_KEY}`],
   ['a key that is a number', { cert, key: 5 }, `tls.key: got a number${FOR_KEY}`],
   [
     'an encrypted key',
     { cert, key: key.replaceAll('PRIVATE', 'ENCRYPTED PRIVATE') },
-    `tls.key: got an encrypted key${FOR_KEY}`,
+    `tls.key: got an encrypted key, which the client cannot decrypt${FOR_KEY}`,
   ],
   [
     'a key encrypted in the old format of OpenSSL',

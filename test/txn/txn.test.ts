@@ -112,7 +112,7 @@ describe('`txn`', () => {
     [
       'more operations in a nested transaction than its parents leave room for',
       { then: [...puts(100), op.txn({ if: [], else: puts(28) })] },
-      /^else: got 28 operations in a nested transaction, whose parents leave 27/,
+      /^else: got 28 operations in a nested transaction; allowed: at most 27, because the transactions around it use 101 of 128/,
     ],
     ['two puts of one key', { then: [op.put('a', '1'), op.put('a', '2')] }, /^then: got a key that is put twice/],
     [
@@ -124,7 +124,7 @@ describe('`txn`', () => {
     [
       'a misspelled name of an operation list',
       { than: [] } as never,
-      /^txn: got the unknown option than; allowed: if, then, else; did you mean then\?/,
+      /^txn: got the unknown option than \(did you mean then\?\); allowed: if, then, else$/,
     ],
     [
       'an unknown operator',
@@ -139,7 +139,7 @@ describe('`txn`', () => {
     [
       'an unknown operation',
       { then: [{ type: 'frobnicate' } as never] },
-      /^operation: got an object \(Object\); allowed: op\.get/,
+      /^operation: got an object \(Object\); allowed: an operation made by op\.get/,
     ],
     ['`else` without `if`', { else: [op.get('a')] } as never, /^else: got operations that never run/],
     ['an empty `else` without `if`', { then: [], else: [] } as never, /^else: got operations that never run/],

@@ -9,8 +9,8 @@ import { growth, MAX_GROWTH } from '../support/measure.js';
 
 describe('creating many watches on one stream', () => {
   test.each([
-    ['a server that uses the watch ids of the client', false],
-    ['a proxy that chooses its own watch ids', true],
+    ['a server that uses the watch IDs of the client', false],
+    ['a proxy that chooses its own watch IDs', true],
   ])('takes work that grows linearly with the number of watches when the peer is %s', (_, ownIds) => {
     expect(
       growth(3_000, (count) => {

@@ -11,7 +11,7 @@ export type Work =
   | { readonly kind: 'catch-up'; readonly prefix: string; readonly startRevision: bigint; readonly events: number }
   | { readonly kind: 'lease' | 'lock' };
 
-/** A task that the parent process sends to a client's process. */
+/** A message from the parent to the process that runs a client. */
 export type Task =
   | { readonly kind: 'calls'; readonly work: Work; readonly limits: Limits }
   /** Opens one watcher for all keys with the prefix, or several watchers for one key each. */

@@ -126,7 +126,10 @@ async function save(context: Context, file: string): Promise<void> {
   await withClient(context, async (client) => {
     const [endpoint = '', ...more] = client.endpoints;
     if (more.length > 0)
-      throw new CliError(ExitCode.USAGE, `--endpoints: got ${more.length + 1}; allowed: only the member to save`);
+      throw new CliError(
+        ExitCode.USAGE,
+        `--endpoints: got ${more.length + 1} endpoints; allowed: only one, that of the member to save`,
+      );
     const bytes = await saveSnapshot(client, endpoint, file, { signal: call.signal, timeoutMs: call.timeoutMs });
     if (out.format === 'json') out.json({ file, bytes, endpoint });
     else out.line(`snapshot of ${endpoint} saved to ${file}: ${bytes} bytes`);

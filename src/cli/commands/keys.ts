@@ -13,6 +13,7 @@ import {
 } from '../../gen/etcdserverpb/rpc.js';
 import { Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
 import {
+  checkKey,
   keyRange,
   fromKey as keysFrom,
   keysOf,
@@ -118,8 +119,11 @@ function addRangeFlags(command: Command): Command {
 
 /** Returns the range that the arguments and flags describe. @throws CliError or EtcdError if they are invalid. */
 function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyFlags): WireRange {
-  if ([end !== undefined, prefix, fromKey].filter(Boolean).length > 1)
-    throw new CliError(ExitCode.USAGE, 'range end, --prefix, --from-key: got more than one; allowed: one of them');
+  const [first, second] = [end !== undefined && 'a range end', prefix && '--prefix', fromKey && '--from-key'].filter(
+    Boolean,
+  );
+  if (second !== undefined)
+    throw new CliError(ExitCode.USAGE, `range: got ${first} together with ${second}; allowed: only one of the two`);
   // As in etcdctl, an empty key with --prefix or --from-key stands for all keys.
   if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
   if (fromKey) return keysFrom(key);
@@ -149,10 +153,10 @@ async function get(context: Context, range: WireRange, flags: KeyFlags): Promise
 async function put(context: Context, key: string, value: string | undefined, flags: KeyFlags): Promise<void> {
   const { io, out, call } = context;
   if (flags.ignoreValue && value !== undefined)
-    throw new CliError(ExitCode.USAGE, 'value: got one together with --ignore-value; allowed: only one of the two');
+    throw new CliError(ExitCode.USAGE, 'value: got a value together with --ignore-value; allowed: only one of the two');
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
   const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
-  const request = { key: resolveKeys(key, 'key').key, value: bytes, lease, prevKv, ignoreValue, ignoreLease };
+  const request = { key: checkKey(key, 'key'), value: bytes, lease, prevKv, ignoreValue, ignoreLease };
   const response = await withClient(context, (client) => client.raw.kv.put(request, call));
   out.response(PutResponse, response, () => {
     out.line('OK');

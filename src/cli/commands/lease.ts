@@ -87,7 +87,7 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
     const stream = client.raw.lease.leaseKeepAlive({ signal: call.signal });
     stream.send({ id });
     for await (const answer of stream) return answer;
-    throw new CliError(ExitCode.FAILED, 'the keepalive stream ended without a response');
+    throw new CliError(ExitCode.FAILED, 'the server ended the keepalive stream without answering the renewal');
   });
   // etcd answers with TTL 0 if the lease does not exist.
   if (response.ttl <= 0n) throw gone(id);

@@ -32,7 +32,7 @@ const STOPPED_HELP = `
 Ctrl-Z suspends both etcdwire and the command. If etcdwire is killed, or is suspended for longer than --ttl, the command
 is ended before another contender can become the holder. While the whole machine or container is frozen, only the
 fencing token protects the data: the system that the command writes to should refuse a token that is smaller than the
-greatest token that it has seen.`;
+largest token that it has seen.`;
 
 export function addLockCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addHoldFlags(program.command('lock').argument('<name>').argument('[command...]', 'after --'))
@@ -47,7 +47,7 @@ command, etcdwire prints the queue key and holds the lock until it is interrupte
 ${STOPPED_HELP}`,
     )
     .action(async (name: string, rest: string[], flags: HoldFlags, command: Command) => {
-      checkDashes(command, 1, 'name: got none; allowed: the name of the lock, before --');
+      checkDashes(command, 1, 'name: missing; give the name of the lock before --');
       const take = async (session: Session, options: WaitOptions): Promise<Held | undefined> => {
         const mutex = new Mutex(session, name);
         return flags.try ? mutex.tryLock(options) : mutex.lock(options);
@@ -68,9 +68,12 @@ ${STOPPED_HELP}`,
       const context = contextOf(io, command);
       if (flags.listen) {
         if (value === undefined) return printLeaders(context, name);
-        throw new CliError(ExitCode.USAGE, '--listen: got a value or a command too; allowed: only the name');
+        throw new CliError(
+          ExitCode.USAGE,
+          'value: got a value to proclaim together with --listen; allowed: only one of the two',
+        );
       }
-      const missing = 'value: got none; allowed: a value to proclaim, before --, or --listen';
+      const missing = 'value: missing; give the value to proclaim before --, or use --listen to watch the leaders';
       checkDashes(command, 2, missing);
       if (value === undefined) throw new CliError(ExitCode.USAGE, missing);
       const take = (session: Session, options: WaitOptions): Promise<Held> =>
@@ -109,7 +112,7 @@ function checkDashes(command: Command, count: number, problem: string): void {
   if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
   // If a script passes an empty variable as the command, the program must not hold the lock forever.
   if (dashes !== -1 && after === 0)
-    throw new CliError(ExitCode.USAGE, 'command: got none after --; allowed: a command, or no --');
+    throw new CliError(ExitCode.USAGE, 'command: missing; give a command after --, or leave out --');
 }
 
 interface Hold {
@@ -126,6 +129,7 @@ interface Hold {
 /** Acquires a lock or a leadership, and runs the command while holding it. Resolves with the exit code. */
 async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
   const { io, call } = context;
+  const what = `the ${value === undefined ? 'lock' : 'leadership'} ${name}`;
   return withClient(context, async (client) => {
     await io.onEnterQueue?.(context.clientOptions(), name);
     const session = await Session.open(client, { ...call, ttl: flags.ttl });
@@ -138,14 +142,14 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
     try {
       const held = await take(session, { ...call, maxWaitMs: flags.timeout }).catch((error: unknown) => {
         const isTimeout = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
-        throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${name} was not free within --timeout`) : error;
+        throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${what} was not free within --timeout`) : error;
       });
-      if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${name}`);
+      if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${what}`);
       try {
-        if (command.length > 0) return await runHolding(io, session, held, command, flags);
+        if (command.length > 0) return await runHolding(io, session, { held, what }, command, flags);
         printHeld(context, held, value);
         await pause(Number.POSITIVE_INFINITY, held.signal, io.interrupted);
-        throw held.signal.aborted ? lost(held) : interruptedBy(io);
+        throw held.signal.aborted ? lost(what, held) : interruptedBy(io);
       } finally {
         await released(held.release());
       }
@@ -158,7 +162,7 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
 async function runHolding(
   io: Io,
   session: Session,
-  held: Held,
+  { held, what }: { readonly held: Held; readonly what: string },
   command: readonly string[],
   { ttl, grace = defaultGraceMs(ttl) }: HoldFlags,
 ): Promise<ExitCode> {
@@ -177,9 +181,9 @@ async function runHolding(
     remainingMs: () => session.remainingMs(),
     warn: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
   }).catch((error: unknown) => {
-    throw error === signal.reason ? lost(held, '; the command was not started') : error;
+    throw error === signal.reason ? lost(what, held, '; the command was not started') : error;
   });
-  if (signal.aborted) throw lost(held, '; the command was ended');
+  if (signal.aborted) throw lost(what, held, '; the command was ended');
   return code;
 }
 
@@ -197,9 +201,10 @@ function defaultGraceMs(ttl: number): number {
   return Math.min(ttl * 50, 500);
 }
 
-function lost({ name, signal }: Held, more = ''): CliError {
+/** `what` names the lock or the leadership. */
+function lost(what: string, { signal }: Held, more = ''): CliError {
   const { message } = signal.reason as EtcdError;
-  return new CliError(ExitCode.LOST, `${name} was lost: ${message}${more}`);
+  return new CliError(ExitCode.LOST, `${what} was lost: ${message}${more}`);
 }
 
 async function printLeaders(context: Context, name: string): Promise<void> {

@@ -94,7 +94,7 @@ function methodNamed(name: string): AnyMethod {
   const [service = ''] = name.split('/');
   const near = allMethods.filter((each) => shortPath(each).toLowerCase().startsWith(service.toLowerCase()));
   const allowed = near.length === 0 ? 'an RPC that etcdwire list prints' : near.map(shortPath).join(', ');
-  throw new CliError(ExitCode.USAGE, `no RPC ${name}; allowed: ${allowed}`);
+  throw new CliError(ExitCode.USAGE, `unknown RPC ${name}; allowed: ${allowed}`);
 }
 
 /** Finds an RPC by its name, ignoring case: KV/Range, etcdserverpb.KV/Range or /etcdserverpb.KV/Range. */
@@ -157,7 +157,7 @@ function describe({ out }: Context, name: string): void {
   if (definition === undefined)
     throw new CliError(
       ExitCode.USAGE,
-      `no RPC, service, message or enum ${name}; allowed: an RPC that etcdwire list prints, or a type of its messages`,
+      `unknown RPC, service, message or enum ${name}; allowed: an RPC that etcdwire list prints, or its service or types`,
     );
   if (out.format === 'json') out.json({ ...definition, members: definition.members.map((each) => ({ ...each })) });
   else out.line(protoText(definition));
@@ -224,7 +224,7 @@ function messageNamed(name: string): string {
   if (found !== undefined) return found;
   throw new CliError(
     ExitCode.USAGE,
-    `no message ${name}; allowed: a message that etcdwire describe prints, such as RangeRequest`,
+    `unknown message ${name}; allowed: a message that etcdwire describe prints, such as RangeRequest`,
   );
 }
 
@@ -241,7 +241,7 @@ function bytesOf(text: string): Uint8Array {
   if (bytes[0] === 0 && bytes.length >= MESSAGE_PREFIX_BYTES)
     throw new CliError(
       ExitCode.DATA,
-      `hex: got the ${MESSAGE_PREFIX_BYTES} bytes of a gRPC prefix first; allowed: the message after them`,
+      `hex: got a message with the gRPC prefix of ${MESSAGE_PREFIX_BYTES} bytes; allowed: only the bytes after the prefix`,
     );
   return bytes;
 }

@@ -350,7 +350,7 @@ function errorFromResponse(status: number, text: string, call: ErrorContext, isK
 function unsupported(
   call: ErrorContext,
   outcome: Outcome,
-  problem = `etcd's JSON gateway has no ${call.method.slice(1)}`,
+  problem = `etcd's JSON gateway does not offer ${call.method.slice(1)}; use another transport for this call`,
 ): EtcdError {
   return new EtcdError(problem, { code: 'Unimplemented', reason: 'NotInGateway', outcome, ...call });
 }

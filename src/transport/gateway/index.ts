@@ -129,9 +129,17 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
   return (endpoint, clientOptions) => {
     const { tls, maxRequestBytes, maxReceiveBytes, maxTxnOps = DEFAULT_MAX_TXN_OPS } = clientOptions;
     if (!('host' in endpoint.address))
-      throw invalidInput('endpoints', 'a Unix socket', 'http: and https: URLs over the gateway');
+      throw invalidInput(
+        'endpoints',
+        'a Unix socket',
+        'http: and https: URLs, because the JSON gateway transport uses fetch',
+      );
     if (tls !== undefined)
-      throw invalidInput('tls', 'TLS options', 'no TLS options over the gateway, because fetch itself handles TLS');
+      throw invalidInput(
+        'tls',
+        'TLS options together with gateway()',
+        'only one of the two, because fetch handles TLS',
+      );
     const http = new GatewayHttp(endpoint.url, { fetch, maxRequestBytes, allHeaders, mayRepeat: guardWrites });
     const limits = { maxReceiveBytes, silenceMs };
     if (!guardWrites) return new GatewayTransport(http, limits);

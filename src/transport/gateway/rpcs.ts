@@ -114,8 +114,8 @@ export function gatewayPath({ path }: { readonly path: string }): string | undef
 }
 
 /**
- * Returns what a second copy of this request does. In `request`, every field is set, as `GatewayHttp.message` returns
- * it. An unknown RPC counts as `harmful`.
+ * Returns the effect of a second copy of this request. `request` must have all its fields set, as `GatewayHttp.message`
+ * returns it. An RPC that is not in the table counts as `harmful`.
  */
 export function repeatEffectOf({ path }: { readonly path: string }, request: unknown): RepeatEffect {
   switch (path) {

@@ -186,7 +186,7 @@ function withUnknownOutcome(error: unknown): unknown {
 
 function harmfulProblem({ path }: { readonly path: string }): string {
   return (
-    `this runtime may send ${path.slice(1)} a second time, even much later, and no guard can prevent the effect; ` +
+    `this runtime may send ${path.slice(1)} a second time, even much later, and no guard key can prevent a second effect; ` +
     'to send it nevertheless, set gateway({ allowRepeatedWrites: true })'
   );
 }

@@ -198,7 +198,8 @@ export class WriteGuards {
       return { header: { ...answer.header, revision: kv.modRevision }, prevKv: undefined };
     const problem = isApplied
       ? 'the runtime resent the request after the connection broke: the write was applied once; its response is lost'
-      : 'another client deleted or changed the guard key of the write: the write was applied once, or not at all';
+      : 'another client deleted or changed the guard key that gateway() adds to each write (option guardPrefix): ' +
+        'the write was applied once, or not at all';
     throw connectionLost(problem, { method, endpoint });
   }
 
@@ -206,7 +207,11 @@ export class WriteGuards {
     const response = responses[0]?.response;
     if (response?.case !== RESPONSE_CASES[operation.case]) {
       const malformed = { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' } as const;
-      throw new EtcdError('the responses of a guarded write do not match it', { ...malformed, method, endpoint });
+      throw new EtcdError('the responses of the server do not match the operations of the write', {
+        ...malformed,
+        method,
+        endpoint,
+      });
     }
     // The header of an operation's response lacks the member and the term, so use the header of the whole transaction.
     if (operation.case !== 'requestTxn' || response.case !== 'responseTxn')
@@ -229,9 +234,10 @@ export class WriteGuards {
     const given = operation.case === 'requestTxn' ? countOf(operation.value) : 1;
     throw invalidInput(
       'txn',
-      `${given} operations`,
-      `at most ${this.#maxTxnOps - (count - given)} over this gateway, because the guard of the write takes ` +
-        `${count - given} of the ${this.#maxTxnOps} that a transaction may have (maxTxnOps, the server's --max-txn-ops)`,
+      given === 1 ? '1 operation' : `${given} operations`,
+      `at most ${this.#maxTxnOps - (count - given)} through the JSON gateway, because the guard key that the client ` +
+        `adds to every write takes ${count - given} of the ${this.#maxTxnOps} operations that a transaction may ` +
+        'contain (option maxTxnOps of the client, --max-txn-ops of the server)',
     );
   }
 }
@@ -330,7 +336,7 @@ async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
   const earlier = found?.case === 'responseRange' ? found.value.kvs[0]?.modRevision : undefined;
   const revision = succeeded ? header?.revision : earlier;
   if (revision) return { key, revision, writes: 0, expires };
-  throw new EtcdError('another client deleted the guard key of the write immediately after its creation', {
+  throw new EtcdError('another client deleted the guard key that gateway() adds to each write (option guardPrefix)', {
     code: 'Unavailable',
     reason: 'ConnectionLost',
     outcome: 'not-sent',
@@ -420,8 +426,8 @@ function withGuardPut(operation: Operation, key: Uint8Array, put: Init<RequestOp
       return operations;
     throw invalidInput(
       'txn',
-      'a nested transaction that deletes the range of the guard keys',
-      'a guardPrefix of the gateway outside the ranges that nested transactions delete',
+      'a nested transaction that deletes the guard keys, which gateway() adds to each write',
+      'a nested transaction that deletes no guard key; set gateway({ guardPrefix }) to a prefix that it does not delete',
     );
   };
   const value = { compare, success: branch(success), failure: branch(failure) };

@@ -92,7 +92,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
 
   message(bytes: Uint8Array, start: number, end: number): void {
     if (this.#response !== undefined) {
-      const problem = 'a second message in the response to a unary call';
+      const problem = 'the response to a unary call contains a second message';
       return this.#stream?.fail(badResponse(problem, 'MalformedMessage', this.#head));
     }
     try {
@@ -114,7 +114,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     if (error !== undefined) return this.#fail(error);
     const response = this.#response;
     if (response === undefined)
-      return this.#fail(badResponse('status OK without a message', 'MalformedMessage', this.#head));
+      return this.#fail(badResponse('the server sent status OK without a message', 'MalformedMessage', this.#head));
     if (this.#finish()) this.#resolve(response);
   }
 
@@ -282,6 +282,10 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
 
 function unreadableMessage(why: Refusal, length: number, head: StreamHead): EtcdError {
   if (why === 'too large') return responseTooLarge(length, head.maxReceiveBytes, head);
-  const compressed = 'a compressed message, although the client accepts no compression';
-  return badResponse(why === 'compressed' ? compressed : 'bytes that are not a gRPC message', 'MalformedMessage', head);
+  const compressed = 'the response contains a compressed message, but the client accepts no compression';
+  return badResponse(
+    why === 'compressed' ? compressed : 'the response contains bytes that are not a gRPC message',
+    'MalformedMessage',
+    head,
+  );
 }

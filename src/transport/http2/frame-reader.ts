@@ -83,6 +83,6 @@ function payloadLength(bytes: Uint8Array, at: number): number {
   const length = ((bytes[at] as number) << 16) | ((bytes[at + 1] as number) << 8) | (bytes[at + 2] as number);
   if (length <= DEFAULT_MAX_FRAME_BYTES) return length;
   if (length === HTTP1_LENGTH) throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, 'the peer answers in HTTP/1');
-  const problem = `a frame of ${length} bytes; at most ${DEFAULT_MAX_FRAME_BYTES} are allowed`;
+  const problem = `a frame of ${length} bytes; allowed: at most ${DEFAULT_MAX_FRAME_BYTES} bytes`;
   throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, problem);
 }

@@ -21,8 +21,8 @@ const MAX_GOAWAYS = 10;
  * most `MAX_USELESS_UNITS`. If no units are left even then, the connection is closed.
  *
  * A well-behaved peer never comes near the limit. grpc-go, nginx, HAProxy, Envoy and node:http2 send at most two
- * WINDOW_UPDATE frames for each DATA frame that they read, and the units that calls add (see `opened`, `sent` and
- * `received`) pay for those frames. grpc-go changes its initial window about ten times while it estimates the
+ * WINDOW_UPDATE frames for each DATA frame that they read, and the units that calls give back (see `opened`, `sent` and
+ * `received`) cover those frames. grpc-go changes its initial window about ten times while it estimates the
  * bandwidth, and the other four never change it. None of the five sends PRIORITY, frames of unknown types, or more than
  * a few unsolicited acknowledgments.
  */
@@ -37,11 +37,11 @@ const STREAMS_PER_UNIT = 16;
  * The number of bytes of a header block that cost one unit. The client decodes a block even if its stream is closed.
  */
 const BLOCK_BYTES_PER_UNIT = 256;
-/** The units that a new stream adds, to pay for its WINDOW_UPDATE frames and for late frames of its response. */
+/** The units that a connection gets back for a new stream: for its WINDOW_UPDATE frames and late response frames. */
 const UNITS_PER_STREAM = 8;
 /** The number of sent bytes that add one unit, because the peer may answer the data with WINDOW_UPDATE. */
 const SENT_BYTES_PER_UNIT = 256;
-/** The units that a received DATA frame adds, because it carries a message or a part of a message. */
+/** The units that a connection gets back for a received DATA frame, because such a frame advances a call. */
 const UNITS_PER_DATA = 4;
 /**
  * Maximum number of units that a connection can have after this client has reset streams. This limit is higher than

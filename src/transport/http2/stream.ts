@@ -218,7 +218,8 @@ export class Http2Stream {
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
-    if (fields.tooLarge) return this.fail(headersTooLarge('header fields larger than 64 KiB', 'unknown', this.head));
+    if (fields.tooLarge)
+      return this.fail(headersTooLarge('the response has header fields larger than 64 KiB', 'unknown', this.head));
     if (this.#hasHeaders) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
       if ((this.#missingBytes ?? 0) !== 0) {

@@ -169,7 +169,7 @@ describe('`maxReceiveBytes`', () => {
     expect(open.end?.error).toMatchObject({
       code: 'ResourceExhausted',
       reason: 'ResponseTooLarge',
-      problem: `a response of ${message.length} bytes; at most ${message.length - 1} are allowed (maxReceiveBytes)`,
+      problem: `the response has ${message.length} bytes; allowed: at most ${message.length - 1} bytes (option maxReceiveBytes)`,
     });
     await turn();
     expect(peer.connection.request().reset).toBe('CANCEL');
@@ -180,7 +180,7 @@ describe('`maxReceiveBytes`', () => {
     const [small, large] = [watch(peer, { maxReceiveBytes: 10 }), watch(peer, { maxReceiveBytes: 10_000 })];
     await turn();
     for (const id of [1, 3]) peer.connection.send(answerHeaders(id), data(id, watchMessage(1, 'x'.repeat(9))));
-    expect([small.end?.error?.problem, large.end]).toEqual([expect.stringContaining('at most 10 are'), undefined]);
+    expect([small.end?.error?.problem, large.end]).toEqual([expect.stringContaining('at most 10 bytes'), undefined]);
     peer.connection.send(data(3, grpcMessage(message)));
     expect(large.end?.error?.code).toBe('ResourceExhausted');
   });
