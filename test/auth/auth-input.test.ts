@@ -6,6 +6,8 @@ import { errorOf } from '../support/errors.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
 const SECRET = 'open-sesame';
+/** A password that a program passes as a number by mistake. */
+const NUMERIC_SECRET = 837_465_921;
 
 test.each<[argument: string, call: (auth: Auth) => Promise<unknown>]>([
   ['name', (auth) => auth.userAdd('', { password: SECRET })],
@@ -16,17 +18,20 @@ test.each<[argument: string, call: (auth: Auth) => Promise<unknown>]>([
   ['login', (auth) => auth.userAdd('u', { password: SECRET, noPassword: true } as never)],
   ['login', (auth) => auth.userAdd('u', { pasword: SECRET } as never)],
   ['password', (auth) => auth.userAdd('u', { password: '' })],
+  ['password', (auth) => auth.userAdd('u', { password: NUMERIC_SECRET as never })],
   ['password', (auth) => auth.userAdd('u', { password: [SECRET] as never })],
   ['login', (auth) => auth.userAdd('u', { hashedPassword: SECRET } as never)],
   ['login', (auth) => auth.userAdd('u', { noPassword: false as never })],
   ['password', (auth) => auth.userChangePassword('u', { password: SECRET } as never)],
   ['password', (auth) => auth.userChangePassword('u', '')],
+  ['password', (auth) => auth.userChangePassword('u', NUMERIC_SECRET as never)],
   ['name', (auth) => auth.userGet('')],
   ['name', (auth) => auth.userDelete('')],
   ['user', (auth) => auth.userGrantRole('', 'r')],
   ['role', (auth) => auth.userRevokeRole('u', '')],
   ['name', (auth) => auth.authenticate('', SECRET)],
   ['password', (auth) => auth.authenticate('u', '')],
+  ['password', (auth) => auth.authenticate('u', NUMERIC_SECRET as never)],
   ['password', (auth) => auth.authenticate('u', { secret: SECRET } as never)],
   ['role', (auth) => auth.roleAdd('')],
   ['role', (auth) => auth.roleGet('')],
@@ -44,6 +49,7 @@ test.each<[argument: string, call: (auth: Auth) => Promise<unknown>]>([
     expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
     expect(error.message.startsWith(argument)).toBe(true);
     expect(error.message).not.toContain(SECRET);
+    expect(error.message).not.toContain(String(NUMERIC_SECRET));
     expect(sent).toEqual([]);
   },
 );
