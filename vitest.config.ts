@@ -35,7 +35,13 @@ const LONGEST_FIRST = [
   ...['faults/holders', 'package', 'faults/silence', 'testing/etcd-cluster', 'gateway/repeated-writes', 'lease/lease'],
   ...['concurrency/exclusive', 'transport/tls', 'faults/members', 'transport/http2/silent-connection', 'cli/lock'],
   ...['matrix/matrix', 'concurrency/causes', 'faults/connections', 'save-snapshot', 'readme'],
-  ...['fuzz/http2-peer', 'transport/tls-client-certificates', 'transport/http2/floods', 'concurrency/session'],
+  ...[
+    'docs/examples',
+    'fuzz/http2-peer',
+    'transport/tls-client-certificates',
+    'transport/http2/floods',
+    'concurrency/session',
+  ],
 ];
 
 class LongestFirst extends BaseSequencer {
