@@ -18,9 +18,12 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}.cache/examples-${process.pid}/`;
 
 const all = documented();
-const examples = all.flatMap(({ file, name, example }, index) =>
-  example === undefined ? [] : [{ title: `${file} ${name}`, example, path: `${FOLDER}${index}.ts` }],
-);
+const examples = all
+  .flatMap(({ file, name, example }, index) =>
+    example === undefined ? [] : [{ title: `${file} ${name}`, example, path: `${FOLDER}${index}.ts` }],
+  )
+  // An example that subscribes to diagnostics runs last, because its listener also prints the calls of later examples.
+  .toSorted((a, b) => Number(a.example.includes('subscribe(')) - Number(b.example.includes('subscribe(')));
 
 beforeAll(async () => {
   mkdirSync(FOLDER, { recursive: true });
