@@ -63,6 +63,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel', 'test/transport/tls'],
   },
   {
+    mistake: 'the backoff before a new keepalive stream ignores the TTL',
+    file: 'src/lease/renewal-stream.ts',
+    find: '    for (const lease of this.#leases.values()) delayMs = Math.min(delayMs, maxBackoffMs(lease));\n',
+    replace: '',
+    tests: ['test/fuzz/lease.test.ts'],
+  },
+  {
     mistake: 'the lifetime of a lease starts when the response arrives',
     file: 'src/lease/keep-alive.ts',
     find: 'const deadline = sentAt + ttlMs',
