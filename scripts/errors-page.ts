@@ -12,7 +12,7 @@ const INTRODUCTION = `# Errors
 
 <!-- Written by scripts/errors-page.ts. Do not edit. -->
 
-Every method of \`etcdwire\` throws one class, \`EtcdError\`. Match on \`reason\`, never on the text:
+Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, never on the text:
 
 | field | what it says |
 |---|---|

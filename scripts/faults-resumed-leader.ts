@@ -19,7 +19,7 @@ const USAGE =
   '--first is the member to which the clients connect first. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
 /**
- * Milliseconds for which a run observes the locks after the leader has resumed. This is long enough for the leader to
+ * How long, in milliseconds, a run observes the locks after the leader has resumed: long enough for the leader to
  * revoke leases: the leader's first requests to revoke them fail after 7 s, and then the leader repeats the requests.
  */
 const AFTERWARDS_MS = 12_000;

@@ -5,11 +5,11 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 
-// Makes known mistakes one by one in a copy of the source tree, and prints the test that detects each mistake. Fails if
-// there is a mistake that no test detects.
+// Introduces known bugs into a copy of the source tree, one at a time, and prints the test that detects each bug. Fails
+// if no test detects one of them.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects mistakes by their descriptions.\n';
+const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects bugs by their descriptions.\n';
 const RUN_TIMEOUT_MS = 600_000;
 
 /** `failed` is the name of the first test that failed. `broken` is the reason why the tests could not run. */
@@ -26,21 +26,21 @@ interface JsonReport {
 function main(): void {
   if (process.argv.includes('--help')) return void process.stdout.write(USAGE);
   const wanted = new RegExp(process.argv[2] ?? '', 'i');
-  const mutations = MUTATIONS.filter(({ mistake }) => wanted.test(mistake));
+  const mutations = MUTATIONS.filter(({ bug }) => wanted.test(bug));
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-mutate-'));
   try {
     copyTree(folder);
-    console.log('| mistake | detected by |\n|---|---|');
+    console.log('| bug | detected by |\n|---|---|');
     const withoutMistake = new Map<string, Outcome>();
     for (const [index, mutation] of mutations.entries()) {
-      process.stderr.write(`${index + 1} of ${mutations.length}: ${mutation.mistake}\n`);
+      process.stderr.write(`${index + 1} of ${mutations.length}: ${mutation.bug}\n`);
       const key = mutation.tests.join(' ');
-      // Tests that fail without the mistake cannot detect it.
+      // Tests that fail without the bug cannot detect it.
       const before = withoutMistake.get(key) ?? run(folder, mutation.tests);
       withoutMistake.set(key, before);
       const outcome = before === 'passed' ? withMistake(folder, mutation) : before;
       const isDetected = before === 'passed' && typeof outcome === 'object' && 'failed' in outcome;
-      console.log(`| ${mutation.mistake} | ${isDetected ? outcome.failed : problemOf(before, outcome)} |`);
+      console.log(`| ${mutation.bug} | ${isDetected ? outcome.failed : problemOf(before, outcome)} |`);
       if (!isDetected) process.exitCode = 1;
     }
   } finally {
@@ -94,7 +94,7 @@ function run(folder: string, tests: readonly string[]): Outcome {
 function problemOf(before: Outcome, outcome: Outcome): string {
   if (outcome === 'passed') return 'NOTHING';
   const problem = 'failed' in outcome ? outcome.failed : outcome.broken;
-  return before === 'passed' ? `NOTHING: ${problem}` : `NOTHING: the tests also fail without the mistake: ${problem}`;
+  return before === 'passed' ? `NOTHING: ${problem}` : `NOTHING: the tests also fail without the bug: ${problem}`;
 }
 
 main();

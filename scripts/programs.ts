@@ -87,7 +87,9 @@ export async function withProgress<T>(what: string, work: Promise<T>): Promise<T
 /** A program that runs on this machine. */
 export interface Program {
   readonly path: string;
-  /** The environment for the program. It contains the variable with which the program finds its shared libraries. */
+  /**
+   * The environment for the program. It contains the variable that tells the program where its shared libraries are.
+   */
   readonly environment: NodeJS.ProcessEnv;
 }
 

@@ -31,7 +31,7 @@ const random = randomNumbers(seed);
 const cluster = await FaultyCluster.start({ peerProxies: true });
 if (cluster === undefined) throw new Error('the soak test needs etcdctl, and must start the etcd members itself');
 const worker = fork(new URL('./soak/worker.ts', import.meta.url), { execArgv: [...INTERPRETED, '--import', 'tsx'] });
-// Rejects when the worker process, in which the clients run, exits. The worker can also exit between two requests.
+// Rejects when the worker process, where the clients run, exits. The worker can also exit between two requests.
 const died = new Promise<never>((_, reject) => {
   worker.once('exit', (code, signal) => reject(new Error(`the worker process ended: ${code ?? signal}`)));
 });

@@ -15,7 +15,7 @@ import { startEtcd } from './etcd.js';
 
 const PICTURE = fileURLToPath(new URL('../docs/trace.png', import.meta.url));
 const LOCK = 'jobs/nightly';
-/** Milliseconds for which a contender holds the lock: long enough for visible bars in the chart of the queue. */
+/** How long, in milliseconds, a contender holds the lock: long enough for visible bars in the chart of the queue. */
 const HOLD_MS = 300;
 const VIEWPORT = { width: 1_400, height: 1_060 };
 

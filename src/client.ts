@@ -156,9 +156,9 @@ export class Client extends KeyspaceClient {
   readonly cluster: Cluster;
   /** Status, alarms, defragmentation and snapshots. */
   readonly maintenance: Maintenance;
-  /** The lock service of the server. `Mutex` of `etcdwire/concurrency` is safer; see `LockService`. */
+  /** etcd's lock service. Prefer `Mutex` from `etcdwire/concurrency`, which is safer; see `LockService`. */
   readonly lockService: LockService;
-  /** The election service of the server. `Election` of `etcdwire/concurrency` is safer; see `ElectionService`. */
+  /** etcd's election service. Prefer `Election` from `etcdwire/concurrency`, which is safer; see `ElectionService`. */
   readonly electionService: ElectionService;
   /** One function for every RPC of etcd. Each function accepts and returns protocol messages. */
   readonly raw: Raw;

@@ -71,8 +71,8 @@ export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size
 }
 
 /**
- * Keeps a lease alive until the keepalive is closed or the lease is lost. The local deadline of the lease counts from
- * the time at which the client sent the last acknowledged renewal, so the lease never expires on the server before that
+ * Keeps a lease alive until the keepalive is closed or the lease is lost. The lease's local deadline counts from the
+ * time when the client sent the last acknowledged renewal, so the lease never expires on the server before that
  * deadline.
  *
  * @example
@@ -140,7 +140,7 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
 
   /**
    * Returns a keyspace of the keys that begin with `prefix`. Its methods accept and return keys without the prefix. The
-   * namespace shares the connections of the client, and is closed when the client is closed.
+   * namespace shares the client's connections, and is closed when the client is closed.
    */
   namespace(prefix: BytesLike): Keyspace;
 
@@ -152,7 +152,7 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** The parts of which a keyspace consists. A client and its namespaces share every field except `transport`. */
+/** What a keyspace consists of. A client and its namespaces share every field except `transport`. */
 export interface KeyspaceCore {
   readonly transport: Transport;
   readonly settings: RpcSettings;

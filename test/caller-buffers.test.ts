@@ -28,7 +28,7 @@ function withBuffer<T>(text: string, action: (buffer: Uint8Array) => T): T {
   return result;
 }
 
-test('calls send the original keys and values when the caller overwrites its buffers before the client sends the requests', async () => {
+test('the client sends the original keys and values when the caller overwrites its buffers before the requests leave', async () => {
   const [etcd, key] = [lateClient(), unique()];
   await withBuffer(key, (bytes) => withBuffer('value', (value) => etcd.put(bytes, value)));
   expect((await withBuffer(key, (bytes) => etcd.get(bytes)))?.text()).toBe('value');

@@ -50,7 +50,7 @@ type Call = (options: never, subjects: Subjects) => unknown;
 const ENDPOINT = inject('endpoints')[0] as string;
 const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
 
-/** A call of every public function, method and constructor that accepts options. */
+/** A call to every public function, method and constructor that accepts options. */
 const CALLS: Readonly<Record<string, Call>> = {
   'new Client': (options) => new Client({ endpoints: [ENDPOINT], ...(options as object) }),
   'Client.sync': (options, { etcd }) => etcd.sync(options),
@@ -207,7 +207,7 @@ async function healing<T>({ etcd }: Subjects, use: (session: SelfHealingSession)
   return use(session).finally(() => underTest.exit(() => session.close()));
 }
 
-/** Makes the call. Returns the error with which the call fails, and the RPCs that the call sent. */
+/** Makes a call that must fail. Returns its error, and the RPCs that it sent. */
 async function refusalOf(call: Call, options: unknown): Promise<{ error: EtcdError; sent: readonly string[] }> {
   const etcd = openClient({ interceptors: [counting] });
   await using session = await Session.open(etcd);
@@ -249,7 +249,7 @@ test.each(Object.entries(CALLS).filter(([name]) => name !== 'new Client'))(
   },
 );
 
-test('the interceptor of these tests records the RPCs of the call under test', async () => {
+test('the interceptor in these tests records the RPCs of the call under test', async () => {
   const etcd = openClient({ interceptors: [counting] });
   const sent: string[] = [];
   await underTest.run(sent, async () => {
@@ -291,7 +291,7 @@ function takesOptions(code: string): boolean {
   return /^[^(]*\((?:[^{)]*\boptions\b|[^)]*\{)/.test(code);
 }
 
-/** Returns the source text of each exported function, and of each method of each exported class. */
+/** Returns the source text of each exported function, and of each method in each exported class. */
 async function publicFunctions(): Promise<Map<string, string>> {
   const functions = new Map<string, string>();
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
@@ -477,7 +477,7 @@ test.each<[string, object, RegExp]>([
   [
     'a number as the password, without showing it,',
     { auth: { username: 'a', password: 1234, allowPlaintext: true } },
-    /^auth\.password: got a number; allowed: a string that is not empty$/,
+    /^auth\.password: got a number; allowed: a non-empty string$/,
   ],
   [
     'credentials without a password',

@@ -96,7 +96,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('');
   });
 
-  test('has source maps with which the stack of an EtcdError shows TypeScript files and the line of the caller', () => {
+  test('has source maps that make the stack of an EtcdError show TypeScript files and the line of the caller', () => {
     const caller = join(folder, 'caller.mjs');
     writeFileSync(
       caller,

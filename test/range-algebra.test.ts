@@ -34,7 +34,7 @@ describe('a range of keys', () => {
     await fc.assert(property, { seed: SEED, numRuns: 300 });
   });
 
-  // Rule S34 (docs/semantics.md): a range in a namespace never includes keys outside the namespace.
+  // Rule S34: a range in a namespace never includes keys outside the namespace.
   test('in a namespace selects the same keys as the model, and no key outside the namespace', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const setting = namespacePrefix.chain((start) =>
@@ -61,7 +61,7 @@ describe('a range of keys', () => {
   });
 });
 
-// Rule S34 (docs/semantics.md): a range in a namespace never includes keys outside the namespace.
+// Rule S34: a range in a namespace never includes keys outside the namespace.
 test('the interval of a range in a namespace contains all keys of the range and no key outside the namespace', () => {
   const candidate = namespacePrefix.chain((start) => fc.tuple(fc.constant(start), neighborOf(start)));
   fc.assert(

@@ -26,7 +26,7 @@ function printed(program: string): string[] {
 }
 
 describe('README.md', () => {
-  it('has one program, in which each commented expression has the value that its comment states', async () => {
+  it('contains one program, where each commented expression has the value that its comment states', async () => {
     const [program = '', ...others] = programsOf('README.md');
     expect(others).toEqual([]);
     const claims: string[] = [];
@@ -65,7 +65,7 @@ describe('docs/guide.md', () => {
 });
 
 describe('docs/runtimes.md', () => {
-  it('has one program, with the gateway, that prints what its comment says', async () => {
+  it('contains one program, which uses the gateway and prints what its comment says', async () => {
     const [program = '', ...others] = programsOf('docs/runtimes.md');
     expect(others).toEqual([]);
     const claims = printed(program);

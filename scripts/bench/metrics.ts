@@ -14,8 +14,8 @@ export const METRICS = {
   /** `startMs` minus the time that Node.js needs for an empty program. */
   netStartMs: { heading: 'without Node.js ms', digits: 0 },
   /**
-   * Size in kB of the JavaScript heap and of the external memory of its objects, such as buffers, after garbage
-   * collection.
+   * Size, in kB, of the JavaScript heap and of the memory outside the heap that its objects use, such as buffers, after
+   * garbage collection.
    */
   heapKb: { heading: 'heap kB', digits: 1 },
   rssKb: { heading: 'resident kB', digits: 1 },

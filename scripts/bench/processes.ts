@@ -43,7 +43,9 @@ const COLD_STARTS = {
 export type ColdStart = keyof typeof COLD_STARTS;
 export const COLD_START_NAMES = Object.keys(COLD_STARTS) as readonly ColdStart[];
 
-/** The compiled programs, in a folder in which the package is installed from its tarball, as on a user's machine. */
+/**
+ * The compiled benchmark programs, in a folder where the package is installed from its tarball, as on a user's machine.
+ */
 export interface Installation {
   /** The path of the program that runs one client and performs the tasks that this process sends. */
   readonly clientProgram: string;

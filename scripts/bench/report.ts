@@ -33,10 +33,10 @@ const NOTES: Readonly<Record<string, string>> = {
     'percentiles are those of the time from the start of a put until the watcher has received its event. As long as ' +
     'the client keeps up with the puts, the rate is the rate of the puts.',
   [MANY_KEYS_GROUP]:
-    'An operation is a key or an event of 100 bytes. The percentiles are those of the time for the whole scan or ' +
-    "watch. etcd3 and bare grpc-js read all keys with one response, for which the benchmark lifts grpc-js's limit " +
-    'of 4 MB. The server starts to send past events within 100 ms after a watch is created, and then sends 1,000 ' +
-    'revisions of each watch every 100 ms.',
+    'One operation (op) is one key read or one event received, each of 100 bytes. The percentiles are those of the ' +
+    'time for the whole scan or watch. etcd3 and bare grpc-js read all keys with one response, for which the benchmark ' +
+    "lifts grpc-js's limit of 4 MB. The server starts to send past events within 100 ms after a watch is created, and " +
+    'then sends 1,000 revisions of each watch every 100 ms.',
   [MEMORY_GROUP]:
     'Memory is measured after a garbage collection. The column "heap" includes buffers outside the JavaScript ' +
     'heap. Each client runs in a new process, and growth is counted after the first 1,000 gets of the client. In ' +

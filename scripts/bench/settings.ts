@@ -24,9 +24,7 @@ export interface Settings {
   readonly otherWrites: boolean;
   /** Number of keys to scan and of events to catch up on. */
   readonly manyKeys: number;
-  /**
-   * Number of events to catch up on in the workload with single puts, in which each event has a revision of its own.
-   */
+  /** Number of events to catch up on in the workload with single puts, where each event has its own revision. */
   readonly singlePuts: number;
   /** Number of events that watchers receive live in one round. */
   readonly liveEvents: number;

@@ -38,7 +38,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   ConnectionLost: {
     cause: 'The connection or the stream broke during the call.',
     outcome: '`not-sent` if no byte of the request had left, otherwise `unknown`',
-    remedy: 'If `unknown`, read what the write should have changed, or repeat the write only if it is idempotent.',
+    remedy: 'If `unknown`, check whether the write took effect, or repeat it if it is idempotent.',
   },
   StreamRefused: {
     cause: 'HTTP/2 refused the call: by GOAWAY, or by RST_STREAM with REFUSED_STREAM.',
@@ -153,7 +153,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   LeaseProvided: { cause: 'A put with `ignoreLease` has a lease.', remedy: 'Leave the lease out.' },
   TooManyOps: {
     cause: "The transaction has more operations than the server's `--max-txn-ops`.",
-    remedy: 'Split the transaction, or raise the limit of the server and `maxTxnOps`.',
+    remedy: "Split the transaction, or raise the server's limit and the client's `maxTxnOps`.",
   },
   DuplicateKey: { cause: 'The transaction writes a key twice.', remedy: 'Write each key once in a transaction.' },
   InvalidClientAPIVersion: {
@@ -205,7 +205,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   RequestTooLarge: {
     cause: "The request is larger than the server's `--max-request-bytes`.",
-    remedy: 'Send smaller values, or raise the limit of the server and `maxRequestBytes`.',
+    remedy: "Send smaller values, or raise the server's limit and the client's `maxRequestBytes`.",
   },
   RequestTooManyRequests: {
     cause: 'The member applies committed entries too slowly and refuses new proposals.',

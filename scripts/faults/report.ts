@@ -16,7 +16,7 @@ export interface RoundResult {
   readonly figures: Figures | undefined;
 }
 
-/** The results of one run, in which all rounds used the same version of etcd. */
+/** The results of one run. All rounds of a run use the same version of etcd. */
 export interface FaultsRun {
   /** The version of etcd, and where it comes from. */
   readonly etcd: string;
@@ -105,7 +105,7 @@ function table(heading: string, groups: readonly Group[], further: Readonly<Reco
         (results) => roundsText(results.filter(({ transport }) => transport === name)),
       ]),
     ),
-    'faults made': (results) => sum(results, 'faults'),
+    'faults injected': (results) => sum(results, 'faults'),
     'events compared': (results) => sum(results, 'events'),
     'puts verified': (results) => sum(results, 'puts'),
     ...further,

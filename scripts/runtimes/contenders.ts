@@ -22,7 +22,7 @@ export class Contender {
 }
 
 /**
- * Reads what the holders of a lock wrote to the lock's guard key (see `guardOf`), and checks the order of these writes.
+ * Reads what the holders of a lock wrote to the lock's guard key (see `guardOf`), and checks the order of the writes.
  */
 export class GuardCheck implements AsyncDisposable {
   readonly #etcd: Client;

@@ -10,7 +10,7 @@ import { installInto } from '../pack.js';
 /** The marker in the Node.js binary that says whether the binary contains a program. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 
-/** A folder in which only the package is installed, from the tarball that `npm pack` makes. */
+/** A folder where only the package is installed, from the tarball that `npm pack` makes. */
 export class InstalledPackage implements Disposable {
   readonly folder: string;
 

@@ -14,9 +14,9 @@ export interface Runtime {
   readonly integrity: string;
   /** The path of the binary in the package. */
   readonly binary: string;
-  /** Arguments before the name of the program. Undefined for a runtime that serves workers and runs no programs. */
+  /** Arguments before the program's name. Undefined for a runtime that serves workers and runs no programs. */
   readonly args: readonly string[] | undefined;
-  /** The export conditions with which bundlers build for the runtime. */
+  /** The export conditions that bundlers use when they build for the runtime. */
   readonly conditions: readonly string[];
 }
 

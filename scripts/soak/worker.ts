@@ -7,7 +7,7 @@ import { branchOf, randomNumbers } from '../../test/support/faults/rounds.js';
 import { openHandles, type ProcessSample, takeSample } from './heap.js';
 
 export type WorkerRequest =
-  /** Starts an episode: a period in which clients read, write, watch and lock under faults. */
+  /** Starts an episode: a period when clients read, write, watch and lock under faults. */
   | { readonly type: 'load'; readonly target: Target; readonly name: string; readonly seed: number }
   /** Blocks the event loop. The worker does not answer this request. */
   | { readonly type: 'block'; readonly ms: number }

@@ -1,9 +1,9 @@
 import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
 
-/** Reasons of errors with which the client itself ended a call. They say nothing about the state of the endpoint. */
+/** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
 const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
 
-/** Reasons of errors with which a working member refuses a call only for a moment. */
+/** Reasons of errors that mean that a working member refuses the call only for a moment. */
 const MOMENTARY: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDropped', 'TimeoutWaitAppliedIndex']);
 
 /**

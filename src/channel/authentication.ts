@@ -64,7 +64,11 @@ export function checkCredentials(credentials: Credentials, endpoints: readonly E
   }
   if (token === undefined) return { username: secret('username', username), password: secret('password', password) };
   if (username !== undefined || password !== undefined)
-    throw invalidInput('auth', 'a token together with a user name or password', 'only one of the two');
+    throw invalidInput(
+      'auth',
+      'a token together with a user name or password',
+      'either a token, or a user name and a password',
+    );
   const given = secret('token', token);
   if (!TOKEN.test(given))
     throw invalidInput(
@@ -79,7 +83,7 @@ function secret(name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value;
   if (value === undefined) throw missingInput(`auth.${name}`, 'give username and password, or give token');
   // `describeType` never shows the value, not even a number, because the value may be a password.
-  throw invalidInput(`auth.${name}`, describeType(value), 'a string that is not empty');
+  throw invalidInput(`auth.${name}`, describeType(value), 'a non-empty string');
 }
 
 /**
@@ -89,8 +93,8 @@ function secret(name: string, value: unknown): string {
 export const MAX_TOKEN_RENEWALS = 3;
 
 /**
- * The reasons with which a server refuses a token: the token expired, it is older than the latest change of users and
- * roles, or the request has no token and needs one.
+ * The error reasons that mean that the server refused a token: the token expired, it is older than the latest change to
+ * users and roles, or the request has no token and needs one.
  */
 const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOldRevision', 'UserEmpty']);
 

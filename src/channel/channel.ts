@@ -34,7 +34,7 @@ const MAX_MOMENTARY_REFUSALS = 5;
  */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
-/** A summary of the failed attempts of one call. */
+/** A summary of one call's failed attempts. */
 interface FailedAttempts {
   readonly count: number;
   readonly last: EtcdError;

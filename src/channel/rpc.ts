@@ -24,8 +24,8 @@ export interface CallOptions {
   /** A signal that cancels the call when the signal aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Time limit of the call in milliseconds, retries included. Default: `timeoutMs` of the client. `Infinity` removes
-   * the limit.
+   * Time limit of the call in milliseconds, retries included. Default: the client's `timeoutMs`. `Infinity` removes the
+   * limit.
    */
   readonly timeoutMs?: number | undefined;
   /** URL of the endpoint to use. It must be one of the client's endpoints. Default: any available endpoint. */
@@ -42,7 +42,7 @@ export function checkCallOptions(options: CallOptions | undefined, what: string)
   checkOptions(options, CALL_OPTIONS, what);
 }
 
-/** Settings that apply to all calls of a client. */
+/** Settings that apply to all of a client's calls. */
 export interface RpcSettings {
   /** Time limit in milliseconds for calls without a `timeoutMs` of their own. */
   readonly timeoutMs: number;
@@ -57,7 +57,7 @@ export interface RpcSettings {
   readonly cluster?: ClusterIdentity | undefined;
 }
 
-/** Makes calls: applies the defaults of the client, and computes the deadline of each call. */
+/** Makes calls: applies the client's defaults, and computes the deadline of each call. */
 export class Rpc {
   readonly #transport: Transport;
   readonly settings: RpcSettings;

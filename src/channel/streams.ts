@@ -9,13 +9,13 @@ import { mayRetry } from './attempts.js';
 import { isTokenRefused, MAX_TOKEN_RENEWALS } from './authentication.js';
 import { type CallOptions, checkTimeout, type Rpc } from './rpc.js';
 
-/** Number of unread messages at which the client makes the server pause, by means of flow control. */
+/** When a stream has this many unread messages, the client makes the server pause by means of flow control. */
 const READ_AHEAD = 16;
 
 /** Maximum number of times that the client opens a stream that keeps failing before its first message. */
 const MAX_ATTEMPTS = 5;
 
-/** Options of a stream: a signal that cancels the stream, and the endpoint at which the client opens it. */
+/** Options of a stream: a signal that cancels the stream, and the endpoint where the client opens it. */
 export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
 export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
 

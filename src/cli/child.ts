@@ -150,7 +150,7 @@ function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {
   return new Promise((resolve, reject) => {
     child.once('error', (error: NodeJS.ErrnoException) => {
       const code = error.code === 'ENOENT' ? ExitCode.NOT_FOUND : ExitCode.CANNOT_RUN;
-      reject(new CliError(code, `cannot run ${program}: ${error.message}`));
+      reject(new CliError(code, `cannot run ${JSON.stringify(program)}: ${error.message}`));
     });
     child.once('exit', (code, name) => {
       resolve(name === null ? (code ?? ExitCode.FAILED) : SIGNALED + constants.signals[name]);
@@ -158,12 +158,12 @@ function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {
   });
 }
 
-/** The argument with which this program starts itself as a guard process; see `startGuard`. */
+/** The argument that this program passes when it starts itself as a guard process; see `startGuard`. */
 export const GUARD_ARGUMENT = '--guard-of-a-command';
 
 /**
- * Milliseconds that the guard process waits after this program no longer holds the lock or the leadership, so that this
- * process can end the command itself. The guard process waits at most half of `graceMs`.
+ * How long, in milliseconds, the guard process waits after this program no longer holds the lock or the leadership, so
+ * that this process can end the command itself. The guard process waits at most half of `graceMs`.
  */
 const LAG_MS = 25;
 /**
@@ -178,7 +178,7 @@ interface GuardReport {
   readonly command: CommandProcesses;
   readonly graceMs: number;
   /**
-   * Time at which this program loses the lock or the leadership, on the clock of `systemMs`. If the lease is renewed, a
+   * Time when this program loses the lock or the leadership, on the clock of `systemMs`. If the lease is renewed, a
    * later report contains a later time.
    */
   readonly untilMs: number;

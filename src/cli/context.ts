@@ -18,7 +18,7 @@ export interface Io {
   readonly stderr: Sink;
   /** Aborts when a signal such as SIGINT asks the program to end. The reason is the name of the signal. */
   readonly interrupted: AbortSignal;
-  /** Creates the transport of the client. Default: the client's default transport, HTTP/2. */
+  /** Creates the client's transport. Default: the client's default transport, HTTP/2. */
   readonly transport?: TransportFactory | undefined;
   /** Called with the name of a lock or an election before the command enters the queue of that lock or election. */
   readonly onEnterQueue?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;

@@ -67,7 +67,7 @@ function widthOf(text: string): number {
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 export const BASE64_PREFIX = 'base64:';
 
-/** Replaces control characters with escapes, because a terminal could execute them, such as a change of its title. */
+/** Replaces control characters with escapes, because a terminal could execute them, for example to change its title. */
 export function escapeControls(text: string): string {
   return text.replace(
     CONTROLS,

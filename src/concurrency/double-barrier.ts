@@ -61,7 +61,7 @@ interface State {
  * begins withdraws: it deletes its own key and puts the epoch key, `NAME/epoch`. The transaction that puts the ready
  * key checks that the epoch key has not changed, so the round begins only if no participant has withdrawn since the
  * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a late copy of
- * the request has no effect. (S25)
+ * the request has no effect (rule S25 in docs/semantics.md).
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);
@@ -77,7 +77,7 @@ export class DoubleBarrier {
   readonly #ready: string;
   readonly #epoch: string;
   #participant: Participant | undefined;
-  /** Whether the outcome of a put of this participant's key is unknown. */
+  /** Whether a put of this participant's key has an unknown outcome. */
   #inDoubt = false;
   #busy = false;
 
@@ -272,7 +272,7 @@ export class DoubleBarrier {
     const { key, createRevision, round } = this.#participant as Participant;
     return withinLimit('leave', options, lifetime, async ({ signal }) => {
       await leaveQueue(client, key, createRevision, signal);
-      // After this put of the epoch key, no late copy of the put of this participant's key can take effect.
+      // Putting the epoch key prevents late copies of the request that put this participant's key from taking effect.
       if (this.#inDoubt) await untilAnswered(signal, (callOptions) => client.put(this.#epoch, '', callOptions));
       this.#inDoubt = false;
       for (;;) {

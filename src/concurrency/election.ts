@@ -33,7 +33,7 @@ export class Leadership extends Held {
 
   /**
    * Changes the leader's value. The transaction checks the mod revision of the previous value, so that a late copy of
-   * the request cannot restore an old value. (S25)
+   * the request cannot restore an old value (rule S25 in docs/semantics.md).
    *
    * @throws EtcdError with reason `LockLost` if the session is no longer the leader.
    */
@@ -92,8 +92,9 @@ export class Election {
   }
 
   /**
-   * Resumes a leadership that the session's lease already holds, for example after the program has restarted and opened
-   * a session with its previous lease. `token` is the token of that leadership.
+   * Becomes leader again without a new campaign, if the session's lease already holds the leadership: for example,
+   * after the program has restarted and opened a session with its previous lease. `token` is the token of that
+   * leadership.
    *
    * @throws EtcdError with reason `LockLost` if the session's lease does not hold the leadership with this token.
    */
@@ -131,7 +132,7 @@ export class Election {
   /**
    * Yields the key of the current leader, and then the leader's key after each change of leader and each proclamation,
    * once and in order, until the caller leaves the loop or `signal` aborts. If etcd compacts its history while the
-   * client cannot reach the cluster, changes from that time may be missing. (S26)
+   * client cannot reach the cluster, changes from that time may be missing (S26).
    *
    * @example
    * for await (const leader of election.observe()) console.log(leader.text());

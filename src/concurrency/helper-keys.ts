@@ -33,7 +33,7 @@ export async function withHelperKeys<T>(what: string, call: Promise<T>, where = 
  * generation key. Every transaction that adds an item or the barrier's key checks that the generation key has not
  * changed since the latest store revision that the client knew. So a late copy of the addition fails after the removal.
  * It would not be enough to check only that the item is missing, because the item is missing both before the addition
- * and after the removal. (S25)
+ * and after the removal (rule S25 in docs/semantics.md).
  */
 export class Generation {
   readonly #key: string;

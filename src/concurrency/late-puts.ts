@@ -14,7 +14,7 @@ export const LATE_PUT_TIMES = {
    */
   firstSweepMs: 4_000,
   /**
-   * Milliseconds for which the session looks for late puts of a key after the release of the key. The key of a put that
+   * How long, in milliseconds, the session looks for late puts of a key after the key's release. The key of a put that
    * takes effect even later stays in etcd until the lease ends.
    */
   expectedMs: 300_000,
@@ -36,8 +36,8 @@ const REWATCH_MS = 1_000;
 export interface KeyUse {
   /**
    * Ends this use. Also ends all uses that it has replaced, unless a later use has replaced this use. Each put of the
-   * key that takes effect afterwards is a late put. If the outcome of a put of the key is unknown, `watched` is the
-   * range to watch for that put. Several keys may share one range, and so share one watch.
+   * key that takes effect afterwards is a late put. If the outcome of one of the key's puts is unknown, `watched` is
+   * the range to watch for that put. Several keys may share one range, and so share one watch.
    */
   release(watched?: Keys): void;
   /** Ends this use because it failed. Unlike `release`, does not end the uses that this use has replaced. */

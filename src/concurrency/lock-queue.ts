@@ -52,7 +52,8 @@ export function checkName(name: string): string {
 
 /**
  * Returns the queue key for the lock `name` in the session with this lease. All callers that want this lock in the
- * session share the key. The key has the same layout as in Go's `concurrency` package and etcdctl. (S17)
+ * session share the key. The key has the same layout as in Go's `concurrency` package and etcdctl (rule S17 in
+ * docs/semantics.md).
  */
 export function queueKey(name: string, lease: bigint): QueueKey {
   return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
@@ -70,7 +71,7 @@ export interface Enqueued {
 }
 
 /**
- * Puts the queue key unless it exists, and returns it with the key right before it. (S17)
+ * Puts the queue key unless it exists, and returns it with the key right before it (S17).
  *
  * The call is safe to repeat: only one contender at a time uses the key, and an attempt that finds the key in etcd uses
  * the existing key. An attempt whose outcome is unknown may still take effect after the key is deleted, so `enqueue`
@@ -194,11 +195,11 @@ async function withValue(
 
 /**
  * Waits until no key is before the waiter's own key. Each waiter watches the key right before its own, so that a
- * release wakes only one waiter. (S18)
+ * release wakes only one waiter (S18).
  *
  * If a watch starts at the current revision, etcd sends its events at once. If a watch starts at a past revision, etcd
  * sends its events only every 100 ms. So the waiter creates a watch that starts at the current revision, and then reads
- * the queue, because the predecessor may have left before the watch was created. (S19)
+ * the queue, because the predecessor may have left before the watch was created (S19).
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
@@ -229,7 +230,7 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
 
 /**
  * Reads the waiter's own key and the key right before it in one transaction. The absence of a predecessor means that
- * the waiter is first only if the waiter's own key still exists. (S20)
+ * the waiter is first only if the waiter's own key still exists (S20).
  */
 async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
   const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true };
@@ -258,7 +259,7 @@ export async function readIfFirst(
 /**
  * Deletes a queue key. The call is safe to repeat, because its transaction checks the create revision: a late copy of
  * the request cannot delete a key that was put later. The attempts end when `lifetime` aborts. `lifetime` must abort
- * when the session ends, because etcd then deletes the key with the lease. (S23, S25)
+ * when the session ends, because etcd then deletes the key with the lease (S23, S25).
  */
 export async function leaveQueue(
   client: Keyspace,

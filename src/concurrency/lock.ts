@@ -24,8 +24,8 @@ import type { Session } from './session.js';
 import { type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
 /**
- * Milliseconds that a failed call waits for the deletion of its queue key. After this time, the deletion continues in
- * the background.
+ * How long, in milliseconds, a failed call waits for the deletion of its queue key. After this time, the deletion
+ * continues in the background.
  */
 export const CLEANUP_WAIT_MS = 1_000;
 /** Default time limit of `release`, in milliseconds. */
@@ -64,7 +64,8 @@ type HeldClass<T extends Held> = new (session: Session, name: string, own: OwnKe
 
 /**
  * Acquires a lock: enters the local queue, puts the queue key, and waits until no other key in the queue is before it.
- * If this fails, for example because the wait timed out, deletes the queue key. (S21, S22)
+ * If this fails, for example because the wait timed out, deletes the queue key (rules S21 and S22 in
+ * docs/semantics.md).
  *
  * @throws EtcdError if the wait is canceled or times out (see `WaitOptions`), if the session ends, or if the server
  * refuses a call.
@@ -94,7 +95,7 @@ export function acquire<T extends Held>(
   });
 }
 
-/** Acquires the lock if it is free and no other locker of the session waits for it. Returns undefined otherwise. */
+/** Acquires the lock if it is free and no other locker in the session waits for it. Returns undefined otherwise. */
 export function tryAcquire(what: string, contender: Contender, options: WaitOptions): Promise<Held | undefined> {
   const { session, queueKey, value } = contender;
   return withinLimit(what, options, session.signal, async (limit) => {
@@ -122,7 +123,7 @@ class Attempt {
   readonly #limit: WaitLimit;
   readonly #use: KeyUse;
   readonly #leaveLocalQueue: (() => void) | undefined;
-  /** Whether the outcome of a put of the queue key is unknown. */
+  /** Whether a put of the queue key has an unknown outcome. */
   #inDoubt = false;
 
   /**
@@ -151,7 +152,7 @@ class Attempt {
   };
 
   /**
-   * Ends the use of the queue key. Call this function after the key is deleted, because the next locker of the session
+   * Ends the use of the queue key. Call this function after the key is deleted, because the next locker in the session
    * may then use the same key.
    */
   readonly leave = (): void => {
@@ -236,7 +237,7 @@ export class Held implements AsyncDisposable {
   /** The deletion of the queue key; undefined while the caller holds the lock. Never rejects. */
   #releasing: Promise<void> | undefined;
 
-  /** @internal `leave` lets the next locker of the same session use the key. */
+  /** @internal `leave` lets the next locker in the same session use the key. */
   constructor(session: Session, name: string, own: OwnKey, leave: () => void) {
     this.name = name;
     this.key = own.key;
@@ -277,7 +278,7 @@ export class Held implements AsyncDisposable {
 
   /**
    * Runs a transaction that has no effect unless the caller still holds the lock. etcd checks the fencing token, so a
-   * holder that was suspended for too long cannot write. (S23)
+   * holder that was suspended for too long cannot write (S23).
    *
    * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
    * The transaction has then written nothing.

@@ -12,7 +12,7 @@ import { type WaitOptions, withinLimit } from './waiting.js';
 /** Identifies the owner of a lock, because JavaScript has no thread IDs. Two owners are equal if they are `===`. */
 export type Owner = object | symbol | string;
 
-/** The reason with which `Ownership.held` rejects if `tryLock` did not acquire the lock. */
+/** `Ownership.held` rejects with this symbol if `tryLock` did not acquire the lock. */
 const NOT_FREE = Symbol('not free');
 
 interface Ownership {

@@ -12,7 +12,7 @@ import { LocalQueue } from './local-queue.js';
 import { Session } from './session.js';
 import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 
-/** The start (`lost`) or the end (`healed`) of a gap, a period in which the registered keys may be missing in etcd. */
+/** The start (`lost`) or the end (`healed`) of a gap, a period when the registered keys may be missing in etcd. */
 export type Gap =
   /** The lease was lost. etcd has deleted the keys, or will soon delete them. */
   | { readonly type: 'lost'; readonly cause: EtcdError }
@@ -100,7 +100,7 @@ export class SelfHealingSession implements AsyncDisposable {
     const id = idOf(registered.key);
     await this.#inTurn('register', options, async (signal) => {
       const before = this.#registered.get(id);
-      // If the outcome of an earlier put of this key is unknown, that put may still take effect.
+      // An earlier put of this key may still take effect if its outcome is unknown.
       registered.inDoubt = before?.inDoubt ?? false;
       try {
         await this.#putUntilWhole(registered, signal);
@@ -252,11 +252,11 @@ export class RegisteredKey {
   readonly value: Uint8Array;
   /** Whether the caller has unregistered the key. If so, the session does not put the key again after a gap. */
   leaving = false;
-  /** Whether the outcome of a put of the key is unknown. Such a put may take effect later. */
+  /** Whether a put of the key has an unknown outcome. Such a put may take effect later. */
   inDoubt = false;
   /** Mod revision of this client's last put of the key. */
   #modRevision = 0n;
-  /** The session to whose lease the key is attached, and the `KeyUse` with which that session tracks the key. */
+  /** The session whose lease the key is attached to, and the `KeyUse` that tracks the key in that session. */
   #use: { readonly session: Session; readonly use: KeyUse } | undefined;
 
   constructor(key: Uint8Array, value: Uint8Array) {

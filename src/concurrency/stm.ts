@@ -65,8 +65,8 @@ const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as c
  * `apply` runs again, so it must have no other side effects. Returns what `apply` returns. If `apply` throws, `stm`
  * throws the same error and writes nothing.
  *
- * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts. The client does not repeat a commit whose
- * outcome is unknown, but rejects with an error that has outcome `unknown`.
+ * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts. `stm` does not retry a commit whose
+ * outcome is unknown; it rejects with an error whose `outcome` is `unknown`.
  * @example
  * await stm(etcd, async (tx) => {
  *   const count = Number((await tx.text('counter')) ?? 0);

@@ -150,7 +150,7 @@ export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) =
   return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
 }
 
-/** The reasons with which the client itself refuses a call. A repetition would be refused too. */
+/** The reasons of errors that mean that the client itself refused the call. It would refuse a repetition too. */
 const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
 
 async function repeat<T>(
@@ -193,8 +193,8 @@ export const REWATCH_MS = 50;
 
 /**
  * Calls `look` once, and again after each event of the kind `event` in the range `keys`, until `look` returns a value.
- * Watches from the current revision, because etcd sends the events of a watch from a past revision only every 100 ms.
- * Calls `look` once more after the watch is created, so that no event before the creation is missed.
+ * Watches from the current revision, because etcd sends the events for a watch that starts at a past revision only
+ * every 100 ms. Calls `look` once more after the watch is created, so that no event before the creation is missed.
  */
 export async function watchUntil<T>(
   client: Keyspace,

@@ -19,7 +19,7 @@ export interface ServiceEndpoint {
   readonly metadata?: unknown;
 }
 
-/** A change of one endpoint. */
+/** A change to one endpoint. */
 export type Update =
   | { readonly type: 'add'; readonly key: string; readonly endpoint: ServiceEndpoint }
   | { readonly type: 'delete'; readonly key: string };
@@ -51,7 +51,7 @@ export class Service {
       throw invalidInput(
         'target',
         typeof target === 'string' && target !== '' ? 'a name that ends in "/"' : show(target),
-        'a name that is not empty and does not end in "/"',
+        'a non-empty name that does not end in "/"',
       );
     toBytes(target, 'target');
     this.target = target;
@@ -72,12 +72,12 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
     checkOptions(options, REGISTER_OPTIONS, 'Service.register');
-    if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a string that is not empty');
+    if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a non-empty string');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
       throw invalidInput(
         'session',
         'a session of another client or namespace',
-        'a session of the client or namespace with which the Service was created',
+        'a session of the client or namespace that the Service was created with',
       );
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
@@ -218,7 +218,7 @@ function encodeEndpoint(endpoint: ServiceEndpoint): string {
     throw invalidInput('endpoint', show(endpoint), 'an object { address, metadata }');
   const { address, metadata } = endpoint;
   if (typeof address !== 'string' || address === '')
-    throw invalidInput('endpoint.address', show(address), 'a string that is not empty');
+    throw invalidInput('endpoint.address', show(address), 'a non-empty string');
   const allowed = 'any value that JSON can represent';
   if (typeof metadata === 'function' || typeof metadata === 'symbol')
     throw invalidInput('endpoint.metadata', show(metadata), allowed);

@@ -83,7 +83,7 @@ export interface EtcdErrorDetails {
   readonly outcome: Outcome;
   /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. */
   readonly method?: string | undefined;
-  /** URL of the endpoint at which the call failed. */
+  /** URL of the endpoint where the call failed. */
   readonly endpoint?: string | undefined;
   /**
    * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports its oldest
@@ -94,8 +94,8 @@ export interface EtcdErrorDetails {
 }
 
 /**
- * The only error class of this package. Decide by `reason` and `outcome`, never by the text of the message, which may
- * change. The error contains no key, value, token or password.
+ * The only error class of this package. Decide by `reason` and `outcome`, never by the message text, which may change.
+ * The error contains no key, value, token or password.
  *
  * @example
  * try {
@@ -117,7 +117,7 @@ export class EtcdError extends Error {
   readonly outcome: Outcome;
   /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. Undefined for errors that belong to no call. */
   readonly method: string | undefined;
-  /** URL of the endpoint at which the call failed. */
+  /** URL of the endpoint where the call failed. */
   readonly endpoint: string | undefined;
   /**
    * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports its oldest

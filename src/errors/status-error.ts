@@ -1,7 +1,7 @@
 import { type ErrorContext, EtcdError, type Outcome } from './etcd-error.js';
 import { type ServerReason, STATUS_CODES, type StatusCode, serverReason, statusOfReason } from './status.js';
 
-/** The format in which Go prints a gRPC error. The `cancel_reason` of a watch has this format. */
+/** The format of a gRPC error that Go has printed. The `cancel_reason` of a watch has this format. */
 const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 
 /** Status codes that do not show whether the request took effect. */
@@ -59,9 +59,9 @@ function problemOf(code: StatusCode, message: string): string {
 }
 
 /**
- * Returns the outcome that the status proves. As a rule, only a named error of etcd proves that the server checked the
- * request and refused it. Any other error, above all an error with status Unavailable, may come from a proxy, or from a
- * server that was killed after it had applied the request.
+ * Returns what the status says about the outcome of the request. As a rule, only an error that etcd itself defines (one
+ * with a `reason`) proves that the server checked the request and refused it. Any other error, above all an error with
+ * status Unavailable, may come from a proxy, or from a server that was killed after it had applied the request.
  */
 function outcomeOf(code: StatusCode, reason: ServerReason | undefined, message: string): Outcome {
   if (reason === undefined) {

@@ -31,7 +31,7 @@ export function statusCode(number: number): StatusCode {
 }
 
 /**
- * The named errors of an etcd 3.7.1 server, each with the gRPC status and the message that the server sends. Several
+ * The errors that an etcd 3.7.1 server defines, each with its reason, its gRPC status and its message. Several
  * errors share a status, so the message identifies the error. Servers before 3.7 send a subset of these errors.
  */
 export const SERVER_ERRORS = {

@@ -103,8 +103,8 @@ export const methods = {
   /** Keys and values. The key space is flat and ordered, and every change has a revision. */
   kv: {
     /**
-     * Reads a key or a range of keys. By default the read is linearizable: the response reflects every write that was
-     * acknowledged before.
+     * Reads a key or a range of keys. By default the read is linearizable: the response reflects every write that the
+     * cluster acknowledged before the read started.
      */
     range: {
       path: '/etcdserverpb.KV/Range',
@@ -163,7 +163,7 @@ export const methods = {
     } satisfies Method<CompactionRequest, CompactionResponse, 'unary'>,
   },
 
-  /** Sends the changes of keys to the client, in revision order. */
+  /** Sends the changes to keys to the client, in revision order. */
   watch: {
     /** Opens a stream for any number of watches. The stream carries their control messages and their events. */
     watch: {
@@ -204,7 +204,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LeaseKeepAliveRequest, LeaseKeepAliveResponse, 'bidi-streaming'>,
 
-    /** Returns the remaining TTL of a lease. For an unknown lease the TTL is -1, without an error. Since etcd 3.1. */
+    /** Returns the remaining TTL of a lease. For an unknown lease, the call succeeds and the TTL is -1. Since etcd 3.1. */
     leaseTimeToLive: {
       path: '/etcdserverpb.Lease/LeaseTimeToLive',
       kind: 'unary',
@@ -225,7 +225,7 @@ export const methods = {
 
   /** The members of the cluster. */
   cluster: {
-    /** Adds a voting member or a learner. Call it before the member is started. */
+    /** Adds a voting member or a learner. Call this method before the new member is started. */
     memberAdd: {
       path: '/etcdserverpb.Cluster/MemberAdd',
       kind: 'unary',
@@ -261,7 +261,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<MemberListRequest, MemberListResponse, 'unary'>,
 
-    /** Makes a learner a voting member, if it has caught up. Since etcd 3.4. */
+    /** Makes a learner a voting member if it has caught up with the leader. Since etcd 3.4. */
     memberPromote: {
       path: '/etcdserverpb.Cluster/MemberPromote',
       kind: 'unary',
@@ -378,7 +378,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<AuthStatusRequest, AuthStatusResponse, 'unary'>,
 
-    /** Returns a token for a name and a password. Later calls send it as metadata "token". */
+    /** Returns a token for a name and a password. Later calls send it in the metadata entry "token". */
     authenticate: {
       path: '/etcdserverpb.Auth/Authenticate',
       kind: 'unary',
@@ -516,7 +516,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<LockRequest, LockResponse, 'unary'>,
 
-    /** Releases a lock. The request contains the key that Lock returned. */
+    /** Releases a lock that Lock acquired. */
     unlock: {
       path: '/v3lockpb.Lock/Unlock',
       kind: 'unary',
@@ -528,7 +528,7 @@ export const methods = {
 
   /** Elections in which the server takes part for the caller. The caller has to keep the lease alive. */
   election: {
-    /** Waits until the caller is elected, and responds when the caller is the leader. */
+    /** Waits until the caller is elected, and then responds. */
     campaign: {
       path: '/v3electionpb.Election/Campaign',
       kind: 'unary',
@@ -537,7 +537,7 @@ export const methods = {
       repeatable: false,
     } satisfies Method<CampaignRequest, CampaignResponse, 'unary'>,
 
-    /** Replaces the value of the leader without a new election. */
+    /** Replaces the leader's value without a new election. */
     proclaim: {
       path: '/v3electionpb.Election/Proclaim',
       kind: 'unary',
@@ -555,7 +555,7 @@ export const methods = {
       repeatable: true,
     } satisfies Method<LeaderRequest, LeaderResponse, 'unary'>,
 
-    /** Streams every new leader and every new value of a leader. */
+    /** Streams every new leader and every new value that a leader proclaims. */
     observe: {
       path: '/v3electionpb.Election/Observe',
       kind: 'server-streaming',

@@ -51,7 +51,8 @@ export function parseEndpoint(text: string, argument: string): Endpoint {
 export function showUrl(given: unknown): string {
   if (typeof given !== 'string') return describeType(given);
   if (/[@?#]/.test(given)) return 'a URL with a user name or password, query or fragment';
-  return HOST_AND_PORT.test(given) || given.includes('://') ? JSON.stringify(given) : describeType(given);
+  if (given === '') return describeType(given);
+  return HOST_AND_PORT.test(given) || given.includes('://') ? JSON.stringify(given) : 'text without "://"';
 }
 
 /** Decodes a percent-encoded path. Returns an empty string if the encoding is invalid. */

@@ -96,8 +96,16 @@ function checkServerName(name: string): string {
   try {
     return serverNameOf(parseEndpoint(`https://${name.includes(':') ? `[${name}]` : name}`, ''), undefined);
   } catch {
-    throw invalidInput('tls.serverName', describeType(name), 'a host name or an IP address without a port');
+    throw invalidInput('tls.serverName', showName(name), 'a host name or an IP address without a port');
   }
+}
+
+/** Describes a server name for an error message. Does not show text that looks like a key or another secret. */
+function showName(name: unknown): string {
+  if (typeof name !== 'string' || name === '') return describeType(name);
+  return /^[\w .:/[\]*-]{1,253}$/.test(name)
+    ? JSON.stringify(name)
+    : 'text that is too long for a host name or contains characters that a host name cannot contain';
 }
 
 /** Matches a PEM block: RFC 7468, section 3. The second group is undefined if the block has no END line. */

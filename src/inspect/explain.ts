@@ -135,7 +135,7 @@ export interface HeaderSpan {
  */
 export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, undefined> {
   let at = 0;
-  /** Reads an integer (RFC 7541, section 5.1). `prefix` is a mask in which exactly the bits of the prefix are set. */
+  /** Reads an integer (RFC 7541, section 5.1). `prefix` is a mask whose set bits are the bits of the prefix. */
   const integer = (prefix: number): number => {
     let value = (block[at++] ?? 0) & prefix;
     if (value < prefix) return value;

@@ -24,7 +24,7 @@ import { explain } from './explain.js';
 
 /** One HTTP/2 frame that a connection sent or received, with its decoded content. */
 export interface WireFrame {
-  /** Time at which the frame was sent or received, in milliseconds on the monotonic clock. */
+  /** Time when the frame was sent or received, in milliseconds on the monotonic clock. */
   readonly atMs: number;
   /** Number of the connection, counted from 1. */
   readonly connection: number;

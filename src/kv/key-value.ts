@@ -17,7 +17,7 @@ export class KeyValue {
   readonly value: Uint8Array;
   /** Revision at which the key was created. A key that is put after a deletion is created again. */
   readonly createRevision: bigint;
-  /** Revision of the last put of the key. */
+  /** Revision of the key's last put. */
   readonly modRevision: bigint;
   /** Number of puts since the key was created. The put that creates the key counts, so `version` is at least 1n. */
   readonly version: bigint;

@@ -258,7 +258,7 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
 
 /**
  * Whether the request has to name the order. A request for ascending key order does not name the order: etcd returns
- * keys in that order anyway, but would sort them again if the request named the order. (S35)
+ * keys in that order anyway, but would sort them again if the request named the order (rule S35 in docs/semantics.md).
  */
 function needsSorting({ target, order }: Sort): boolean {
   checkChoice(SORT_TARGETS, target, 'sort.target');

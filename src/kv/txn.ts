@@ -72,7 +72,7 @@ export const compare = {
   version: comparison('version'),
   /** Compares the revision at which the key was created, or 0n if the key does not exist. */
   createRevision: comparison('createRevision'),
-  /** Compares the revision of the last put of the key, or 0n if the key does not exist. */
+  /** Compares the revision of the key's last put, or 0n if the key does not exist. */
   modRevision: comparison('modRevision'),
   /** Compares the ID of the key's lease, or 0n if the key has no lease. */
   lease: comparison('lease'),
@@ -315,8 +315,8 @@ function mismatch(): Error {
 }
 
 /**
- * Checks two rules of the server. First, `if`, `then` and `else` may each contain at most `maxOps` items. A nested
- * transaction has a lower limit: `maxOps` minus the length of the longest list of each transaction around it
+ * Checks two of the server's rules. First, `if`, `then` and `else` may each contain at most `maxOps` items. A nested
+ * transaction has a lower limit: `maxOps` minus the length of the longest list in each transaction around it
  * (`checkTxnRequest` in etcd's `v3rpc/key.go`). Second, a transaction may write each key only once.
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction breaks one of the rules.

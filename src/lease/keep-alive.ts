@@ -29,9 +29,9 @@ const MARGIN_MAX_MS = 1_000;
  * - revoked: This client revokes the lease. The lease counts as lost before the client sends the revoke request.
  * - closed: The keepalive or the client was closed, so the lease expires without further renewals.
  *
- * The deadline counts from the time at which the client *sent* the latest acknowledged request, however late the client
- * reads the answer. The server counts from the later time at which it received the request, so the lease does not
- * expire before the client's deadline.
+ * The deadline counts from the time when the client *sent* the latest acknowledged request, however late the client
+ * reads the answer. The server counts from the later time when it received the request, so the lease does not expire
+ * before the client's deadline.
  *
  * @example
  * const lease = await etcd.lease.grant({ ttl: 10 });

@@ -14,7 +14,7 @@ export type LeaseLike = bigint | { readonly id: bigint } | { readonly leaseId: b
 
 /**
  * Returns the ID of a lease. `argument` is the name of the argument in error messages. `least` is the smallest ID
- * allowed: 1n, or 0n in a call in which 0n means no lease.
+ * allowed: 1n, or 0n in a call where 0n means no lease.
  *
  * @throws EtcdError with reason `InvalidInput` if `lease` has no ID, or if the ID is below `least` or above 2^63 - 1.
  */

@@ -63,8 +63,8 @@ export class Leases {
   }
 
   /**
-   * Creates a lease. If no `id` is given and the answer of the server is lost, the client sends the request again with
-   * the same random ID. If the server then answers that the lease already exists, the earlier request was granted.
+   * Creates a lease. If no `id` is given and the server's response is lost, the client sends the request again with
+   * the same random ID. If the server then answers that the lease already exists, the earlier request succeeded.
    *
    * @throws EtcdError with reason `InvalidInput` if `ttl` or `id` is out of range; with reason `LeaseExist` if a lease
    * with the given `id` exists.
@@ -95,11 +95,11 @@ export class Leases {
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
-        // The error of the last attempt names only the time that was left for this attempt, so report the time limit of
-        // the whole call.
+        // The last attempt's error names only the time that was left for this attempt, so report the time limit of the
+        // whole call.
         if (last !== undefined && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', last);
-        // No other client uses the same random ID. So an earlier attempt was granted, or the runtime sent the request
-        // twice.
+        // No other client uses the same random ID. So if the lease exists, an earlier attempt was granted, or the
+        // runtime sent the request twice.
         if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
         // An earlier attempt may have been granted, even if this attempt was not.
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
@@ -154,7 +154,7 @@ export class Leases {
   }
 
   /**
-   * Lists the IDs of all leases of the cluster.
+   * Lists the IDs of all leases in the cluster.
    *
    * @example
    * const { ids } = await etcd.lease.list();

@@ -63,7 +63,7 @@ export class RenewalStream {
   readonly #rpc: Rpc;
   readonly #leases = new Map<bigint, RenewedLease>();
   /**
-   * By lease ID, the number of answers that are still to come on this stream for requests of keepalives that have
+   * By lease ID, the number of answers that are still to come on this stream to requests for keepalives that have
    * ended. The server answers in order, so these answers arrive before the answer to a new keepalive of the same lease.
    */
   readonly #ownerless = new Map<bigint, number>();
@@ -94,7 +94,7 @@ export class RenewalStream {
   }
 
   /**
-   * Returns a new keepalive for the lease. `granted` contains the time at which the client sent the grant request, and
+   * Returns a new keepalive for the lease. `granted` contains the time when the client sent the grant request, and
    * the granted TTL in seconds. `granted` is undefined if the caller knows only the lease ID.
    */
   keepAlive(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
@@ -104,8 +104,8 @@ export class RenewalStream {
       keepAlive.lose(lostWithClient(id));
       return keepAlive;
     }
-    // Subscribe to events of the client only while there are leases. Otherwise, every namespace would leave listeners
-    // at the client after its last use, and a client may create many short-lived namespaces.
+    // Subscribe to the client's events only while there are leases. Otherwise, every namespace would leave listeners on
+    // the client after its last use, and a client may create many short-lived namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
     const lease = this.#leases.get(id) ?? new RenewedLease(id);
@@ -176,10 +176,11 @@ export class RenewalStream {
       this.#waitLog.reset();
       this.#cancelStream();
     } else if (this.#oneByOne && isUnanswered(lease)) {
-      // The server may still refuse the request of this lease. The client would then mistake the refusal for an answer
-      // to the next request. So the client opens a new stream.
+      // The server may still refuse the request for this lease, and the client would then mistake the refusal for an
+      // answer to the next request. So the client opens a new stream.
       this.#cancelStream();
-      // One caller may close several keepalives. The next request waits until all of them are closed.
+      // Send the next request in a microtask, because the caller may close several keepalives at once, and the request
+      // should be for a lease that is still kept alive.
       queueMicrotask(() => {
         if (!this.#reopening) this.#sendDue();
       });
@@ -222,7 +223,8 @@ export class RenewalStream {
    * Called when the time for an answer has passed. Waits longer, starts the grace period, or replaces the stream.
    *
    * The server answers in order. While it is still answering earlier requests, a later request has to wait, and a new
-   * stream would not help. If the server has answered a later request, it has skipped the request of this lease.
+   * stream would not help. If the server has answered a later request, it has skipped the request for this lease, so
+   * the client waits only for the grace period.
    */
   #checkAnswer(lease: RenewedLease): void {
     const isPassedOver = this.#answer.sentAt > lease.sentAt;

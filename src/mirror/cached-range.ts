@@ -18,13 +18,13 @@ const FIRST_READ_MS = 5;
 /** Interval in milliseconds between further reads of the store's revision, while a caller waits for a revision. */
 const READ_INTERVAL_MS = 100;
 
-/** Names of the options of `cachedRange` and of `waitForRevision`. */
+/** The option names that `cachedRange` and `waitForRevision` accept. */
 export const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
 /** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
 type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
 
-/** A pending call of `waitForRevision`. */
+/** A pending call to `waitForRevision`. */
 interface Waiter {
   readonly revision: bigint;
   resolve(): void;

@@ -114,8 +114,8 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
   async *#pages(watch: Watch, readsWhole: boolean): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
     for (let reads = 0; ; reads += 1) {
-      // The first two reads need no delay. A third read is rare. It is needed if a proxy has reported a revision that
-      // the store has not reached yet.
+      // The first two reads need no delay. A third read is needed only in the rare case that a proxy has reported a
+      // revision that the store has not reached yet.
       if (reads > 1) await pause(backoffMs(reads), signal);
       const pages = readsWhole ? this.#wholeRange() : this.#kv.scanPages(this.#keys, { signal });
       const [first, createdAt] = await Promise.all([pages.next(), watch.created()]);
@@ -148,7 +148,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
 
 /**
  * Whether the mirror can continue after the error by reading the range again. This is possible after a compaction,
- * after a restore from a backup, and after a time in which no server answered.
+ * after a restore from a backup, and after a time when no server answered.
  */
 function canResync({ code, reason }: EtcdError): boolean {
   return (

@@ -7,7 +7,7 @@ const MAX_VARINT_BYTES = 10;
 
 /** The bigints that `Reader` reuses for small values. */
 const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
-/** Scratch memory in which `Reader` combines two 32-bit halves into a bigint. */
+/** Scratch memory where `Reader` combines two 32-bit halves into a bigint. */
 const quad = new DataView(new ArrayBuffer(8));
 /** `last` is the latest bigint that `Reader` created. `lastLow` and `lastHigh` are its lower and upper 32 bits. */
 let lastLow = 0;
@@ -27,7 +27,7 @@ const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** The decoding half of a codec. */
 export interface MessageReader<T> {
-  /** Returns a new message in which every field has its default value. */
+  /** Returns a new message whose fields all have their default values. */
   create(): T;
   /** Reads the fields up to the end of the reader, and stores them in `message`. */
   read(reader: Reader, message: T): void;

@@ -41,10 +41,10 @@ export function checkPositive(value: number, argument: string, unit: string): nu
   throw invalidInput(argument, show(value), `a number of ${unit} above 0`);
 }
 
-/** Checks that the value is a string that is not empty. */
+/** Checks that the value is a non-empty string. */
 export function checkName(value: string, argument: string): string {
   if (typeof value === 'string' && value !== '') return value;
-  throw invalidInput(argument, show(value), 'a string that is not empty');
+  throw invalidInput(argument, show(value), 'a non-empty string');
 }
 
 /** Checks that `name` is a name in `table`, and returns the value of this name. */

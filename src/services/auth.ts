@@ -292,8 +292,8 @@ function loginFields(login: Login): {
   throw invalidInput('login', shown, 'either { password } or { noPassword: true }');
 }
 
-/** Checks that the password is a string that is not empty. Unlike `checkName`, never shows the value of a number. */
+/** Checks that the password is a non-empty string. Unlike `checkName`, never shows the value of a number. */
 function checkPassword(password: string): string {
   if (typeof password === 'string' && password !== '') return password;
-  throw invalidInput('password', describeType(password), 'a string that is not empty');
+  throw invalidInput('password', describeType(password), 'a non-empty string');
 }

@@ -86,7 +86,7 @@ export class Cluster {
   }
 
   /**
-   * Replaces the URLs at which the other members reach a member.
+   * Replaces the URLs that the other members use to reach a member.
    *
    * @throws EtcdError with reason `MemberNotFound` if the cluster has no member with this ID.
    *

@@ -12,13 +12,13 @@ import { concatBytes } from '../runtime/bytes.js';
 /** The version of a member, the size of its database, and its Raft state. */
 export type Status = WithHeader<Omit<wire.StatusResponse, 'header'>>;
 
-/** A problem of a member: its database has reached its quota (`noSpace`), or its data is corrupt (`corrupt`). */
+/** A problem with a member: its database has reached its quota (`noSpace`), or its data is corrupt (`corrupt`). */
 export interface Alarm {
   readonly memberId: bigint;
   readonly alarm: 'noSpace' | 'corrupt';
 }
 
-/** Options of a call to one member. The endpoint of the member is a separate argument of the call. */
+/** Options for a call to one member. The endpoint of the member is a separate argument of the call. */
 export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   /** Not allowed, because the endpoint is a separate argument of the call. */
   readonly endpoint?: undefined;
@@ -35,8 +35,8 @@ const DOWNGRADES = {
 } as const;
 
 /**
- * Maintenance of the cluster and of its members. A method that concerns one member has the argument `endpoint`, which
- * must be one of the client's endpoints. The client does not try another endpoint. Without `timeoutMs`, `defragment`,
+ * Maintenance of the cluster and its members. A method that concerns one member has the argument `endpoint`, which must
+ * be one of the client's endpoints. The client does not try another endpoint. Without `timeoutMs`, `defragment`,
  * `hash`, `hashKV` and `snapshot` have no time limit, because they may take a long time on a large database. HTTP/2
  * PINGs still detect a member that no longer responds.
  *
@@ -104,7 +104,7 @@ export class Maintenance {
   }
 
   /**
-   * Returns the CRC-32 of the whole database of a member. This method is meant for tests, because the hash may differ
+   * Returns the CRC-32 of a member's whole database. This method is meant for tests, because the hash may differ
    * between members that have the same keys.
    *
    * @example
@@ -116,8 +116,8 @@ export class Maintenance {
   }
 
   /**
-   * Returns the CRC-32 of the keys of a member up to `revision`. The default, 0n, means the latest revision. For the
-   * same revision, members with the same `compactRevision` must return the same hash.
+   * Returns the CRC-32 of a member's keys up to `revision`. The default, 0n, means the latest revision. For the same
+   * revision, members with the same `compactRevision` must return the same hash.
    *
    * @throws EtcdError with reason `Compacted` or `FutureRev` if the member does not have the revision.
    *
@@ -137,7 +137,7 @@ export class Maintenance {
 
   /**
    * Reads the database of a member, in the format that `etcdutl snapshot restore` accepts. `timeoutMs` limits the wait
-   * for each message of the member, not the whole call.
+   * for each message from the member, not the whole call.
    *
    * @example
    * await pipeline(etcd.maintenance.snapshot('http://10.0.0.1:2379'), createWriteStream('backup.db'));

@@ -72,7 +72,7 @@ function eventText({ revision, type, key }: SeenEvent): string {
   return `${type} of ${JSON.stringify(key)} at revision ${revision}`;
 }
 
-/** A period in which one process considered itself the holder of a lock. */
+/** A period when one process considered itself the holder of a lock. */
 export interface Claim {
   /** Name of the process. */
   readonly holder: string;

@@ -20,11 +20,11 @@ export interface EtcdClusterOptions {
   readonly args?: readonly string[] | undefined;
   /** Whether the members reach each other through proxies. `partition` requires these proxies. Default false. */
   readonly peerProxies?: boolean | undefined;
-  /** Certificates with which the members accept clients over TLS. Default: no TLS. */
+  /** Certificates that the members use to accept clients over TLS. Default: no TLS. */
   readonly tls?: EtcdClusterTls | undefined;
 }
 
-/** Paths of the PEM files with which the members of a cluster accept clients over TLS. */
+/** Paths of the PEM files that the members of a cluster use to accept clients over TLS. */
 export interface EtcdClusterTls {
   /** Certificate of the members. */
   readonly certFile: string;
@@ -315,8 +315,8 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 }
 
 /**
- * Makes a membership change. Repeats the change as long as etcd refuses it because the cluster is unhealthy. etcd does
- * so until all members have been connected to each other for five seconds.
+ * Makes a membership change. If etcd refuses the change because the cluster is unhealthy, repeats it for up to
+ * `HEALTHY_TIMEOUT_MS`. etcd refuses changes until all members have been connected to each other for five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = performance.now() + HEALTHY_TIMEOUT_MS;

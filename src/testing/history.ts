@@ -8,7 +8,7 @@ export interface Violation<Rule extends string = string> {
   readonly detail: string;
 }
 
-/** One change of one key, as a watcher saw it. */
+/** One change to one key, as a watcher saw it. */
 export interface SeenEvent {
   readonly revision: bigint;
   readonly type: 'put' | 'delete';

@@ -102,7 +102,7 @@ export interface Transport {
   close(): Promise<void>;
 }
 
-/** Options of the transport of one endpoint. */
+/** Options of the transport to one endpoint. */
 export interface TransportOptions {
   /** The TLS options. Used only if the endpoint is an https: URL. Undefined for the defaults. */
   readonly tls: TlsSource | undefined;

@@ -10,11 +10,14 @@ import type { WatchStream } from './watch-stream.js';
  * ten seconds for 100,000 revisions.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/** Maximum number of server watches that one watch uses at a time. Each server watch slows the others down. */
+/**
+ * Maximum number of parts (server watches; see `WatchParts`) that one watch has at a time. Each server watch slows the
+ * others down.
+ */
 const MAX_PARTS = 32;
 /**
- * The number of revisions in a part (see `WatchParts`), as a fraction of the revisions that a full response spans. The
- * fraction is less than 1, so that a full response contains the whole part and also an event after the part, which ends
+ * The length of a part (see `WatchParts`) as a fraction of the revisions that a full response spans. Because it is less
+ * than 1, one full response contains the whole part and at least one event beyond it. Receiving that event is what ends
  * the part.
  */
 const PART_PER_RESPONSE = 0.95;
@@ -88,8 +91,8 @@ export class WatchParts implements ServerWatchOwner {
   received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
     const [first, last] = [batches[0], batches.at(-1)];
-    // With `progress`, the consumer needs the progress of the whole watch, so the watch is not divided into
-    // parts.
+    // With `progress`, the watch is not divided into parts, because a progress report for one part says nothing about
+    // the other parts, and the consumer needs the progress of the whole watch.
     if (progress || first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return;
     const covered = Number(last.revision - first.revision) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
@@ -100,7 +103,7 @@ export class WatchParts implements ServerWatchOwner {
 
   /**
    * Removes a part that has ended. Ends the whole watch if this part was the last part. Also ends the whole watch if
-   * this part ended with an error, because the consumer would otherwise miss events.
+   * this part ended with an error, because the consumer would otherwise miss the rest of this part's events.
    */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
     this.stream.remove(part);

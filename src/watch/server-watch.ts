@@ -33,15 +33,18 @@ export class RevisionCursor {
   }
 
   /**
-   * Records that the server created the watch. A watch "from now" misses nothing if the next stream continues after the
-   * revision in the response header. `#floor` stays unchanged, because the revision in the header may be higher than
-   * that of an event that the server is about to send.
+   * Records that the server created the watch. A watch "from now" promises only the events after the revision in the
+   * response header, so the next stream can continue after that revision. `#floor` stays unchanged, because the
+   * revision in the header may be higher than the revision of an event that the server is about to send.
    */
   created(headerRevision: bigint): void {
     if (this.#resume === 0n) this.#resume = headerRevision + 1n;
   }
 
-  /** Records that every event of this revision was delivered. `revision` is that of the events, not of the header. */
+  /**
+   * Records that every event of this revision was delivered. `revision` is the events' revision, not the one in the
+   * response header.
+   */
   delivered(revision: bigint): void {
     const next = revision + 1n;
     if (next > this.#floor) this.#floor = next;
@@ -50,7 +53,8 @@ export class RevisionCursor {
 
   /**
    * Records that the server reported no more events up to the revision in its response header. `#floor` stays
-   * unchanged, because some servers answer a progress request before they have sent all earlier events.
+   * unchanged, because some servers answer a progress request before they have sent all earlier events, and a higher
+   * `#floor` would drop these events.
    */
   progressed(headerRevision: bigint): void {
     if (headerRevision >= this.#resume) this.#resume = headerRevision + 1n;
@@ -144,7 +148,8 @@ export class ServerWatch {
     this.whenCreated = new Promise((resolve, reject) => {
       this.#creation = { resolve, reject };
     });
-    // A caller that does not await the creation gets the error from the iteration, so the rejection is not unhandled.
+    // Mark the rejection as handled, because a caller that does not await the creation gets the error from the
+    // iteration.
     this.whenCreated.catch(() => {});
   }
 
@@ -176,7 +181,8 @@ export class ServerWatch {
    * may send this report before all earlier events. The cursor then stays unchanged.
    */
   progressed(headerRevision: bigint, isCertain: boolean): void {
-    // The rest of a partial revision is still to come, even if the revision in the header is higher.
+    // The cursor must not pass a partial revision, because the rest of that revision is still to come, even if the
+    // revision in the header is higher.
     if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision + 1n)) return;
     if (isCertain) this.#cursor.progressed(headerRevision);
     if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);

@@ -4,7 +4,7 @@ import type { ServerWatch } from './server-watch.js';
 
 /**
  * The watch ID in a response that belongs to no live watch. Such a response either says that the server refused to
- * create a watch, or concerns every watch of the stream.
+ * create a watch, or concerns every watch on the stream.
  */
 export const NO_WATCH_ID = -1n;
 
@@ -130,7 +130,7 @@ export class WatchIds {
 
   /**
    * Assigns the ID in an answer to the watch whose creation was answered. Returns false if the response does not answer
-   * a creation of this stream.
+   * a creation on this stream.
    */
   #assign(response: WatchResponse): boolean {
     const { watchId } = response;

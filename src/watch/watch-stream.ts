@@ -21,9 +21,10 @@ const LINGER_MS = 1_000;
 /** If a stream lasted longer than this many milliseconds, its failure starts the backoff from the shortest delay. */
 const STEADY_MS = 1_000;
 /**
- * Maximum size of a response that the client receives without asking for fragments. The time that etcd needs to cut a
- * response into fragments grows with the square of the number of events: 1 s for 15,000 small events. In responses
- * above this size, the events are usually large and therefore few.
+ * Maximum size of a response that the client receives without asking for fragments. The client asks for fragments only
+ * when a response exceeds this size, because the time that etcd needs to cut a response into fragments grows with the
+ * square of the number of events: 1 s for 15,000 small events. In responses above this size, the events are usually
+ * large and therefore few.
  */
 const WHOLE_RESPONSE_BYTES = 64 * 1024 * 1024;
 /** Statuses that can end a stream although a new stream may succeed. */
@@ -36,7 +37,7 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'DeadlineExceeded',
   'Aborted',
 ]);
-/** Reasons of errors after which a new stream would fail as well, whatever the status. */
+/** Error reasons after which a new stream would fail too, whatever the status. */
 const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
 /**
  * The watches end when this many streams in a row had a response that was too large. The number is greater than 1,
@@ -137,9 +138,9 @@ export class WatchStream {
   }
 
   /**
-   * Asks the server for the revision up to which it has sent the events of the stream's watches. The answer concerns
-   * all of these watches. The answer moves their cursors only if the member is known to send it after all earlier
-   * events. etcd before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
+   * Asks the server for the revision up to which it has sent all events for the watches on the stream. The answer
+   * concerns all of these watches. The answer moves their cursors only if the member is known to send it after all
+   * earlier events. etcd before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
    */
   requestProgress(): void {
     if (this.#stream === undefined) return;
@@ -178,7 +179,7 @@ export class WatchStream {
     this.#cancelStream();
   }
 
-  /** Ends the stream with RST_STREAM, because some servers leak the watches of a stream that the client half-closes. */
+  /** Ends the stream with RST_STREAM, because some servers leak the watches on a stream that the client half-closes. */
   #cancelStream(why?: 'unauthenticated'): void {
     this.#stream?.cancel(why);
     this.#forgetStream();
@@ -270,8 +271,8 @@ export class WatchStream {
   }
 
   /**
-   * Handles the answer to a progress request. The server may have dropped some requests, so the client assumes that the
-   * answer belongs to the oldest unanswered request.
+   * Handles the answer to a progress request. The server may have dropped some requests, so the client cannot tell
+   * which request this answers. It assumes the oldest one, because that request covers the fewest watches.
    */
   #progressed(revision: bigint): void {
     const nextId = this.#progressRequests.shift() ?? 0n;
@@ -287,7 +288,8 @@ export class WatchStream {
   #created(watch: ServerWatch, revision: bigint): void {
     this.#waitLog.goOn({ watches: this.#watches.size });
     this.#tokenRefusals = 0;
-    // Either this member lags behind the member of the previous stream, or the cluster was restored from a backup.
+    // Find out why the store's revision is lower than before: this member may lag behind the previous stream's member,
+    // or the cluster was restored from a backup.
     if (revision < watch.position - 1n && this.#stream !== undefined) void this.#checkCluster(this.#stream);
     watch.created(revision);
   }
@@ -312,7 +314,7 @@ export class WatchStream {
     if (this.#checking === stream) this.#checking = undefined;
   }
 
-  /** Handles a response with which the server refused to create a watch, or ended the watch. */
+  /** Handles a response that says that the server refused to create a watch, or ended the watch. */
   #refused(watch: ServerWatch, response: WatchResponse): void {
     const error = refusal(response);
     if (this.#canGetNewToken(error, watch.tokenRefusals)) {
@@ -373,7 +375,7 @@ function isResumable({ code, reason, outcome }: EtcdError): boolean {
   return (RESUMABLE.has(code) || isOverloaded) && !FINAL.has(reason);
 }
 
-/** Returns the error with which the server refused or ended a watch. */
+/** Returns the error for a response that refuses or ends a watch. */
 function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
   const method = methods.watch.watch.path;
   if (compactRevision > 0n) {

@@ -204,7 +204,8 @@ test('errors of locks, elections, semaphores, barriers and transactions contain 
       'a lock that another session holds': () => new Mutex(other, name).lock({ maxWaitMs: 300 }),
       'an election that another session has won': () =>
         new Election(other, `${name}/election`).campaign(VALUE, { maxWaitMs: 300 }),
-      'a leadership with another token': () => new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 300 }),
+      'resuming a leadership with another token': () =>
+        new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 300 }),
       'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ maxWaitMs: 300 }),
       'a barrier that is held': async () => {
         const barrier = new Barrier(etcd, `${name}/barrier`);

@@ -36,7 +36,8 @@ test('the channel closes the transport of a removed endpoint when the last call 
   handlers.get('http://changing:100')?.end(undefined);
   expect(closed.at(-1)).toBe('http://changing:100');
   await channel.close();
-  // The configured endpoint stays in the pool until the channel is closed.
+  // The channel keeps the transport of the endpoint it was constructed with (`given`), and of the endpoint it follows
+  // now (`other`), until the channel itself is closed.
   expect(closed.slice(100).toSorted()).toEqual(['http://given:1', 'http://other:1']);
 });
 

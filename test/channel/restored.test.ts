@@ -112,7 +112,7 @@ describe('the client of a cluster that is restored from an older copy', () => {
   });
 });
 
-// Rule S40 (docs/semantics.md): the client notices a replaced cluster.
+// Rule S40: the client notices a replaced cluster.
 describe('a client whose endpoint now belongs to another cluster', () => {
   test('rejects calls, and ends watches and sessions, with reason ClusterChanged', async () => {
     const [first, second] = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];

@@ -84,7 +84,7 @@ describe('etcdwire', () => {
   });
 });
 
-it('etcdwire txn --text runs a transaction from a JSON file in which keys and values are text', async () => {
+it('etcdwire txn --text runs a transaction from a JSON file where keys and values are text', async () => {
   const key = unique();
   const folder = temporaryFolder();
   const file = join(folder, 'txn.json');

@@ -155,7 +155,7 @@ describe('DoubleBarrier', () => {
     expect(await keys(direct, name)).toBe(0);
   });
 
-  test('admits both participants or neither participant when the `enter` call of one participant times out while the other enters', async () => {
+  test('admits both participants or neither when the `enter` call of one participant times out while the other enters', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
     const entered = (entering: Promise<void>): Promise<boolean> =>

@@ -86,7 +86,7 @@ test('an election observer receives every leader and every proclaimed value once
   await stop();
 });
 
-test('an election observer that starts during a leadership receives the current leader first', async () => {
+test('an election observer that starts while there is a leader receives that leader first', async () => {
   const [etcd, name] = [openClient(), unique('election')];
   const leadership = await (await election(etcd, name)).campaign('before');
   await leadership.proclaim('now');

@@ -7,9 +7,10 @@ import { type Client, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 
-// A paused member, a proxy or a network may deliver a copy of any write at any later time (S25). Each history below is
-// a sequence of steps that use one exported class or function, such as Mutex. The tests send one write of a history
-// again after every later step, and compare the store's contents with the contents after a run without copies.
+// A paused member, a proxy or a network may deliver a copy of any write at any later time (rule S25 in
+// docs/semantics.md). Each history below is a sequence of steps that use one exported class or function, such as Mutex.
+// The tests send one write of a history again after every later step, and compare the store's contents with the
+// contents after a run without copies.
 
 vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
   ...(await original<object>()),
@@ -302,7 +303,7 @@ async function play(
     await step();
     done += 1;
     const write = copied === undefined ? undefined : writes[copied];
-    // The server may refuse the copy. A refused copy does not change the store either.
+    // The server may refuse the copy. Ignore the error: a refused copy changes nothing.
     await write?.sendAgain().catch(() => {});
     if (expected === undefined) states.push(await contents(reader, name));
     else

@@ -9,7 +9,7 @@ import { answerLost } from '../support/transactions.js';
 // A put whose answer is lost may take effect late, after the session has released the key. The session then deletes the
 // key, unless the key is in use again.
 
-/** Controls which calls of the client are delayed and which answers are lost. */
+/** Controls which of the client's calls are delayed and which answers are lost. */
 interface Network {
   /** Loses the answer to the next transaction. */
   losesAnswer: boolean;

@@ -9,8 +9,9 @@ import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf } from '../support/tls/tls-peer.js';
 import { valueText } from '../support/watch-events.js';
 
-// The server presents a certificate that the client must reject, and then a valid certificate again (S30). Clients
-// connect through a proxy, which drops the connections so that the clients have to connect again.
+// The server presents a certificate that the client must reject, and later a valid one again (rule S30 in
+// docs/semantics.md). Clients connect through a proxy, which drops the connections so that the clients have to connect
+// again.
 
 const HOUR_MS = 3_600_000;
 

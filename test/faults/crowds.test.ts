@@ -10,7 +10,7 @@ import { Crowd } from '../support/faults/crowd.js';
 import { between, branchOf, type Round, variant } from '../support/faults/rounds.js';
 import { type Figures, faultRow } from '../support/faults/row.js';
 
-// A cluster changes while 50 locks and 50 watches are open (S2, S4, S13, S14, S16).
+// A cluster changes while 50 locks and 50 watches are open (rules S2, S4, S13, S14 and S16 in docs/semantics.md).
 
 /** TTL of the locks' leases in seconds. It is much longer than an election or a restart, so no lock may be lost. */
 const LONG_TTL = 10;
@@ -100,18 +100,19 @@ faultRow(
 );
 
 /**
- * Injects faults while 50 locks and 50 watches are open. Expects that no lock is lost, that no watch loses, repeats or
- * reorders an event or splits the events of one revision into two batches, and that etcd applies no put twice.
+ * Injects faults while 50 locks are held and 50 watches are open. Expects that no lock is lost, that no watch loses,
+ * repeats or reorders an event or delivers the events of one revision in two batches, and that etcd applies no put
+ * twice.
  */
 async function underCrowd(
   fixture: FaultyCluster,
   { seed, random }: Round,
-  makeFaults: (cluster: EtcdCluster) => Promise<number>,
+  injectFaults: (cluster: EtcdCluster) => Promise<number>,
   client?: Partial<ClientOptions>,
 ): Promise<Figures> {
   const options = { name: `c-${seed}`, random: branchOf(random), ttl: LONG_TTL, client };
   await using crowd = await Crowd.start(fixture, options);
-  const faults = await makeFaults(fixture.cluster);
+  const faults = await injectFaults(fixture.cluster);
   const { violations, events, puts, ...figures } = await crowd.verify();
   expect(violations).toEqual([]);
   expect(figures.taken).toBe(0);

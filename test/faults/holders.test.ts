@@ -6,7 +6,8 @@ import { faultRow } from '../support/faults/row.js';
 import { WallClock } from '../support/faults/wall-clock.js';
 
 // The holder of a lock is suspended between its check of the lock and its write, and resumes after another contender
-// has acquired the lock (S14, S16). A resource that checks fencing tokens must reject the former holder's write.
+// has acquired the lock (rules S14 and S16 in docs/semantics.md). A resource that checks fencing tokens must reject the
+// former holder's write.
 
 const TTL = 2;
 /**

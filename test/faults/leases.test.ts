@@ -5,7 +5,8 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 
-// One stream keeps thousands of leases alive, even if its connection is lost and opened again (S13, S14).
+// One stream keeps thousands of leases alive, even if its connection is lost and opened again (rules S13 and S14 in
+// docs/semantics.md).
 
 const LEASES = 5_000;
 const TTL = 10;

@@ -9,7 +9,8 @@ import { between, pick } from '../support/faults/rounds.js';
 import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { lock, queueLength } from '../support/locks.js';
 
-// Responses to lock operations are lost, and waiters leave the queue of a lock (S18, S21, S24, S25).
+// Responses to lock operations are lost, and waiters leave the queue of a lock (rules S18, S21, S24 and S25 in
+// docs/semantics.md).
 
 /** The maximum time in milliseconds from the release of the lock until the next waiter holds the lock. */
 const NEXT_MS = 1_000;

@@ -7,7 +7,8 @@ import { recoveryTime } from '../support/faults/recovery.js';
 import { pick } from '../support/faults/rounds.js';
 import { faultRow, underLoad } from '../support/faults/row.js';
 
-// In these tests, members of the cluster are stopped or killed, and start again (S2, S27, S28, S30).
+// In these tests, members of the cluster are stopped or killed, and start again (rules S2, S27, S28 and S30 in
+// docs/semantics.md).
 
 /** The maximum time in milliseconds until a call succeeds, once enough members run to elect a leader. */
 const MAX_RECOVERY_MS = 7_000;

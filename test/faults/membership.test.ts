@@ -9,7 +9,7 @@ import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 import { valueText } from '../support/watch-events.js';
 
-/** The interval in milliseconds at which the client reads the member list of the cluster (a sync). */
+/** The interval, in milliseconds, between two reads of the member list by the client (syncs). */
 const SYNC_INTERVAL_MS = 500;
 /**
  * The number of milliseconds after the sync interval within which the client must learn of a change. Syncs fail during

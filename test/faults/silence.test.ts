@@ -9,10 +9,10 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { pick, type Round, variant } from '../support/faults/rounds.js';
 import { type Figures, faultRow, underLoad } from '../support/faults/row.js';
 
-// Members stop responding while their connections stay open (S10, S16, S30). The client must move to another member in
-// time.
+// Members stop responding while their connections stay open (rules S10, S16 and S30 in docs/semantics.md). The client
+// must move to another member in time.
 
-/** The ping options of the client under test. The interval is the minimum that etcd allows, to keep the tests short. */
+/** Ping options for the client under test. The interval is the minimum that etcd allows, to keep the tests short. */
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
 /**
  * The maximum time that a request waits for a response before the client sends a ping. With grpc-js, the client sends

@@ -8,7 +8,8 @@ import { directAndProxied, faultRow } from '../support/faults/row.js';
 import { bytesInUse } from '../support/measure.js';
 import { valueText } from '../support/watch-events.js';
 
-// These tests cause faults that affect one watch or thousands of watches (S2, S4, S5, S6, S11).
+// These tests cause faults that affect one watch or thousands of watches (rules S2, S4, S5, S6 and S11 in
+// docs/semantics.md).
 
 const MEBIBYTE = 1024 * 1024;
 const OPS_PER_TXN = 128;

@@ -66,8 +66,8 @@ fuzz<string>({
     expect(tls).toBe(/^https:/i.test(text));
     if ('path' in address) expect(address.path.length > 1 && address.path.startsWith('/')).toBe(true);
     else {
-      // `URL.port` is empty for the default port of a scheme: 80 for http and 443 for https. Parse the text with both
-      // schemes to find a port that the text contains.
+      // Parse the text with both schemes to find a port that the text contains, because `URL.port` is empty for a
+      // scheme's default port: 80 for http and 443 for https.
       const ports = ['http', 'https'].map((other) => new URL(text.replace(/^\w+/, other)).port);
       expect(address.port).toBe(Number(ports.find((given) => given !== '') ?? 2379));
       expect(address.host).toMatch(/^[^[\]/\s]+$/);

@@ -62,8 +62,8 @@ fuzz<Input>({
       .array(fc.oneof({ weight: 4, arbitrary: aBlock }, { weight: 1, arbitrary: changedBytes(aBlock, 2) }), {
         maxLength: 6,
       })
-      // Repeat blocks, to test the cache of decoded blocks. A repeated block may decode to other fields, because the
-      // dynamic table may have changed.
+      // Repeat blocks, to test the cache of decoded blocks. A repeated block may decode to other fields, because it may
+      // refer to the dynamic table, which may have changed in the meantime.
       .chain((blocks) => fc.array(fc.constantFrom(...blocks, new Uint8Array(0)), { maxLength: 9 }))
       .map((blocks) => blocks.map(hex)),
   }),

@@ -92,7 +92,7 @@ const KINDS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constantFrom('lose' as const, ...Array<'answer all'>(6).fill('answer all')) }),
   fc.record({ do: fc.constantFrom('close' as const, ...Array<'turn'>(9).fill('turn')) }),
 ];
-/** Only some scripts end with a flood, because a flood is large. */
+/** Only some scripts end with a flood, because a flood has so many frames that it makes a run slow. */
 const flood = fc
   .constantFrom(...(Object.keys(FLOODS) as (keyof typeof FLOODS)[]))
   .map((frames) => [{ do: 'flood' as const, frames }]);
@@ -131,7 +131,8 @@ class PeerPlay implements Play<Step> {
   /** Whether the event loop was blocked and the timers that became due have not run yet. */
   #blocked = false;
   /**
-   * Connections on which the peer has answered a PING. There, etcd's limit on pings may not allow the next PING yet.
+   * Connections on which the peer has answered a PING. On these connections, the client may open streams after a
+   * timeout, because etcd's limit on pings may not allow it to send another PING yet.
    */
   readonly #probed = new Set<PeerConnection>();
   /** For each connection: when a call first timed out although the peer sent nothing since the call's stream opened. */

@@ -16,7 +16,7 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 
 // The server sends arbitrary answers to keepalives. The client must throw nothing. Each answer contains a TTL. No
 // keepalive may be valid for longer than the TTL in the latest answer, or than the TTL that was granted, counted from
-// the time at which the client sent the answered request.
+// the time when the client sent the answered request.
 
 type Step =
   | { readonly do: 'keep'; readonly lease: number; readonly ttl: number }
@@ -137,7 +137,8 @@ class Keeping implements Play<Step> {
       await this.#clock.pass(1_000);
       this.#check();
     }
-    // The client waits at least half a second for an answer before it replaces the stream.
+    // Expect at most two streams per second, because the client waits at least half a second for an answer before it
+    // replaces the stream.
     ok(this.#streams - before <= 20, `${this.#streams - before} streams in 10 s`);
     this.#renewals.close();
     this.#check();
@@ -176,11 +177,11 @@ class Keeping implements Play<Step> {
       ok(kept.isLost === handle.signal.aborted, 'the signal of a lost keepalive is not aborted');
       if (kept.isLost) ok(handle.signal.reason instanceof EtcdError);
     }
-    // Answers to requests of keepalives that have ended do not count for later keepalives of the same lease.
+    // Answers to requests for keepalives that have ended do not count for later keepalives of the same lease.
     for (const [id, sentAt] of this.#unanswered) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) sentAt.fill(LONG_AGO);
     }
-    // The renewal stream forgets a lease when the last keepalive of the lease ends.
+    // Forget the granted TTL, because the renewal stream forgets a lease when the lease's last keepalive ends.
     for (const id of this.#granted.keys()) {
       if (!this.#kept.some((each) => each.handle.id === id && !each.isLost)) this.#granted.delete(id);
     }

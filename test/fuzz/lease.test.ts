@@ -20,7 +20,7 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 
 const LEASES = 3;
 const TTLS = [1, 2, 5, 60] as const;
-/** The time in milliseconds between two answers of the server at the end of a run. */
+/** The time, in milliseconds, between two rounds of answers from the server at the end of a run. */
 const ROUND_MS = 80;
 
 type Step =
@@ -102,7 +102,8 @@ class Keeping implements Play<Step> {
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
-    // The longest backoff is the hardest case for a short lease. `VirtualClock` restores `Math.random`.
+    // Make every backoff as long as possible, because a long backoff leaves the least time to renew a short lease.
+    // `VirtualClock` restores `Math.random`.
     Math.random = () => 0.999;
     const transport = {
       unary: () => Promise.reject(new Error('not called')),
@@ -167,7 +168,8 @@ class Keeping implements Play<Step> {
   async end(): Promise<string> {
     const safe = this.#handles.filter((handle) => handle.remainingMs() > this.#neededMs(handle));
     for (let round = 0; round < 80; round += 1) {
-      // After 25 rounds, the client has opened its stream again, so any valid keepalive must stay valid.
+      // After 25 rounds, the client has opened its stream again, because its longest backoff is shorter. So any valid
+      // keepalive must stay valid.
       const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
       this.#serve(100);
       this.#deliver(100);
@@ -195,7 +197,7 @@ class Keeping implements Play<Step> {
 
   async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
     const id = idOf(lease);
-    // The server refuses to grant an ID that is in use.
+    // Skip this step if the lease exists, because the server refuses to grant an ID that is in use.
     if (this.#isAlive(id)) return;
     const sentAt = this.#clock.now;
     await this.#clock.pass(delayMs);

@@ -16,7 +16,7 @@ import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server of a watch stream sends arbitrary responses. The client must throw only EtcdErrors, every watch must end
+// The server sends arbitrary responses on a watch stream. The client must throw only EtcdErrors, every watch must end
 // when it is closed, and no timer may be left.
 
 type Step =

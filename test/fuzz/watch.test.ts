@@ -141,8 +141,8 @@ fuzz<readonly Step[]>({
 });
 
 /**
- * A client, a simulated server, and the watches of the client. For each watch, a `JudgedWatch` checks the events that
- * the watch delivers.
+ * A client, a simulated server, and the client's watches. For each watch, a `JudgedWatch` checks the events that the
+ * watch delivers.
  */
 class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
@@ -236,7 +236,8 @@ class Watching implements Play<Step> {
         stream?.exceed();
         break;
       case 'expire':
-        // Let the tokens expire only once, because a correct server does not refuse several new tokens in a row.
+        // Expire the tokens at most once per run. Repeated `expire` steps would refuse several new tokens in a row,
+        // which no correct server does, and the client would rightly give up.
         if (this.#goodFrom === 0) this.#goodFrom = this.#tokens;
         break;
       case 'pass':
@@ -251,19 +252,20 @@ class Watching implements Play<Step> {
     this.#store.put(KEYS);
     const missing = (): (bigint | string | undefined)[] => this.#watched.map((each) => each.missing());
     for (const each of this.#watched) each.read(Number.POSITIVE_INFINITY);
-    // The client's longest backoff is 2 s. Give up when no watch has made progress for 3 s.
+    // Give up when no watch has made progress for 3 s. This is long enough, because the client's longest backoff is 2
+    // s.
     for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
       if (before !== missing().join()) idle = 0;
       before = missing().join();
       this.#stream?.serve(1_000);
-      // The client drops the events for which a small buffer has no room, so the server sends them again.
+      // Send events repeatedly, because the client drops the events for which a small buffer has no room.
       for (let watch = 0; watch < 40; watch += 1) this.#stream?.sync(watch, idle < 3 ? 100 : 1_000, 1_000);
       this.#stream?.deliver(10_000);
       await this.#clock.pass(100);
     }
     // Give the client time to reconnect and to check the revision of the store.
     await this.#clock.pass(5_000);
-    // A watch that is ahead of the store without an error would miss all events up to its own revision.
+    // No watch may be ahead of the store without an error, because it would miss all events up to its own revision.
     expect(this.#watched.filter((each) => each.isAheadOf(this.#store.revision))).toEqual([]);
     for (const { problems } of this.#watched) for (const problem of problems) throw problem;
     expect(missing().filter((each) => each !== undefined)).toEqual([]);

@@ -157,7 +157,7 @@ describe('a put over the gateway', () => {
   });
 });
 
-test('a client accepts a response whose JSON is longer than `maxReceiveBytes` if the same message is shorter in protobuf', async () => {
+test('a client accepts a response whose JSON is longer than `maxReceiveBytes` if the same message fits within the limit in protobuf', async () => {
   const name = unique();
   const puts = Array.from({ length: 100 }, (_, index) => op.put(`${name}/${index}`, ''));
   await openGateway().txn({ then: puts });

@@ -11,7 +11,7 @@ import { iterations } from '../support/thorough.js';
 // arrives after any number of later requests. Each write must be applied once, or reject with outcome unknown and be
 // applied at most once.
 
-/** How the runtime treats one request. A number is the number of later requests before a second copy arrives. */
+/** How the runtime treats one request. A number N means that a second copy arrives after N later requests. */
 type Fate = 'once' | 'first answer lost' | 'race' | number;
 
 type Step =
@@ -45,7 +45,7 @@ async function play(steps: readonly Step[], fates: readonly Fate[]): Promise<voi
   const from = (await direct.put(`${name}/counter`, '0')).header.revision + 1n;
   const host = new ResendingHost(fates);
   const etcd = openGateway({ transport: gateway({ guardWrites: true, fetch: host.fetch }) });
-  /** For each value, the error of the put of that value, or undefined if the put succeeded. */
+  /** For each value, the error of its put, or undefined if the put succeeded. */
   const errors = new Map<string, EtcdError | undefined>();
   const note = async (value: string, writing: Promise<unknown>): Promise<void> => {
     errors.set(value, await errorOrNone(writing));

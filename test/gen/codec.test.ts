@@ -143,7 +143,7 @@ describe('repeated enums', () => {
 });
 
 describe('a nested message that occurs twice', () => {
-  it('is decoded to one message, in which a later value of a field replaces an earlier value', () => {
+  it('is decoded to one message, where a later value of a field replaces an earlier value', () => {
     const first = encode(Event, { kv: { key: Uint8Array.of(1), version: 2n } });
     const second = encode(Event, { kv: { version: 3n, lease: 4n } });
     const { kv } = decode(Event, joined([first, second]));

@@ -146,7 +146,7 @@ describe('`range`', () => {
     expect((await etcd.range(fromKey(`${name}/b`), { limit: 2 })).kvs.map((kv) => kv.text())).toEqual(['b', 'c again']);
   });
 
-  // Rule S35 (docs/semantics.md): the client does not ask the server to sort by key in ascending order.
+  // Rule S35: the client does not ask the server to sort by key in ascending order.
   test('requests no sort order for ascending keys, because etcd would sort the keys again', () => {
     const { sortOrder, sortTarget } = rangeRequest(resolveKeys('a', 'keys'), withFirstKey());
     expect([sortOrder, sortTarget]).toEqual([undefined, undefined]);

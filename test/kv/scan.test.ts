@@ -117,8 +117,8 @@ describe('a scan over a connection that breaks', () => {
   test.each(['dropConnections', 'reset'] as const)('continues after the last received key (%s)', async (fault) => {
     const { direct, proxy } = await proxied();
     const start = `${unique('scan')}/`;
-    // This is more data than the buffers of the proxy and of the client can hold. So the connection breaks before all
-    // data has arrived.
+    // This is more data than the buffers of the proxy and the client can hold. So the connection breaks before all data
+    // has arrived.
     await fill(direct, start, 1_000, () => 'x'.repeat(20_000));
     const { etcd, sent } = recorded([proxy.endpoint]);
     const seen: string[] = [];

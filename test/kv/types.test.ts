@@ -26,9 +26,9 @@ const REFUSED = { reason: 'InvalidInput', outcome: 'not-sent' };
 
 describe('the compiler and the client refuse', () => {
   test.each<[string, Call]>([
-    // @ts-expect-error: get reads one key, so it has no limit.
+    // @ts-expect-error: get reads one key, so it takes no limit.
     ['the option `limit` for `get`', (etcd) => etcd.get('k', { limit: 1 })],
-    // @ts-expect-error: get reads one key, so it has no order.
+    // @ts-expect-error: get reads one key, so it takes no sort order.
     ['`withFirstCreate()` for `get`', (etcd) => etcd.get('k', withFirstCreate())],
     // @ts-expect-error: the compiler checks the options in a spread, too.
     ['a withFirstCreate() spread for get', (etcd) => etcd.get('k', { ...withFirstCreate(), keysOnly: true })],

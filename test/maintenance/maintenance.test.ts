@@ -36,7 +36,7 @@ describe('`status`', () => {
   });
 });
 
-// Rule S31 (docs/semantics.md): the client sends a call that concerns one member only to the named member.
+// Rule S31: a call that concerns a single member goes to the named member and to no other.
 test('maintenance methods refuse an endpoint that is not an endpoint of the client, and send nothing', async () => {
   const { transport, sent } = recordingTransport();
   const { maintenance } = openClient({ transport });

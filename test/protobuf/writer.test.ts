@@ -180,7 +180,7 @@ function written(write: (writer: Writer) => void): number[] {
   return [...writer.finish()];
 }
 
-/** Returns bytes of a varint in which only the continuation bit is set. */
+/** Returns bytes of a varint with only the continuation bit set. */
 function zeros(count: number): number[] {
   return Array.from({ length: count }, () => 0x80);
 }

@@ -5,7 +5,7 @@ import { MUTATIONS } from '../../scripts/mutate/mutations.js';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-test.for(MUTATIONS.map((mutation) => [mutation.mistake, mutation] as const))(
+test.for(MUTATIONS.map((mutation) => [mutation.bug, mutation] as const))(
   'the mutation "%s" matches exactly one place in its source file, and every test that it lists exists',
   ([, { file, find, replace, tests }]) => {
     expect(readFileSync(join(ROOT, file), 'utf8').split(find)).toHaveLength(2);

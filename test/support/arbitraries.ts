@@ -162,7 +162,7 @@ function theirValue(field: protobuf.Field, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-/** The options with which protobufjs and proto-loader return messages in the form that `fromProtobufjs` expects. */
+/** Options that make protobufjs and proto-loader return messages in the form that `fromProtobufjs` expects. */
 const CONVERSION = { longs: String, defaults: true, arrays: true, oneofs: true } as const;
 
 /** Converts a message that protobufjs or proto-loader has decoded into the form of this package. */
@@ -215,7 +215,7 @@ function definitionOf(type: protobuf.Type): MessageTypeDefinition<object, object
   return grpc[type.fullName.slice(1)] as MessageTypeDefinition<object, object>;
 }
 
-/** Every gRPC method: its path, and the type and the proto-loader coder of its request and of its response. */
+/** Every gRPC method: its path, and the types and proto-loader coders for its request and its response. */
 export const grpcMethods = Object.values(grpc)
   .filter((definition): definition is ServiceDefinition => !('format' in definition))
   .flatMap((service) => Object.values(service).map((method) => ({ path: method.path, sides: sidesOf(method) })));

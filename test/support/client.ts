@@ -3,8 +3,8 @@ import { inject, onTestFinished } from 'vitest';
 import { Client, type ClientOptions } from '../../src/index.js';
 
 /**
- * Opens a client of the etcd member that all tests share, or of the given endpoints. The client is closed when the test
- * ends.
+ * Opens a client for the etcd member that all tests share, or for the given endpoints. The client is closed when the
+ * test ends.
  */
 export function openClient({ endpoints = inject('endpoints'), ...options }: Partial<ClientOptions> = {}): Client {
   const client = new Client({ endpoints, ...options });

@@ -66,7 +66,7 @@ export async function historyOf(options: HistoryOptions): Promise<readonly SeenE
   throw new Error(`etcdctl watch ended before it printed an event of ${last}`);
 }
 
-/** Returns the events of a batch from this client's watch, in the form in which `historyOf` returns events. */
+/** Returns the events of a batch from this client's watch, in the form that `historyOf` returns. */
 export function seenEvents({ events }: WatchBatch): SeenEvent[] {
   return events.map((event) => ({
     revision: event.modRevision,

@@ -53,7 +53,7 @@ function exampleOf(comment: string): string | undefined {
     .trim();
 }
 
-/** Maps the path of each entry point of the package to the names that the entry point exports. */
+/** Maps the path of each of the package's entry points to the names that the entry point exports. */
 const EXPORTS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   [...ENTRY_POINTS.keys()].map((path) => [SRC + path, exportsOf(SRC + path.replace(/\.js$/, '.ts'))]),
 );

@@ -18,7 +18,7 @@ const { FUZZ_SEED, FUZZ_RUNS, FUZZ_MINUTES } = process.env;
 const minutes = Number(FUZZ_MINUTES ?? 0);
 
 export interface FuzzTarget<Input> {
-  /** The name of the test file and of the folder of the corpus. */
+  /** The name of the test file and of the corpus folder. */
   readonly target: string;
   /** The property that must hold for every input. Used as the name of the test. */
   readonly property: string;

@@ -14,7 +14,7 @@ export function openGateway(options: Partial<ClientOptions> = {}): Client {
   return client;
 }
 
-/** Starts an HTTP server and stops it when the test ends. Resolves with the URL of the server. */
+/** Starts an HTTP server and stops it when the test ends. Resolves with the server's URL. */
 export async function httpServer(listener: RequestListener): Promise<string> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -7,7 +7,7 @@ import { data, grpcMessage, headers } from './http2-frames.js';
 import { block, type Field } from './http2-hpack.js';
 import type { Http2Peer, PeerConnection } from './http2-peer.js';
 
-// These functions start calls over a connection to a scripted peer, and encode the responses of the peer.
+// These functions start calls over a connection to a scripted peer, and encode the peer's responses.
 
 export const ANSWER_FIELDS: readonly Field[] = [
   [':status', '200'],
@@ -100,7 +100,7 @@ export const CREATE_WATCH: Init<WatchRequest> = {
   requestUnion: { case: 'createRequest', value: { key: Buffer.from('a') } },
 };
 
-/** Returns an encoded response of a watch, with its gRPC prefix. */
+/** Returns an encoded response on a watch stream, with its gRPC prefix. */
 export function watchMessage(watchId: number, cancelReason = ''): Buffer {
   return grpcMessage(encode(methods.watch.watch.response, { watchId: BigInt(watchId), cancelReason }));
 }

@@ -12,7 +12,7 @@ const MIN_IDLE_PING_GAP_MS = 7_200_000;
 /** The number of early pings that a server tolerates: grpc-go's `maxPingStrikes`. */
 const MAX_PING_STRIKES = 2;
 
-/** A request of the client, as the peer sees it. */
+/** A request from the client, as the peer sees it. */
 export interface PeerRequest {
   readonly id: number;
   /** The field representations in the header block, in order. */
@@ -27,8 +27,8 @@ export interface PeerRequest {
 }
 
 /**
- * The rules of grpc-go for the pings of a client, from `handlePing` in internal/transport/http2_server.go, with the
- * settings of etcd. A ping that comes too early is a strike. After too many strikes, the server closes the connection.
+ * grpc-go's rules for a client's pings, from `handlePing` in internal/transport/http2_server.go, with the settings of
+ * etcd. A ping that comes too early is a strike. After too many strikes, the server closes the connection.
  */
 class PingPolicy {
   #lastPingAt = Number.NEGATIVE_INFINITY;
@@ -53,9 +53,8 @@ class PingPolicy {
 }
 
 /**
- * Checks every frame of a client against RFC 9113 (windows, frame sizes, number of streams, order of frames) and
- * against etcd's rules for pings. The limits of the peer apply as soon as the client has acknowledged the peer's
- * SETTINGS.
+ * Checks every frame from a client against RFC 9113 (windows, frame sizes, number of streams, order of frames) and
+ * against etcd's rules for pings. The peer's limits apply as soon as the client has acknowledged the peer's SETTINGS.
  */
 export class ClientRules {
   readonly breaches: string[] = [];

@@ -1,5 +1,5 @@
-// Encodes and decodes the frames of RFC 9113, sections 4 and 6, for the peer of the tests. This file shares no code
-// with the client.
+// Encodes and decodes the frames that RFC 9113, sections 4 and 6, defines, for the scripted peer in the tests. This
+// file shares no code with the client.
 
 /** The frame types, by number. */
 const FRAME_NAMES = [

@@ -33,7 +33,7 @@ export const UNTIMED: TransportOptions = {
 export interface PeerOptions extends Partial<TransportOptions> {
   /** The first SETTINGS of the peer. If false, the peer sends no SETTINGS unless the test sends them. */
   readonly greeting?: Settings | false;
-  /** The identifier of the first stream of each connection. */
+  /** The identifier of the first stream on each connection. */
   readonly firstStreamId?: number;
   /** Called for each connection before the client learns that the connection is established. */
   readonly play?: (connection: PeerConnection, index: number) => void;
@@ -95,7 +95,7 @@ export class PeerConnection implements ByteStream {
   givesBuffers = false;
   /** Called when a request is complete. */
   onRequest: ((request: PeerRequest) => void) | undefined;
-  /** Called with the payload of each PING of the client that is not an acknowledgment. */
+  /** Called with the payload of each PING from the client that is not an acknowledgment. */
   onPing: ((payload: Buffer) => void) | undefined;
   readonly #events: ByteStreamEvents;
   readonly #greeting: Settings | false;

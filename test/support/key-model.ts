@@ -5,7 +5,11 @@ import { compareBytes } from '../../src/runtime/bytes.js';
 // This model of key ranges follows the definition of each kind of range. Tests compare the intervals that the client
 // computes with this model.
 
-/** The bytes of generated keys. They reveal errors in carries, in truncation and in ranges without an end. */
+/**
+ * The bytes that generated keys consist of. The end of a prefix's range is the prefix, incremented: the increment drops
+ * trailing 0xff bytes and adds 1 to the byte before them. If all bytes are 0xff, the range has no end. These bytes make
+ * all three cases frequent: a last byte below 0xff, trailing 0xff bytes, and only 0xff bytes.
+ */
 const ALPHABET = [0x00, 0x01, 0xfe, 0xff, 0xff] as const;
 
 export function bytesOf(minLength: number, maxLength: number): fc.Arbitrary<Uint8Array> {

@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Collects garbage. Returns the number of bytes in use on the JavaScript heap and outside of the heap. */
+/** Collects garbage. Returns the number of bytes in use on the JavaScript heap and in buffers outside it. */
 export function bytesInUse(): number {
   // The first collection may find dead objects that own bytes outside of the heap. The second collection frees those
   // bytes.

@@ -11,7 +11,7 @@ export interface Task {
   readonly key: string;
   /** `put` makes one put, and `increments` makes two increments with `stm`. */
   readonly what: 'put' | 'increments';
-  /** The option `guardWrites` of the gateway transport. Default: the default of that transport for the runtime. */
+  /** The option `guardWrites` of the gateway transport. Default: that transport's default for the runtime. */
   readonly guardWrites?: boolean | undefined;
 }
 

@@ -14,7 +14,7 @@ import type { Method } from '../../src/protobuf/schema.js';
 
 export interface ScriptedStream<Request, Response> {
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Resolves with the next message of the client. */
+  /** Resolves with the next message from the client. */
   receive(): Promise<Request>;
   send(message: Init<Response>): void;
   /** Ends the stream with a gRPC status. */
@@ -25,7 +25,7 @@ export interface ScriptedStream<Request, Response> {
 
 type Handlers = Record<string, unknown>;
 
-/** Starts a server with these handlers and stops it when the test ends. Resolves with the endpoint of the server. */
+/** Starts a server with these handlers and stops it when the test ends. Resolves with the server's endpoint. */
 export async function scriptedServer(
   ...implementations: { definition: Handlers; handlers: Handlers }[]
 ): Promise<string> {
@@ -81,7 +81,7 @@ export interface ScriptedAnswers<Request, Response> extends Omit<ScriptedStream<
   end(): void;
 }
 
-/** Scripts a server-streaming method. The server runs `play` for each call of the method. */
+/** Scripts a server-streaming method. The server runs `play` for each call to the method. */
 export function scriptedAnswers<Request, Response>(
   method: Method<Request, Response, 'server-streaming'>,
   play: (stream: ScriptedAnswers<Request, Response>) => Promise<void>,

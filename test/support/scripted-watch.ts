@@ -8,7 +8,7 @@ import { type ScriptedStream, scriptedServer, scriptedStream } from './scripted-
 /** A watch stream, as a scripted server sees it. */
 export type WatchedStream = ScriptedStream<WatchRequest, WatchResponse>;
 
-/** Opens a client of a scripted server that runs `play` for each watch stream. */
+/** Opens a client for a scripted server that runs `play` for each watch stream. */
 export async function clientOf(
   play: (stream: WatchedStream) => Promise<void>,
   options: Partial<ClientOptions> = {},

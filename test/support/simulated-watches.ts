@@ -96,7 +96,7 @@ const TOO_LARGE = new EtcdError('too large', {
   outcome: 'unknown',
 });
 
-/** The ways in which servers behave differently. The client must support all of them. */
+/** How servers differ in their behavior. The client must support every kind. */
 export interface WatchServerKind {
   /**
    * Whether the server chooses the watch IDs itself, from 0 on, and confirms creations out of order, like `etcd
@@ -110,14 +110,14 @@ export interface WatchServerKind {
   readonly earlyProgress: boolean;
 }
 
-/** The behavior of a member of a current etcd version. */
+/** The behavior of a member that runs a current version of etcd. */
 export const MEMBER: WatchServerKind = { ownIds: false, earlyProgress: false };
 
 /** A watch stream, as the server sees it, with the requests and responses that have not been delivered yet. */
 export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   readonly #store: SimulatedStore;
   readonly #handler: StreamHandler<WatchResponse>;
-  /** Whether the token with which the stream was opened is valid. */
+  /** Whether the token that the stream was opened with is valid. */
   readonly #isTokenGood: () => boolean;
   readonly #kind: WatchServerKind;
   #nextId = 0n;
@@ -143,7 +143,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   send(message: Init<WatchRequest>): void {
-    // The request is encoded, so that an invalid request throws here.
+    // Encode and decode the request, so that an invalid request throws here, as it would in the real client.
     const bytes = encode(WatchRequest, message);
     if (!this.#over) this.#requests.push(decode(WatchRequest, bytes));
   }

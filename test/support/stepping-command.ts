@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '../../src/index.js';
 
 // A command that `etcdwire` runs under a lock. The command repeats a step, which puts the fencing token to a key, so
-// that the revisions of the key show the order of the steps of all holders. The command exits after COUNT steps, or
-// runs until a signal ends it.
+// that the key's revisions show the order in which all holders took their steps. The command exits after COUNT steps,
+// or runs until a signal ends it.
 // Usage: stepping-command.ts ENDPOINT KEY [COUNT]
 
 const [endpoint = '', key = '', count = 'Infinity'] = process.argv.slice(2);

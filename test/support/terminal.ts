@@ -19,8 +19,8 @@ export const CTRL_C = '\x03';
 export const CTRL_Z = '\x1a';
 
 /**
- * The maximum time in milliseconds to wait for output. It is shorter than the timeout of a test, so that the error can
- * show the output if the wait fails.
+ * The maximum time in milliseconds to wait for output. It is shorter than a test's timeout, so that the error can show
+ * the output if the wait fails.
  */
 const LIMIT_MS = 30_000;
 
@@ -29,7 +29,7 @@ export class Terminal {
   readonly process: ChildProcessWithoutNullStreams;
   readonly #ended: Promise<'ended'>;
   #output = '';
-  /** The length of the output up to the end of the last match of `until`. */
+  /** The length of the output up to the end of the last match for `until`. */
   #seen = 0;
   #changed: () => void = () => {};
 

@@ -45,7 +45,7 @@ test('`checkOrder` treats two calls as concurrent when the second call begins at
   expect(checkOrder([read(0, 5, 4n), read(5, 9, 3n)], [])).toEqual([]);
 });
 
-test('`checkWatch` reports a revision that is split over two batches, even if the revision begins inside a batch', () => {
+test('`checkWatch` reports a revision whose events arrive in two batches, even if the revision begins inside a batch', () => {
   const truth = [put(5n, 'a'), put(6n, 'a'), put(6n, 'b')];
   const [first, second, third] = truth as [SeenEvent, SeenEvent, SeenEvent];
   expect(checkWatch(truth, [[first, second], [third]]).map(({ rule }) => rule)).toEqual(['torn']);

@@ -60,7 +60,7 @@ describe('`checkWatch` reports a watch', () => {
     ['repeats its last two batches', ['repeated', 'repeated'], [[a2], [a3, b3, c3], [b5], [a6], [b5], [a6]]],
     ['delivers a revision late', ['reordered'], [[a2], [b5], [a3, b3, c3], [a6]]],
     ['reverses the events of a revision', ['reordered', 'reordered'], [[a2], [c3, b3, a3], [b5], [a6]]],
-    ['splits a revision over two batches', ['torn'], [[a2], [a3], [b3, c3], [b5], [a6]]],
+    ['delivers the events of one revision in two batches', ['torn'], [[a2], [a3], [b3, c3], [b5], [a6]]],
     ['delivers a wrong value', ['altered'], [[a2], [a3, b3, c3], [{ ...b5, value: 'x' }], [a6]]],
     [
       'delivers a delete in place of a put',

@@ -25,11 +25,11 @@ const NO_ANSWER_MS = 3_000;
 const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
 
 interface Settings {
-  /** Completes the name of the tests, which begins with "through a proxy". */
+  /** Completes the test names, which begins with "through a proxy". */
   readonly what: string;
   /** The settings of each proxy, in the proxy's own syntax. */
   readonly of: Record<AnyProxyName, string>;
-  /** The length in milliseconds of each pause in which the test sends nothing. Default: 0. */
+  /** The length in milliseconds of each pause when the test sends nothing. Default: 0. */
   readonly idleMs?: number;
 }
 

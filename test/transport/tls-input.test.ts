@@ -51,14 +51,18 @@ const inputs: [string, unknown, string][] = [
   ],
   ['a server name that is a number', { serverName: 5 }, `tls.serverName: got a number${FOR_NAME}`],
   ['an empty server name', { serverName: '' }, `tls.serverName: got an empty string${FOR_NAME}`],
-  ['a server name with a port', { serverName: 'etcd.example:2379' }, 'tls.serverName: got a string'],
-  ['a server name with a path', { serverName: 'etcd.example/x' }, 'tls.serverName: got a string'],
-  ['a server name with a space', { serverName: 'etcd example' }, 'tls.serverName: got a string'],
-  ['a key as the server name', { serverName: key }, 'tls.serverName: got a string'],
+  [
+    'a server name with a port',
+    { serverName: 'etcd.example:2379' },
+    `tls.serverName: got "etcd.example:2379"${FOR_NAME}`,
+  ],
+  ['a server name with a path', { serverName: 'etcd.example/x' }, `tls.serverName: got "etcd.example/x"${FOR_NAME}`],
+  ['a server name with a space', { serverName: 'etcd example' }, `tls.serverName: got "etcd example"${FOR_NAME}`],
+  ['a key as the server name', { serverName: key }, 'tls.serverName: got text that is too long'],
 ];
 
 test.each(inputs)(
-  '`new Client` refuses %s in the option `tls`, and the error does not show the value',
+  '`new Client` refuses %s in the option `tls`, and the error shows no key or certificate',
   async (_what, tls, message) => {
     const error = await errorOf(() => new Client({ endpoints: ['https://127.0.0.1:1'], tls: tls as never }));
     expect(error).toMatchObject({ code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' });

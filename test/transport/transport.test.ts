@@ -82,7 +82,7 @@ describe('a client that connects', () => {
 });
 
 describe('a call', () => {
-  test('that is a put fails with outcome "unknown", and is not repeated, when its response is lost (S27)', async () => {
+  test('fails with outcome "unknown", and is not repeated, when it is a put and its response is lost (S27)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     const lost = proxy.loseNextAnswer(containing(key));
@@ -93,7 +93,7 @@ describe('a call', () => {
     expect((await openClient().get(key))?.version).toBe(1n);
   });
 
-  test('that is a put is not repeated when the server sends an error that reads like a connection error (S27)', async () => {
+  test('is not repeated when it is a put and the server sends an error that reads like a connection error (S27)', async () => {
     let puts = 0;
     const endpoint = await scriptedServer(
       scriptedUnary(methods.kv.put, () => {
@@ -105,7 +105,7 @@ describe('a call', () => {
     expect(puts).toBe(1);
   });
 
-  test('that is a get is repeated when its response is lost (S28)', async () => {
+  test('is repeated when it is a get and its response is lost (S28)', async () => {
     const proxy = await faultProxy(inject('endpoints')[0] as string);
     const key = unique();
     await openClient().put(key, 'read');

@@ -6,7 +6,7 @@ import { RevisionAssembler, type WatchBatch } from '../../src/watch/event.js';
 const SEED = 20_260;
 
 describe('the revision assembler (S4, S5)', () => {
-  test('returns a revision that is split over fragments when the last fragment has arrived', () => {
+  test('returns a revision whose events arrive in several fragments when the last fragment has arrived', () => {
     const assembler = new RevisionAssembler();
     expect(assembler.push([event(3n), event(3n)], true)).toEqual([]);
     expect(assembler.push([event(3n)], true)).toEqual([]);

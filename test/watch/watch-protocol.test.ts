@@ -216,7 +216,7 @@ test('the client ends the watch stream with RST_STREAM when no watch is left on 
   await ended;
 });
 
-test('a watch stream sends `hasleader`, so that a member without a leader ends the stream (S10)', async () => {
+test('the client opens a watch stream with `hasleader`, so that a member without a leader ends the stream (S10)', async () => {
   let metadata: unknown;
   const etcd = await clientOf(async (stream) => {
     metadata = stream.metadata;

@@ -6,7 +6,7 @@ import { Stopwatch } from './tasks.js';
 /** Takes the lock for one contender. Resolves with a function that releases the lock. */
 type TakeLock = () => Promise<() => Promise<unknown>>;
 
-/** A way to wait for a lock. Returns the function with which `session` takes the lock `name`. */
+/** A way to wait for a lock. Returns the function that takes the lock `name` for `session`. */
 type Way = (session: Session, name: string) => TakeLock;
 
 const etcdwireWay: Way = (session, name) => {

@@ -178,7 +178,7 @@ interface Measurement {
   seen: number;
 }
 
-/** The watchers of one process and the measurement of their events. */
+/** Opens the watchers of one process and measures the rate and latency of their events. */
 export class LiveEvents {
   readonly #client: BenchClient;
   #closers: (() => Promise<unknown>)[] = [];

@@ -145,8 +145,8 @@ export function contendersVariant(contenders: number): string {
 }
 
 /**
- * Returns the workloads in which contenders in one process pass a lock from one to the next, with each of two methods
- * of waiting for the lock.
+ * Returns the workloads where contenders in one process pass a lock from one to the next, with each of two methods of
+ * waiting for the lock.
  */
 export function handOffWorkloads(settings: Settings): Workload[] {
   const quiet = CONTENDERS.map((contenders) =>

@@ -20,7 +20,7 @@ interface HoldFlags {
   readonly ttl: number;
   /** Maximum wait for the lock, in milliseconds. */
   readonly timeout?: number;
-  /** Milliseconds between SIGTERM and SIGKILL to the command after the lock was lost. */
+  /** How long, in milliseconds, the command may run between SIGTERM and SIGKILL after the lock was lost. */
   readonly grace?: number;
   /** Whether to fail instead of waiting if the lock is not free. For `lock` only. */
   readonly try?: boolean;
@@ -126,7 +126,10 @@ interface Hold {
   take(session: Session, options: WaitOptions): Promise<Held | undefined>;
 }
 
-/** Acquires a lock or a leadership, and runs the command while holding it. Resolves with the exit code. */
+/**
+ * Acquires the lock, or becomes leader of the election, and runs the command while holding the lock or the leadership.
+ * Resolves with the exit code.
+ */
 async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
   const { io, call } = context;
   const what = `the ${value === undefined ? 'lock' : 'leadership'} ${name}`;

@@ -86,7 +86,7 @@ function stubOf(client: Client, { path }: AnyMethod): unknown {
 /**
  * Finds an RPC by its name.
  *
- * @throws CliError if there is no such RPC. The message of the error suggests RPCs of the same service.
+ * @throws CliError if there is no such RPC. The error message suggests RPCs of the same service.
  */
 function methodNamed(name: string): AnyMethod {
   const method = findMethod(name);

@@ -118,8 +118,8 @@ function watchResponse({ created, canceled, events }: JsonObject, contenderOf: C
 }
 
 /**
- * Returns the name of a key in a sentence. The queue key of the client is "my queue key" in messages from the client,
- * and "your queue key" in messages from etcd.
+ * Returns the name of a key in a sentence. The client's queue key is "my queue key" in messages from the client, and
+ * "your queue key" in messages from etcd.
  */
 function keyName({ key }: JsonObject, contenderOf: ContenderOf, whose: 'my' | 'your' = 'my'): string {
   const contender = contenderOf(text(key));

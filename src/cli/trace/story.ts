@@ -149,7 +149,7 @@ function stepsOf(
   });
 }
 
-/** Returns the time at which the traced client first received this or a later store revision; `Infinity` if never. */
+/** Returns the time when the traced client first received this or a later store revision; `Infinity` if never. */
 function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint): number {
   const found = frames.find(
     ({ frame, messages }) =>

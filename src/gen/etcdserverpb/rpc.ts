@@ -11,7 +11,7 @@ export const AlarmType = {
   NONE: 0,
   /** The database has reached its quota. Writes are refused. */
   NOSPACE: 1,
-  /** The data of the members differ. */
+  /** The members' data differ. */
   CORRUPT: 2,
 } as const;
 /** The kinds of alarms. */
@@ -63,19 +63,19 @@ export const ResponseHeader: Codec<ResponseHeader> = {
   },
 };
 
-/** The order of the result of a range. */
+/** The order of the keys in the result. */
 export const SortOrder = {
-  /** The default: ascending order of the keys. */
+  /** The default: ascending key order. */
   NONE: 0,
   /** Ascending order. */
   ASCEND: 1,
   /** Descending order. */
   DESCEND: 2,
 } as const;
-/** The order of the result of a range. */
+/** The order of the keys in the result. */
 export type SortOrder = (typeof SortOrder)[keyof typeof SortOrder];
 
-/** The property by which the result of a range is sorted. */
+/** The property by which the keys in the result are sorted. */
 export const SortTarget = {
   /** Sorts by key, bytewise. */
   KEY: 0,
@@ -88,10 +88,10 @@ export const SortTarget = {
   /** Sorts by value, bytewise. */
   VALUE: 4,
 } as const;
-/** The property by which the result of a range is sorted. */
+/** The property by which the keys in the result are sorted. */
 export type SortTarget = (typeof SortTarget)[keyof typeof SortTarget];
 
-/** Request of Range. */
+/** Request for Range. */
 export interface RangeRequest {
   /** The key, or the first key of the range. It must not be empty. The smallest key is "\0". */
   key: Uint8Array;
@@ -102,14 +102,11 @@ export interface RangeRequest {
   rangeEnd: Uint8Array;
   /** Maximum number of keys, applied after sorting. 0 means no limit. */
   limit: bigint;
-  /** Revision to read. 0 or less reads the latest revision. The call fails if the revision is compacted. */
+  /** Revision to read. 0 or less reads the latest revision. The call fails if the revision has been compacted. */
   revision: bigint;
   /** Order of the result. */
   sortOrder: SortOrder;
-  /**
-   * What to sort by. The result is in ascending order of the keys even without sorting, so a request for this order only
-   * costs time.
-   */
+  /** What to sort by. The result is already in ascending key order, so requesting that order explicitly only costs time. */
   sortTarget: SortTarget;
   /** Whether the member may respond from its own data, which may be stale. Such a read is cheaper, and needs no leader. */
   serializable: boolean;
@@ -208,13 +205,13 @@ export const RangeRequest: Codec<RangeRequest> = {
   },
 };
 
-/** Response of Range. */
+/** Response to Range. */
 export interface RangeResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
   /** The keys. Empty if only the count was requested. */
   kvs: KeyValue[];
-  /** Whether the range has more keys than the result, because `limit` was reached. */
+  /** Whether the range has more keys than `limit` allowed in the result. */
   more: boolean;
   /** Number of keys in the range, regardless of the limit and the revision filters. */
   count: bigint;
@@ -251,7 +248,7 @@ export const RangeResponse: Codec<RangeResponse> = {
   },
 };
 
-/** Request of Put. */
+/** Request for Put. */
 export interface PutRequest {
   /** The key. It must not be empty. */
   key: Uint8Array;
@@ -259,7 +256,7 @@ export interface PutRequest {
   value: Uint8Array;
   /** ID of the lease that the key is attached to. 0 detaches the key from its lease. */
   lease: bigint;
-  /** Whether to return the key as it was before. Since etcd 3.1. */
+  /** Whether to return the key as it was before the put. Since etcd 3.1. */
   prevKv: boolean;
   /** Whether to keep the value. The key must exist, and `value` must be empty. Since etcd 3.2. */
   ignoreValue: boolean;
@@ -306,11 +303,11 @@ export const PutRequest: Codec<PutRequest> = {
   },
 };
 
-/** Response of Put. */
+/** Response to Put. */
 export interface PutResponse {
   /** The cluster and member that responded, and the revision of the write. */
   header: ResponseHeader | undefined;
-  /** The key as it was before, if requested and if it existed. Since etcd 3.1. */
+  /** The key as it was before the put, if requested and if it existed. Since etcd 3.1. */
   prevKv: KeyValue | undefined;
 }
 
@@ -337,7 +334,7 @@ export const PutResponse: Codec<PutResponse> = {
   },
 };
 
-/** Request of DeleteRange. */
+/** Request for DeleteRange. */
 export interface DeleteRangeRequest {
   /** The key, or the first key of the range. It must not be empty. */
   key: Uint8Array;
@@ -374,7 +371,7 @@ export const DeleteRangeRequest: Codec<DeleteRangeRequest> = {
   },
 };
 
-/** Response of DeleteRange. */
+/** Response to DeleteRange. */
 export interface DeleteRangeResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -702,8 +699,8 @@ export const Compare: Codec<Compare> = {
 };
 
 /**
- * Request of Txn. If all comparisons hold, the server runs `success`, otherwise `failure`. By default each list may
- * have 128 entries. In a nested transaction, the limit is 128 minus the length of the parent's longest list.
+ * Request for Txn. If all comparisons hold, the server runs `success`, otherwise `failure`. By default, each list may
+ * have at most 128 entries. In a nested transaction, the limit is 128 minus the length of the parent's longest list.
  */
 export interface TxnRequest {
   /** The conditions. An empty list is always true. */
@@ -741,7 +738,7 @@ export const TxnRequest: Codec<TxnRequest> = {
   },
 };
 
-/** Response of Txn. */
+/** Response to Txn. */
 export interface TxnResponse {
   /**
    * The cluster and member that responded, and the revision of the store. A transaction increases the revision by at
@@ -781,9 +778,9 @@ export const TxnResponse: Codec<TxnResponse> = {
   },
 };
 
-/** Request of Compact. */
+/** Request for Compact. */
 export interface CompactionRequest {
-  /** Oldest revision to keep. Reads and watches from this revision on still work. */
+  /** Oldest revision to keep. Reads and watches at this revision or a later one still work. */
   revision: bigint;
   /**
    * Whether to respond only after the old entries are removed from the database file. Otherwise the server responds
@@ -815,7 +812,7 @@ export const CompactionRequest: Codec<CompactionRequest> = {
   },
 };
 
-/** Response of Compact. */
+/** Response to Compact. */
 export interface CompactionResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -854,7 +851,7 @@ export const HashRequest: Codec<HashRequest> = {
   },
 };
 
-/** Request of HashKV. Since etcd 3.3. */
+/** Request for HashKV. Since etcd 3.3. */
 export interface HashKVRequest {
   /** Last revision to hash. 0 means the latest revision. */
   revision: bigint;
@@ -879,7 +876,7 @@ export const HashKVRequest: Codec<HashKVRequest> = {
   },
 };
 
-/** Response of HashKV. Since etcd 3.3. */
+/** Response to HashKV. Since etcd 3.3. */
 export interface HashKVResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -925,7 +922,7 @@ export const HashKVResponse: Codec<HashKVResponse> = {
   },
 };
 
-/** Response of Hash. */
+/** Response to Hash. */
 export interface HashResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -970,15 +967,15 @@ export const SnapshotRequest: Codec<SnapshotRequest> = {
   },
 };
 
-/** Response of Snapshot: a chunk of the database. Since etcd 3.3. */
+/** Response to Snapshot: a chunk of the database. Since etcd 3.3. */
 export interface SnapshotResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
   /** Number of bytes that follow this chunk. */
   remainingBytes: bigint;
-  /** The bytes of the chunk. The last 32 bytes of the stream are the SHA-256 digest of all bytes before. */
+  /** The bytes of the chunk. The last 32 bytes of the stream are the SHA-256 digest of all bytes before them. */
   blob: Uint8Array;
-  /** Version of etcd that wrote the database, as "major.minor.patch". Since etcd 3.6. */
+  /** Version of the etcd server that wrote the database, as "major.minor.patch". Since etcd 3.6. */
   version: string;
 }
 
@@ -1098,13 +1095,13 @@ export interface WatchCreateRequest {
   /** End of the range, exclusive. The rules of RangeRequest.range_end apply. */
   rangeEnd: Uint8Array;
   /**
-   * First revision to deliver. 0 delivers only the events after the creation of the watch. For a past revision, the
-   * server first sends the past events.
+   * First revision to deliver. If it is 0, the server delivers only the events after the creation of the watch. If it
+   * is a past revision, the server first delivers the past events.
    */
   startRevision: bigint;
   /**
-   * Whether to send a response without events at an interval, by default every 10 minutes, if the watch has no events.
-   * The header of this response contains the current revision.
+   * Whether the server reports progress while the watch has no events. By default, it then sends a response without
+   * events every 10 minutes. The header of that response contains the current revision.
    */
   progressNotify: boolean;
   /** The kinds of events to leave out. Since etcd 3.1. */
@@ -1114,8 +1111,8 @@ export interface WatchCreateRequest {
   /** ID of the watch on the stream. 0 lets the server choose. The server refuses an ID that is in use. Since etcd 3.4. */
   watchId: bigint;
   /**
-   * Whether to split a response that is larger than the server's limit for requests, even within a revision. Since etcd
-   * 3.4.
+   * Whether the server may split a response that is larger than its limit for requests. The events of one revision may
+   * then arrive in several responses. Since etcd 3.4.
    */
   fragment: boolean;
 }
@@ -1204,7 +1201,7 @@ export const WatchCancelRequest: Codec<WatchCancelRequest> = {
   },
 };
 
-/** Request for the progress of all watches of the stream. The response has watch_id -1. Since etcd 3.4. */
+/** Request for the progress of all watches on the stream. The response has watch_id -1. Since etcd 3.4. */
 export type WatchProgressRequest = Record<never, never>;
 
 export const WatchProgressRequest: Codec<WatchProgressRequest> = {
@@ -1218,22 +1215,25 @@ export const WatchProgressRequest: Codec<WatchProgressRequest> = {
   },
 };
 
-/** Events of a watch, or a change of its state. */
+/** Events for a watch, or a change in its state. */
 export interface WatchResponse {
   /**
    * The cluster and member that responded, and the revision of the store. If a response only reports progress, the
    * watch has received all events up to that revision.
    */
   header: ResponseHeader | undefined;
-  /** ID of the watch. -1 for all watches of the stream, and for a watch that could not be created. */
+  /**
+   * ID of the watch. -1 if the response concerns all watches on the stream, or a watch that the server could not
+   * create.
+   */
   watchId: bigint;
   /** Whether this is the response to a create request. */
   created: boolean;
   /** Whether the watch has ended. */
   canceled: boolean;
-  /** Oldest revision that is not compacted. Set if the watch ended because its next revision is compacted. */
+  /** Oldest revision that is not compacted. Set if the watch ended because its next revision has been compacted. */
   compactRevision: bigint;
-  /** Why the server ended the watch, often as a printed gRPC error. Since etcd 3.4. */
+  /** Why the server ended the watch, often the text of a gRPC error. Since etcd 3.4. */
   cancelReason: string;
   /** Whether more fragments of this response follow. Since etcd 3.4. */
   fragment: boolean;
@@ -1297,7 +1297,7 @@ export const WatchResponse: Codec<WatchResponse> = {
   },
 };
 
-/** Request of LeaseGrant. */
+/** Request for LeaseGrant. */
 export interface LeaseGrantRequest {
   /**
    * Seconds until the lease expires if it is not renewed. The server replaces a smaller TTL with its minimum. The
@@ -1334,7 +1334,7 @@ export const LeaseGrantRequest: Codec<LeaseGrantRequest> = {
   },
 };
 
-/** Response of LeaseGrant. */
+/** Response to LeaseGrant. */
 export interface LeaseGrantResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1342,7 +1342,7 @@ export interface LeaseGrantResponse {
   id: bigint;
   /** TTL in seconds that the server granted. */
   ttl: bigint;
-  /** Error text of very old servers. Later versions return errors as gRPC status. */
+  /** Error text from very old servers. Later servers report errors in the gRPC status. */
   error: string;
 }
 
@@ -1377,7 +1377,7 @@ export const LeaseGrantResponse: Codec<LeaseGrantResponse> = {
   },
 };
 
-/** Request of LeaseRevoke. */
+/** Request for LeaseRevoke. */
 export interface LeaseRevokeRequest {
   /** ID of the lease. */
   id: bigint;
@@ -1402,7 +1402,7 @@ export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = {
   },
 };
 
-/** Response of LeaseRevoke. The lease is revoked, and its keys are deleted. */
+/** Response to LeaseRevoke. The server has revoked the lease and deleted its keys. */
 export interface LeaseRevokeResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1511,7 +1511,7 @@ export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = {
   },
 };
 
-/** Request of LeaseKeepAlive. */
+/** Request for LeaseKeepAlive. */
 export interface LeaseKeepAliveRequest {
   /** ID of the lease. */
   id: bigint;
@@ -1536,7 +1536,7 @@ export const LeaseKeepAliveRequest: Codec<LeaseKeepAliveRequest> = {
   },
 };
 
-/** Response of LeaseKeepAlive. The lease is renewed, or does not exist. */
+/** Response to LeaseKeepAlive. If `TTL` is above 0, the server has renewed the lease. Otherwise the lease does not exist. */
 export interface LeaseKeepAliveResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1573,7 +1573,7 @@ export const LeaseKeepAliveResponse: Codec<LeaseKeepAliveResponse> = {
   },
 };
 
-/** Request of LeaseTimeToLive. Since etcd 3.1. */
+/** Request for LeaseTimeToLive. Since etcd 3.1. */
 export interface LeaseTimeToLiveRequest {
   /** ID of the lease. */
   id: bigint;
@@ -1604,7 +1604,7 @@ export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = {
   },
 };
 
-/** Response of LeaseTimeToLive. Since etcd 3.1. */
+/** Response to LeaseTimeToLive. Since etcd 3.1. */
 export interface LeaseTimeToLiveResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1692,7 +1692,7 @@ export const LeaseStatus: Codec<LeaseStatus> = {
   },
 };
 
-/** Response of LeaseLeases. Since etcd 3.3. */
+/** Response to LeaseLeases. Since etcd 3.3. */
 export interface LeaseLeasesResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1772,7 +1772,7 @@ export const Member: Codec<Member> = {
   },
 };
 
-/** Request of MemberAdd. */
+/** Request for MemberAdd. */
 export interface MemberAddRequest {
   /** URLs at which the other members reach the new member. */
   peerUrls: string[];
@@ -1803,7 +1803,7 @@ export const MemberAddRequest: Codec<MemberAddRequest> = {
   },
 };
 
-/** Response of MemberAdd. */
+/** Response to MemberAdd. */
 export interface MemberAddResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1840,7 +1840,7 @@ export const MemberAddResponse: Codec<MemberAddResponse> = {
   },
 };
 
-/** Request of MemberRemove. */
+/** Request for MemberRemove. */
 export interface MemberRemoveRequest {
   /** ID of the member. */
   id: bigint;
@@ -1865,7 +1865,7 @@ export const MemberRemoveRequest: Codec<MemberRemoveRequest> = {
   },
 };
 
-/** Response of MemberRemove. */
+/** Response to MemberRemove. */
 export interface MemberRemoveResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1896,7 +1896,7 @@ export const MemberRemoveResponse: Codec<MemberRemoveResponse> = {
   },
 };
 
-/** Request of MemberUpdate. */
+/** Request for MemberUpdate. */
 export interface MemberUpdateRequest {
   /** ID of the member. */
   id: bigint;
@@ -1927,7 +1927,7 @@ export const MemberUpdateRequest: Codec<MemberUpdateRequest> = {
   },
 };
 
-/** Response of MemberUpdate. */
+/** Response to MemberUpdate. */
 export interface MemberUpdateResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -1958,7 +1958,7 @@ export const MemberUpdateResponse: Codec<MemberUpdateResponse> = {
   },
 };
 
-/** Request of MemberList. */
+/** Request for MemberList. */
 export interface MemberListRequest {
   /** Whether the read is linearizable. Otherwise the member responds from its own data. Since etcd 3.5. */
   linearizable: boolean;
@@ -1983,7 +1983,7 @@ export const MemberListRequest: Codec<MemberListRequest> = {
   },
 };
 
-/** Response of MemberList. */
+/** Response to MemberList. */
 export interface MemberListResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2014,7 +2014,7 @@ export const MemberListResponse: Codec<MemberListResponse> = {
   },
 };
 
-/** Request of MemberPromote. Since etcd 3.4. */
+/** Request for MemberPromote. Since etcd 3.4. */
 export interface MemberPromoteRequest {
   /** ID of the learner. */
   id: bigint;
@@ -2039,7 +2039,7 @@ export const MemberPromoteRequest: Codec<MemberPromoteRequest> = {
   },
 };
 
-/** Response of MemberPromote. The learner is a voting member. Since etcd 3.4. */
+/** Response to MemberPromote. The learner is now a voting member. Since etcd 3.4. */
 export interface MemberPromoteResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2084,7 +2084,7 @@ export const DefragmentRequest: Codec<DefragmentRequest> = {
   },
 };
 
-/** Response of Defragment. */
+/** Response to Defragment. */
 export interface DefragmentResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2109,7 +2109,7 @@ export const DefragmentResponse: Codec<DefragmentResponse> = {
   },
 };
 
-/** Request of MoveLeader. Since etcd 3.3. */
+/** Request for MoveLeader. Since etcd 3.3. */
 export interface MoveLeaderRequest {
   /** ID of the member that becomes the leader. */
   targetId: bigint;
@@ -2134,7 +2134,7 @@ export const MoveLeaderRequest: Codec<MoveLeaderRequest> = {
   },
 };
 
-/** Response of MoveLeader. The target member is the leader. Since etcd 3.3. */
+/** Response to MoveLeader. The target member is now the leader. Since etcd 3.3. */
 export interface MoveLeaderResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2171,7 +2171,7 @@ export const AlarmAction = {
 /** What to do with an alarm. */
 export type AlarmAction = (typeof AlarmAction)[keyof typeof AlarmAction];
 
-/** Request of Alarm. */
+/** Request for Alarm. */
 export interface AlarmRequest {
   /** The action. */
   action: AlarmAction;
@@ -2239,7 +2239,7 @@ export const AlarmMember: Codec<AlarmMember> = {
   },
 };
 
-/** Response of Alarm. */
+/** Response to Alarm. */
 export interface AlarmResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2282,7 +2282,7 @@ export const DowngradeAction = {
 /** What to do about a downgrade. Since etcd 3.5. */
 export type DowngradeAction = (typeof DowngradeAction)[keyof typeof DowngradeAction];
 
-/** Request of Downgrade. Since etcd 3.5. */
+/** Request for Downgrade. Since etcd 3.5. */
 export interface DowngradeRequest {
   /** The action. */
   action: DowngradeAction;
@@ -2313,7 +2313,7 @@ export const DowngradeRequest: Codec<DowngradeRequest> = {
   },
 };
 
-/** Response of Downgrade. Since etcd 3.5. */
+/** Response to Downgrade. Since etcd 3.5. */
 export interface DowngradeResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2346,7 +2346,7 @@ export const DowngradeResponse: Codec<DowngradeResponse> = {
 
 /** etcd's own tests use this message. No public service accepts it. Since etcd 3.6. */
 export interface DowngradeVersionTestRequest {
-  /** A version. */
+  /** The version under test. */
   ver: string;
 }
 
@@ -2383,7 +2383,7 @@ export const StatusRequest: Codec<StatusRequest> = {
   },
 };
 
-/** Response of Status. */
+/** Response to Status. */
 export interface StatusResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2391,7 +2391,7 @@ export interface StatusResponse {
   version: string;
   /** Size of the database file in bytes. */
   dbSize: bigint;
-  /** ID of the leader, as far as the member knows. 0 if the member knows no leader. */
+  /** ID of the member that this member considers the leader. 0 if the member knows of no leader. */
   leader: bigint;
   /** Index of the last committed raft entry. */
   raftIndex: bigint;
@@ -2567,7 +2567,7 @@ export const AuthStatusRequest: Codec<AuthStatusRequest> = {
   },
 };
 
-/** Request of Authenticate. */
+/** Request for Authenticate. */
 export interface AuthenticateRequest {
   /** Name of the user. */
   name: string;
@@ -2598,7 +2598,7 @@ export const AuthenticateRequest: Codec<AuthenticateRequest> = {
   },
 };
 
-/** Request of UserAdd. */
+/** Request for UserAdd. */
 export interface AuthUserAddRequest {
   /** Name of the user. */
   name: string;
@@ -2607,8 +2607,8 @@ export interface AuthUserAddRequest {
   /** How the user authenticates. Since etcd 3.4. */
   options: UserAddOptions | undefined;
   /**
-   * Hash of the password, which the server sets before it sends the request to the other members. The server overwrites
-   * a value that a client sets. Since etcd 3.5.
+   * Hash of the password, which the server computes before it sends the request to the other members. The server
+   * overwrites a value that a client sets. Since etcd 3.5.
    */
   hashedPassword: string;
 }
@@ -2644,7 +2644,7 @@ export const AuthUserAddRequest: Codec<AuthUserAddRequest> = {
   },
 };
 
-/** Request of UserGet. */
+/** Request for UserGet. */
 export interface AuthUserGetRequest {
   /** Name of the user. */
   name: string;
@@ -2669,7 +2669,7 @@ export const AuthUserGetRequest: Codec<AuthUserGetRequest> = {
   },
 };
 
-/** Request of UserDelete. */
+/** Request for UserDelete. */
 export interface AuthUserDeleteRequest {
   /** Name of the user. */
   name: string;
@@ -2694,7 +2694,7 @@ export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = {
   },
 };
 
-/** Request of UserChangePassword. */
+/** Request for UserChangePassword. */
 export interface AuthUserChangePasswordRequest {
   /** Name of the user. */
   name: string;
@@ -2734,7 +2734,7 @@ export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest>
   },
 };
 
-/** Request of UserGrantRole. */
+/** Request for UserGrantRole. */
 export interface AuthUserGrantRoleRequest {
   /** Name of the user. */
   user: string;
@@ -2765,7 +2765,7 @@ export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = {
   },
 };
 
-/** Request of UserRevokeRole. */
+/** Request for UserRevokeRole. */
 export interface AuthUserRevokeRoleRequest {
   /** Name of the user. */
   name: string;
@@ -2796,7 +2796,7 @@ export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = {
   },
 };
 
-/** Request of RoleAdd. */
+/** Request for RoleAdd. */
 export interface AuthRoleAddRequest {
   /** Name of the role. */
   name: string;
@@ -2821,7 +2821,7 @@ export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = {
   },
 };
 
-/** Request of RoleGet. */
+/** Request for RoleGet. */
 export interface AuthRoleGetRequest {
   /** Name of the role. */
   role: string;
@@ -2874,7 +2874,7 @@ export const AuthRoleListRequest: Codec<AuthRoleListRequest> = {
   },
 };
 
-/** Request of RoleDelete. */
+/** Request for RoleDelete. */
 export interface AuthRoleDeleteRequest {
   /** Name of the role. */
   role: string;
@@ -2899,7 +2899,7 @@ export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = {
   },
 };
 
-/** Request of RoleGrantPermission. */
+/** Request for RoleGrantPermission. */
 export interface AuthRoleGrantPermissionRequest {
   /** Name of the role. */
   name: string;
@@ -2930,7 +2930,7 @@ export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionReques
   },
 };
 
-/** Request of RoleRevokePermission. */
+/** Request for RoleRevokePermission. */
 export interface AuthRoleRevokePermissionRequest {
   /** Name of the role. */
   role: string;
@@ -2967,7 +2967,7 @@ export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequ
   },
 };
 
-/** Response of AuthEnable. Authentication is enabled. */
+/** Response to AuthEnable. Authentication is now enabled. */
 export interface AuthEnableResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -2992,7 +2992,7 @@ export const AuthEnableResponse: Codec<AuthEnableResponse> = {
   },
 };
 
-/** Response of AuthDisable. Authentication is disabled. */
+/** Response to AuthDisable. Authentication is now disabled. */
 export interface AuthDisableResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3017,15 +3017,15 @@ export const AuthDisableResponse: Codec<AuthDisableResponse> = {
   },
 };
 
-/** Response of AuthStatus. Since etcd 3.5. */
+/** Response to AuthStatus. Since etcd 3.5. */
 export interface AuthStatusResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
   /** Whether authentication is enabled. */
   enabled: boolean;
   /**
-   * Revision of the users and roles. Each change of a user or role increases this revision, and the server refuses
-   * tokens from before the last change.
+   * Revision of the users and roles. Each change to a user or role increases this revision, and the server refuses
+   * tokens that it issued before the last change.
    */
   authRevision: bigint;
 }
@@ -3057,11 +3057,11 @@ export const AuthStatusResponse: Codec<AuthStatusResponse> = {
   },
 };
 
-/** Response of Authenticate. */
+/** Response to Authenticate. */
 export interface AuthenticateResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
-  /** The token. Later calls send it as metadata "token". By default it expires after 5 minutes without use. */
+  /** The token. Later calls send it in the metadata entry "token". By default it expires after 5 minutes without use. */
   token: string;
 }
 
@@ -3088,7 +3088,7 @@ export const AuthenticateResponse: Codec<AuthenticateResponse> = {
   },
 };
 
-/** Response of UserAdd. */
+/** Response to UserAdd. */
 export interface AuthUserAddResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3113,7 +3113,7 @@ export const AuthUserAddResponse: Codec<AuthUserAddResponse> = {
   },
 };
 
-/** Response of UserGet. */
+/** Response to UserGet. */
 export interface AuthUserGetResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3144,7 +3144,7 @@ export const AuthUserGetResponse: Codec<AuthUserGetResponse> = {
   },
 };
 
-/** Response of UserDelete. */
+/** Response to UserDelete. */
 export interface AuthUserDeleteResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3169,7 +3169,7 @@ export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = {
   },
 };
 
-/** Response of UserChangePassword. The tokens of the user become invalid. */
+/** Response to UserChangePassword. The user's tokens are no longer valid. */
 export interface AuthUserChangePasswordResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3194,7 +3194,7 @@ export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordRespons
   },
 };
 
-/** Response of UserGrantRole. */
+/** Response to UserGrantRole. */
 export interface AuthUserGrantRoleResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3219,7 +3219,7 @@ export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = {
   },
 };
 
-/** Response of UserRevokeRole. */
+/** Response to UserRevokeRole. */
 export interface AuthUserRevokeRoleResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3244,7 +3244,7 @@ export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = {
   },
 };
 
-/** Response of RoleAdd. */
+/** Response to RoleAdd. */
 export interface AuthRoleAddResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3269,7 +3269,7 @@ export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = {
   },
 };
 
-/** Response of RoleGet. */
+/** Response to RoleGet. */
 export interface AuthRoleGetResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3300,7 +3300,7 @@ export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = {
   },
 };
 
-/** Response of RoleList. */
+/** Response to RoleList. */
 export interface AuthRoleListResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3331,7 +3331,7 @@ export const AuthRoleListResponse: Codec<AuthRoleListResponse> = {
   },
 };
 
-/** Response of UserList. */
+/** Response to UserList. */
 export interface AuthUserListResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3362,7 +3362,7 @@ export const AuthUserListResponse: Codec<AuthUserListResponse> = {
   },
 };
 
-/** Response of RoleDelete. */
+/** Response to RoleDelete. */
 export interface AuthRoleDeleteResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3387,7 +3387,7 @@ export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = {
   },
 };
 
-/** Response of RoleGrantPermission. */
+/** Response to RoleGrantPermission. */
 export interface AuthRoleGrantPermissionResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3412,7 +3412,7 @@ export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionRespo
   },
 };
 
-/** Response of RoleRevokePermission. */
+/** Response to RoleRevokePermission. */
 export interface AuthRoleRevokePermissionResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -3437,7 +3437,7 @@ export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionRes
   },
 };
 
-/** Response of RangeStream: a chunk of the range. Since etcd 3.7. */
+/** Response to RangeStream: a chunk of the range. Since etcd 3.7. */
 export interface RangeStreamResponse {
   /** The keys of the chunk. The header, `more` and `count` concern the whole range and are in the last chunk. */
   rangeResponse: RangeResponse | undefined;

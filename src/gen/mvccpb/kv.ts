@@ -9,9 +9,9 @@ export interface KeyValue {
   key: Uint8Array;
   /** Revision at which the key was created. 0 for a key that does not exist. */
   createRevision: bigint;
-  /** Revision of the last change of the key. */
+  /** Revision of the last change to the key. */
   modRevision: bigint;
-  /** Number of puts since the key was created. 1 for a new key, 0 in the event of a deletion. */
+  /** Number of puts since the key was created. 1 for a new key, 0 in a deletion event. */
   version: bigint;
   /** The value. May be empty. */
   value: Uint8Array;
@@ -75,7 +75,7 @@ export interface Event {
   /** The key after the change. For a deletion, only key and mod_revision are set. */
   kv: KeyValue | undefined;
   /**
-   * The key before the change. Set if the watch requested it, the key existed, and its previous revision is not
+   * The key before the change. Set if the watch requested it, the key existed, and its previous revision has not been
    * compacted.
    */
   prevKv: KeyValue | undefined;

@@ -5,13 +5,13 @@ import { NO_BYTES } from '../../runtime/bytes.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 import { KeyValue } from '../mvccpb/kv.js';
 
-/** Request of Campaign. */
+/** Request for Campaign. */
 export interface CampaignRequest {
   /** Name of the election. */
   name: Uint8Array;
   /** ID of the lease that holds the leadership. When the lease expires or is revoked, the leadership ends. */
   lease: bigint;
-  /** Value that the leader proclaims when it is elected. */
+  /** Value that the caller proclaims when it is elected. */
   value: Uint8Array;
 }
 
@@ -42,7 +42,7 @@ export const CampaignRequest: Codec<CampaignRequest> = {
   },
 };
 
-/** Response of Campaign. The caller is the leader. */
+/** Response to Campaign. The caller is the leader. */
 export interface CampaignResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -73,13 +73,13 @@ export const CampaignResponse: Codec<CampaignResponse> = {
   },
 };
 
-/** Identifies one leadership. */
+/** Identifies the leadership that one campaign won. */
 export interface LeaderKey {
   /** Name of the election. */
   name: Uint8Array;
   /** The key of the leader. The leadership lasts as long as this key exists. */
   key: Uint8Array;
-  /** Create revision of the key. A transaction that compares it prevents writes of former leaders. */
+  /** Create revision of the key. A transaction that compares it prevents writes by former leaders. */
   rev: bigint;
   /** ID of the lease that holds the leadership. */
   lease: bigint;
@@ -116,7 +116,7 @@ export const LeaderKey: Codec<LeaderKey> = {
   },
 };
 
-/** Request of Leader and Observe. */
+/** Request for Leader and Observe. */
 export interface LeaderRequest {
   /** Name of the election. */
   name: Uint8Array;
@@ -141,7 +141,7 @@ export const LeaderRequest: Codec<LeaderRequest> = {
   },
 };
 
-/** Response of Leader and Observe. */
+/** Response to Leader and Observe. */
 export interface LeaderResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -172,7 +172,7 @@ export const LeaderResponse: Codec<LeaderResponse> = {
   },
 };
 
-/** Request of Resign. */
+/** Request for Resign. */
 export interface ResignRequest {
   /** The leader key that Campaign returned. */
   leader: LeaderKey | undefined;
@@ -197,7 +197,7 @@ export const ResignRequest: Codec<ResignRequest> = {
   },
 };
 
-/** Response of Resign. The leadership has ended. */
+/** Response to Resign. The leadership has ended. */
 export interface ResignResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -222,7 +222,7 @@ export const ResignResponse: Codec<ResignResponse> = {
   },
 };
 
-/** Request of Proclaim. */
+/** Request for Proclaim. */
 export interface ProclaimRequest {
   /** The leader key that Campaign returned. */
   leader: LeaderKey | undefined;
@@ -253,7 +253,7 @@ export const ProclaimRequest: Codec<ProclaimRequest> = {
   },
 };
 
-/** Response of Proclaim. The value is proclaimed. */
+/** Response to Proclaim. The new value is now the proclaimed value. */
 export interface ProclaimResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;

@@ -4,9 +4,9 @@ import type { Codec } from '../../protobuf/codec.js';
 import { NO_BYTES } from '../../runtime/bytes.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 
-/** Request of Lock. */
+/** Request for Lock. */
 export interface LockRequest {
-  /** Name of the lock. The key consists of this name, "/", and the ID of the lease in lower-case hexadecimal. */
+  /** Name of the lock. The key consists of this name, "/", and the ID of the lease in lowercase hexadecimal. */
   name: Uint8Array;
   /** ID of the lease that holds the lock. When the lease expires or is revoked, the lock is released. */
   lease: bigint;
@@ -35,7 +35,7 @@ export const LockRequest: Codec<LockRequest> = {
   },
 };
 
-/** Response of Lock. The caller holds the lock. */
+/** Response to Lock. The caller holds the lock. */
 export interface LockResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;
@@ -66,7 +66,7 @@ export const LockResponse: Codec<LockResponse> = {
   },
 };
 
-/** Request of Unlock. */
+/** Request for Unlock. */
 export interface UnlockRequest {
   /** The key that Lock returned. */
   key: Uint8Array;
@@ -91,7 +91,7 @@ export const UnlockRequest: Codec<UnlockRequest> = {
   },
 };
 
-/** Response of Unlock. The lock is released. */
+/** Response to Unlock. The caller no longer holds the lock. */
 export interface UnlockResponse {
   /** The cluster and member that responded, and the revision of the store. */
   header: ResponseHeader | undefined;

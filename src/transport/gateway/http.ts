@@ -69,7 +69,7 @@ export class GatewayHttp {
   }
 
   /**
-   * Checks the request, and returns it as a message of etcd's own codec, in which every field is set.
+   * Checks the request, and returns it as a message of etcd's own codec, with every field set.
    *
    * @throws EtcdError with reason `NotInGateway` if the gateway does not offer the method; with reason `InvalidInput`
    * if a value does not fit the type of its field, or if the request is longer than `maxRequestBytes`.
@@ -172,7 +172,8 @@ export class GatewayHttp {
     try {
       json = JSON.parse(line);
     } catch {
-      // Either a proxy lost its connection to etcd and ended the response within a line, or it sent a page of its own.
+      // Either a proxy lost its connection to etcd and ended the response in the middle of a line, or the proxy sent a
+      // page of its own, such as an error page.
       const isCut = place === 'last' && line.startsWith('{');
       if (isCut || (this.#isKnown && !line.startsWith('{')))
         throw this.connectionLost(method, 'a line of the response is not complete JSON');
@@ -267,8 +268,8 @@ export class GatewayHttp {
 }
 
 /**
- * Error codes with which Node.js and Bun report that a connection could not be opened. The errors of browsers have no
- * code. EHOSTUNREACH and ENETUNREACH are not in the list, because an established connection can also end with them.
+ * Error codes that Node.js and Bun use when a connection could not be opened. The errors of browsers have no code.
+ * EHOSTUNREACH and ENETUNREACH are not in the list, because an established connection can also end with them.
  */
 const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT'],
@@ -318,7 +319,7 @@ function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): 
   return errorFromStatus(statusCode(number), typeof text === 'string' ? text : '', call);
 }
 
-/** Response text with which etcd's HTTP server, and the gateway of etcd 3.4, answer a path that does not exist. */
+/** The response text of etcd's HTTP server, and of the gateway of etcd 3.4, for a path that does not exist. */
 const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 
 /** Services that every supported version of the gateway offers. */

@@ -73,9 +73,9 @@ export interface GatewayOptions {
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
-   * Milliseconds without a message after which the client reopens a watch, at the revision that the watch has reached,
-   * because `fetch` gives no other sign of a dead connection. For the server's confirmation of a new watch, the client
-   * waits 10,000 ms, or `silenceMs` if that is shorter. Default: 60,000.
+   * How long, in milliseconds, a watch may receive no message before the client reopens it at the revision that it has
+   * reached. The client does so because `fetch` gives no other sign of a dead connection. For the server's confirmation
+   * of a new watch, the client waits 10,000 ms, or `silenceMs` if that is shorter. Default: 60,000.
    */
   readonly silenceMs?: number | undefined;
 }

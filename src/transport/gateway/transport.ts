@@ -32,7 +32,7 @@ interface StreamLimits {
 }
 
 /**
- * Sends a request message in which every field is set, and reads the response, within the deadline of one call. Calls
+ * Sends a request message with every field set, and reads the response, within the deadline of one call. Calls
  * `onSent` just before it sends the request, because from then on the server may receive the request.
  */
 type SendMessage = <Response>(
@@ -41,7 +41,7 @@ type SendMessage = <Response>(
   onSent?: () => void,
 ) => Promise<Response>;
 
-/** Milliseconds that the client waits for the server to confirm a new watch. Servers confirm it at once. */
+/** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
 const CREATION_MS = 10_000;
 
 /** Sends calls to the JSON gateway of one member. */
@@ -193,7 +193,7 @@ function harmfulProblem({ path }: { readonly path: string }): string {
 
 /**
  * A stream of messages over HTTP requests. The gateway reads a request to its end before it responds. Therefore the
- * client sends each message as a request of its own, and each line of the response is a message of the server.
+ * client sends each message as a separate request, and each line of the response is a message from the server.
  *
  * - A keepalive message gets one response.
  * - The request that creates a watch stays open and receives the events of the watch. The client creates one watch at a
@@ -317,7 +317,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     return id;
   }
 
-  /** Delivers the message with which a gRPC server answers a cancellation. */
+  /** Delivers the message that a gRPC server would send in response to a cancellation. */
   #deliverCanceled(watchId: bigint): void {
     if (this.#over) return;
     const answer = encode(methods.watch.watch.response, { header: {}, watchId, canceled: true });
@@ -368,7 +368,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         // The server sends nothing after a cancellation.
         if (ofWatch && (message as WatchResponse).canceled) return;
       }
-      // A server does not end the response of a watch that it has not canceled. If it does so nevertheless, the whole
+      // A server does not end the response for a watch that it has not canceled. If it does so nevertheless, the whole
       // stream ends.
       if (ofWatch) this.fail(undefined);
     } catch (error) {

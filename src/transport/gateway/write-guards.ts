@@ -78,7 +78,7 @@ interface GuardInUse {
   isReusable: boolean;
 }
 
-/** TTL in seconds of the lease of a guard key. */
+/** TTL, in seconds, of a guard key's lease. */
 const TTL_SECONDS = 600;
 /**
  * How long the client uses a guard, in milliseconds. This is only the first half of the TTL, so that the guard key does
@@ -207,7 +207,7 @@ export class WriteGuards {
     const response = responses[0]?.response;
     if (response?.case !== RESPONSE_CASES[operation.case]) {
       const malformed = { code: 'Internal', reason: 'MalformedMessage', outcome: 'unknown' } as const;
-      throw new EtcdError('the responses of the server do not match the operations of the write', {
+      throw new EtcdError("the server's response does not match the request", {
         ...malformed,
         method,
         endpoint,
@@ -345,7 +345,7 @@ async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
 
 /**
  * Returns the error text for a user without permission for the guard keys. The text may show their prefix, because the
- * prefix is an option of the client and not a key of the caller.
+ * prefix is a client option and not one of the caller's keys.
  */
 function permissionProblem(prefix: Uint8Array): string {
   return (

@@ -135,7 +135,7 @@ function connectProblem(details: string): string {
 /**
  * Returns the options of a channel. Each channel has only one endpoint, because for a list of addresses, grpc-js checks
  * every certificate against the name of the first address. Proxies from the environment and service configuration from
- * DNS are disabled, so that only the options of the client decide where a call goes.
+ * DNS are disabled, so that only the client's options decide where a call goes.
  */
 function channelOptions(options: TransportOptions): ChannelOptions {
   return {

@@ -12,10 +12,10 @@ import type { PeerSettings } from './settings.js';
 //   20 bytes arrive and are consumed: 40 are left. A WINDOW_UPDATE of 60 restores the window to 100.
 //
 // Sending. The connection's window has 65,535 bytes, each stream's window 50,000, and a frame takes at most 16,384.
-//   Stream 1 has 60,000 bytes: it sends 3 frames of 16,384 and one of 848. Its window has 0 left, and the window of the
-//   connection has 15,535. The other 10,000 bytes wait for a WINDOW_UPDATE on stream 1.
-//   Stream 3 has 20,000 bytes: it sends 15,535. The window of the connection has 0 left. The other 4,465 bytes wait in
-//   the queue of `SendFlow` for a WINDOW_UPDATE on the connection.
+//   Stream 1 has 60,000 bytes to send: 3 frames of 16,384 and one of 848 leave at once. Then the stream's window has 0
+//   left, and the connection's window has 15,535. The other 10,000 bytes wait for a WINDOW_UPDATE on stream 1.
+//   Stream 3 has 20,000 bytes to send: 15,535 leave at once. Then the connection's window has 0 left. The other 4,465
+//   bytes wait in the queue of `SendFlow` for a WINDOW_UPDATE on the connection.
 
 /** Counts how many bytes the peer may still send on one stream, or on the connection. */
 export class ReceiveWindow {

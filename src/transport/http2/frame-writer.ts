@@ -108,7 +108,7 @@ export class FrameWriter {
 
   /**
    * Writes GOAWAY. Its last stream identifier is 0, because server push is disabled, so the client has processed no
-   * stream of the server.
+   * stream that the server opened.
    */
   goAway(code: number): void {
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);

@@ -7,7 +7,7 @@ import { readUint32, writeUint32 } from './frame.js';
 // message.
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
-/** The size in bytes of the prefix of a message: the compressed flag (1 byte) and the length (4 bytes). */
+/** The size, in bytes, of a message's prefix: the compressed flag (1 byte) and the length (4 bytes). */
 export const MESSAGE_PREFIX_BYTES = 5;
 /**
  * Maximum number of bytes that the client reserves only because a length prefix announces a long message. Beyond that,

@@ -25,9 +25,9 @@ import type { StreamTable } from './stream-table.js';
 const MAX_BLOCK_BYTES = 65_536;
 /** Maximum number of frames of one header block. A block of the maximum length fits into five frames. */
 const MAX_BLOCK_FRAMES = 16;
-/** Maximum number of bytes of the debug data in a GOAWAY frame that an error message shows. */
+/** Maximum number of bytes that an error message shows of the debug data in a GOAWAY frame. */
 const MAX_DEBUG_BYTES = 200;
-/** The size in bytes of the priority fields in HEADERS, and of the payload of PRIORITY. */
+/** The size, in bytes, of the priority fields in HEADERS and of a PRIORITY frame's payload. */
 const PRIORITY_BYTES = 5;
 
 /** The parts of a connection that the peer's frames change, and the callbacks for SETTINGS and GOAWAY. */
@@ -58,7 +58,7 @@ interface PartialBlock {
 
 /**
  * Checks the peer's frames and acts on them, as RFC 9113, section 6, requires. A protocol violation either ends the
- * stream of the frame or throws a ConnectionError.
+ * frame's stream or throws a ConnectionError.
  */
 export class PeerFrames {
   readonly #target: FrameTarget;
@@ -71,7 +71,7 @@ export class PeerFrames {
     this.#target = target;
   }
 
-  /** Handles one frame of the peer. @throws ConnectionError on a protocol violation that ends the connection. */
+  /** Handles one frame from the peer. @throws ConnectionError on a protocol violation that ends the connection. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     if (!this.#hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0)) {
       throw protocolError('the first frame is not SETTINGS: the peer is not an HTTP/2 server');

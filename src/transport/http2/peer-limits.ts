@@ -15,7 +15,7 @@ const MAX_EMPTY_FRAMES = 1_000;
 const MAX_GOAWAYS = 10;
 
 /**
- * The number of units with which a connection starts. Units limit the useless frames of a peer, that is, frames that
+ * The number of units that a connection starts with. Units limit the useless frames from a peer, that is, frames that
  * advance no call. Each useless frame costs one unit or more. One unit stands for the work on one small frame, which is
  * about a microsecond. When the units are used up, the connection gets back units for the time that has passed, but at
  * most `MAX_USELESS_UNITS`. If no units are left even then, the connection is closed.
@@ -59,7 +59,7 @@ export class PeerLimits {
   /** When the connection last got back units for the time that had passed, on the monotonic clock. */
   #refilledAt = monotonicMs();
 
-  /** Called when the client has written bytes while the byte stream has a long backlog. */
+  /** Called when the client writes bytes while the byte stream has a long backlog. */
   wroteCongested(bytes: number): void {
     this.#backlogBytes += bytes;
   }
@@ -110,7 +110,7 @@ export class PeerLimits {
   }
 
   /**
-   * Called when a change of the initial window has been applied to all open streams. `streams` is their number.
+   * Called when a change to the initial window has been applied to all open streams. `streams` is their number.
    *
    * @throws ConnectionError if no units are left.
    */

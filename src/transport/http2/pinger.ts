@@ -1,8 +1,12 @@
 import { after, monotonicMs } from '../../runtime/timers.js';
 
-/** Milliseconds of silence of the peer after a request until the pinger sends a probe, which is a PING frame. */
+/**
+ * How long, in milliseconds, the peer may stay silent after a request before the pinger sends a probe (a PING frame).
+ */
 const SILENCE_MS = 1_000;
-/** Milliseconds of silence of the peer after a probe until the pinger suspects that the peer is gone. */
+/**
+ * How long, in milliseconds, the peer may stay silent after a probe before the pinger suspects that the peer is gone.
+ */
 const SUSPECT_MS = 1_000;
 /**
  * Additional time in milliseconds before the pinger concludes that no byte has arrived. During this time, an event loop
@@ -51,8 +55,8 @@ export interface PingerOptions {
  * - The pinger probes only while a stream is open.
  * - The pinger measures the interval from the answer to the previous probe. The server received that probe before it
  *   sent the answer, so at least the interval passes between the two probes at the server.
- * - The pinger probes sooner only if HEADERS or DATA arrived after that answer, or else at most `MAX_STRIKES` times in
- *   a row.
+ * - The pinger probes sooner if HEADERS or DATA arrived after that answer. Otherwise it does so at most `MAX_STRIKES`
+ *   times in a row.
  *
  * The timers of the pinger do not keep the process alive, because open streams already do.
  */
@@ -116,10 +120,9 @@ export class Pinger {
   }
 
   /**
-   * Called when a call times out. The stream of the call was opened at `openedAt` and is still open. If no byte has
-   * arrived since then, the peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the
-   * pinger suspects the peer without a probe, provided that the silence has lasted for at least `SILENCE_MS +
-   * SUSPECT_MS`.
+   * Called when a call times out. The call's stream was opened at `openedAt` and is still open. If no byte has arrived
+   * since then, the peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger
+   * suspects the peer without a probe, provided that the silence has lasted for at least `SILENCE_MS + SUSPECT_MS`.
    */
   expired(openedAt: number): void {
     if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;

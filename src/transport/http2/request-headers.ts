@@ -87,8 +87,8 @@ export function writeCallFields(bytes: Uint8Array, at: number, timeout: string, 
 }
 
 /**
- * Returns the value of `grpc-timeout`, rounded up. Returns an empty string for a call without a deadline, because such
- * a call sends no `grpc-timeout` header.
+ * Returns the value of `grpc-timeout`, rounded up. Returns an empty string for a call without a deadline, because its
+ * request has no `grpc-timeout` header.
  */
 export function grpcTimeout(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return '';

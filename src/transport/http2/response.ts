@@ -5,8 +5,8 @@ import { textOf } from '../../runtime/bytes.js';
 import { ErrorCode, errorCodeName, StreamError } from './frame.js';
 import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 
-// Reads the headers and trailers of a response, and derives the status of a call from the way in which its stream
-// ended: https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
+// Reads the headers and trailers of a response, and derives the status of a call from how its stream ended:
+// https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
 
 /** Maximum length in bytes of a header block that is cached. */
 const MAX_CACHED_BYTES = 32;

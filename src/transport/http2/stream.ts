@@ -214,7 +214,7 @@ export class Http2Stream {
     this.#receiver.unprocessed(error);
   }
 
-  /** Handles a HEADERS frame of the peer. @throws StreamError if the frame violates the protocol. */
+  /** Handles a HEADERS frame from the peer. @throws StreamError if the frame violates the protocol. */
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
@@ -241,8 +241,8 @@ export class Http2Stream {
   }
 
   /**
-   * Handles a DATA frame of the peer. The data is in `bytes`, from `start` to `end`. `frameBytes` includes the padding,
-   * because padding counts against the window.
+   * Handles a DATA frame from the peer. The data is in `bytes`, from `start` to `end`. `frameBytes` includes the
+   * padding, because padding counts against the window.
    *
    * @throws StreamError if the frame violates the protocol.
    */
@@ -313,8 +313,8 @@ export class Http2Stream {
   }
 
   /**
-   * Handles the END_STREAM flag of the peer. The peer reads no more messages, so the client resets the stream if it has
-   * not half-closed it: RFC 9113, section 8.1.
+   * Handles an END_STREAM flag from the peer. The peer reads no more messages, so the client resets the stream if it
+   * has not half-closed it: RFC 9113, section 8.1.
    */
   #endedByPeer(error: EtcdError | undefined): void {
     if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);

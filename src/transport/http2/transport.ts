@@ -79,7 +79,7 @@ class Http2Transport implements Transport, CallOwner {
     };
     const fail = (error: EtcdError): void => clientCall.fail(amended(error, { method: path }));
     this.#calls.add(clientCall);
-    // The handler is notified of an error only after this method has returned, because the handler may need the stream.
+    // Report errors only after this method has returned, because the handler may use the stream that it returns.
     if (this.#closed) queueMicrotask(() => clientCall.fail(clientClosed('not-sent', path)));
     else if (!(metadata instanceof Promise) && isPrintable(metadata)) start(metadata);
     else Promise.resolve(metadata).then(start).catch(fail);

@@ -6,7 +6,7 @@ import { between, pick } from './rounds.js';
 
 // Faults that affect a whole cluster, and the faults that a soak test applies at random.
 
-/** The time in milliseconds for which the cluster and its clients can recover after each change of the cluster. */
+/** The time in milliseconds for which the cluster and its clients can recover after each change to the cluster. */
 const SETTLE_MS = 500;
 /**
  * The time in milliseconds after which a resumed leader revokes no more leases that expired in its former term. Its

@@ -20,9 +20,9 @@ export type MessageOf<Type extends ContenderMessage['type']> = Extract<Contender
 };
 
 export interface ContendersOptions {
-  /** The prefix of the name of the lock, and of the key that the lock protects. */
+  /** The prefix of the lock's name and of the key that the lock protects. */
   readonly name: string;
-  /** The TTL of the lease of each session, in seconds. */
+  /** The TTL, in seconds, of each session's lease. */
   readonly ttl: number;
   readonly environment?: NodeJS.ProcessEnv | undefined;
 }
@@ -97,7 +97,7 @@ export class Contenders implements Disposable {
 
   /**
    * Makes each contender block its event loop for `blockMs` the next time that it holds the lock. Resolves with the
-   * first report that a contender's event loop runs again. Ignores late reports about earlier calls of this method.
+   * first report that a contender's event loop runs again. Ignores late reports about earlier calls to this method.
    */
   block(blockMs: number): Promise<MessageOf<'resumed'>> {
     this.#faults += 1;

@@ -24,9 +24,9 @@ const WATCHES = 50;
 const WRITERS = 4;
 /** The time between two writes of one holder, in milliseconds. */
 const HOLDER_PAUSE_MS = 500;
-/** The maximum time between two puts of one writer, in milliseconds. */
+/** The maximum time, in milliseconds, between two puts by one writer. */
 const MAX_WRITER_PAUSE_MS = 20;
-/** The interval in milliseconds at which all locks are checked. */
+/** The interval, in milliseconds, between two checks of all locks. */
 const CHECK_INTERVAL_MS = 10;
 const CALL_TIMEOUT_MS = 5_000;
 /**
@@ -42,7 +42,7 @@ export interface CrowdOptions {
   /** The prefix of all keys. */
   readonly name: string;
   readonly random: () => number;
-  /** The TTL of the lease of each lock, in seconds. */
+  /** The TTL, in seconds, of each lock's lease. */
   readonly ttl: number;
   /** Options for the clients. */
   readonly client?: Partial<ClientOptions> | undefined;
@@ -60,7 +60,7 @@ export interface CrowdResult {
   readonly overlapMs: number;
 }
 
-/** One period in which a contender held a lock, and the times at which the lock was observed to be valid. */
+/** One period when a contender held a lock, and the times when the lock was observed to be valid. */
 interface Hold {
   readonly held: Held;
   readonly holder: string;

@@ -28,7 +28,7 @@ const WRITERS = 4;
 const WATCHES = 3;
 const KEYS = 4;
 const MAX_PUTS_PER_TXN = 20;
-/** The maximum pause, in milliseconds, between two calls of one writer. */
+/** The maximum pause, in milliseconds, between two calls by one writer. */
 const MAX_PAUSE_MS = 60;
 /**
  * The buffer size of one watch. It is so small that the client sometimes has to remove the watch from its stream

@@ -76,7 +76,7 @@ export function faultRow<Opened extends Fixture>(
           );
         try {
           meta.figures = await round(fixture, seeded, context);
-          expect(meta.figures.faults, 'faults made').toBeGreaterThan(0);
+          expect(meta.figures.faults, 'faults injected').toBeGreaterThan(0);
         } catch (error) {
           // An error in `heal` may be a consequence of this error, so it must not hide the original error.
           await fixture.heal().catch(() => {});
@@ -95,14 +95,15 @@ export function faultRow<Opened extends Fixture>(
 const CALM_MS = [100, 500] as const;
 
 /**
- * Makes faults while clients write, read, watch and contend for a lock. Expects that no watch lost, repeated or
- * reordered an event or split a revision, that etcd applied no put twice, that no read returned an older state than a
- * previous read, and that no two clients held the lock at the same time (S2, S4, S5, S14, S27, S28).
+ * Injects faults while clients write, read, watch and contend for a lock. Expects that no watch lost, repeated or
+ * reordered an event or delivered the events of one revision in two batches, that etcd applied no put twice, that no
+ * read returned an older state than a previous read, and that no two clients held the lock at the same time (rules S2,
+ * S4, S5, S14, S27 and S28 in docs/semantics.md).
  */
 export async function underLoad(
   fixture: FaultyCluster,
   { seed, random }: Round,
-  makeFaults: () => Promise<Pick<Figures, 'faults' | 'recoveryMs' | 'further'>>,
+  injectFaults: () => Promise<Pick<Figures, 'faults' | 'recoveryMs' | 'further'>>,
   client?: Partial<ClientOptions>,
 ): Promise<Figures> {
   // Only the faults draw from the generator of the round, because the order in which the loads draw numbers is not
@@ -111,7 +112,7 @@ export async function underLoad(
   await using load = await Load.start(fixture, { name: `n-${seed}`, random: loadRandom, client });
   await using locks = await LockLoad.start(fixture, { name: `g-${seed}`, random: locksRandom, client });
   await pause(between(...CALM_MS, random));
-  const figures = await makeFaults();
+  const figures = await injectFaults();
   await fixture.heal();
   await pause(between(...CALM_MS, random));
   await locks.heldAgain();

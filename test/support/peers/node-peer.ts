@@ -14,7 +14,7 @@ import { methods } from '../../../src/gen/methods.js';
 import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 
-/** Length in bytes of the prefix of a gRPC message: the compressed flag (1 byte) and the message length (4 bytes). */
+/** Length, in bytes, of a gRPC message's prefix: the compressed flag (1 byte) and the message length (4 bytes). */
 const PREFIX_BYTES = 5;
 
 /** A `node:http2` server for which a test writes the gRPC layer. */
@@ -41,7 +41,7 @@ export class NodeCall {
     return this.headers[':path'] === method.path;
   }
 
-  /** Yields the messages of the client until the client half-closes the stream. */
+  /** Yields the client's messages until the client half-closes the stream. */
   async *messages<T>(codec: Codec<T>): AsyncGenerator<T, void> {
     let received = Buffer.alloc(0);
     for await (const chunk of this.stream) {
@@ -104,7 +104,7 @@ export async function nodePeer(
   });
   server.on('stream', (stream, headers) => {
     stream.on('error', () => {});
-    // If `play` fails, the server closes the stream, so that the call of the client ends.
+    // If `play` fails, the server closes the stream, so that the client's call ends.
     Promise.resolve(play(new NodeCall(stream, headers))).catch(() => stream.destroy());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -220,7 +220,7 @@ export class ProxyProcess {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Returns the content of a log of the proxy, or an empty text if the file does not exist. */
+  /** Returns the content of one of the proxy's logs, or an empty text if the file does not exist. */
   log(name: 'access' | 'error' | 'output'): string {
     const file = join(this.#folder, `${name}.log`);
     return existsSync(file) ? readFileSync(file, 'utf8') : '';

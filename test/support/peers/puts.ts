@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { type Client, type EtcdError, prefix } from '../../../src/index.js';
 import { errorOf } from '../errors.js';
 
-/** For each new key, the error of the put of this key, or undefined if the put succeeded. */
+/** For each new key, the error of its put, or undefined if the put succeeded. */
 export type Told = ReadonlyMap<string, EtcdError | undefined>;
 
 /**

@@ -25,7 +25,7 @@ export interface Certificate {
 export interface CertificateOptions {
   /**
    * Host names and IP addresses for which the certificate is valid. A client certificate has none, because etcd would
-   * compare them with the address of the client.
+   * compare them with the client's address.
    */
   readonly names?: readonly string[];
   /** The common name, which etcd uses as the name of a user. Default: `nobody`. */
@@ -67,7 +67,7 @@ export class Authority {
    * Creates an intermediate authority, whose certificate this authority signs. The certificate chains that the
    * intermediate authority issues include its own certificate.
    *
-   * @param isAuthority Whether the certificate of the intermediate authority allows the signing of other certificates.
+   * @param isAuthority Whether the intermediate authority's certificate allows it to sign other certificates.
    */
   async intermediate(commonName: string, isAuthority = true): Promise<Authority> {
     const keys = await generateKeys();

@@ -54,7 +54,7 @@ export class SecureEtcd {
     return Number(new URL(this.endpoint).port);
   }
 
-  /** Changes the certificate of the server. etcd reads the file again for every handshake. */
+  /** Replaces the server's certificate. etcd reads the file again for every handshake. */
   show(certificate: Certificate): void {
     this.#files.write('shown.pem', pemOf(certificate));
   }

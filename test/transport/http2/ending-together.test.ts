@@ -111,8 +111,8 @@ describe('calls that wait for a free stream', () => {
     const peer = saturated();
     const stop = new AbortController();
     const calls = Array.from({ length: IN_FLIGHT }, () => range(peer, { signal: stop.signal }));
-    // When `stop` aborts, the signal that AbortSignal.any derives from it is already aborted before any listener of
-    // `stop` runs.
+    // By the time the first listener on `stop` runs, the signal that AbortSignal.any derived from `stop` is already
+    // aborted.
     const follower = range(peer, { signal: AbortSignal.any([stop.signal]) });
     await turn();
     stop.abort();
@@ -163,7 +163,7 @@ describe('calls that wait for a free stream', () => {
     expect(await outcomes(calls)).toEqual({ unknown: IN_FLIGHT + 3, 'not-sent': WAITING - 3 });
   });
 
-  test('are sent before a call that starts in the turn of the event loop in which a stream becomes free', async () => {
+  test('are sent before a call that starts in the turn of the event loop when a stream becomes free', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     void range(peer, { metadata: { token: 'first' } });
     void range(peer, { metadata: { token: 'waiting' } });

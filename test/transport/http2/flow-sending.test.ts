@@ -6,7 +6,7 @@ import { CREATE_WATCH, put, putBytes, range, rangeAnswer, watch } from '../../su
 import { FLAG, rstStream, SETTING, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The scripted peer of these tests fails a test if the
+// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The scripted peer in these tests fails a test if the
 // client sends a byte beyond a window.
 
 const PREFIX_BYTES = 5;
@@ -218,7 +218,7 @@ describe('a request that waits for a window', () => {
     expectPut(peer.connection, 3, 30);
   });
 
-  test('sends no more bytes when the peer resets its stream', async () => {
+  test('is not sent any further after the peer has reset its stream', async () => {
     const { peer, connection } = await putting(30, { INITIAL_WINDOW_SIZE: 4 });
     connection.send(rstStream(1, 'INTERNAL_ERROR'), windowUpdate(1, 1_000), windowUpdate(0, 1_000));
     void put(peer, 30);

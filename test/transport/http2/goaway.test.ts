@@ -14,8 +14,8 @@ import {
 import { data, goAway, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// GOAWAY, with which the peer announces that it will close the connection: RFC 9113, section 6.8. The frame contains
-// the identifier of the last stream that the peer processes. The client can safely resend the calls on streams with a
+// The peer sends GOAWAY to announce that it will close the connection: RFC 9113, section 6.8. The frame contains the
+// identifier of the last stream that the peer processes. The client can safely resend the calls on streams with a
 // greater identifier.
 
 describe('a client that receives GOAWAY', () => {

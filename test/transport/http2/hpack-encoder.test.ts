@@ -64,7 +64,7 @@ describe('the peer’s SETTINGS_HEADER_TABLE_SIZE', () => {
     expect(read(new BlockReader(), encoder.encode(FIELDS)).some(({ kind }) => kind === 'table size')).toBe(false);
   });
 
-  test('is signaled with its smallest and its last value when it changes twice between two blocks (4.2)', () => {
+  test('is signaled with both its smallest and its final value when it changes twice between two blocks (RFC 7541, 4.2)', () => {
     const [encoder, reader] = [new HpackEncoder(), new BlockReader()];
     read(reader, encoder.encode(FIELDS));
     for (const size of [0, 4_096]) {

@@ -178,8 +178,8 @@ function tableOf(decoder: HpackDecoder): Field[] {
 }
 
 /**
- * Returns the octets with which the encoder signals this table size, in hexadecimal. Omits the preceding octet, which
- * empties the table.
+ * Returns, in hexadecimal, the octets that the encoder sends to signal this table size. Omits the preceding octet,
+ * which empties the table.
  */
 function encodedTableSize(bytes: number): string {
   const encoder = new HpackEncoder();

@@ -78,7 +78,7 @@ test('the Huffman decoder decodes any bytes to a string of a plausible length, o
     fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
       try {
         const text = decodeHuffman(bytes, 0, bytes.length);
-        // The codes have 5 to 30 bits.
+        // Huffman codes are 5 to 30 bits long.
         expect(text.length).toBeLessThanOrEqual(Math.floor((bytes.length * 8) / 5));
         expect(text.length).toBeGreaterThanOrEqual(Math.floor((bytes.length * 8 - 7) / 30));
       } catch (error) {

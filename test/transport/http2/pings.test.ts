@@ -17,11 +17,11 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
-/** Milliseconds of silence of the peer after a request until the client sends a probe. */
+/** How long, in milliseconds, the peer may stay silent after a request before the client sends a probe. */
 const SILENCE_MS = 1_000;
 /**
- * A time in milliseconds that is longer than the grace time of the client. After a probe has timed out, the client
- * waits for the grace time, because an answer may have arrived that the client has not read yet.
+ * A time in milliseconds that is longer than the client's grace time. After a probe has timed out, the client waits for
+ * the grace time, because an answer may have arrived that the client has not read yet.
  */
 const GRACE_MS = 1_000;
 const PINGING = { pingIntervalMs: INTERVAL_MS, pingTimeoutMs: TIMEOUT_MS };
@@ -120,7 +120,7 @@ describe('a connection whose streams are all closed', () => {
     expect(probes(peer.connection)).toBe(1);
   });
 
-  test('is probed with PING at most once in each interval when new streams repeatedly open and close', async () => {
+  test('is probed with PING at most once per ping interval when new streams repeatedly open and close', async () => {
     const peer = new Http2Peer(PINGING);
     const times: number[] = [];
     const passesAnswered = async (ms: number): Promise<void> => {

@@ -18,7 +18,7 @@ import { Http2Peer, turn } from '../../support/http2-peer.js';
 
 // RST_STREAM from the peer and from the client: RFC 9113, section 6.4, and gRPC's mapping of error codes.
 
-/** The code and the reason with which a call fails, for each error code of RST_STREAM. */
+/** The code and the reason of the call's error, for each error code of RST_STREAM. */
 const MEANING: readonly (readonly [ErrorName | number, EtcdErrorDetails['code'], EtcdErrorDetails['reason']])[] = [
   ['NO_ERROR', 'Internal', 'ConnectionLost'],
   ['PROTOCOL_ERROR', 'Internal', 'Other'],

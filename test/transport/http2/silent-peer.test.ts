@@ -22,7 +22,7 @@ import { VirtualClock } from '../../support/virtual-clock.js';
 // A peer that has gone silent, as if a network dropped its packets: it accepts connections, and then sends nothing. The
 // client detects such a peer with probes: it sends a PING and waits for the answer. If a probe stays unanswered, the
 // client first regards the connection as suspect and sends new calls elsewhere, and later closes the connection. Every
-// scripted peer of these tests also checks that the client's pings obey etcd's limit.
+// scripted peer in these tests also checks that the client's pings stay within etcd's limit.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 const PINGING = { pingIntervalMs, pingTimeoutMs };
@@ -167,7 +167,7 @@ describe('a peer that answers calls late', () => {
     expect((await call).count).toBe(5n);
   });
 
-  test('receives one early PING during a long call, and then at most one PING in each interval', async () => {
+  test('receives one early PING during a long call, and then at most one PING per ping interval', async () => {
     const { peer, connection } = alive();
     void range(peer);
     await clock.pass(SILENCE_MS + 1);
@@ -176,14 +176,14 @@ describe('a peer that answers calls late', () => {
     expect(probes(connection())).toBeLessThanOrEqual(11);
   });
 
-  test('receives at most one PING in each interval during a watch without events', async () => {
+  test('receives at most one PING per ping interval during a watch without events', async () => {
     const { connection } = await answeredWatch();
     connection.onPing = (payload) => connection.send(ping(payload, FLAG.ACK));
     await clock.pass(10 * pingIntervalMs);
     expect(probes(connection)).toBeLessThanOrEqual(10);
   });
 
-  test('receives at most one new connection in each interval when every call times out', async () => {
+  test('sees at most one new connection per ping interval when every call times out', async () => {
     const { peer } = alive();
     for (let calls = 0; calls < 100; calls += 1) {
       const call = range(peer, { timeoutMs: 1_500, deadline: clock.now + 1_500 });

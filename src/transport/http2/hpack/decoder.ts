@@ -54,7 +54,7 @@ export class HpackDecoder {
     return { fields, tooLarge: listBytes > this.#maxListBytes };
   }
 
-  /** Decodes one field representation: section 6. Returns undefined for a dynamic table size update. */
+  /** Decodes one field representation (RFC 7541, section 6). Returns undefined for a dynamic table size update. */
   #field(afterFields: boolean): HeaderField | undefined {
     const first = this.#bytes[this.#at] as number;
     if (first >= 0x80) return this.#indexed(this.#integer(0x7f));
