@@ -201,7 +201,7 @@ describe('the keepalive stream (S13)', () => {
     expect(streams).toBe(1);
   });
 
-  test('does not renew a new keepalive with a late answer to a request for a closed keepalive of the same lease (S14)', async () => {
+  test('ignores a late answer that belongs to a closed keepalive when a new keepalive of the same lease is open (S14)', async () => {
     const requests: bigint[] = [];
     let answer = (): void => {};
     const etcd = await clientOf(async (stream) => {

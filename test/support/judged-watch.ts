@@ -108,8 +108,8 @@ export class JudgedWatch {
     // A watch may end with ClusterChanged, which reports that the store was restored from an older copy.
     if (error instanceof EtcdError && error.reason === 'ClusterChanged') return;
     const isCompacted = error instanceof EtcdError && error.reason === 'Compacted';
-    // A watch may end with Compacted only if revisions that it needs are compacted now, or were compacted when the
-    // server canceled the watch.
+    // A watch may end with Compacted only if it needs revisions that were compacted when the server canceled it. A
+    // restore may have brought these revisions back since.
     const { highestOldest } = this.#store;
     if (!isCompacted || (this.#next ?? 0n) >= highestOldest) this.problems.push(error);
     else if ((error.compactRevision ?? 0n) <= 0n || (error.compactRevision ?? 0n) > highestOldest)

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
 import { compareBytes } from '../../src/runtime/bytes.js';
 
-// This model of key ranges follows the definition of each kind of range. Tests compare the intervals that the client
-// computes with this model.
+// This model of key ranges follows the definition of each kind of range. Tests compare this model with the intervals
+// that the client computes.
 
 /**
  * The bytes that generated keys consist of. The end of a prefix's range is the prefix, incremented: the increment drops
