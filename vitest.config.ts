@@ -25,6 +25,12 @@ const OVER_THE_GATEWAY = [
   'concurrency/{election,etcdctl,holder-lost,mutex,reentrant-mutex,with-lock}',
 ];
 
+/** The tests that also run on a `MemoryEtcd` at a port, because they need neither a cluster nor a process of etcd. */
+const OVER_MEMORY = [
+  ...['auth/*', 'cli/*', 'concurrency/*', 'discovery/*', 'kv/*', 'lease/*', 'mirror/*', 'txn/*', 'watch/*'],
+  ...['maintenance/*', 'cluster/*', 'interop/*', 'namespace', 'raw', 'services', 'keyspace'],
+];
+
 /**
  * The test files that take longest. They start first, so that no long file is left at the end. Files that mostly wait
  * alternate with files that need much CPU time.
@@ -98,6 +104,16 @@ export default defineConfig(({ mode }) => {
             provide: { ...provided, transport: 'grpc-js' },
             include: [...OVER_ANY_TRANSPORT, 'test/{bad-input,namespace,raw,save-snapshot,services}.test.ts'],
             exclude: ['test/transport/http2/**', 'test/transport/prox*.test.ts', 'test/transport/node-http2.test.ts'],
+          },
+        },
+        {
+          test: {
+            ...shared,
+            name: 'memory',
+            globalSetup: ['test/support/memory-setup.ts'],
+            setupFiles: ['test/support/memory-exceptions.ts'],
+            provide: { ...provided, transport: 'memory' },
+            include: OVER_MEMORY.map((path) => `test/${path}.test.ts`),
           },
         },
         {

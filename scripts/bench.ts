@@ -11,7 +11,7 @@ import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches
 import { startEtcd } from './etcd.js';
 
 // Measures etcdwire, the npm package etcd3 and bare grpc-js in turn on one etcd member. If ETCD_ENDPOINTS names a
-// server, nobody else may use that server, because the benchmark compacts its history.
+// server, no other program may use that server, because the benchmark compacts its history.
 
 /** The quota of the server's database in bytes. It is larger than what a run writes between two compactions. */
 const QUOTA_BYTES = 8 * 2 ** 30;
@@ -84,7 +84,7 @@ async function measure({ settings }: Arguments, workloads: readonly Workload[]):
     const installation = await install();
     cleanups.push(() => installation.remove());
     const etcd = await startEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
-    cleanups.push(() => etcd.stop());
+    cleanups.push(() => etcd.close());
     const bench = new Bench(settings, etcd.endpoints[0] as string, installation);
     cleanups.push(() => bench.close());
     const progress = startProgress(workloads);

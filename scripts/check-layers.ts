@@ -19,6 +19,13 @@ if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of l
 /** The files and folders of src/ that may use APIs of Node.js. Browsers and other runtimes load all other files. */
 const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'node.ts', 'testing/', 'cli/'];
 
+/**
+ * The globals that code may use only as properties of `environment`, so that a simulation can replace the clocks, the
+ * timers and the random numbers.
+ */
+const UNPREDICTABLE =
+  /(?<!\benvironment\.(?:crypto\.)?)\b(?:setTimeout|setInterval|setImmediate|Date\.now|performance\.now|Math\.random|getRandomValues|randomUUID|AbortSignal\.timeout)\b/g;
+
 const src = join(root, 'src');
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' })
   .map((path) => path.replaceAll('\\', '/'))
@@ -48,6 +55,12 @@ for (const file of files) {
   }
 }
 
+for (const file of files.filter((path) => path !== 'runtime/environment.ts')) {
+  const code = withoutComments(readFileSync(join(src, file), 'utf8'));
+  for (const [name] of code.matchAll(UNPREDICTABLE))
+    violations.push(`src/${file} uses ${name}; use src/runtime/timers.ts or environment.${name} instead`);
+}
+
 for (const [file, targets] of imports) {
   const layer = layerOf(file);
   if (layer === -1) violations.push(`src/${file} has no layer; add it to the table in docs/architecture.md`);
@@ -63,6 +76,11 @@ for (const file of files) findCircles(file, []);
 
 for (const violation of violations) console.log(violation);
 if (violations.length > 0) process.exitCode = 1;
+
+/** Removes comments and the contents of string literals in single quotes. */
+function withoutComments(code: string): string {
+  return code.replace(/^\s*(?:\/\/|\/?\*).*$/gm, '').replace(/'(?:[^'\\\n]|\\.)*'|(?<=\s)\/\/.*$/gm, '');
+}
 
 function layerOf(file: string): number {
   const [entry = ''] = file.replace(/\.ts$/, '').split('/');

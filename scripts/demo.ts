@@ -1,16 +1,19 @@
+import { parseArgs } from 'node:util';
 import { type Client, prefix } from '../src/index.js';
+import { startServer } from './demo/server.js';
 import { LEDGER, type LedgerEntry, LOCK, openClient, type WorkerEvent } from './demo/shared.js';
 import { Timeline } from './demo/timeline.js';
 import { WorkerProcess } from './demo/worker-process.js';
-import { startEtcd } from './etcd.js';
 
-// Three worker processes queue for a lock on a real etcd. The script suspends the first worker and kills the second
-// worker, each while it holds the lock. The third worker does its work. Then the script resumes the first worker, and
-// etcd refuses the write that this worker tries.
+// Three worker processes queue for a lock on a real etcd, or on an etcd in the memory of this process. The script
+// suspends the first worker and kills the second worker, each while it holds the lock. The third worker does its work.
+// Then the script resumes the first worker, and etcd refuses the write that this worker tries.
 
-const USAGE = `npm run demo
+const USAGE = `npm run demo [-- --memory]
 
-Shows that a lock stays safe while its holders are paused and killed. ETCDWIRE_TRANSPORT=http2|grpc-js chooses the transport.
+Shows that a lock stays safe while its holders are paused and killed. With --memory, the server is an etcd in the memory
+of the demo's process instead of a real etcd. Without a real etcd on this machine, the demo also uses it.
+ETCDWIRE_TRANSPORT=http2|grpc-js chooses the transport.
 `;
 
 /** TTL of the workers' leases in seconds: the shortest TTL that etcd grants with its default election timeout. */
@@ -20,19 +23,21 @@ const TTL = 2;
 const queue = new Map<string, string>();
 const timeline = new Timeline();
 
-async function main(): Promise<number> {
-  timeline.title('Three processes, one lock, a real etcd');
-  const etcd = await startEtcd({ prefer: 'quick' });
+async function main(inMemory: boolean): Promise<number> {
+  const etcd = await startServer(inMemory, (reason) =>
+    process.stderr.write(`${reason}\nThe demo uses an etcd in memory instead.\n`),
+  );
+  timeline.title(`Three processes, one lock, ${etcd.isReal ? 'a real etcd' : 'an etcd in memory'}`);
   const client = openClient(etcd.endpoints);
   try {
-    timeline.line('etcd', `${etcd.version ?? ''} listens on ${etcd.endpoints.join(', ')}`);
+    timeline.line('etcd', `${etcd.description} listens on ${etcd.endpoints.join(', ')}`);
     await client.delete(prefix(LEDGER));
     void follow(client);
     const lastWrite = await play(client, etcd.endpoints);
     return await verdict(client, lastWrite);
   } finally {
     await client.close();
-    await etcd.stop();
+    await etcd.close();
   }
 }
 
@@ -152,5 +157,13 @@ function checkLedger(
   return problems;
 }
 
-if (process.argv.includes('--help')) process.stdout.write(USAGE);
-else process.exitCode = await main();
+try {
+  const { values } = parseArgs({
+    options: { memory: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } },
+  });
+  if (values.help) process.stdout.write(USAGE);
+  else process.exitCode = await main(values.memory);
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
+  process.exitCode = 2;
+}

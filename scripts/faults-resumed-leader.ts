@@ -117,7 +117,7 @@ async function measure(client: string, open: OpenHolder, { locks, pauseMs, ...re
     ];
     return `| ${cells.join(' | ')} |`;
   } finally {
-    await etcd.stop();
+    await etcd.close();
   }
 }
 

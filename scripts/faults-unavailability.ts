@@ -62,7 +62,7 @@ let servers = '';
 async function measure(
   makeFault: (cluster: EtcdCluster) => Promise<unknown>,
 ): Promise<{ readonly ours: Gaps; readonly theirs: Gaps | undefined }> {
-  const { cluster, version, stop } = await startEtcd({ members: 3 });
+  const { cluster, version, close } = await startEtcd({ members: 3 });
   if (cluster === undefined) throw new Error('this measurement needs members that it can start as processes');
   servers = `etcd ${version}`;
   try {
@@ -74,7 +74,7 @@ async function measure(
     await pause(AFTERWARDS_MS);
     return { ours: await ours.report(), theirs: await theirs?.report() };
   } finally {
-    await stop();
+    await close();
   }
 }
 

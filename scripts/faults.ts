@@ -1,8 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { startVitest } from 'vitest/node';
-import { findEtcd } from './etcd/find.js';
-import { describeSource } from './etcd.js';
+import { describeSource, findEtcd } from './etcd.js';
 import { FaultsReporter, type FaultsRun, faultsTable, type RoundResult, serversTable } from './faults/report.js';
 
 // Runs the fault tests in test/faults/ and prints a table with one row for each kind of fault. Given files that earlier
@@ -32,7 +31,7 @@ async function run({ rounds, seed, only, transport, workers, json }: Omit<Argume
   const write = (): void => {
     if (json !== undefined) writeFileSync(json, `${JSON.stringify(current(), null, 2)}\n`);
   };
-  // Write the file after each round, because a run may take hours and somebody may stop it early.
+  // Write the file after each round, because a run may take hours and the user may stop it early.
   const reporter = new FaultsReporter(write);
   const maxWorkers = Number(workers);
   const filter = only === undefined ? {} : { testNamePattern: only };

@@ -20,7 +20,7 @@ const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)];
 const go = await goProgram(fileURLToPath(new URL('go-mutex', import.meta.url)));
 if ('missing' in go) throw new Error(go.missing);
 const { path } = go;
-const { endpoints, version, stop } = await startEtcd();
+const { endpoints, version, close } = await startEtcd();
 const [endpoint = ''] = endpoints;
 
 /** Resolves with the number of times per second that a contender acquires the lock. */
@@ -67,5 +67,5 @@ try {
     console.log(`| ${contenders} | ${spread(rates.ours)} | ${spread(rates.theirs)} |`);
   }
 } finally {
-  await stop();
+  await close();
 }

@@ -1,12 +1,12 @@
 import { parseArgs } from 'node:util';
+import { type EtcdMinor, MINORS, wantedVersion } from '../src/testing/etcd/versions.js';
 import { type Context, type Exercise, perform, type Verdict } from '../test/matrix/exercise.js';
 import { exerciseList } from '../test/matrix/exercises.js';
 import { openMatrix } from '../test/matrix/open-matrix.js';
-import { findEtcd } from './etcd/find.js';
-import { MINORS, type Minor, wantedVersion } from './etcd/versions.js';
+import { findEtcd } from './etcd.js';
 
-// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. Nobody
-// else may use those servers, because the calls turn authentication on and off and compact the history.
+// Calls every RPC on every supported version of etcd that is available, or on the servers in ETCD_ENDPOINTS. No
+// other program may use those servers, because the calls turn authentication on and off and compact the history.
 
 const USAGE = `npm run test:matrix -- [--json]\n\nETCD_VERSION=${MINORS.join('|')} tests only this version.\n`;
 
@@ -43,7 +43,7 @@ const failures = present.flatMap(({ version, results }) =>
 process.stdout.write(values.json ? `${JSON.stringify(columns, null, 2)}\n` : table());
 if (failures.length > 0 || present.length === 0) process.exitCode = 1;
 
-async function column(version: Minor | undefined): Promise<Column> {
+async function column(version: EtcdMinor | undefined): Promise<Column> {
   const name = version === undefined ? 'the servers in ETCD_ENDPOINTS' : `etcd ${version}`;
   const report = (progress: string): void => void process.stderr.write(`${name}: ${progress}\n`);
   report('looking for a server …');

@@ -1,88 +1,10 @@
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
-import { delimiter, dirname, join } from 'node:path';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cacheFolder, moveIntoCache } from '../src/testing/cache.js';
+import { onPath, run, withProgress } from '../src/testing/programs.js';
 
-// Finds, fetches and runs the programs that scripts and tests need.
-
-/** Returns the path of a program on the PATH, or undefined if the PATH does not contain the program. */
-export function onPath(program: string): string | undefined {
-  const folders = (process.env.PATH ?? '').split(delimiter);
-  return folders.map((folder) => join(folder, program)).find((file) => existsSync(file));
-}
-
-/**
- * Returns the path of a folder in the cache. The folder may not exist yet. All checkouts of one user share the cache,
- * because a build of etcd takes minutes.
- */
-export function cacheFolder(...parts: readonly string[]): string {
-  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'etcdwire', ...parts);
-}
-
-/**
- * Moves the finished folder `made` to `folder` in the cache. If another process has created `folder` in the meantime,
- * `isComplete` decides whether that folder can be used.
- */
-export async function moveIntoCache(made: string, folder: string, isComplete: () => boolean): Promise<void> {
-  mkdirSync(dirname(folder), { recursive: true });
-  // A rename is atomic only within one file system, so the folder is first copied next to its destination.
-  const staged = `${folder}.${process.pid}`;
-  await run('cp', ['-r', made, staged]);
-  try {
-    renameSync(staged, folder);
-  } catch (error) {
-    rmSync(staged, { recursive: true, force: true });
-    if (!isComplete()) throw error;
-  }
-}
-
-/**
- * Runs a program until it exits. Resolves with its output. If the program fails, rejects with the last lines of its
- * output.
- */
-export function run(program: string, args: readonly string[], cwd?: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.on('data', (chunk: Buffer) => {
-      stdout += chunk;
-    });
-    child.stderr.on('data', (chunk: Buffer) => {
-      stderr += chunk;
-    });
-    child.on('error', (error) => reject(new Error(`${program}: ${error.message}`)));
-    child.on('close', (code) => {
-      if (code === 0) return resolve(stdout);
-      const lastLines = (stderr || stdout).trim().split('\n').slice(-3).join(' | ');
-      reject(new Error(`${program} ${args[0] ?? ''}: exit ${code}: ${lastLines}`));
-    });
-  });
-}
-
-/** The time before the first progress report, in milliseconds. */
-const QUIET_MS = 2_000;
-/** The time between two progress reports, in milliseconds. */
-const REPEAT_MS = 10_000;
-
-/** Reports on stderr how long the work has taken so far, if the work takes longer than 2 s. */
-export async function withProgress<T>(what: string, work: Promise<T>): Promise<T> {
-  const start = performance.now();
-  const report = (): void => {
-    process.stderr.write(`${what} … ${Math.round((performance.now() - start) / 1000)} s\n`);
-  };
-  let repeat: NodeJS.Timeout | undefined;
-  const first = setTimeout(() => {
-    report();
-    repeat = setInterval(report, REPEAT_MS);
-  }, QUIET_MS);
-  try {
-    return await work;
-  } finally {
-    clearTimeout(first);
-    clearInterval(repeat);
-  }
-}
+// Finds the programs that tests need in Debian's packages.
 
 /** A program that runs on this machine. */
 export interface Program {

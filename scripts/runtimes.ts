@@ -94,7 +94,7 @@ try {
     );
   }
 } finally {
-  await etcd.stop();
+  await etcd.close();
 }
 process.stdout.write(tableText());
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;

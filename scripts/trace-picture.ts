@@ -55,6 +55,6 @@ try {
   await page.screenshot({ path: PICTURE });
 } finally {
   await browser.close();
-  await server.stop();
+  await server.close();
   rmSync(folder, { recursive: true });
 }

@@ -22,6 +22,7 @@ import { LockService } from './services/lock.js';
 import { Maintenance } from './services/maintenance.js';
 import { defaultTransport } from './transport/default-transport.js';
 import {
+  type EmbeddedTransportFactory,
   TRANSPORT_DEFAULTS,
   type Transport,
   type TransportFactory,
@@ -111,6 +112,19 @@ export interface ClientOptions {
   readonly transport?: TransportFactory | undefined;
 }
 
+/**
+ * Options of a `Client` whose transport defines the endpoints, such as `memory(server)` of `etcdwire/testing`.
+ *
+ * @example
+ * const etcd = new Client({ transport: memory(server) });
+ */
+export interface EmbeddedClientOptions extends Omit<ClientOptions, 'endpoints' | 'transport'> {
+  /** Creates the transport of each endpoint, and defines the endpoints. */
+  readonly transport: EmbeddedTransportFactory;
+  /** Left out: the client uses the endpoints that the transport defines. */
+  readonly endpoints?: undefined;
+}
+
 const CLIENT_OPTIONS = {
   endpoints: true,
   tls: true,
@@ -168,10 +182,10 @@ export class Client extends KeyspaceClient {
   readonly #close: () => Promise<void>;
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
-  constructor(options: ClientOptions) {
+  constructor(options: ClientOptions | EmbeddedClientOptions) {
     checkClientOptions(options);
     const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads, logger, callSites } = options;
-    const endpoints = checkEndpoints(options.endpoints);
+    const endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport));
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
@@ -275,7 +289,7 @@ export class Client extends KeyspaceClient {
   }
 }
 
-function checkClientOptions(options: ClientOptions): void {
+function checkClientOptions(options: ClientOptions | EmbeddedClientOptions): void {
   const given: unknown = options;
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     const isEndpoint = typeof given === 'string' || Array.isArray(given);
@@ -285,7 +299,12 @@ function checkClientOptions(options: ClientOptions): void {
   checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
 }
 
-function checkEndpoints(endpoints: readonly string[]): Endpoint[] {
+/** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */
+function embeddedEndpoints(transport: TransportFactory | undefined): readonly string[] | undefined {
+  return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
+}
+
+function checkEndpoints(endpoints: readonly string[] | undefined): Endpoint[] {
   if (!Array.isArray(endpoints) || endpoints.length === 0) {
     const given = Array.isArray(endpoints) ? 'an empty list' : show(endpoints);
     throw invalidInput('endpoints', given, 'a list of at least one URL');
@@ -293,7 +312,7 @@ function checkEndpoints(endpoints: readonly string[]): Endpoint[] {
   return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`));
 }
 
-function checkTransportOptions(options: ClientOptions): TransportOptions {
+function checkTransportOptions(options: ClientOptions | EmbeddedClientOptions): TransportOptions {
   const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs'): number =>
     checkPositive(options[name] ?? TRANSPORT_DEFAULTS[name], name, 'milliseconds');
   const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes'): number =>

@@ -4,11 +4,10 @@
  * @module etcdwire/node
  */
 
-import { randomUUID } from 'node:crypto';
 import { lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import type { Client } from './client.js';
 import { invalidInput } from './errors/etcd-error.js';
-import { concatBytes } from './runtime/bytes.js';
+import { concatBytes, randomId } from './runtime/bytes.js';
 import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
 
 /**
@@ -45,7 +44,7 @@ export async function saveSnapshot(
   checkMemberCall(options, 'saveSnapshot');
   const target = await targetOf(path);
   // The name is unique, because another call may save to the same path at the same time.
-  const part = `${target}.${randomUUID()}.part`;
+  const part = `${target}.${randomId().toString(16)}.part`;
   const file = await open(part, 'wx', 0o600);
   let chunks: Uint8Array[] = [];
   let length = 0;

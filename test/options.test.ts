@@ -21,7 +21,7 @@ import {
 import { Service } from '../src/discovery/index.js';
 import { Client, compare, EtcdError, type Interceptor, op, prefix } from '../src/index.js';
 import { saveSnapshot } from '../src/node.js';
-import { EtcdCluster, FaultProxy, GuardedResource } from '../src/testing/index.js';
+import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
@@ -167,6 +167,9 @@ const CALLS: Readonly<Record<string, Call>> = {
   'EtcdCluster.leader': (options) => EtcdCluster.prototype.leader.call(undefined as never, options),
   'FaultProxy.start': (options) => FaultProxy.start('http://127.0.0.1:1', options),
   'new GuardedResource': (options) => new GuardedResource(options),
+  listen: (options) => listen(new MemoryEtcd(), options),
+  'new MemoryEtcd': (options) => new MemoryEtcd(options),
+  startEtcd: (options) => startEtcd(options),
 };
 
 /** Functions that only this package calls, although they or their classes are exported. */

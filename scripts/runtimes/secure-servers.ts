@@ -1,8 +1,9 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { RunningEtcd } from '../../src/testing/index.js';
 import { Authority } from '../../test/support/tls/authority.js';
-import { type Etcd, startEtcd } from '../etcd.js';
+import { startEtcd } from '../etcd.js';
 import type { Conformance } from './conformance.js';
 
 /** Two servers with TLS. The second server requires client certificates. */
@@ -11,10 +12,15 @@ export class SecureServers implements AsyncDisposable {
   readonly servers: Conformance['secure'];
   /** The certificate authority of both servers, in PEM. */
   readonly authority: string;
-  readonly #etcds: readonly Etcd[];
+  readonly #etcds: readonly RunningEtcd[];
   readonly #folder: string;
 
-  private constructor(servers: Conformance['secure'], authority: string, etcds: readonly Etcd[], folder: string) {
+  private constructor(
+    servers: Conformance['secure'],
+    authority: string,
+    etcds: readonly RunningEtcd[],
+    folder: string,
+  ) {
     this.servers = servers;
     this.authority = authority;
     this.#etcds = etcds;
@@ -47,7 +53,7 @@ export class SecureServers implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#etcds.map((etcd) => etcd.stop()));
+    await Promise.all(this.#etcds.map((etcd) => etcd.close()));
     rmSync(this.#folder, { recursive: true, force: true });
   }
 }

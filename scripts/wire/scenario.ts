@@ -40,11 +40,11 @@ export async function play(): Promise<Run | undefined> {
   try {
     const [endpoint = ''] = server.endpoints;
     const { version } = server;
-    if (server.processes.length === 0 || version === undefined) return undefined;
+    if (server.members.length === 0 || version === undefined) return undefined;
     const port = Number(new URL(endpoint).port);
     return { version, scenes: await scenesOf(port) };
   } finally {
-    await server.stop();
+    await server.close();
   }
 }
 

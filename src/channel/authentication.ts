@@ -12,7 +12,7 @@ import type { Endpoint } from '../host/endpoint.js';
 import { checkFields } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
-import { after, monotonicMs } from '../runtime/timers.js';
+import { at, monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../transport/transport.js';
 
 /**
@@ -256,10 +256,7 @@ export class AuthenticatedTransport implements Transport {
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(amend(canceled(signal as AbortSignal, 'not-sent', method.path)));
       const timeOut = (): void => reject(amend(callTimedOut(call, 'not-sent', this.#problem)));
-      const undos = [
-        after(deadline - monotonicMs(), timeOut),
-        signal === undefined ? () => {} : onAbort(signal, abort),
-      ];
+      const undos = [at(deadline, timeOut), signal === undefined ? () => {} : onAbort(signal, abort)];
       if (signal?.aborted) abort();
       explainedToken(token, method.path)
         .then(resolve, (error: EtcdError) => reject(amend(error)))

@@ -6,7 +6,8 @@ import { type Keys, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes } from '../runtime/bytes.js';
+import { type BytesLike, compareBytes, randomId } from '../runtime/bytes.js';
+import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
@@ -140,8 +141,7 @@ export class PriorityQueue {
  * millisecond are random.
  */
 function unixNanoseconds(): bigint {
-  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
-  return BigInt(Date.now()) * 1_000_000n + BigInt(random % 1_000_000);
+  return BigInt(environment.Date.now()) * 1_000_000n + (randomId() % 1_000_000n);
 }
 
 function numberAfter(last: KeyValue | undefined): bigint {

@@ -49,7 +49,10 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   }
 };
 
-function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream {
+/**
+ * Returns the byte stream over a socket. The caller calls `events.opened`, and `events.read` with the received bytes.
+ */
+export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream {
   let problem: string | undefined;
   socket
     .on('error', (error) => {

@@ -1,6 +1,6 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
-import { after, monotonicMs } from '../runtime/timers.js';
+import { at, monotonicMs } from '../runtime/timers.js';
 
 /**
  * The safety margin as a fraction of the TTL. The client's deadline for a lease is earlier than the end of the TTL by
@@ -118,7 +118,7 @@ export class KeepAlive implements AsyncDisposable {
     this.#deadline = deadline;
     this.#stopTimer();
     // Reading `aborted` is enough: it compares the clock with the deadline, and aborts the signal.
-    this.#stopTimer = after(deadline - monotonicMs(), () => this.#lost.aborted);
+    this.#stopTimer = at(deadline, () => this.#lost.aborted);
     if (monotonicMs() < deadline) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
   }
 

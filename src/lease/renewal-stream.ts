@@ -74,9 +74,8 @@ export class RenewalStream {
   #answer = NO_ANSWER;
   #stopReopening: () => void = () => {};
   #unsubscribe: () => void = () => {};
-  #reopening = false;
-  /** When the backoff before the next stream ends, on the monotonic clock. */
-  #reopenAt = 0;
+  /** When the backoff before the next stream ends, on the monotonic clock. Undefined if no backoff runs. */
+  #reopenAt: number | undefined;
   #closed = false;
   #failures = 0;
   /**
@@ -124,8 +123,8 @@ export class RenewalStream {
       // for the answer changes.
       this.#schedule(lease, lease.sentAt + this.#answerTimeoutMs(lease) - monotonicMs());
     }
-    const backoffLeftMs = this.#reopenAt - monotonicMs();
-    if (this.#reopening && backoffLeftMs > maxBackoffMs(lease)) this.#reopenIn(maxBackoffMs(lease));
+    if (this.#reopenAt !== undefined && this.#reopenAt - monotonicMs() > maxBackoffMs(lease))
+      this.#reopenIn(maxBackoffMs(lease));
     return keepAlive;
   }
 
@@ -172,7 +171,7 @@ export class RenewalStream {
     if (this.#leases.size === 0) {
       this.#unsubscribe();
       this.#stopReopening();
-      this.#reopening = false;
+      this.#reopenAt = undefined;
       this.#waitLog.reset();
       this.#cancelStream();
     } else if (this.#oneByOne && isUnanswered(lease)) {
@@ -182,7 +181,7 @@ export class RenewalStream {
       // Send the next request in a microtask, because the caller may close several keepalives at once, and the request
       // should be for a lease that is still kept alive.
       queueMicrotask(() => {
-        if (!this.#reopening) this.#sendDue();
+        if (this.#reopenAt === undefined) this.#sendDue();
       });
     }
   }
@@ -214,7 +213,7 @@ export class RenewalStream {
   #onTimer(lease: RenewedLease): void {
     if (isUnanswered(lease)) return this.#checkAnswer(lease);
     lease.state = 'due';
-    if (this.#reopening) return;
+    if (this.#reopenAt !== undefined) return;
     if (this.#oneByOne) this.#sendDue();
     else this.#send(lease);
   }
@@ -334,7 +333,6 @@ export class RenewalStream {
     for (const lease of this.#leases.values()) if (lease.state !== 'idle') makeDue(lease);
     let delayMs = backoffMs(this.#failures++);
     for (const lease of this.#leases.values()) delayMs = Math.min(delayMs, maxBackoffMs(lease));
-    this.#reopening = true;
     this.#reopenIn(delayMs);
   }
 
@@ -342,7 +340,7 @@ export class RenewalStream {
     this.#reopenAt = monotonicMs() + delayMs;
     this.#stopReopening();
     this.#stopReopening = after(delayMs, () => {
-      this.#reopening = false;
+      this.#reopenAt = undefined;
       this.#sendDue();
     });
   }

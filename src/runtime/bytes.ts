@@ -1,4 +1,5 @@
 import { invalidInput } from '../errors/etcd-error.js';
+import { environment } from './environment.js';
 
 /** A key or a value. A string stands for its UTF-8 bytes. */
 export type BytesLike = Uint8Array | string;
@@ -140,7 +141,7 @@ export function concatBytes(...parts: readonly Uint8Array[]): Uint8Array {
 
 /** Returns a random number from 1 to 2^63 - 1, for lease IDs, which are positive, and for keys that must be unique. */
 export function randomId(): bigint {
-  const [random = 0n] = crypto.getRandomValues(new BigUint64Array(1));
+  const [random = 0n] = environment.crypto.getRandomValues(new BigUint64Array(1));
   return BigInt.asUintN(63, random) || 1n;
 }
 

@@ -1,3 +1,4 @@
+import { environment } from './environment.js';
 import { onAbort } from './signals.js';
 
 /** Maximum delay of `setTimeout` in milliseconds: about 25 days. With a longer delay, `setTimeout` fires at once. */
@@ -8,29 +9,40 @@ const BACKOFF_MAX_MS = 2_000;
 
 /** Returns the time in milliseconds on the monotonic clock, which never jumps. The zero point is arbitrary. */
 export function monotonicMs(): number {
-  return performance.now();
+  return environment.performance.now();
 }
 
 /**
- * Runs `action` after `delayMs`, which may be longer than `setTimeout` allows. Returns a function that cancels the
- * timer. On the clock of `monotonicMs`, the action never runs early. `setTimeout` alone may fire early, because it
- * counts whole milliseconds on another clock. With `place` set to `background`, the timer does not keep the process
- * alive, if the runtime supports such timers.
+ * Runs `action` at the time `dueMs` of `monotonicMs`, or soon after that time, but never earlier. `setTimeout` alone
+ * may fire early, because it counts whole milliseconds on another clock. `dueMs` may be later than `setTimeout` allows;
+ * with Infinity, the action never runs. Returns a function that cancels the timer. With `place` set to `background`,
+ * the timer does not keep the process alive, if the runtime supports such timers.
  */
-export function after(delayMs: number, action: () => void, place?: 'background'): () => void {
-  if (delayMs === Number.POSITIVE_INFINITY) return () => {};
-  const due = monotonicMs() + delayMs;
-  let timer: ReturnType<typeof setTimeout>;
+export function at(dueMs: number, action: () => void, place?: 'background'): () => void {
+  if (dueMs === Number.POSITIVE_INFINITY) return () => {};
+  let timer: unknown;
   const arm = (): void => {
-    timer = setTimeout(fire, Math.min(Math.max(0, Math.ceil(due - monotonicMs())), MAX_DELAY_MS));
+    timer = environment.setTimeout(fire, Math.min(Math.max(0, Math.ceil(dueMs - monotonicMs())), MAX_DELAY_MS));
     if (place === 'background') (timer as { unref?(): void }).unref?.();
   };
   const fire = (): void => {
-    if (monotonicMs() < due) arm();
+    if (monotonicMs() < dueMs) arm();
     else action();
   };
   arm();
-  return () => clearTimeout(timer);
+  return () => environment.clearTimeout(timer);
+}
+
+/** Like `at`, but runs `action` after `delayMs`. */
+export function after(delayMs: number, action: () => void, place?: 'background'): () => void {
+  return at(monotonicMs() + delayMs, action, place);
+}
+
+/**
+ * Resolves after the event loop has handled the pending input and output. Needs the global `setImmediate` of Node.js.
+ */
+export function eventLoopTurn(): Promise<void> {
+  return new Promise((resolve) => void environment.setImmediate(resolve));
 }
 
 /** Resolves after `delayMs`, or at once when a signal aborts. The caller checks the signals itself. */
@@ -62,5 +74,5 @@ export async function settledWithin(timeoutMs: number, settling: Promise<unknown
  * (full jitter). `attempt` counts from 0.
  */
 export function backoffMs(attempt: number): number {
-  return Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
+  return environment.Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
 }

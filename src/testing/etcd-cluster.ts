@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Client } from '../client.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { checkCount, checkFields, checkOptions } from '../runtime/arguments.js';
-import { pause } from '../runtime/timers.js';
+import { monotonicMs, pause } from '../runtime/timers.js';
 import type { Member } from '../services/cluster.js';
 import { EtcdMember } from './etcd-member.js';
 import { FaultProxy } from './fault-proxy.js';
@@ -183,8 +183,8 @@ export class EtcdCluster implements AsyncDisposable {
   async leader(options: { readonly timeoutMs?: number | undefined } = {}): Promise<EtcdMember> {
     checkOptions(options, LEADER_OPTIONS, 'EtcdCluster.leader');
     const { timeoutMs = LEADER_TIMEOUT_MS } = options;
-    const deadline = performance.now() + timeoutMs;
-    while (performance.now() < deadline) {
+    const deadline = monotonicMs() + timeoutMs;
+    while (monotonicMs() < deadline) {
       for (const member of this.#members.filter(({ running }) => running)) {
         const status = await statusOf(member.endpoint);
         if (status !== undefined && status.leader !== 0n && status.leader === status.memberId) return member;
@@ -224,7 +224,8 @@ export class EtcdCluster implements AsyncDisposable {
   async close(): Promise<void> {
     await Promise.all(this.#members.map((member) => member.kill()));
     await Promise.all([...this.#peerProxies.values()].map((proxy) => proxy.close()));
-    rmSync(this.#folder, { recursive: true, force: true });
+    // Windows keeps the files of a process locked for a moment after the process has ended.
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 
   /** Calls `close`. */
@@ -319,13 +320,13 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
  * `HEALTHY_TIMEOUT_MS`. etcd refuses changes until all members have been connected to each other for five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + HEALTHY_TIMEOUT_MS;
+  const deadline = monotonicMs() + HEALTHY_TIMEOUT_MS;
   for (;;) {
     try {
       return await change();
     } catch (error) {
       const isEarly = error instanceof EtcdError && error.reason === 'Unhealthy';
-      if (!isEarly || performance.now() > deadline) throw error;
+      if (!isEarly || monotonicMs() > deadline) throw error;
       await pause(POLL_MS);
     }
   }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
-import { pause } from '../runtime/timers.js';
+import { after, monotonicMs, pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
@@ -29,6 +29,11 @@ const running = new Set<ChildProcess>();
 const endAll = (): void => {
   for (const child of running) child.kill('SIGKILL');
 };
+
+/** Whether the system can suspend processes. Windows lacks the signals for that. */
+function canSuspend(): boolean {
+  return process.platform !== 'win32';
+}
 
 /**
  * One member of an `EtcdCluster`. It runs as a child process.
@@ -79,8 +84,8 @@ export class EtcdMember {
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();
-    const deadline = performance.now() + START_TIMEOUT_MS;
-    while (performance.now() < deadline && this.running) {
+    const deadline = monotonicMs() + START_TIMEOUT_MS;
+    while (monotonicMs() < deadline && this.running) {
       if (await this.healthy()) return;
       await pause(POLL_MS);
     }
@@ -94,9 +99,12 @@ export class EtcdMember {
 
   /** Whether the member is running and the cluster has a leader. */
   async healthy(): Promise<boolean> {
-    const health = await fetch(`${this.#options.healthUrl}/health`, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) })
+    const timeout = new AbortController();
+    const stopTimer = after(HEALTH_TIMEOUT_MS, () => timeout.abort());
+    const health = await fetch(`${this.#options.healthUrl}/health`, { signal: timeout.signal })
       .then((response) => response.text())
-      .catch(() => '');
+      .catch(() => '')
+      .finally(stopTimer);
     return /"health":\s*"true"/.test(health);
   }
 
@@ -105,19 +113,25 @@ export class EtcdMember {
     await this.#end('SIGKILL');
   }
 
-  /** Terminates the process with SIGTERM. Resolves when the process has ended. */
+  /** Terminates the process with SIGTERM, which on Windows kills it. Resolves when the process has ended. */
   async stop(): Promise<void> {
     await this.#end('SIGTERM');
   }
 
-  /** Suspends the process with SIGSTOP. The connections stay open, but the member does not answer until `resume`. */
+  /**
+   * Suspends the process with SIGSTOP. The connections stay open, but the member does not answer until `resume`.
+   *
+   * @throws TypeError on Windows, which cannot suspend a process.
+   */
   pause(): void {
+    if (!canSuspend())
+      throw new TypeError('pause: Windows cannot suspend a process; make the member silent with FaultProxy.blackhole');
     this.#child?.kill('SIGSTOP');
   }
 
   /** Resumes a process that `pause` has suspended, with SIGCONT. */
   resume(): void {
-    this.#child?.kill('SIGCONT');
+    if (canSuspend()) this.#child?.kill('SIGCONT');
   }
 
   async #end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
@@ -126,7 +140,7 @@ export class EtcdMember {
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
     // A suspended process does not handle SIGTERM before it continues.
-    child.kill('SIGCONT');
+    this.resume();
     await ended;
   }
 

@@ -1,6 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { checkOptions } from '../runtime/arguments.js';
-import { pause } from '../runtime/timers.js';
+import { eventLoopTurn, monotonicMs, pause } from '../runtime/timers.js';
 
 /**
  * Returns whether the bytes of one read from a socket match a condition. If a message spans several reads, each call
@@ -288,12 +288,12 @@ function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8
   return (bytes) => {
     const { delayMs, sliceBytes } = paceNow();
     if (last === undefined && delayMs === undefined && sliceBytes === undefined) return write(bytes);
-    const arrivedAt = performance.now();
+    const arrivedAt = monotonicMs();
     const sent = (last ?? Promise.resolve()).then(async () => {
-      await pause(arrivedAt + (delayMs ?? 0) - performance.now());
+      await pause(arrivedAt + (delayMs ?? 0) - monotonicMs());
       const step = sliceBytes ?? bytes.length;
       for (let at = 0; at < bytes.length; at += step) {
-        if (at > 0) await new Promise((resolve) => setImmediate(resolve));
+        if (at > 0) await eventLoopTurn();
         write(bytes.subarray(at, at + step));
       }
       if (last === sent) last = undefined;

@@ -1,4 +1,5 @@
 import { createServer, type Server } from 'node:net';
+import { environment } from '../runtime/environment.js';
 
 /**
  * The first and the last port to try. Operating systems assign higher ports to outgoing connections (Linux from 32,768,
@@ -41,7 +42,7 @@ export async function freePorts(count: number): Promise<number[]> {
  * would first find the blocks that the other processes have reserved.
  */
 async function reserveBlock(): Promise<number[] | undefined> {
-  const start = Math.floor(Math.random() * BLOCKS);
+  const start = Math.floor(environment.Math.random() * BLOCKS);
   for (let tried = 0; tried < BLOCKS; tried += 1) {
     const first = FIRST + ((start + tried) % BLOCKS) * BLOCK_PORTS;
     const guard = await listening(first);

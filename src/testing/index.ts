@@ -1,11 +1,13 @@
 /**
- * etcd clusters and fault proxies for tests that inject faults, and functions that check what the clients saw during
- * the faults.
+ * Real etcd servers, clusters and fault proxies for tests, and functions that check what the clients saw during faults.
  *
  * @module etcdwire/testing
  */
 export * from './check-calls.js';
 export * from './check-events.js';
+export type { FindEtcdOptions } from './etcd/find.js';
+export { EtcdNotFoundError } from './etcd/not-found.js';
+export type { EtcdMinor } from './etcd/versions.js';
 export {
   type AddMember,
   EtcdCluster,
@@ -16,3 +18,11 @@ export {
 export type { EtcdMember } from './etcd-member.js';
 export * from './fault-proxy.js';
 export * from './history.js';
+export { memoryOverHttp2 } from './http2-server/in-process.js';
+export { type Listener, type ListenOptions, listen } from './http2-server/listen.js';
+export type { Http2ServerOptions } from './http2-server/server.js';
+export { type Clock, ManualClock } from './memory/clock.js';
+export { MemoryEtcd, type MemoryEtcdOptions } from './memory/memory-etcd.js';
+export type { MemoryVersion } from './memory/settings.js';
+export { memory } from './memory/transport.js';
+export { type RunningEtcd, type StartEtcdOptions, startEtcd } from './start-etcd.js';

@@ -6,6 +6,7 @@
 export type { Endpoint } from '../host/endpoint.js';
 export type { Method, MethodKind } from '../protobuf/schema.js';
 export type {
+  EmbeddedTransportFactory,
   Metadata,
   OutgoingStream,
   StreamCall,

@@ -144,6 +144,14 @@ export const TRANSPORT_DEFAULTS = {
 export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;
 
 /**
+ * A transport factory that defines the endpoints, such as the factory of `memory(server)` for a server in this process.
+ */
+export type EmbeddedTransportFactory = TransportFactory & {
+  /** The URLs of the endpoints. A client without the option `endpoints` uses them. */
+  readonly endpoints: readonly string[];
+};
+
+/**
  * Returns a stream that forwards all method calls to `stream`, except those of the methods in `replaced`. Used by
  * transports that wrap other transports.
  */

@@ -196,9 +196,9 @@ describe('etcdctl', () => {
       { access: 'read', keys: fromKey('z') },
     );
     await root.auth.userGrantRole(USER.username, role);
-    const run = (...args: string[]): string =>
+    const run = (...args: string[]): Promise<string> =>
       runEtcdctl(etcdctl, endpoints, `--user=${ROOT.username}:${ROOT.password}`, ...args);
-    expect(run('role', 'get', role).trim().split('\n')).toEqual([
+    expect((await run('role', 'get', role)).trim().split('\n')).toEqual([
       `Role ${role}`,
       'KV Read:',
       '\ta',
@@ -208,27 +208,27 @@ describe('etcdctl', () => {
       '\t[app/, app0) (prefix app/)',
       '\t[b, d)',
     ]);
-    expect(run('user', 'list').trim().split('\n')).toEqual((await root.auth.userList()).users);
-    expect(run('user', 'get', USER.username)).toContain(role);
+    expect((await run('user', 'list')).trim().split('\n')).toEqual((await root.auth.userList()).users);
+    expect(await run('user', 'get', USER.username)).toContain(role);
   });
 
   test('creates users and roles that the client can use', async (context) => {
     const etcdctl = inject('etcdctl');
     if (etcdctl === undefined) return context.skip('the server under test has no etcdctl');
     const { endpoints, root } = await authEtcd();
-    const run = (...args: string[]): string =>
+    const run = (...args: string[]): Promise<string> =>
       runEtcdctl(etcdctl, endpoints, `--user=${ROOT.username}:${ROOT.password}`, ...args);
-    run('user', 'add', 'bob:builder');
-    run('role', 'add', 'site');
-    run('role', 'grant-permission', '--prefix', 'site', 'readwrite', 'site/');
-    run('user', 'grant-role', 'bob', 'site');
+    await run('user', 'add', 'bob:builder');
+    await run('role', 'add', 'site');
+    await run('role', 'grant-permission', '--prefix', 'site', 'readwrite', 'site/');
+    await run('user', 'grant-role', 'bob', 'site');
     const bob = openClient({ endpoints, auth: { username: 'bob', password: 'builder', allowPlaintext: true } });
     await bob.put('site/a', 'x');
     expect(await errorOf(bob.put('app/a', 'x'))).toMatchObject({ reason: 'PermissionDenied' });
     const { permissions } = await root.auth.roleGet('site');
     expect(permissions).toEqual([{ access: 'readwrite', keys: prefix('site/') }]);
     await root.auth.roleRevokePermission('site', prefix('site/'));
-    expect(run('role', 'get', 'site')).not.toContain('site/');
+    expect(await run('role', 'get', 'site')).not.toContain('site/');
   });
 });
 

@@ -7,7 +7,7 @@ import { valueText } from '../support/watch-events.js';
 
 test('a client keeps its watches and locks, and the cluster applies no put twice, when the leader of three members is killed (S2, S27, S30)', async (context) => {
   const cluster = await ownEtcd({ members: 3 });
-  if (cluster.processes.length === 0) return context.skip('the test cannot kill these servers');
+  if (cluster.members.length === 0) return context.skip('the test cannot kill these servers');
   const etcd = openClient({ endpoints: cluster.endpoints });
   const leader = await leaderOf(cluster.endpoints);
   // The leader is first in the list, so the client is connected to the leader when the test kills the leader.
@@ -29,7 +29,7 @@ test('a client keeps its watches and locks, and the cluster applies no put twice
   };
   for (let index = 0; index < 20; index += 1) await put(`before-${index}`);
   const during = Promise.all(Array.from({ length: 20 }, (_, index) => put(`during-${index}`)));
-  await cluster.processes.find(({ endpoint }) => endpoint === leader)?.kill();
+  await cluster.members.find(({ endpoint }) => endpoint === leader)?.kill();
   await during;
   for (let index = 0; index < 20; index += 1) await put(`after-${index}`);
   await put('last');
@@ -53,8 +53,8 @@ test('a client keeps its watches and locks, and the cluster applies no put twice
 
 test('the client moves its watches and keepalives to another member as soon as the current member sends GOAWAY, so that the current member can exit without waiting', async (context) => {
   if (inject('transport') !== 'http2') return context.skip('grpc-js does not report GOAWAY');
-  const { processes, endpoints } = await ownEtcd({ members: 3 });
-  const [first] = processes;
+  const { members, endpoints } = await ownEtcd({ members: 3 });
+  const [first] = members;
   if (first === undefined) return context.skip('the test cannot stop these servers');
   const etcd = openClient({ endpoints });
   const watch = etcd.watch('k');

@@ -24,8 +24,8 @@ interface Restorable {
 async function restorableEtcd(): Promise<Restorable> {
   const folder = temporaryFolder();
   const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
-  const { endpoints, processes } = await ownEtcd({ args: [`--data-dir=${data}`] });
-  const [member] = processes as readonly [EtcdMember];
+  const { endpoints, members } = await ownEtcd({ args: [`--data-dir=${data}`] });
+  const [member] = members as readonly [EtcdMember];
   const replace = async (action: () => void): Promise<void> => {
     await member.stop();
     action();
@@ -146,7 +146,7 @@ describe('a client whose endpoint now belongs to another cluster', () => {
     expect(await errorOf(client.get('k'))).toMatchObject({ reason: 'ClusterChanged', endpoint: before });
     expect(await errorOf(client.put('k', 'v'))).toMatchObject({ reason: 'ClusterChanged', outcome: 'unknown' });
     const ended = errorOf(batches.next());
-    await first.stop();
+    await first.close();
     expect(await ended).toMatchObject({ reason: 'ClusterChanged' });
     await expect.poll(() => session.signal.aborted).toBe(true);
     expect(session.signal.reason).toMatchObject({ reason: 'ClusterChanged' });

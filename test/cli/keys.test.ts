@@ -68,7 +68,7 @@ describe('etcdwire', () => {
       ['del', `${key}/a`, '--prev-kv'],
       ['lease', 'list'],
     ]) {
-      const theirs = runEtcdctl(etcdctl, endpoints, ...args);
+      const theirs = await runEtcdctl(etcdctl, endpoints, ...args);
       if (args[0] === 'del' || args[0] === 'put') await etcd.put(`${key}/a`, args[0] === 'del' ? 'AA' : 'A');
       const { stdout } = await cli(['-w', 'simple', ...args], { environment });
       expect.soft(blankless(stdout), args.join(' ')).toBe(blankless(theirs));

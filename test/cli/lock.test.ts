@@ -101,17 +101,17 @@ describe('etcdwire', () => {
   });
 
   it("`lock` exits with the command's exit code even if etcdwire cannot revoke its lease", async () => {
-    const { endpoints, processes } = await ownEtcd();
+    const { endpoints, members } = await ownEtcd();
     const environment = { ETCDCTL_ENDPOINTS: endpoints.join() };
     const script = 'echo ready; read line; exit 3';
     // The client tries to revoke the lease until the lease expires, but for at most 10 s.
     const args = ['lock', '--ttl', '12', unique(), '--', 'sh', '-c', script];
     const running = new RunningCli(args, { environment });
     await running.lines(1);
-    for (const each of processes) each.pause();
+    for (const each of members) each.pause();
     running.process.stdin.end('go\n');
     const { code, stderr } = await running.done;
-    for (const each of processes) each.resume();
+    for (const each of members) each.resume();
     expect(stderr).toMatch(/^(etcdwire: .* may stay locked for up to 12 s: .*\n)+$/);
     expect(code).toBe(3);
   });

@@ -25,8 +25,8 @@ describe('`memberList`', () => {
   });
 
   test('needs a quorum only when the call is linearizable (etcd 3.5 and later)', async (context) => {
-    const { endpoints, processes } = await ownEtcd({ members: 3 });
-    const [survivor, ...others] = processes;
+    const { endpoints, members } = await ownEtcd({ members: 3 });
+    const [survivor, ...others] = members;
     if (survivor === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
     const { cluster, maintenance } = openClient({ endpoints: [survivor.endpoint] });
     const { version } = await maintenance.status(survivor.endpoint);

@@ -10,8 +10,8 @@ const UNREACHABLE = 'http://127.0.0.1:1';
 
 describe('`sync`', () => {
   test("finds all members through one member's endpoint, so the client still works when that member is killed", async (context) => {
-    const { endpoints, processes } = await ownEtcd({ members: 3 });
-    const [first] = processes;
+    const { endpoints, members } = await ownEtcd({ members: 3 });
+    const [first] = members;
     if (first === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
     const etcd = openClient({ endpoints: [first.endpoint] });
     const session = await Session.open(etcd);

@@ -4,12 +4,12 @@ import { delimiter, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { format, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { findEtcd } from '../../scripts/etcd/find.js';
-import { type Etcd, startEtcd } from '../../scripts/etcd.js';
+import { findEtcd, startEtcd } from '../../scripts/etcd.js';
 import { DoubleBarrier, Session } from '../../src/concurrency/index.js';
 import { Client, EtcdError, prefix } from '../../src/index.js';
+import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
-import { claimsOf, documented, PUBLIC_NAMES, programOf } from '../support/examples.js';
+import { claimsOf, documented, isPublic, programOf, usesMemoryEtcd } from '../support/examples.js';
 import { Authority } from '../support/tls/authority.js';
 
 // These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
@@ -42,7 +42,7 @@ afterAll(() => {
 
 it('each exported class and function has an example', () => {
   const shown = new Set(all.filter(({ example }) => example !== undefined).map(({ name }) => name));
-  const named = all.filter(({ name, kind }) => kind !== 'other' && PUBLIC_NAMES.has(name));
+  const named = all.filter((each) => each.kind !== 'other' && isPublic(each));
   expect(named.length).toBeGreaterThan(40);
   expect(named.filter(({ name }) => !shown.has(name)).map(({ file, name }) => `${file} ${name}`)).toEqual([]);
 });
@@ -77,7 +77,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 describe('the example in the doc comment of', () => {
-  let shared: Etcd;
+  let shared: RunningEtcd;
   const { PATH } = process.env;
 
   beforeAll(async () => {
@@ -88,7 +88,7 @@ describe('the example in the doc comment of', () => {
   });
   afterAll(async () => {
     process.env.PATH = PATH;
-    await shared.stop();
+    await shared.close();
   });
 
   it.each(examples)(
@@ -98,7 +98,8 @@ describe('the example in the doc comment of', () => {
       const endpoint = (own ?? shared).endpoints[0] as string;
       await using root = new Client({ endpoints: [endpoint] });
       await prepare(root, example);
-      const scope = await openScope(endpoint, example.includes('authenticate(') ? ROOT_USER : undefined);
+      const user = example.includes('authenticate(') ? ROOT_USER : undefined;
+      const scope = await openScope(endpoint, user, usesMemoryEtcd(example));
       const log = vi.spyOn(console, 'log').mockImplementation(() => {});
       vi.spyOn(console, 'error').mockImplementation(() => {});
       const output = (): string[] => log.mock.calls.map((args) => format(...args));
@@ -120,7 +121,7 @@ describe('the example in the doc comment of', () => {
       } finally {
         // A closing client ends its leases, which some examples report.
         await scope.etcd.close();
-        await own?.stop();
+        await own?.close();
         vi.restoreAllMocks();
       }
     },

@@ -1,13 +1,56 @@
-import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
-import { findEtcd } from '../../scripts/etcd/find.js';
-import { runProgram } from '../support/program.js';
+import { readFileSync, rmSync } from 'node:fs';
+import { afterAll, describe, expect, it } from 'vitest';
+import { findEtcd } from '../../scripts/etcd.js';
+import { compiledSource } from '../support/compiled.js';
+import { importingSources, runProgram } from '../support/program.js';
+
+// These tests run the programs of docs/testing.md.
 
 const PAGE = readFileSync(new URL('../../docs/testing.md', import.meta.url), 'utf8');
+const PROGRAMS = [...PAGE.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, program]) => program as string);
 
-test('the program in docs/testing.md reports no violation of the lock that the program tests', async (context) => {
-  const source = await findEtcd({ prefer: 'exact' });
-  if (source.kind !== 'binary') return context.skip('needs an etcd binary');
-  const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(PAGE) ?? [];
-  expect(await runProgram(program, { ETCD_BIN: source.etcd })).toEqual(['true [] []']);
+function programsWith(text: string): string[] {
+  return PROGRAMS.filter((program) => program.includes(text));
+}
+
+describe('docs/testing.md', () => {
+  it('has exactly the seven programs that the other tests run', () => {
+    const run = ["from 'vitest'", "from 'node:test'", 'clock.advance(', 'listen(', 'startEtcd(', 'FaultProxy.start('];
+    expect(run.map((text) => programsWith(text).length)).toEqual([2, 1, 1, 1, 1, 1]);
+    expect(PROGRAMS).toHaveLength(7);
+  });
+
+  describe('has a test for Vitest:', async () => {
+    // Vitest registers the tests of a file while it imports the file.
+    for (const [index, program] of programsWith("from 'vitest'").entries()) {
+      const file = compiledSource(importingSources(program), `docs-testing-${index}`);
+      afterAll(() => rmSync(file, { force: true }));
+      await import(/* @vite-ignore */ file);
+    }
+  });
+
+  it("has a test for Node's test runner, which passes", async () => {
+    const [program = ''] = programsWith("from 'node:test'");
+    expect((await runProgram(program)).join('\n')).toMatch(/pass 1$/m);
+  });
+
+  it('has a program that moves the clock, which prints what its comment says', async () => {
+    const [program = ''] = programsWith('clock.advance(');
+    expect(await runProgram(program)).toEqual(['undefined']);
+  });
+
+  it('has a program that opens a port, which prints what its comment says', async () => {
+    const [program = ''] = programsWith('listen(');
+    expect(await runProgram(program)).toEqual(['blue']);
+  });
+
+  it.each([
+    ['starts a real etcd', 'startEtcd(', ['blue']],
+    ['injects faults', 'FaultProxy.start(', ['true [] []']],
+  ])('has a program that %s, which prints what its comment says', async (_what, call, expected) => {
+    const source = await findEtcd();
+    if (source.kind === 'docker') throw new Error('this program needs an etcd binary');
+    const [program = ''] = programsWith(call);
+    expect(await runProgram(program, source.kind === 'binary' ? { ETCD_BIN: source.etcd } : {})).toEqual(expected);
+  });
 });

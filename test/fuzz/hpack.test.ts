@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { ConnectionError, ErrorCode } from '../../src/transport/http2/frame.js';
+import { HeaderReader } from '../../src/transport/http2/header-reader.js';
 import { HpackDecoder } from '../../src/transport/http2/hpack/decoder.js';
-import { ResponseHeaders } from '../../src/transport/http2/response.js';
+import { responseFields } from '../../src/transport/http2/response.js';
 import { changedBytes } from '../support/changed-bytes.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 import { BlockReader, block, type Field, integer, STATIC_FIELDS, tableSize } from '../support/http2-hpack.js';
@@ -71,7 +72,7 @@ fuzz<Input>({
   parts: { fields: 0.3, refused: 0.3 },
   check: ({ maxListBytes, blocks }) => {
     const decoder = new HpackDecoder(maxListBytes);
-    const headers = new ResponseHeaders(maxListBytes);
+    const headers = new HeaderReader(maxListBytes, responseFields);
     const reader = new BlockReader();
     for (const each of blocks) {
       const bytes = fromHex(`ff${each}00`);
@@ -86,7 +87,7 @@ fuzz<Input>({
       }
       if (expected === 'refused') throw new Error('the decoder accepted a block that the second decoder refuses');
       expect(list).toEqual(within(maxListBytes, expected));
-      // The fields must also be correct if `ResponseHeaders` returns them from its cache.
+      // The fields must also be correct if `HeaderReader` returns them from its cache.
       const last = (name: string) => list.fields.filter((each) => each[0] === name).at(-1)?.[1];
       expect(known).toMatchObject({ contentType: last('content-type'), tooLarge: list.tooLarge });
       const status = last(':status');

@@ -103,8 +103,7 @@ class Keeping implements Play<Step> {
   constructor(clock: VirtualClock) {
     this.#clock = clock;
     // Make every backoff as long as possible, because a long backoff leaves the least time to renew a short lease.
-    // `VirtualClock` restores `Math.random`.
-    Math.random = () => 0.999;
+    clock.randomNumber = 0.999;
     const transport = {
       unary: () => Promise.reject(new Error('not called')),
       stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,

@@ -4,7 +4,8 @@ import { expect } from 'vitest';
 import { EtcdError } from '../../src/errors/etcd-error.js';
 import { STATUS_CODES } from '../../src/errors/status.js';
 import { errorFromText } from '../../src/errors/status-error.js';
-import { errorOfHeaders, errorOfTrailers, ResponseHeaders } from '../../src/transport/http2/response.js';
+import { HeaderReader } from '../../src/transport/http2/header-reader.js';
+import { errorOfHeaders, errorOfTrailers, responseFields } from '../../src/transport/http2/response.js';
 import { fuzz } from '../support/fuzz.js';
 import { block, type Field } from '../support/http2-hpack.js';
 
@@ -68,7 +69,7 @@ fuzz<Input>({
     if (!said.problem.startsWith('gRPC status')) expect(reason).toContain(said.problem);
 
     const bytes = block(fields);
-    const read = new ResponseHeaders(65_536).read(bytes, 0, bytes.length);
+    const read = new HeaderReader(65_536, responseFields).read(bytes, 0, bytes.length);
     const error = errorOfTrailers(read, where);
     for (const each of [errorOfHeaders(read, where), error]) if (each !== undefined) checkError(each);
     const last = (name: string): string | undefined => fields.filter((each) => each[0] === name).at(-1)?.[1];

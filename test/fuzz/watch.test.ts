@@ -147,6 +147,7 @@ fuzz<readonly Step[]>({
 class Watching implements Play<Step> {
   readonly #clock: VirtualClock;
   readonly #store = new SimulatedStore();
+  readonly #channel: Channel;
   readonly #watchStream: WatchStream;
   readonly #watched: JudgedWatch[] = [];
   readonly #closing = new AbortController();
@@ -181,9 +182,14 @@ class Watching implements Play<Step> {
       },
       close: async () => {},
     };
-    const channel = new Channel([parseEndpoint('http://member:2379', 'endpoint')], () => transport);
-    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: this.#closing.signal, cluster: channel.cluster };
-    this.#watchStream = new WatchStream(new Rpc(channel, settings));
+    this.#channel = new Channel([parseEndpoint('http://member:2379', 'endpoint')], () => transport);
+    const settings = {
+      timeoutMs: 1_000,
+      renewsTokens: true,
+      closed: this.#closing.signal,
+      cluster: this.#channel.cluster,
+    };
+    this.#watchStream = new WatchStream(new Rpc(this.#channel, settings));
   }
 
   async step(step: Step): Promise<void> {
@@ -193,7 +199,7 @@ class Watching implements Play<Step> {
         this.#kind = step;
         break;
       case 'restore':
-        this.#store.restore(this.#store.revision - BigInt(step.behind));
+        this.#store.restore(this.#store.revision - BigInt(step.behind), this.#channel.cluster.revision);
         stream?.break(0);
         break;
       case 'put':

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { EtcdError } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
 import { toBytes } from '../../src/runtime/bytes.js';
@@ -9,18 +9,14 @@ import { VirtualClock } from '../support/virtual-clock.js';
 // A guard is a key that makes a write through the JSON gateway take effect only once, even if a runtime resends the
 // request. A guard pool keeps the guards of a client for later writes.
 let clock: VirtualClock;
-let wallMs: number;
 let created: number;
 
 beforeEach(() => {
   clock = new VirtualClock();
-  wallMs = 1_700_000_000_000;
   created = 0;
-  vi.spyOn(Date, 'now').mockImplementation(() => wallMs);
 });
 afterEach(() => {
   clock.restore();
-  vi.restoreAllMocks();
 });
 
 const header = { clusterId: 1n, memberId: 1n, revision: 7n, raftTerm: 1n };
@@ -41,7 +37,6 @@ test('a guard pool reuses a guard for five minutes, and then creates a new guard
     [1, 2],
   ]) {
     await clock.pass(passes as number);
-    wallMs += passes as number;
     pool.release(await pool.take(ask, signal));
     expect(created).toBe(expected);
   }
@@ -52,7 +47,7 @@ test.each([300_000, -1])(
   async (jump) => {
     const pool = new GuardPool(toBytes('guards/', 'prefix'));
     pool.release(await pool.take(ask, signal));
-    wallMs += jump;
+    clock.wallOffsetMs += jump;
     await pool.take(ask, signal);
     expect(created).toBe(2);
   },

@@ -19,13 +19,13 @@ const MAX_SERVERS = 8;
 // the write and still returns an error (see quotaApplierV3 in etcd's server).
 test('a put that rejects with NoSpace has outcome unknown, because etcd may have applied the put', async () => {
   for (let server = 0; server < MAX_SERVERS; server += 1) {
-    const { endpoints, stop } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
+    const { endpoints, close } = await ownEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
     const etcd = openClient({ endpoints });
     const refused = await fill((key) => etcd.put(key, randomBytes(VALUE_BYTES)));
     for (const error of refused.values()) expect(error).toMatchObject({ reason: 'NoSpace', outcome: 'unknown' });
     const { kvs } = await etcd.range(prefix('k/'), { keysOnly: true });
     if (kvs.some((kv) => refused.has(kv.keyText()))) return;
-    await stop();
+    await close();
   }
   expect.fail('no server applied a put that it refused');
 });

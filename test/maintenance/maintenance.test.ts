@@ -25,11 +25,10 @@ describe('`status`', () => {
   });
 
   test('rejects when the member at the given endpoint is down, although other members could answer', async (context) => {
-    const { endpoints, processes } = await ownEtcd({ members: 3 });
+    const { endpoints, members } = await ownEtcd({ members: 3 });
     const [up, down] = endpoints as [string, string];
-    if (processes[1] === undefined)
-      return context.skip('the tests did not start the servers, so they cannot kill them');
-    await processes[1].kill();
+    if (members[1] === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
+    await members[1].kill();
     const { maintenance } = openClient({ endpoints });
     expect(await errorOf(maintenance.status(down, { timeoutMs: 500 }))).toMatchObject({ outcome: 'not-sent' });
     expect((await maintenance.status(up)).version).toMatch(/^3\./);

@@ -1,6 +1,6 @@
-import type { Minor } from '../../scripts/etcd/versions.js';
 import { startEtcd } from '../../scripts/etcd.js';
 import { Client } from '../../src/index.js';
+import type { EtcdMinor } from '../../src/testing/index.js';
 import type { Context } from './exercise.js';
 
 export interface Matrix {
@@ -10,7 +10,7 @@ export interface Matrix {
 }
 
 /** Starts a cluster of three members of this version. Without a version, uses the servers of ETCD_ENDPOINTS. */
-export async function openMatrix(version: Minor | undefined): Promise<Matrix> {
+export async function openMatrix(version: EtcdMinor | undefined): Promise<Matrix> {
   const started = await startEtcd({ members: 3, version });
   const { endpoints } = started;
   const clients: Client[] = [];
@@ -21,7 +21,7 @@ export async function openMatrix(version: Minor | undefined): Promise<Matrix> {
   };
   const close = async (): Promise<void> => {
     await Promise.all(clients.map((client) => client.close()));
-    await started.stop();
+    await started.close();
   };
   const [first] = endpoints as [string];
   const etcd = open({ endpoints: [first] });

@@ -1,6 +1,6 @@
-import type { Etcd } from '../../scripts/etcd.js';
 import type { Client } from '../../src/index.js';
 import { prefix } from '../../src/index.js';
+import type { RunningEtcd } from '../../src/testing/index.js';
 import { openClient } from './client.js';
 import { ownEtcd } from './own-etcd.js';
 
@@ -9,7 +9,7 @@ export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext:
 export const USER = { username: 'user', password: 'user-secret', allowPlaintext: true } as const;
 
 /** Starts a server with authentication for one test, and opens a client as root. */
-export async function authEtcd(...args: string[]): Promise<Etcd & { readonly root: Client }> {
+export async function authEtcd(...args: string[]): Promise<RunningEtcd & { readonly root: Client }> {
   const etcd = await ownEtcd({ args });
   const { endpoints } = etcd;
   await enableAuth(openClient({ endpoints }));

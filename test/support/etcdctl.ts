@@ -1,16 +1,17 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 import type { WatchBatch } from '../../src/index.js';
 import type { SeenEvent } from '../../src/testing/index.js';
 import { valueText } from './watch-events.js';
 
-/** Runs etcdctl and returns its output. @throws Error that contains the output if etcdctl fails. */
-export function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...args: string[]): string {
-  return execFileSync(etcdctl, ['--endpoints', endpoints.join(','), ...args], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+/** Runs etcdctl and resolves with its output. @throws Error that contains the output if etcdctl fails. */
+export async function runEtcdctl(etcdctl: string, endpoints: readonly string[], ...args: string[]): Promise<string> {
+  const { stdout } = await execute(etcdctl, ['--endpoints', endpoints.join(','), ...args]);
+  return stdout;
 }
+
+const execute = promisify(execFile);
 
 /** The time in milliseconds after which an etcdctl that hangs is killed, so that it does not outlive the test. */
 const WATCH_TIMEOUT_MS = 120_000;

@@ -1,11 +1,14 @@
 import { Election, type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { Service } from '../../src/discovery/index.js';
 import { Client, type Credentials, type Lease, type ObjectFirstLogger } from '../../src/index.js';
+import { MemoryEtcd, memory } from '../../src/testing/index.js';
 
 /** The variables that the examples in doc comments use without declaring them. */
 export interface Scope {
   /** The endpoint of the server. */
-  readonly server: string;
+  readonly serverUrl: string;
+  /** A server in memory. */
+  readonly server: MemoryEtcd;
   readonly etcd: Client;
   readonly session: Session;
   readonly mutex: Mutex;
@@ -24,7 +27,19 @@ export interface Scope {
 }
 
 export const SCOPE_NAMES: readonly (keyof Scope)[] = [
-  ...(['server', 'etcd', 'session', 'mutex', 'held', 'election', 'service', 'lease', 'controller', 'stop'] as const),
+  ...([
+    'serverUrl',
+    'server',
+    'etcd',
+    'session',
+    'mutex',
+    'held',
+    'election',
+    'service',
+    'lease',
+    'controller',
+    'stop',
+  ] as const),
   ...(['work', 'key', 'value', 'pino'] as const),
 ];
 
@@ -36,12 +51,18 @@ export function scope(): Scope {
   return current;
 }
 
-/** Opens a client and a session, and creates the other variables of the scope, for one example. */
-export async function openScope(server: string, auth?: Credentials): Promise<Scope> {
-  const etcd = new Client({ endpoints: [server], auth });
+/**
+ * Opens a client and a session, and creates the other variables of the scope, for one example.
+ *
+ * @param inMemory Whether the client uses the server in memory instead of the server at the URL.
+ */
+export async function openScope(serverUrl: string, auth?: Credentials, inMemory = false): Promise<Scope> {
+  const server = new MemoryEtcd();
+  const etcd = inMemory ? new Client({ transport: memory(server) }) : new Client({ endpoints: [serverUrl], auth });
   const session = await Session.open(etcd, { ttl: 10 });
   const mutex = new Mutex(session, 'scope-jobs');
   current = {
+    serverUrl,
     server,
     etcd,
     session,

@@ -53,26 +53,44 @@ function exampleOf(comment: string): string | undefined {
     .trim();
 }
 
-/** Maps the path of each of the package's entry points to the names that the entry point exports. */
-const EXPORTS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
+/**
+ * Maps the path of each of the package's entry points to the names that the entry point exports, and to the files that
+ * declare them.
+ */
+const EXPORTS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map(
   [...ENTRY_POINTS.keys()].map((path) => [SRC + path, exportsOf(SRC + path.replace(/\.js$/, '.ts'))]),
 );
 
-/** Names that users import from one of the entry points. */
-export const PUBLIC_NAMES: ReadonlySet<string> = new Set([...EXPORTS.values()].flatMap((names) => [...names]));
+const PUBLIC: ReadonlySet<string> = new Set(
+  [...EXPORTS.values()].flatMap((names) => [...names].map(([name, file]) => `${file} ${name}`)),
+);
 
-function exportsOf(file: string): Set<string> {
+/** Whether users can import the declaration from one of the entry points. */
+export function isPublic({ file, name }: Documented): boolean {
+  return PUBLIC.has(`${SRC}${file} ${name}`);
+}
+
+/** Returns the exported names of a file, each with the path of the file that declares it. */
+function exportsOf(file: string): Map<string, string> {
   const text = readFileSync(file, 'utf8').replaceAll(/\/\*.*?\*\//gs, '');
-  const names = new Set<string>();
-  for (const [, list = ''] of text.matchAll(/^export (?:type )?\{([^}]*)\}/gm))
-    for (const item of list.split(',')) names.add(item.replace(/^\s*(?:type )?(?:\w+ as )?/, '').trim());
+  const resolve = (path: string): string => fileURLToPath(new URL(`${path}.ts`, `file://${file}`));
+  const names = new Map<string, string>();
+  for (const [, list = '', path] of text.matchAll(/^export (?:type )?\{([^}]*)\}(?: from '(.*)\.js')?/gm)) {
+    const declared = path === undefined ? undefined : exportsOf(resolve(path));
+    for (const item of list.split(',').filter((each) => each.trim() !== '')) {
+      const [original = '', name = original] = item
+        .replace(/^\s*(?:type )?/, '')
+        .trim()
+        .split(' as ');
+      names.set(name, declared?.get(original) ?? file);
+    }
+  }
   for (const [, name = ''] of text.matchAll(
     /^export (?:async |abstract )*(?:function|class|const|type|interface) (\w+)/gm,
   ))
-    names.add(name);
+    names.set(name, file);
   for (const [, path = ''] of text.matchAll(/^export \* from '(.*)\.js'/gm))
-    for (const name of exportsOf(fileURLToPath(new URL(`${path}.ts`, `file://${file}`)))) names.add(name);
-  names.delete('');
+    for (const [name, declared] of exportsOf(resolve(path))) names.set(name, declared);
   return names;
 }
 
@@ -98,16 +116,16 @@ export function programOf(example: string, scope: readonly string[]): string {
   const missing = (names: Iterable<string>): string[] => [...names].filter((name) => uses(name) && !declares(name));
   const imported = new Set<string>();
   const imports = [...EXPORTS].flatMap(([path, names]) => {
-    const needed = missing(names).filter((name) => !imported.has(name) && !scope.includes(name));
+    const needed = missing(names.keys()).filter((name) => !imported.has(name) && !scope.includes(name));
     for (const name of needed) imported.add(name);
     return needed.length === 0 ? [] : [`import { ${needed.join(', ')} } from '${path}';`];
   });
   const fromNode = missing(Object.keys(NODE_IMPORTS)).map((name) => `import { ${name} } from '${NODE_IMPORTS[name]}';`);
   const own = [...ENTRY_POINTS].reduce(
     (code, [path, name]) => code.replaceAll(`from '${name}'`, `from '${SRC}${path}'`),
-    example.replaceAll(/'http:\/\/(?:127\.0\.0\.1|10\.0\.0\.1):2379'/g, 'server'),
+    example.replaceAll(/'http:\/\/(?:127\.0\.0\.1|10\.0\.0\.1):2379'/g, 'serverUrl'),
   );
-  const fromScope = [...missing(scope), ...(own.includes('server') ? ['server'] : [])];
+  const fromScope = [...missing(scope), ...(own.includes('serverUrl') ? ['serverUrl'] : [])];
   return [
     ...imports,
     ...fromNode,
@@ -117,6 +135,11 @@ export function programOf(example: string, scope: readonly string[]): string {
     'export {};',
     '',
   ].join('\n');
+}
+
+/** Whether the example uses the server in memory of the scope. */
+export function usesMemoryEtcd(example: string): boolean {
+  return /\bserver\b/.test(example) && !/const server\b/.test(example);
 }
 
 /** Returns the expected output of an example: the comments after calls of `console.log`. "…" stands for any text. */

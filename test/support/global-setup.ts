@@ -1,5 +1,6 @@
 import type { TestProject } from 'vitest/node';
-import { type Etcd, startEtcd } from '../../scripts/etcd.js';
+import { startEtcd } from '../../scripts/etcd.js';
+import type { RunningEtcd } from '../../src/testing/index.js';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -14,7 +15,7 @@ declare module 'vitest' {
   }
 }
 
-let etcd: Etcd;
+let etcd: RunningEtcd;
 
 export async function setup(project: TestProject): Promise<void> {
   etcd = await startEtcd();
@@ -24,5 +25,5 @@ export async function setup(project: TestProject): Promise<void> {
 }
 
 export async function teardown(): Promise<void> {
-  await etcd.stop();
+  await etcd.close();
 }

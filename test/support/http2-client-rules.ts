@@ -1,3 +1,4 @@
+import { monotonicMs } from '../../src/runtime/timers.js';
 import { errorName, FLAG, type Frame, PREFACE, SETTING, settingPairs } from './http2-frames.js';
 import { BlockReader, type Written } from './http2-hpack.js';
 
@@ -42,7 +43,7 @@ class PingPolicy {
 
   /** Records a ping. Returns whether the server accepts this ping. */
   allows(openStreams: number): boolean {
-    const now = performance.now();
+    const now = monotonicMs();
     const gapMs = now - this.#lastPingAt;
     this.#lastPingAt = now;
     if (this.#reset) this.#strikes = 0;

@@ -1,12 +1,14 @@
-import { onTestFinished } from 'vitest';
-import { type Etcd, type StartOptions, startEtcd } from '../../scripts/etcd.js';
+import { inject, onTestFinished } from 'vitest';
+import { startEtcd } from '../../scripts/etcd.js';
+import type { RunningEtcd, StartEtcdOptions } from '../../src/testing/index.js';
+import { startMemoryEtcd } from './memory-server.js';
 
 /**
  * Starts a server or a cluster for one test. The test may kill the members or compact the history. The server or
  * cluster is stopped when the test ends.
  */
-export async function ownEtcd(options: StartOptions = {}): Promise<Etcd> {
-  const etcd = await startEtcd(options);
-  onTestFinished(() => etcd.stop());
+export async function ownEtcd(options: StartEtcdOptions = {}): Promise<RunningEtcd> {
+  const etcd = await (inject('transport') === 'memory' ? startMemoryEtcd : startEtcd)(options);
+  onTestFinished(() => etcd.close());
   return etcd;
 }

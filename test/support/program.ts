@@ -13,14 +13,19 @@ export async function runProgram(
   program: string,
   environment: Readonly<Record<string, string>> = {},
 ): Promise<string[]> {
-  const prepared = [...ENTRY_POINTS].reduce((code, [path, name]) => {
-    const source = new URL(`../../src/${path.replace(/\.js$/, '.ts')}`, import.meta.url).pathname;
-    return code.replaceAll(`from '${name}'`, `from '${source}'`);
-  }, program);
+  const prepared = importingSources(program);
   const file = compiledSource(prepared, `example-${createHash('sha256').update(program).digest('hex').slice(0, 12)}`);
   onTestFinished(() => rmSync(file, { force: true }));
   const child = startChild(process.execPath, [file], { environment });
   const lines = await child.rest();
   expect(await child.exited).toBe(0);
   return lines;
+}
+
+/** Returns the program with imports of the sources instead of imports of the package. */
+export function importingSources(program: string): string {
+  return [...ENTRY_POINTS].reduce((code, [path, name]) => {
+    const source = new URL(`../../src/${path.replace(/\.js$/, '.ts')}`, import.meta.url).pathname;
+    return code.replaceAll(`from '${name}'`, `from '${source}'`);
+  }, program);
 }

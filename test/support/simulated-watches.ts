@@ -25,8 +25,13 @@ interface Change {
 /** The history of all keys. It includes compacted changes, so that a test can compare delivered events with them. */
 export class SimulatedStore {
   readonly #changes: Change[] = [];
-  /** The changes that `restore` has removed. */
-  readonly #removed: Change[] = [];
+  /** The whole history before each restore. */
+  readonly #former: (readonly Change[])[] = [];
+  /**
+   * The highest revision that the client had seen before a restore. If the restored store reaches this revision before
+   * the client reads anything from it, the client cannot notice the restore, and may miss events up to this revision.
+   */
+  unnoticeable = 0n;
   /** The oldest revision that is not compacted. 0 before the first compaction. */
   oldest = 0n;
   /** The highest value that `oldest` has had, before or after a restore. */
@@ -41,10 +46,15 @@ export class SimulatedStore {
     this.#changes.push({ revision: this.revision + 1n, keys });
   }
 
-  /** Restores the cluster from a backup at this revision. Later changes are lost. */
-  restore(revision: bigint): void {
+  /**
+   * Restores the cluster from a backup at this revision. Later changes are lost. `seen` is the highest revision that
+   * the client has seen.
+   */
+  restore(revision: bigint, seen: bigint): void {
     if (revision < 1n) return;
-    this.#removed.push(...this.#changes.splice(Number(revision) - 1));
+    this.#former.push([...this.#changes]);
+    this.#changes.splice(Number(revision) - 1);
+    if (seen > this.unnoticeable) this.unnoticeable = seen;
     if (this.oldest > this.revision) this.oldest = 0n;
   }
 
@@ -54,23 +64,38 @@ export class SimulatedStore {
   }
 
   /**
-   * The changes of the watched keys at a revision that the store had before a restore. A client that received their
-   * events before the restore may deliver them afterwards.
+   * Returns the changes that a watch may deliver next if it has delivered all events before `from`: the next change of
+   * the present history or of a former one, and the changes before which a restore has hidden other changes.
    */
-  removed(revision: bigint, isWatched: (key: string) => boolean): readonly Change[] {
-    return this.#removed
-      .filter((change) => change.revision === revision)
-      .map(({ keys }) => ({ revision, keys: keys.filter(isWatched) }))
-      .filter(({ keys }) => keys.length > 0);
+  next(from: bigint, isWatched: (key: string) => boolean): readonly Change[] {
+    const next: Change[] = [];
+    for (const history of this.#former) {
+      const first = changesIn(history, from, isWatched).next().value;
+      if (first) next.push(first);
+    }
+    for (const change of this.changes(from, isWatched)) {
+      next.push(change);
+      if (change.revision > this.unnoticeable) break;
+    }
+    return next;
   }
 
   /** Yields the changes of the watched keys from a revision on. */
-  *changes(from: bigint, isWatched: (key: string) => boolean): Generator<Change, void> {
-    for (let index = Math.max(0, Number(from) - 2); index < this.#changes.length; index += 1) {
-      const { revision, keys } = this.#changes[index] as Change;
-      const watched = keys.filter(isWatched);
-      if (watched.length > 0) yield { revision, keys: watched };
-    }
+  changes(from: bigint, isWatched: (key: string) => boolean): Generator<Change, void> {
+    return changesIn(this.#changes, from, isWatched);
+  }
+}
+
+function* changesIn(
+  history: readonly Change[],
+  from: bigint,
+  isWatched: (key: string) => boolean,
+): Generator<Change, void> {
+  // The first change of each history has revision 2, and each further change has the next revision.
+  for (let index = Math.max(0, Number(from) - 2); index < history.length; index += 1) {
+    const { revision, keys } = history[index] as Change;
+    const watched = keys.filter(isWatched);
+    if (watched.length > 0) yield { revision, keys: watched };
   }
 }
 

@@ -1,6 +1,6 @@
 import { inject } from 'vitest';
-import { localVersions } from '../../scripts/etcd/find.js';
-import { MINORS, type Minor } from '../../scripts/etcd/versions.js';
+import { localVersions } from '../../src/testing/etcd/find.js';
+import { type EtcdMinor, MINORS } from '../../src/testing/etcd/versions.js';
 
 // `npm run test:all` tests everything. To save time, `npm test` uses fewer generated inputs and only one version of
 // etcd.
@@ -14,7 +14,7 @@ export function iterations(complete: number): number {
  * Resolves with the minor versions of etcd to test: the oldest and the newest local version, or only the version of the
  * member that all tests share.
  */
-export async function testedVersions(): Promise<Minor[]> {
+export async function testedVersions(): Promise<EtcdMinor[]> {
   const versions = await localVersions();
   const shared = MINORS.find((minor) => inject('etcdVersion')?.startsWith(`${minor}.`));
   const chosen = inject('thorough') || shared === undefined ? [versions.at(-1), versions[0]] : [shared];

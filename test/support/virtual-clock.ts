@@ -1,36 +1,40 @@
+import { replaceEnvironment } from '../../src/runtime/environment.js';
+
 interface Timer {
   readonly due: number;
   readonly action: () => void;
 }
 
 /**
- * Replaces `performance.now`, `setTimeout`, `clearTimeout` and `Math.random` during a test. Time passes only when the
- * test calls `pass` or `block`. Every random number is 0.5.
+ * Replaces the clocks, the timers and the random numbers of `src/` during a test. Time passes only when the test calls
+ * `pass` or `block`. Random bits are a counter.
  */
 export class VirtualClock {
-  readonly #real = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
-  readonly #random = Math.random;
+  /** Makes `src/` use the clocks, timers and random numbers of the runtime again. */
+  readonly restore: () => void;
+  /** The value of every random number. */
+  randomNumber = 0.5;
+  /** The difference between the system's clock, which can jump, and the monotonic clock. */
+  wallOffsetMs = 1_700_000_000_000;
   readonly #timers = new Map<number, Timer>();
   #lastTimer = 0;
   #now = 1_000;
+  #bits = 0n;
 
-  /** Replaces the globals until `restore` is called. */
+  /** Replaces the environment until `restore` is called. */
   constructor() {
-    const set = (action: () => void, delayMs = 0): number => {
-      this.#timers.set(++this.#lastTimer, { due: this.#now + delayMs, action });
-      return this.#lastTimer;
-    };
-    const clear = (timer: number): void => void this.#timers.delete(timer);
-    Object.assign(globalThis, { setTimeout: set, clearTimeout: clear });
-    performance.now = () => this.#now;
-    Math.random = () => 0.5;
-  }
-
-  restore(): void {
-    Object.assign(globalThis, this.#real);
-    Math.random = this.#random;
-    // Deleting the replacement makes the prototype's `performance.now` visible again.
-    Reflect.deleteProperty(performance, 'now');
+    this.restore = replaceEnvironment({
+      performance: { now: () => this.#now },
+      Date: { now: () => this.#now + this.wallOffsetMs },
+      Math: { random: () => this.randomNumber },
+      crypto: { getRandomValues: (numbers) => numbers.fill(++this.#bits) },
+      setTimeout: (action, delayMs) => {
+        this.#timers.set(++this.#lastTimer, { due: this.#now + delayMs, action });
+        return this.#lastTimer;
+      },
+      clearTimeout: (timer) => void this.#timers.delete(timer as number),
+      setImmediate: (action) => setImmediate(action),
+    });
   }
 
   get now(): number {

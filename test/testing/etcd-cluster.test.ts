@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { prefix } from '../../src/index.js';
 import { EtcdCluster } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
@@ -45,6 +45,19 @@ test('a paused `EtcdMember` can be stopped', async (context) => {
   const [member] = cluster?.members ?? [];
   if (member === undefined) return context.skip('the tests run against servers that they did not start');
   member.pause();
+  await member.stop();
+  expect(member.running).toBe(false);
+});
+
+test('`pause` throws on Windows, where `stop` works without it', async (context) => {
+  const cluster = await ownCluster(1);
+  const [member] = cluster?.members ?? [];
+  if (member === undefined) return context.skip('the tests run against servers that they did not start');
+  const original = Object.getOwnPropertyDescriptor(process, 'platform') as PropertyDescriptor;
+  Object.defineProperty(process, 'platform', { ...original, value: 'win32' });
+  onTestFinished(() => void Object.defineProperty(process, 'platform', original));
+  expect(() => member.pause()).toThrow(TypeError);
+  expect(() => member.resume()).not.toThrow();
   await member.stop();
   expect(member.running).toBe(false);
 });

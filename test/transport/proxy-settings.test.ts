@@ -113,8 +113,8 @@ describe.each(NAMES)('through the proxy %s,', (name) => {
   });
 
   test('calls fail while the server behind the proxy is down, and watches and locks continue when the server is back', async () => {
-    const { endpoints, processes } = await ownEtcd();
-    const [member] = processes;
+    const { endpoints, members } = await ownEtcd();
+    const [member] = members;
     if (member === undefined) throw new Error('the tests did not start this server');
     const { endpoint } = await startProxy({ backend: endpoints[0] as string });
     const etcd = openClient({ endpoints: [endpoint] });

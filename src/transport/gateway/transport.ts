@@ -12,7 +12,7 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { randomId } from '../../runtime/bytes.js';
 import { onAbort, orAborted } from '../../runtime/signals.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { after, at } from '../../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
@@ -73,9 +73,7 @@ export class GatewayTransport implements Transport {
     if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
     const offAbort =
       signal === undefined ? () => {} : onAbort(signal, () => end(canceled(signal, outcome, method.path)));
-    const stopTimer = after(call.deadline - monotonicMs(), () =>
-      end(timedOut('call', call.timeoutMs, outcome, method.path)),
-    );
+    const stopTimer = at(call.deadline, () => end(timedOut('call', call.timeoutMs, outcome, method.path)));
     this.#open.add(end);
     const onSent = (): void => {
       call.onSent?.();

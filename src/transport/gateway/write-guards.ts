@@ -15,6 +15,7 @@ import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { compareBytes, concatBytes, NO_BYTES, randomId, textOf, toBytes } from '../../runtime/bytes.js';
+import { environment } from '../../runtime/environment.js';
 import { UniqueQueue } from '../../runtime/queues.js';
 import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
@@ -307,7 +308,7 @@ export class GuardPool {
 }
 
 function isUsable(expires: Expiry): boolean {
-  const wallMs = Date.now();
+  const wallMs = environment.Date.now();
   return monotonicMs() < expires.monotonicMs && wallMs < expires.wallMs && wallMs >= expires.wallMs - USABLE_MS;
 }
 
@@ -320,7 +321,7 @@ function isUsable(expires: Expiry): boolean {
 async function createGuard(prefix: Uint8Array, call: MakeCall): Promise<Guard> {
   const id = randomId();
   const key = concatBytes(prefix, toBytes(id.toString(16).padStart(16, '0'), 'id'));
-  const expires = { monotonicMs: monotonicMs() + USABLE_MS, wallMs: Date.now() + USABLE_MS };
+  const expires = { monotonicMs: monotonicMs() + USABLE_MS, wallMs: environment.Date.now() + USABLE_MS };
   await call(methods.lease.leaseGrant, { id, ttl: BigInt(TTL_SECONDS) }).catch((error: EtcdError) => {
     if (error.reason !== 'LeaseExist') throw error;
   });

@@ -11,7 +11,7 @@ import { errorFromStatus } from '../../errors/status-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import type { Init } from '../../protobuf/codec.js';
 import { onAbort } from '../../runtime/signals.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { at } from '../../runtime/timers.js';
 import { decodeResponse, encodeRequest, isPrintable, responseTooLarge } from '../messages.js';
 import type {
   Metadata,
@@ -85,7 +85,7 @@ class GrpcJsTransport implements Transport {
       };
       const abort = (): void => fail(canceled(signal as AbortSignal, outcome(), method.path));
       const onDeadline = (): void => fail(timedOut('call', call.timeoutMs, outcome(), method.path));
-      const stopTimer = after(call.deadline - monotonicMs(), onDeadline);
+      const stopTimer = at(call.deadline, onDeadline);
       if (this.#closed) return fail(clientClosed('not-sent', method.path));
       if (signal?.aborted) return abort();
       if (signal !== undefined) offAbort = onAbort(signal, abort);

@@ -8,7 +8,6 @@ import { decodeResponse, encodeRequest, responseTooLarge } from '../messages.js'
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, TransportOptions, UnaryCall } from '../transport.js';
 import type { Connection } from './connection.js';
 import type { Expiring } from './deadlines.js';
-import type { Refusal } from './message-framing.js';
 import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
@@ -102,8 +101,8 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     }
   }
 
-  refused(why: Refusal, length: number): void {
-    this.#stream?.fail(unreadableMessage(why, length, this.#head));
+  refused(flag: number, length: number): void {
+    this.#stream?.fail(unreadableMessage(flag, length, this.#head));
   }
 
   ended(error: EtcdError | undefined): void {
@@ -246,8 +245,8 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     this.#handler.message(message);
   }
 
-  refused(why: Refusal, length: number): void {
-    this.#stream.fail(unreadableMessage(why, length, this.#stream.head));
+  refused(flag: number, length: number): void {
+    this.#stream.fail(unreadableMessage(flag, length, this.#stream.head));
   }
 
   ended(error: EtcdError | undefined): void {
@@ -280,11 +279,11 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   }
 }
 
-function unreadableMessage(why: Refusal, length: number, head: StreamHead): EtcdError {
-  if (why === 'too large') return responseTooLarge(length, head.maxReceiveBytes, head);
+function unreadableMessage(flag: number, length: number, head: StreamHead): EtcdError {
+  if (flag === 0) return responseTooLarge(length, head.maxReceiveBytes, head);
   const compressed = 'the response contains a compressed message, but the client accepts no compression';
   return badResponse(
-    why === 'compressed' ? compressed : 'the response contains bytes that are not a gRPC message',
+    flag === 1 ? compressed : 'the response contains bytes that are not a gRPC message',
     'MalformedMessage',
     head,
   );

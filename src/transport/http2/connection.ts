@@ -10,12 +10,13 @@ import { SendFlow } from './flow-control.js';
 import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './frame.js';
 import { FrameReader } from './frame-reader.js';
 import { FrameWriter } from './frame-writer.js';
+import { HeaderReader } from './header-reader.js';
 import { type FrameTarget, PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
-import { connectionLost, headersTooLarge, notProcessed } from './response.js';
-import { PeerSettings } from './settings.js';
+import { connectionLost, headersTooLarge, notProcessed, type ResponseFields, responseFields } from './response.js';
+import { MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
@@ -52,12 +53,13 @@ type State =
   | { readonly name: 'closed' };
 
 /** The client's side of one HTTP/2 connection: RFC 9113. It owns the byte stream and all streams on it. */
-export class Connection implements StreamConnection, FrameTarget {
+export class Connection implements StreamConnection, FrameTarget<ResponseFields> {
   readonly #endpoint: Endpoint;
   readonly #events: ConnectionEvents;
   readonly settings = new PeerSettings();
   readonly limits = new PeerLimits();
-  readonly requestHeaders: RequestHeaders;
+  readonly headerReader = new HeaderReader(MAX_HEADER_LIST_BYTES, responseFields);
+  readonly headerWriter: RequestHeaders;
   readonly #reader = new FrameReader(new PeerFrames(this));
   readonly streams: StreamTable;
   readonly pinger: Pinger;
@@ -96,7 +98,7 @@ export class Connection implements StreamConnection, FrameTarget {
       answered: () => this.#closeIfDrained(),
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
-    this.requestHeaders = new RequestHeaders(endpoint);
+    this.headerWriter = new RequestHeaders(endpoint);
     const onTimeout = (): void => this.#close(`no answer within connectTimeoutMs = ${connectTimeoutMs}`);
     this.#state = { name: 'connecting', startedAt: monotonicMs(), stopTimer: after(connectTimeoutMs, onTimeout) };
     const dial = (tls?: TlsOptions): void => this.#dial(endpoint, tls, open);
@@ -204,7 +206,7 @@ export class Connection implements StreamConnection, FrameTarget {
     if (!stream.mayOpen(now)) return;
     const timeout = grpcTimeout(deadline - now);
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.settings;
-    if (this.requestHeaders.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
+    if (this.headerWriter.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
       const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
       const problem = `the headers of the request are larger than the server allows (${limit})`;
       return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
@@ -212,7 +214,7 @@ export class Connection implements StreamConnection, FrameTarget {
     const id = this.streams.add(stream);
     if (this.streams.size === 1) this.pinger.busy(true);
     if (!this.#holding) this.#updateHold();
-    this.writer.headers(id, this.requestHeaders.block(method), timeout, metadata, maxFrameBytes);
+    this.writer.headers(id, this.headerWriter.block(method), timeout, metadata, maxFrameBytes);
     this.limits.opened();
     this.pinger.sent();
     stream.opened(id, initialWindowBytes, now);

@@ -1,4 +1,4 @@
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { at, monotonicMs } from '../../runtime/timers.js';
 
 /** An item of `Deadlines`: a call that expires at its deadline. */
 export interface Expiring {
@@ -62,7 +62,7 @@ export class Deadlines<T extends Expiring> {
   #arm(due: number): void {
     this.#stopTimer();
     this.#due = due;
-    this.#stopTimer = after(due - monotonicMs(), () => this.#expire(), 'background');
+    this.#stopTimer = at(due, () => this.#expire(), 'background');
   }
 
   #expire(): void {

@@ -43,20 +43,23 @@ export class FrameWriter {
    */
   preface(): void {
     const at = this.#reserve(CONNECTION_PREFACE.length);
-    for (let index = 0; index < CONNECTION_PREFACE.length; index += 1) {
-      this.#slab[at + index] = CONNECTION_PREFACE.charCodeAt(index);
-    }
-    this.#frame(FrameType.SETTINGS, 0, 0, ownSettings());
+    new TextEncoder().encodeInto(CONNECTION_PREFACE, this.#slab.subarray(at));
+    this.frame(FrameType.SETTINGS, 0, 0, ownSettings());
     this.windowUpdate(0, CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
   }
 
-  /** Writes the HEADERS of a request, with CONTINUATION frames if the peer's SETTINGS_MAX_FRAME_SIZE requires them. */
+  /**
+   * Writes HEADERS, with CONTINUATION frames if the peer's SETTINGS_MAX_FRAME_SIZE requires them. The header block
+   * consists of `block`, which is encoded already, of the field `grpc-timeout`, unless `timeout` is empty, and of the
+   * metadata. `flags` are the flags of HEADERS in addition to END_HEADERS.
+   */
   headers(
     streamId: number,
     block: Uint8Array,
     timeout: string,
     metadata: Metadata | undefined,
     maxFrameBytes: number,
+    flags = 0,
   ): void {
     const length = block.length + callFieldsBytes(timeout, metadata);
     if (length > maxFrameBytes) {
@@ -66,11 +69,12 @@ export class FrameWriter {
       for (let at = 0; at < length; at += maxFrameBytes) {
         const end = Math.min(length, at + maxFrameBytes);
         const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
-        this.#frame(type, end === length ? Flag.END_HEADERS : 0, streamId, whole.subarray(at, end));
+        const last = end === length ? Flag.END_HEADERS : 0;
+        this.frame(type, at === 0 ? flags | last : last, streamId, whole.subarray(at, end));
       }
       return;
     }
-    const at = this.#header(length, FrameType.HEADERS, Flag.END_HEADERS, streamId);
+    const at = this.#header(length, FrameType.HEADERS, flags | Flag.END_HEADERS, streamId);
     this.#slab.set(block, at);
     writeCallFields(this.#slab, at + block.length, timeout, metadata);
   }
@@ -83,7 +87,7 @@ export class FrameWriter {
   }
 
   data(streamId: number, payload: Uint8Array, endStream: boolean): void {
-    this.#frame(FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId, payload);
+    this.frame(FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId, payload);
   }
 
   rstStream(streamId: number, code: number): void {
@@ -107,8 +111,8 @@ export class FrameWriter {
   }
 
   /**
-   * Writes GOAWAY. Its last stream identifier is 0, because server push is disabled, so the client has processed no
-   * stream that the server opened.
+   * Writes the GOAWAY of a client. Its last stream identifier is 0, because server push is disabled, so the client has
+   * processed no stream that the server opened.
    */
   goAway(code: number): void {
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);
@@ -125,7 +129,8 @@ export class FrameWriter {
     this.#send(parts);
   }
 
-  #frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
+  /** Writes a frame of any type. */
+  frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
     const at = this.#header(payload.length, type, flags, streamId);
     this.#slab.set(payload, at);
   }

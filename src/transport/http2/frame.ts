@@ -54,11 +54,9 @@ export const ErrorCode = {
 
 export type ErrorCode = (typeof ErrorCode)[keyof typeof ErrorCode];
 
-const ERROR_NAMES: ReadonlyMap<number, string> = new Map(Object.entries(ErrorCode).map(([name, code]) => [code, name]));
-
 /** Returns the name of an error code, or its number in hexadecimal if RFC 9113 does not define the code. */
 export function errorCodeName(code: number): string {
-  return ERROR_NAMES.get(code) ?? `0x${code.toString(16)}`;
+  return Object.entries(ErrorCode).find((entry) => entry[1] === code)?.[0] ?? `0x${code.toString(16)}`;
 }
 
 class ProtocolViolation extends Error {

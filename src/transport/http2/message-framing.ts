@@ -67,16 +67,15 @@ export class SendQueue {
   }
 }
 
-/** Why the client cannot read a received message. */
-export type Refusal = 'too large' | 'compressed' | 'malformed';
-
 export interface MessageReceiver {
   /** Receives a whole message: the bytes from `start` to `end`. `bytes` is valid only during the call. */
   message(bytes: Uint8Array, start: number, end: number): void;
   /**
-   * Called if the client cannot read the next message. `length` is the length that the prefix of the message states.
+   * Called if the next message cannot be read. `flag` is the first byte of its prefix, and `length` is the length that
+   * the prefix states. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other
+   * flag is invalid.
    */
-  refused(why: Refusal, length: number): void;
+  refused(flag: number, length: number): void;
 }
 
 /**
@@ -208,7 +207,7 @@ export class MessageAssembler {
     const flag = bytes[at] as number;
     if (flag === 0 && length <= this.#maxBytes) return length;
     this.#partialLength = 0;
-    this.#receiver.refused(flag === 1 ? 'compressed' : flag === 0 ? 'too large' : 'malformed', length);
+    this.#receiver.refused(flag, length);
     return -1;
   }
 

@@ -11,12 +11,9 @@ import {
   StreamError,
 } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
+import type { HeaderReader } from './header-reader.js';
 import type { PeerLimits } from './peer-limits.js';
-import type { Pinger } from './pinger.js';
-import type { RequestHeaders } from './request-headers.js';
-import { badResponse, errorOfReset, ResponseHeaders } from './response.js';
-import { CONNECTION_WINDOW_BYTES, MAX_HEADER_LIST_BYTES, type PeerSettings } from './settings.js';
-import type { StreamTable } from './stream-table.js';
+import { CONNECTION_WINDOW_BYTES, type HeaderWriter, type PeerSettings } from './settings.js';
 
 /**
  * Maximum length in bytes of an encoded header block: the sum of the fragments in its HEADERS and CONTINUATION frames.
@@ -30,15 +27,49 @@ const MAX_DEBUG_BYTES = 200;
 /** The size, in bytes, of the priority fields in HEADERS and of a PRIORITY frame's payload. */
 const PRIORITY_BYTES = 5;
 
-/** The parts of a connection that the peer's frames change, and the callbacks for SETTINGS and GOAWAY. */
-export interface FrameTarget {
-  readonly streams: StreamTable;
+/** The methods that the peer's frames call on a stream. The first three throw StreamError on a protocol violation. */
+export interface PeerStream<Fields> {
+  /** Receives a decoded header block. */
+  headers(fields: Fields, endStream: boolean): void;
+  /** Receives the data in `bytes` from `start` to `end`. `frameBytes` includes the padding. */
+  data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void;
+  /** Enlarges the send window, or reduces it if `increment` is negative. */
+  growWindow(increment: number): void;
+  /** Called when the peer has sent RST_STREAM with this error code. */
+  resetByPeer(code: number): void;
+  /** Called when a frame has violated the protocol. The stream sends RST_STREAM with the error's code. */
+  violated(error: StreamError): void;
+}
+
+/**
+ * The parts of a connection that the peer's frames change, and the callbacks for SETTINGS and GOAWAY. `Fields` is the
+ * type of a decoded header block.
+ */
+export interface FrameTarget<Fields> {
+  readonly streams: {
+    /** The number of open streams. */
+    readonly size: number;
+    all(): readonly PeerStream<Fields>[];
+    /**
+     * Finds the open stream to which a received frame belongs. `frame` is the frame's type. Returns undefined for a
+     * closed stream. If the peer may open the stream with this frame, opens it.
+     *
+     * @throws ConnectionError if the peer must not send the frame, because the stream is idle.
+     */
+    find(id: number, frame: string): PeerStream<Fields> | undefined;
+  };
   readonly settings: PeerSettings;
   readonly limits: PeerLimits;
-  readonly requestHeaders: RequestHeaders;
+  readonly headerReader: HeaderReader<Fields>;
+  readonly headerWriter: HeaderWriter;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
-  readonly pinger: Pinger;
+  readonly pinger: {
+    /** Called when the peer has sent HEADERS or DATA. */
+    receivedHeadersOrData(): void;
+    /** Called when the peer has sent PING with ACK. `opaque` is the second half of its payload. */
+    acknowledged(opaque: number): void;
+  };
   /** Called after the peer's SETTINGS were applied. */
   settingsApplied(): void;
   /**
@@ -58,23 +89,22 @@ interface PartialBlock {
 
 /**
  * Checks the peer's frames and acts on them, as RFC 9113, section 6, requires. A protocol violation either ends the
- * frame's stream or throws a ConnectionError.
+ * frame's stream or throws a ConnectionError. The client and the server in `testing/http2-server` share this class.
  */
-export class PeerFrames {
-  readonly #target: FrameTarget;
+export class PeerFrames<Fields> {
+  readonly #target: FrameTarget<Fields>;
   readonly #window = new ReceiveWindow(CONNECTION_WINDOW_BYTES);
-  readonly #responseHeaders = new ResponseHeaders(MAX_HEADER_LIST_BYTES);
   #block: PartialBlock | undefined;
   #hasSettings = false;
 
-  constructor(target: FrameTarget) {
+  constructor(target: FrameTarget<Fields>) {
     this.#target = target;
   }
 
   /** Handles one frame from the peer. @throws ConnectionError on a protocol violation that ends the connection. */
   frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
     if (!this.#hasSettings && (type !== FrameType.SETTINGS || (flags & Flag.ACK) !== 0)) {
-      throw protocolError('the first frame is not SETTINGS: the peer is not an HTTP/2 server');
+      throw protocolError('the peer does not use HTTP/2: its first frame is not SETTINGS');
     }
     if (this.#block !== undefined && (type !== FrameType.CONTINUATION || streamId !== this.#block.streamId)) {
       throw protocolError('another frame within a header block');
@@ -83,10 +113,7 @@ export class PeerFrames {
       this.#act(type, flags, streamId, bytes, start, end);
     } catch (error) {
       if (!(error instanceof StreamError)) throw error;
-      const stream = this.#target.streams.find(streamId, 'a malformed frame');
-      if (stream === undefined) return;
-      const problem = `the peer broke a rule of HTTP/2: ${error.message}`;
-      stream.fail(badResponse(problem, 'ProtocolError', stream.head), error.code);
+      this.#target.streams.find(streamId, 'a malformed frame')?.violated(error);
     }
   }
 
@@ -174,7 +201,7 @@ export class PeerFrames {
     const stream = this.#target.streams.find(streamId, 'HEADERS');
     this.#target.pinger.receivedHeadersOrData();
     // The decoder must read even a block for a closed stream, because the block may change the dynamic table.
-    const fields = this.#responseHeaders.read(bytes, start, end);
+    const fields = this.#target.headerReader.read(bytes, start, end);
     if (stream === undefined) return this.#target.limits.lateHeaders(end - start);
     stream.headers(fields, endStream);
   }
@@ -184,11 +211,11 @@ export class PeerFrames {
     requireLength('RST_STREAM', end - start, 4);
     const stream = this.#target.streams.find(streamId, 'RST_STREAM');
     if (stream === undefined) this.#target.limits.useless('RST_STREAM');
-    else stream.closedByPeer(errorOfReset(readUint32(bytes, start), stream.head));
+    else stream.resetByPeer(readUint32(bytes, start));
   }
 
   #settings(flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const { streams, settings, limits, requestHeaders, writer } = this.#target;
+    const { streams, settings, limits, headerWriter, writer } = this.#target;
     requireConnection('SETTINGS', streamId);
     if ((flags & Flag.ACK) !== 0) {
       requireLength('SETTINGS with ACK', end - start, 0);
@@ -196,19 +223,21 @@ export class PeerFrames {
     }
     limits.mustAnswer();
     const before = settings.initialWindowBytes;
-    settings.apply(bytes, start, end, (tableBytes) => requestHeaders.resizeTable(tableBytes));
+    settings.apply(bytes, start, end, headerWriter);
     const growth = settings.initialWindowBytes - before;
     // The ACK precedes any data that the new windows allow, because the peer applies the old windows until the ACK
     // arrives.
     writer.settingsAck();
     // Section 6.9.2: the change also applies to the windows of open streams.
-    if (growth !== 0) limits.windowsChanged(streams.size);
-    for (const stream of growth === 0 ? [] : streams.all()) {
-      try {
-        stream.growWindow(growth);
-      } catch (error) {
-        if (!(error instanceof StreamError)) throw error;
-        throw new ConnectionError(error.code, error.message);
+    if (growth !== 0) {
+      limits.windowsChanged(streams.size);
+      for (const stream of streams.all()) {
+        try {
+          stream.growWindow(growth);
+        } catch (error) {
+          if (!(error instanceof StreamError)) throw error;
+          throw new ConnectionError(error.code, error.message);
+        }
       }
     }
     this.#target.settingsApplied();

@@ -50,7 +50,10 @@ const UNITS_PER_DATA = 4;
  */
 const MAX_UNITS_AFTER_RESETS = 1_000_000;
 
-/** Limits the memory and the work that a peer can cost this client with frames that advance no call. */
+/**
+ * Limits the memory and the work that a peer can cost this end of a connection with frames that advance no call. The
+ * client and the server in `testing/http2-server` share this class.
+ */
 export class PeerLimits {
   #backlogBytes = 0;
   #emptyFrames = 0;

@@ -3,22 +3,11 @@ import { type StatusCode, statusCode } from '../../errors/status.js';
 import { errorFromStatus } from '../../errors/status-error.js';
 import { textOf } from '../../runtime/bytes.js';
 import { ErrorCode, errorCodeName, StreamError } from './frame.js';
-import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
+import { problemOfField } from './header-reader.js';
+import type { HeaderList } from './hpack/decoder.js';
 
 // Reads the headers and trailers of a response, and derives the status of a call from how its stream ended:
 // https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
-
-/** Maximum length in bytes of a header block that is cached. */
-const MAX_CACHED_BYTES = 32;
-/** Maximum number of cached header blocks: the headers and the trailers of a successful response, and two more. */
-const MAX_CACHED_BLOCKS = 4;
-
-// The rules for field names and values in RFC 9113, section 8.2.1, except that a value may begin or end with a space,
-// because an error message of etcd may begin or end with a space.
-const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
-const NOT_IN_VALUE = /[\0\r\n]/;
-/** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */
-const CONNECTION_SPECIFIC = /^(?:connection|proxy-connection|keep-alive|transfer-encoding|upgrade)$/;
 
 /** The header or trailer fields of a response that gRPC uses, and the result of the checks on all fields. */
 export interface ResponseFields {
@@ -35,40 +24,6 @@ export interface ResponseFields {
   readonly malformed: string | undefined;
 }
 
-interface CachedBlock {
-  /** The version of the decoder's dynamic table at which the block decodes to these fields. */
-  readonly version: number;
-  readonly bytes: Uint8Array;
-  readonly fields: ResponseFields;
-}
-
-/**
- * Reads the header blocks of responses. After the first call, the blocks of successful responses are the same two or
- * three octets. The reader recognizes them by their bytes and does not decode them again.
- */
-export class ResponseHeaders {
-  readonly #decoder: HpackDecoder;
-  #cached: CachedBlock[] = [];
-
-  constructor(maxListBytes: number) {
-    this.#decoder = new HpackDecoder(maxListBytes);
-  }
-
-  /** Decodes a header block. @throws ConnectionError on bytes that are not a valid header block. */
-  read(bytes: Uint8Array, start: number, end: number): ResponseFields {
-    const { version } = this.#decoder;
-    for (const cached of this.#cached) {
-      if (cached.version === version && isSame(cached.bytes, bytes, start, end)) return cached.fields;
-    }
-    const fields = responseFields(this.#decoder.decode(bytes, start, end));
-    if (this.#decoder.version === version && end - start <= MAX_CACHED_BYTES) {
-      const kept = this.#cached.filter((cached) => cached.version === version).slice(1 - MAX_CACHED_BLOCKS);
-      this.#cached = [...kept, { version, bytes: bytes.slice(start, end), fields }];
-    }
-    return fields;
-  }
-}
-
 /**
  * Checks that the fields are valid as headers, or as trailers if `trailers` is true.
  *
@@ -81,15 +36,8 @@ export function checkFields(fields: ResponseFields, trailers: boolean): void {
   if (problem !== undefined) throw new StreamError(ErrorCode.PROTOCOL_ERROR, problem);
 }
 
-function isSame(cached: Uint8Array, bytes: Uint8Array, start: number, end: number): boolean {
-  if (cached.length !== end - start) return false;
-  for (let index = 0; index < cached.length; index += 1) {
-    if (cached[index] !== bytes[start + index]) return false;
-  }
-  return true;
-}
-
-function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
+/** Picks the fields of a response that gRPC uses, and checks all fields. */
+export function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
   let httpStatus: number | undefined;
   let contentType: string | undefined;
   let contentLength: number | undefined;
@@ -98,9 +46,7 @@ function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
   let malformed: string | undefined;
   let regular = false;
   for (const [name, value] of fields) {
-    if (!FIELD_NAME.test(name)) malformed ??= 'an invalid field name';
-    if (NOT_IN_VALUE.test(value)) malformed ??= 'an invalid field value';
-    if (CONNECTION_SPECIFIC.test(name)) malformed ??= `the field ${name}`;
+    malformed ??= problemOfField(name, value);
     if (name.startsWith(':')) {
       if (name !== ':status' || regular || httpStatus !== undefined || !/^\d{3}$/.test(value)) {
         malformed ??= 'an invalid pseudo-header field';

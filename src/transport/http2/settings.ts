@@ -36,10 +36,13 @@ export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
  */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
-/** Returns the payload of this client's SETTINGS frame. */
-export function ownSettings(): Uint8Array {
+/**
+ * Returns the payload of the SETTINGS frame that this end of a connection sends: `first`, and the settings that client
+ * and server have in common. By default, `first` is the client's ENABLE_PUSH = 0.
+ */
+export function ownSettings(first: readonly [setting: number, value: number] = [Setting.ENABLE_PUSH, 0]): Uint8Array {
   const settings = [
-    [Setting.ENABLE_PUSH, 0],
+    first,
     [Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES],
     [Setting.MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_BYTES],
   ] as const;
@@ -51,6 +54,12 @@ export function ownSettings(): Uint8Array {
   return bytes;
 }
 
+/** The part of a connection that encodes the headers that this end of the connection sends. */
+export interface HeaderWriter {
+  /** Called with the peer's SETTINGS_HEADER_TABLE_SIZE. */
+  resizeTable(bytes: number): void;
+}
+
 /** The peer's settings. The initial values apply until the peer's first SETTINGS frame arrives. */
 export class PeerSettings {
   maxConcurrentStreams = Number.POSITIVE_INFINITY;
@@ -59,13 +68,13 @@ export class PeerSettings {
   maxHeaderListBytes = Number.POSITIVE_INFINITY;
 
   /**
-   * Applies the SETTINGS payload in `bytes` from `start` to `end`. Ignores unknown settings. Calls `resizeTable` for
-   * each SETTINGS_HEADER_TABLE_SIZE, because the HPACK encoder must also signal a size that a later value in the same
-   * frame replaces.
+   * Applies the SETTINGS payload in `bytes` from `start` to `end`. Ignores unknown settings. Calls
+   * `headerWriter.resizeTable` for each SETTINGS_HEADER_TABLE_SIZE, because the HPACK encoder must also signal a size
+   * that a later value in the same frame replaces.
    *
    * @throws ConnectionError on a value that RFC 9113 does not allow.
    */
-  apply(bytes: Uint8Array, start: number, end: number, resizeTable: (bytes: number) => void): void {
+  apply(bytes: Uint8Array, start: number, end: number, headerWriter: HeaderWriter): void {
     if ((end - start) % SETTING_BYTES !== 0) {
       throw new ConnectionError(ErrorCode.FRAME_SIZE_ERROR, `SETTINGS of ${end - start} bytes`);
     }
@@ -74,7 +83,7 @@ export class PeerSettings {
       const value = readUint32(bytes, at + 2);
       switch (setting) {
         case Setting.HEADER_TABLE_SIZE:
-          resizeTable(value);
+          headerWriter.resizeTable(value);
           break;
         case Setting.ENABLE_PUSH:
           // Section 6.5.2: a server must not send any value but 0.

@@ -4,10 +4,12 @@ import { ReceiveWindow, type SendFlow } from './flow-control.js';
 import { ErrorCode, MAX_WINDOW_BYTES, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
 import { MESSAGE_PREFIX_BYTES, MessageAssembler, type MessageReceiver, SendQueue } from './message-framing.js';
+import type { PeerStream } from './peer-frames.js';
 import {
   badResponse,
   checkFields,
   errorOfHeaders,
+  errorOfReset,
   errorOfTrailers,
   headersTooLarge,
   type ResponseFields,
@@ -88,7 +90,7 @@ export interface StreamConnection {
  * The state half-closed (remote) does not exist here, because the client resets the stream once the server has ended
  * its side. The reserved states do not exist, because server push is disabled.
  */
-export class Http2Stream {
+export class Http2Stream implements PeerStream<ResponseFields> {
   readonly head: StreamHead;
   /** The connection that will open or has opened the stream. The connection sets this property. */
   connection: StreamConnection | undefined;
@@ -184,6 +186,14 @@ export class Http2Stream {
   /** Returns whether the call still needs the stream. */
   mayOpen(now: number): boolean {
     return this.#receiver.mayOpen?.(now) ?? true;
+  }
+
+  violated(error: StreamError): void {
+    this.fail(badResponse(`the peer broke a rule of HTTP/2: ${error.message}`, 'ProtocolError', this.head), error.code);
+  }
+
+  resetByPeer(code: number): void {
+    this.closedByPeer(errorOfReset(code, this.head));
   }
 
   /** Called when the connection has written the HEADERS frame. */

@@ -1,5 +1,5 @@
-import { type StartOptions, startEtcd } from '../../../scripts/etcd.js';
-import { type EtcdCluster, type EtcdMember, FaultProxy } from '../../../src/testing/index.js';
+import { startEtcd } from '../../../scripts/etcd.js';
+import { type EtcdCluster, type EtcdMember, FaultProxy, type StartEtcdOptions } from '../../../src/testing/index.js';
 
 /** The addresses of a cluster, as plain data that can be sent to other processes. */
 export interface Target {
@@ -39,9 +39,9 @@ export class FaultyCluster implements Target, AsyncDisposable {
    * Starts the cluster and its proxies. Resolves with undefined if the members cannot be started as processes, or if
    * etcdctl is missing.
    */
-  static async start(options: StartOptions = {}): Promise<FaultyCluster | undefined> {
-    const { cluster, etcdctl, version, endpoints, stop } = await startEtcd({ members: 3, ...options });
-    if (cluster === undefined || etcdctl === undefined || version === undefined) return void (await stop());
+  static async start(options: StartEtcdOptions = {}): Promise<FaultyCluster | undefined> {
+    const { cluster, etcdctl, version, endpoints, close } = await startEtcd({ members: 3, ...options });
+    if (cluster === undefined || etcdctl === undefined || version === undefined) return void (await close());
     const proxies = await Promise.all(endpoints.map((endpoint) => FaultProxy.start(endpoint)));
     return new FaultyCluster(cluster, etcdctl, version, proxies);
   }

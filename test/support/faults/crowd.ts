@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { isExact } from '../../../scripts/etcd/versions.js';
 import { sharedClockMs } from '../../../scripts/shared-clock.js';
 import { type Held, Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, type ClientOptions, type EtcdError, op, prefix, type Reason } from '../../../src/index.js';
+import { isExact } from '../../../src/testing/etcd/versions.js';
 import {
   type Claim,
   checkLock,

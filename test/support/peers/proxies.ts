@@ -4,7 +4,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, inject, onTestFinished } from 'vitest';
-import { findEtcd } from '../../../scripts/etcd/find.js';
+import { findEtcd } from '../../../scripts/etcd.js';
 import { debianProgram, type Program } from '../../../scripts/programs.js';
 
 // Proxies that tests put between the client and etcd: nginx, nghttpx, HAProxy and `etcd grpc-proxy`.

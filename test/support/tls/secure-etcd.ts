@@ -2,7 +2,8 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { type Etcd, startEtcd } from '../../../scripts/etcd.js';
+import { startEtcd } from '../../../scripts/etcd.js';
+import type { RunningEtcd } from '../../../src/testing/index.js';
 import type { Authority, Certificate } from './authority.js';
 
 /** The names for a server certificate. Tests use these names to connect to the server. */
@@ -12,10 +13,10 @@ export const HERE = { names: ['127.0.0.1', 'localhost', '::1'] } as const;
 export class SecureEtcd {
   /** The endpoint with an IP address. `byName` is the endpoint of the same server with a host name. */
   readonly endpoint: string;
-  readonly #etcd: Etcd;
+  readonly #etcd: RunningEtcd;
   readonly #files: Files;
 
-  private constructor(etcd: Etcd, files: Files) {
+  private constructor(etcd: RunningEtcd, files: Files) {
     this.endpoint = etcd.endpoints[0] as string;
     this.#etcd = etcd;
     this.#files = files;
@@ -41,7 +42,7 @@ export class SecureEtcd {
       },
     });
     const secure = new SecureEtcd(etcd, files);
-    if (etcd.processes.length > 0) return secure;
+    if (etcd.members.length > 0) return secure;
     await secure.stop();
     return undefined;
   }
@@ -60,7 +61,7 @@ export class SecureEtcd {
   }
 
   async stop(): Promise<void> {
-    await this.#etcd.stop();
+    await this.#etcd.close();
     this.#files.remove();
   }
 }

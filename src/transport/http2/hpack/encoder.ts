@@ -7,6 +7,8 @@ const INCREMENTAL_INDEXING = { bits: 0x40, prefix: 0x3f };
 const WITHOUT_INDEXING = { bits: 0x00, prefix: 0x0f };
 const NEVER_INDEXED = { bits: 0x10, prefix: 0x0f };
 const TABLE_SIZE_UPDATE = { bits: 0x20, prefix: 0x1f };
+/** The length of a string without Huffman coding: section 5.2. */
+const STRING = { bits: 0x00, prefix: 0x7f };
 
 /**
  * Encodes fields that many requests have in common. After its first use, a field takes one octet. The encoder adds
@@ -84,10 +86,9 @@ export function writeNeverIndexed(bytes: Uint8Array, at: number, name: string, v
   return writeString(bytes, writeString(bytes, at + 1, name), value);
 }
 
-function stringBytes(text: string): number {
-  let octets = 1;
-  for (let rest = text.length - 0x7f; rest >= 0; rest = rest < 0x80 ? -1 : Math.floor(rest / 0x80)) octets += 1;
-  return octets + text.length;
+/** Returns the number of octets that `writeString` writes. */
+function stringBytes({ length }: string): number {
+  return length + (length < STRING.prefix ? 1 : integer(STRING, length).length);
 }
 
 /**
@@ -95,8 +96,8 @@ function stringBytes(text: string): number {
  */
 function writeString(bytes: Uint8Array, at: number, text: string): number {
   const { length } = text;
-  if (length < 0x7f) bytes[at++] = length;
-  else for (const octet of integer({ bits: 0, prefix: 0x7f }, length)) bytes[at++] = octet;
+  if (length < STRING.prefix) bytes[at++] = length;
+  else for (const octet of integer(STRING, length)) bytes[at++] = octet;
   for (let index = 0; index < length; index += 1) bytes[at++] = text.charCodeAt(index);
   return at;
 }

@@ -1,0 +1,259 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { build, type Plugin } from 'esbuild';
+import { MUTATIONS, type Mutation } from './mutate/mutations.js';
+import type { Answer, Failure, Task } from './simulate/worker.js';
+
+// Plays simulated histories in all cores. Prints what they covered. Prints each history that broke a rule, shrunk.
+
+const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED] [--keep-going]
+       npm run test:simulation -- --mutations [--only WORKLOAD] [--minutes M] [REGEX]
+
+--histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
+--only plays one workload. --minutes limits the time instead of the number. --replay plays and shrinks one history, and
+prints its steps. --keep-going plays on after a history has broken a rule.
+--mutations introduces each known bug of test:mutations above the transport, one at a time, and prints how many histories
+it takes to find it, in at most --minutes (default 5) for each. REGEX selects bugs by their descriptions.
+`;
+/** Number of histories that a thread plays before it reports. */
+const CHUNK = 50;
+/** Number of failures after which the simulation stops. */
+const MAX_FAILURES = 1;
+const PROGRESS_MS = 5_000;
+/** Maximum time for finding one mutation. */
+const MUTATION_MINUTES = 5;
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+
+const { values, positionals } = parseArgs({
+  options: {
+    histories: { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    only: { type: 'string' },
+    minutes: { type: 'string' },
+    replay: { type: 'string' },
+    'keep-going': { type: 'boolean', default: false },
+    mutations: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+  allowPositionals: true,
+});
+
+/** A thread that plays histories. */
+class Player {
+  readonly #worker: Worker;
+
+  constructor(file: string) {
+    this.#worker = new Worker(file);
+  }
+
+  ask(task: Task): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const settle = (): void => {
+        this.#worker.off('message', onAnswer);
+        this.#worker.off('error', onError);
+      };
+      const onAnswer = (answer: Answer): void => {
+        settle();
+        resolve(answer);
+      };
+      const onError = (error: Error): void => {
+        settle();
+        reject(error);
+      };
+      this.#worker.on('message', onAnswer);
+      this.#worker.on('error', onError);
+      this.#worker.postMessage(task);
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#worker.terminate();
+  }
+}
+
+/** What the histories have shown so far. */
+class Totals {
+  readonly #start = performance.now();
+  histories = 0;
+  events = 0;
+  virtualMs = 0;
+  readonly workloads = new Map<string, number>();
+  readonly coverage = new Map<string, number>();
+  readonly failures: Failure[] = [];
+
+  add(answer: Extract<Answer, { type: 'played' }>): void {
+    this.histories += answer.histories;
+    this.events += answer.events;
+    this.virtualMs += answer.virtualMs;
+    for (const [name, times] of answer.workloads) this.workloads.set(name, (this.workloads.get(name) ?? 0) + times);
+    for (const [what, times] of answer.coverage) this.coverage.set(what, (this.coverage.get(what) ?? 0) + times);
+    this.failures.push(...answer.failures);
+  }
+
+  get minutes(): number {
+    return (performance.now() - this.#start) / 60_000;
+  }
+
+  get summary(): string {
+    const perMinute = Math.round(this.histories / this.minutes);
+    const hours = (this.virtualMs / 3_600_000).toFixed(1);
+    return `${this.histories} histories, ${perMinute} a minute, ${this.events} events, ${hours} h of simulated time, ${this.failures.length} failed`;
+  }
+}
+
+async function main(): Promise<void> {
+  const minutes = values.minutes === undefined ? Number.POSITIVE_INFINITY : Number(values.minutes);
+  const wanted = values.histories ?? (values.minutes === undefined ? 20_000 : Number.POSITIVE_INFINITY);
+  const histories = Number(wanted);
+  const seed = Number(values.seed);
+  if (values.help) return void process.stdout.write(USAGE);
+  if (!(minutes > 0) || !(histories > 0) || !Number.isInteger(seed) || seed < 0) {
+    process.stderr.write(USAGE);
+    process.exitCode = 2;
+    return;
+  }
+  if (values.mutations) return findMutations(seed, values.minutes === undefined ? MUTATION_MINUTES : minutes);
+  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-simulate-'));
+  const players: Player[] = [];
+  try {
+    const file = await bundle(folder);
+    if (values.replay !== undefined) {
+      const player = new Player(file);
+      players.push(player);
+      await printReplay(player, Number(values.replay), values.only);
+      return;
+    }
+    for (let count = availableParallelism(); count > 0; count -= 1) players.push(new Player(file));
+    const totals = await playAll(players, seed, histories, minutes);
+    print(totals);
+    for (const { seed: failed, workload } of totals.failures.slice(0, MAX_FAILURES))
+      await printReplay(players[0] as Player, failed, values.only ?? workload);
+  } finally {
+    for (const player of players) await player.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The parts of `src/` below the calls that the simulation carries. Their mutations cannot be found. */
+const BELOW = ['src/transport/', 'src/host/'];
+
+/** Prints how many histories it takes to find each known bug. */
+async function findMutations(seed: number, minutes: number): Promise<void> {
+  const wanted = new RegExp(positionals[0] ?? '', 'i');
+  const mutations = MUTATIONS.filter(
+    ({ bug, file }) => wanted.test(bug) && !BELOW.some((part) => file.startsWith(part)),
+  );
+  console.log('| bug | found after | by | seed |\n|---|---|---|---|');
+  for (const mutation of mutations) {
+    if (mutation.notSimulated !== undefined) {
+      console.log(`| ${mutation.bug} | | not simulated: ${mutation.notSimulated} | |`);
+      continue;
+    }
+    const folder = mkdtempSync(join(tmpdir(), 'etcdwire-simulate-'));
+    const players: Player[] = [];
+    try {
+      const file = await bundle(folder, mutation);
+      for (let count = availableParallelism(); count > 0; count -= 1) players.push(new Player(file));
+      const totals = await playAll(players, seed, Number.POSITIVE_INFINITY, minutes);
+      const [failure] = totals.failures;
+      if (failure === undefined) process.exitCode = 1;
+      const seconds = Math.round(totals.minutes * 60);
+      const by = failure === undefined ? 'NOTHING' : `${failure.workload}: ${failure.violations[0]?.rule}`;
+      console.log(`| ${mutation.bug} | ${totals.histories} histories, ${seconds} s | ${by} | ${failure?.seed ?? ''} |`);
+    } finally {
+      for (const player of players) await player.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Replaces a part of one source file while the worker is bundled. */
+function mutating({ file, find, replace }: Mutation): Plugin {
+  return {
+    name: 'mutation',
+    setup: ({ onLoad }) => {
+      onLoad({ filter: /\.ts$/ }, ({ path }) => {
+        if (path !== join(root, file)) return undefined;
+        const code = readFileSync(path, 'utf8');
+        if (code.split(find).length !== 2) throw new Error(`${file} must contain "${find}" exactly once`);
+        return { contents: code.replace(find, () => replace), loader: 'ts' };
+      });
+    },
+  };
+}
+
+/** Bundles the worker, because bundled code runs faster than code that tsx compiles. */
+async function bundle(folder: string, mutation?: Mutation): Promise<string> {
+  const outfile = join(folder, 'worker.mjs');
+  await build({
+    entryPoints: [join(root, 'scripts/simulate/worker.ts')],
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    alias: { '#host': join(root, 'src/host/node.ts') },
+    outfile,
+    plugins: mutation === undefined ? [] : [mutating(mutation)],
+    logLevel: 'error',
+  });
+  return outfile;
+}
+
+async function playAll(players: readonly Player[], seed: number, histories: number, minutes: number): Promise<Totals> {
+  const totals = new Totals();
+  const first = seed * 2 ** 24;
+  let given = 0;
+  let reportedAt = performance.now();
+  const isOver = (): boolean =>
+    given >= histories ||
+    totals.minutes >= minutes ||
+    (!values['keep-going'] && totals.failures.length >= MAX_FAILURES);
+  const playOn = async (player: Player): Promise<void> => {
+    while (!isOver()) {
+      const count = Math.min(CHUNK, histories - given);
+      const task: Task = { type: 'play', first: first + given, count, only: values.only };
+      given += count;
+      const answer = await player.ask(task);
+      if (answer.type === 'played') totals.add(answer);
+      if (performance.now() - reportedAt < PROGRESS_MS) continue;
+      reportedAt = performance.now();
+      process.stderr.write(`${totals.summary}\n`);
+    }
+  };
+  await Promise.all(players.map(playOn));
+  return totals;
+}
+
+function print(totals: Totals): void {
+  const { workloads, coverage, failures } = totals;
+  console.log(`${totals.summary}\n`);
+  console.log('| workload | histories | failed |\n|---|---|---|');
+  for (const [name, times] of [...workloads].sort())
+    console.log(`| ${name} | ${times} | ${failures.filter(({ workload }) => workload === name).length} |`);
+  const names = [...coverage.keys()];
+  const states = names.flatMap((name) => (name.startsWith('state ') ? [name.slice('state '.length)] : [])).sort();
+  const kinds = names.filter((name) => !name.startsWith('state ') && !name.includes(', ')).sort();
+  console.log(`\n| fault | struck | ${states.join(' | ')} |\n|---|---|${states.map(() => '---|').join('')}`);
+  for (const kind of kinds) {
+    const cells = states.map((state) => coverage.get(`${state}, ${kind}`) ?? 0);
+    console.log(`| ${kind} | ${coverage.get(kind)} | ${cells.join(' | ')} |`);
+  }
+  for (const { seed, workload, violations } of failures) {
+    console.log(`\nFAILED: npm run test:simulation -- --only ${workload} --replay ${seed}`);
+    for (const { rule, detail } of violations) console.log(`  ${rule}: ${detail.split('\n')[0]}`);
+  }
+  if (failures.length > 0) process.exitCode = 1;
+}
+
+async function printReplay(player: Player, seed: number, only: string | undefined): Promise<void> {
+  const answer = await player.ask({ type: 'replay', seed, only, shrinks: true });
+  if (answer.type !== 'replayed') return;
+  console.log(`\n${answer.text}`);
+  if (answer.isFailure) process.exitCode = 1;
+}
+
+await main();

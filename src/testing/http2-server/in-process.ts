@@ -1,0 +1,163 @@
+import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from '../../host/host.js';
+import { Fifo } from '../../runtime/queues.js';
+import { http2 } from '../../transport/http2/transport.js';
+import type { EmbeddedTransportFactory } from '../../transport/transport.js';
+import type { Direction } from '../fault-proxy.js';
+import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
+import { ProcessHold } from '../memory/process-hold.js';
+import { Http2Server } from './server.js';
+
+/**
+ * A backlog of undelivered bytes is long from this length in bytes on. Once the backlog in one direction is long, its
+ * sender stops writing until the event `drained`.
+ */
+const LONG_BACKLOG_BYTES = 262_144;
+
+/** Bytes, the opening or the end of a connection, on their way to one end of the connection. */
+interface Delivery {
+  readonly connection: InProcessConnection;
+  readonly direction: Direction;
+  /** The bytes. Empty for the opening and the end of the connection. The receiver must not change them. */
+  readonly bytes: readonly Uint8Array[];
+}
+
+/**
+ * Decides when a delivery arrives: each call of `run` lets the oldest delivery in that direction of the connection
+ * arrive. So deliveries arrive in their order, even if `run` is called in another order. If `run` is not called for one
+ * delivery, the last delivery does not arrive.
+ */
+export type Deliver = (delivery: Delivery, run: () => void) => void;
+
+/**
+ * Returns a function that opens byte streams to a server in the same process. The client's HTTP/2 transport and the
+ * server exchange the same bytes as over TCP. By default, each delivery arrives in a microtask of its own.
+ */
+export function inProcess(server: Http2Server, deliver: Deliver = (_, run) => queueMicrotask(run)): OpenByteStream {
+  return (endpoint, tls, events) => {
+    if (endpoint.tls || tls !== undefined)
+      return failedByteStream('a server in the same process does not support TLS', events);
+    return new InProcessConnection(server, endpoint.url, events, deliver).client;
+  };
+}
+
+/**
+ * Returns a transport that reaches a server in this process over HTTP/2. The client and the server exchange the same
+ * bytes as over TCP, so a test also covers the client's HTTP/2, and a trace shows all frames.
+ *
+ * @example
+ * const server = new MemoryEtcd();
+ * const etcd = new Client({ transport: memoryOverHttp2(server) });
+ */
+export function memoryOverHttp2(server: MemoryEtcd): EmbeddedTransportFactory {
+  checkServer(server);
+  return Object.assign(http2(inProcess(new Http2Server(server))), { endpoints: [server.endpoint] });
+}
+
+/** One connection between a client and a server in the same process. */
+export class InProcessConnection {
+  readonly client: End;
+  readonly #server: End;
+
+  constructor(server: Http2Server, endpoint: string, events: ByteStreamEvents, deliver: Deliver) {
+    const ends = (direction: Direction): End =>
+      new End((bytes, run) => deliver({ connection: this, direction, bytes }, run));
+    this.client = ends('to-server');
+    this.#server = ends('to-client');
+    this.client.events = events;
+    this.client.hold(true);
+    // The handshake takes one delivery in each direction, as in TCP.
+    this.client.send([], () => {
+      const accepted = server.accept(endpoint, (serverEvents) => {
+        this.#server.events = serverEvents;
+        this.#server.send([], () => events.opened());
+        return this.#server;
+      });
+      if (accepted === undefined) this.#server.send([], () => this.cut('connect ECONNREFUSED'));
+    });
+    this.client.peer = this.#server;
+    this.#server.peer = this.client;
+  }
+
+  /** Closes both ends at once. Bytes that have not arrived are lost. Both ends report `problem` as the reason. */
+  cut(problem = 'read ECONNRESET'): void {
+    this.client.finish(problem);
+    this.#server.finish(problem);
+  }
+}
+
+/** A delivery that has not arrived yet. */
+interface Step {
+  /** Number of bytes. */
+  readonly length: number;
+  readonly arrive: () => void;
+}
+
+/** One end of a connection, with the deliveries on their way to the other end. */
+class End implements ByteStream {
+  /** The callbacks of the owner of this end. Undefined at the server until it has accepted the connection. */
+  events: ByteStreamEvents | undefined;
+  peer: End | undefined;
+  readonly #deliver: (bytes: readonly Uint8Array[], run: () => void) => void;
+  readonly #steps = new Fifo<Step>();
+  #backlogBytes = 0;
+  #congested = false;
+  #closing = false;
+  #over = false;
+  readonly #hold = new ProcessHold();
+
+  constructor(deliver: (bytes: readonly Uint8Array[], run: () => void) => void) {
+    this.#deliver = deliver;
+  }
+
+  write(parts: readonly Uint8Array[]): boolean {
+    this.send(parts, () => {
+      for (const part of parts) this.peer?.receive(part);
+    });
+    this.#congested = this.#backlogBytes >= LONG_BACKLOG_BYTES;
+    return !this.#congested;
+  }
+
+  hold(busy: boolean): void {
+    this.#hold.set(busy && !this.#over);
+  }
+
+  close(): void {
+    if (this.#closing) return;
+    this.send([], () => this.peer?.finish());
+    this.#closing = true;
+    queueMicrotask(() => this.finish());
+  }
+
+  /** Sends the bytes, which arrive after everything that was sent before. Calls `arrive` when they have arrived. */
+  send(bytes: readonly Uint8Array[], arrive: () => void): void {
+    if (this.#closing) return;
+    const length = bytes.reduce((sum, part) => sum + part.length, 0);
+    this.#backlogBytes += length;
+    this.#steps.push({ length, arrive });
+    this.#deliver(bytes, () => this.#step());
+  }
+
+  receive(bytes: Uint8Array): void {
+    if (!this.#over) this.events?.read(bytes);
+  }
+
+  /** Ends this end of the connection. */
+  finish(problem?: string): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#closing = true;
+    this.hold(false);
+    this.events?.closed(problem);
+  }
+
+  /** Lets the oldest step arrive. */
+  #step(): void {
+    const step = this.#steps.shift();
+    if (step === undefined) return;
+    this.#backlogBytes -= step.length;
+    step.arrive();
+    if (!this.#congested || this.#over || this.#backlogBytes >= LONG_BACKLOG_BYTES) return;
+    this.#congested = false;
+    this.events?.drained();
+  }
+}

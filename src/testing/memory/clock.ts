@@ -1,0 +1,73 @@
+import { invalidInput } from '../../errors/etcd-error.js';
+import { checkCan, show } from '../../runtime/arguments.js';
+import { after, monotonicMs } from '../../runtime/timers.js';
+
+/** The time of a `MemoryEtcd`. */
+export interface Clock {
+  /** Returns the time in milliseconds. It never goes back. The zero point is arbitrary. */
+  now(): number;
+  /** Runs `action` after `delayMs`. Returns a function that cancels the timer. */
+  after(delayMs: number, action: () => void): () => void;
+}
+
+/** The real time. Its timers do not keep the process alive. */
+export const realTime: Clock = { now: monotonicMs, after: (delayMs, action) => after(delayMs, action, 'background') };
+
+/** @throws EtcdError with reason `InvalidInput` if the value has not the methods of a clock. */
+export function checkClock(clock: Clock): Clock {
+  checkCan(clock, 'now', 'clock', 'a Clock, such as new ManualClock()');
+  return checkCan(clock, 'after', 'clock', 'a Clock, such as new ManualClock()');
+}
+
+interface Timer {
+  readonly due: number;
+  readonly action: () => void;
+}
+
+/**
+ * A clock that stands still until the test moves it.
+ *
+ * @example
+ * const clock = new ManualClock();
+ * const server = new MemoryEtcd({ clock });
+ * clock.advance(10_000); // All leases with a TTL of up to 10 s expire now, unless a client has renewed them.
+ */
+export class ManualClock implements Clock {
+  #now = 0;
+  readonly #timers = new Set<Timer>();
+
+  now(): number {
+    return this.#now;
+  }
+
+  after(delayMs: number, action: () => void): () => void {
+    const timer = { due: this.#now + Math.max(0, delayMs), action };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  /**
+   * Moves the clock forward by `ms`, and runs the timers that become due, in the order of their times.
+   *
+   * @throws EtcdError with reason `InvalidInput` if `ms` is not a number, or below 0.
+   */
+  advance(ms: number): void {
+    if (!(typeof ms === 'number' && Number.isFinite(ms) && ms >= 0))
+      throw invalidInput('ms', show(ms), 'a number of milliseconds, 0 or more');
+    const end = this.#now + ms;
+    for (let timer = this.#next(end); timer !== undefined; timer = this.#next(end)) {
+      this.#timers.delete(timer);
+      this.#now = Math.max(this.#now, timer.due);
+      timer.action();
+    }
+    this.#now = end;
+  }
+
+  /** Returns the first timer that is due by `end`. */
+  #next(end: number): Timer | undefined {
+    let first: Timer | undefined;
+    for (const timer of this.#timers)
+      if (timer.due <= end && (first === undefined || timer.due < first.due)) first = timer;
+    return first;
+  }
+}

@@ -1,0 +1,50 @@
+import type { ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
+import { Alarms } from './alarms.js';
+import { Auth } from './auth.js';
+import { Downgrade } from './downgrade.js';
+import { KeyHashes } from './key-hashes.js';
+import { Lessor } from './lessor.js';
+import { Membership } from './membership.js';
+import type { MemberSettings } from './settings.js';
+import { Store } from './store.js';
+
+/** The state that the services of a member share. */
+export class Member {
+  readonly settings: MemberSettings;
+  readonly store = new Store();
+  readonly leases: Lessor;
+  readonly clusterId: bigint;
+  readonly memberId: bigint;
+  /** The number of requests that went through consensus. */
+  raftIndex = 4n;
+  raftTerm = 2n;
+  /** How often the member has stopped. A call compares it, so that a call from before a stop changes nothing later. */
+  epoch = 0;
+  readonly alarms: Alarms;
+  readonly auth: Auth;
+  readonly membership: Membership;
+  readonly downgrade: Downgrade;
+  readonly keyHashes = new KeyHashes(this.store);
+
+  constructor(settings: MemberSettings) {
+    this.settings = settings;
+    this.clusterId = this.randomId();
+    this.memberId = this.randomId();
+    this.alarms = new Alarms(this.memberId, settings.version);
+    this.auth = new Auth(settings, this.store, this.alarms);
+    this.membership = new Membership(this.memberId, settings, () => this.randomId());
+    this.downgrade = new Downgrade(settings);
+    this.leases = new Lessor(this);
+  }
+
+  /** Returns a random positive 63-bit integer. */
+  randomId(): bigint {
+    const part = (): bigint => BigInt(Math.floor(this.settings.random() * 2 ** 31));
+    return ((part() << 31n) | part()) + 1n;
+  }
+
+  /** Returns the header of a response, by default with the current revision of the store. */
+  header(revision: bigint = this.store.revision): ResponseHeader {
+    return { clusterId: this.clusterId, memberId: this.memberId, revision, raftTerm: this.raftTerm };
+  }
+}

@@ -1,0 +1,194 @@
+import { Role, User } from '../../gen/authpb/auth.js';
+import { AlarmMember, AlarmType, LeaseGrantRequest } from '../../gen/etcdserverpb/rpc.js';
+import { Event } from '../../gen/mvccpb/kv.js';
+import { type Codec, decode, encode } from '../../protobuf/codec.js';
+import { NO_BYTES, textOf } from '../../runtime/bytes.js';
+import type { AuthUser } from './auth-store.js';
+import type { Member } from './member.js';
+import { type Change, type Commit, eventOf, keyId } from './store.js';
+
+// A snapshot of a member is not a bbolt database, so `etcdutl snapshot restore` and `etcdutl snapshot status` refuse
+// it. A snapshot consists of a header of 512 bytes (a title, and the length of the message), a protobuf message of type
+// `SnapshotMessage`, and zero bytes. Its size is a multiple of 512, like the size of a database, because clients derive
+// from the size whether a SHA-256 digest follows.
+
+const utf8 = new TextEncoder();
+const TITLE = utf8.encode('etcdwire MemoryEtcd snapshot 1\n');
+const BLOCK_BYTES = 512;
+/** The offset in the header of the length of the message, a 64-bit number. */
+const LENGTH_AT = BLOCK_BYTES - 8;
+
+/** Returns the keys with their history, the leases, the users and roles, and the alarms of a member. */
+export function takeSnapshot(member: Member): Uint8Array {
+  const message = encode(SnapshotMessage, messageOf(member));
+  const blocks = 1 + Math.ceil(message.length / BLOCK_BYTES);
+  const snapshot = new Uint8Array(blocks * BLOCK_BYTES);
+  snapshot.set(TITLE);
+  new DataView(snapshot.buffer).setBigUint64(LENGTH_AT, BigInt(message.length));
+  snapshot.set(message, BLOCK_BYTES);
+  return snapshot;
+}
+
+/**
+ * Replaces the state of a member by that of a snapshot, with or without the digest that the RPC `Snapshot` appends. All
+ * tokens become invalid, and all leases get their full TTL.
+ *
+ * @throws Error if the bytes are not a snapshot of a `MemoryEtcd`
+ */
+export function restoreSnapshot(member: Member, snapshot: Uint8Array): void {
+  if (snapshot.length < BLOCK_BYTES || TITLE.some((byte, index) => byte !== snapshot[index]))
+    throw new Error('The bytes are not a snapshot of a MemoryEtcd: they do not start with its title.');
+  const view = new DataView(snapshot.buffer, snapshot.byteOffset, snapshot.byteLength);
+  const end = BLOCK_BYTES + Number(view.getBigUint64(LENGTH_AT));
+  if (end > snapshot.length) throw new Error(`The snapshot is incomplete: ${end - snapshot.length} bytes are missing.`);
+  const message = decode(SnapshotMessage, snapshot, BLOCK_BYTES, end);
+  const { revision, compacted, authEnabled: enabled, authRevision } = message;
+  member.store.restore({ revision, compacted, commits: commitsOf(message.changes) });
+  member.leases.restore(message.leases.map(({ id, ttl }) => ({ id, ttlSeconds: ttl })));
+  member.auth.restore({
+    enabled,
+    revision: authRevision,
+    users: message.users.map(userOf),
+    roles: message.roles.map(({ name, keyPermission }) => ({ name: textOf(name), permissions: keyPermission })),
+  });
+  member.alarms.restore(message.alarms);
+  member.keyHashes.reset();
+}
+
+// The numbers in the codecs are protobuf tags: eight times the number of the field, plus its wire type.
+
+interface ChangeMessage {
+  index: bigint;
+  event: Event | undefined;
+}
+
+const ChangeMessage: Codec<ChangeMessage> = {
+  typeName: 'etcdwire.memory.Change',
+  create: () => ({ index: 0n, event: undefined }),
+  write(writer, message) {
+    writer.uint64Field(8, message.index);
+    writer.messageField(18, Event, message.event);
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      if (tag === 8) message.index = reader.uint64();
+      else if (tag === 18) message.event = reader.message(Event);
+      else reader.skip(tag);
+    }
+  },
+};
+
+interface SnapshotMessage {
+  revision: bigint;
+  compacted: bigint;
+  /** All changes, in the order in which they were made. */
+  changes: ChangeMessage[];
+  leases: LeaseGrantRequest[];
+  authEnabled: boolean;
+  authRevision: bigint;
+  users: User[];
+  roles: Role[];
+  alarms: AlarmMember[];
+}
+
+const SnapshotMessage: Codec<SnapshotMessage> = {
+  typeName: 'etcdwire.memory.Snapshot',
+  create: () => ({
+    revision: 0n,
+    compacted: 0n,
+    changes: [],
+    leases: [],
+    authEnabled: false,
+    authRevision: 0n,
+    users: [],
+    roles: [],
+    alarms: [],
+  }),
+  write(writer, message) {
+    writer.int64Field(8, message.revision);
+    writer.int64Field(16, message.compacted);
+    writer.messageFields(26, ChangeMessage, message.changes);
+    writer.messageFields(34, LeaseGrantRequest, message.leases);
+    writer.boolField(40, message.authEnabled);
+    writer.uint64Field(48, message.authRevision);
+    writer.messageFields(58, User, message.users);
+    writer.messageFields(66, Role, message.roles);
+    writer.messageFields(74, AlarmMember, message.alarms);
+  },
+  read(reader, message) {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      switch (tag) {
+        case 8:
+          message.revision = reader.int64();
+          break;
+        case 16:
+          message.compacted = reader.int64();
+          break;
+        case 26:
+          message.changes.push(reader.message(ChangeMessage));
+          break;
+        case 34:
+          message.leases.push(reader.message(LeaseGrantRequest));
+          break;
+        case 40:
+          message.authEnabled = reader.bool();
+          break;
+        case 48:
+          message.authRevision = reader.uint64();
+          break;
+        case 58:
+          message.users.push(reader.message(User));
+          break;
+        case 66:
+          message.roles.push(reader.message(Role));
+          break;
+        case 74:
+          message.alarms.push(reader.message(AlarmMember));
+          break;
+        default:
+          reader.skip(tag);
+      }
+    }
+  },
+};
+
+function messageOf(member: Member): SnapshotMessage {
+  const { revision, compacted, commits } = member.store.snapshot();
+  const { enabled, revision: authRevision, users, roles } = member.auth.store.snapshot();
+  return {
+    revision,
+    compacted,
+    changes: commits.flatMap(({ changes }) =>
+      changes.map((change) => ({ index: BigInt(change.index), event: eventOf(change) })),
+    ),
+    leases: member.leases.snapshot().map(({ id, ttlSeconds }) => ({ id, ttl: ttlSeconds })),
+    authEnabled: enabled,
+    authRevision,
+    users: users.map(({ name, password, noPassword, roles }) => ({
+      name: utf8.encode(name),
+      password: password ?? NO_BYTES,
+      roles: [...roles],
+      options: { noPassword },
+    })),
+    roles: roles.map(({ name, permissions }) => ({ name: utf8.encode(name), keyPermission: [...permissions] })),
+    alarms: member.alarms.list(AlarmType.NONE),
+  };
+}
+
+/** Groups the changes by their revisions. */
+function commitsOf(changes: readonly ChangeMessage[]): Commit[] {
+  const commits = new Map<bigint, Change[]>();
+  for (const { index, event } of changes) {
+    const { type, kv } = event ?? Event.create();
+    if (kv === undefined) continue;
+    const commit = commits.get(kv.modRevision) ?? [];
+    commits.set(kv.modRevision, commit);
+    commit.push({ key: keyId(kv.key), type, index: Number(index), kv });
+  }
+  return [...commits].map(([revision, changes]) => ({ revision, changes }));
+}
+
+function userOf({ name, password, roles, options }: User): AuthUser {
+  const noPassword = options?.noPassword ?? false;
+  return { name: textOf(name), password: password.length === 0 ? undefined : password, noPassword, roles };
+}

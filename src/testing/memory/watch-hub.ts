@@ -1,0 +1,125 @@
+import type { Clock } from './clock.js';
+import type { Change, Commit, KeyRange, Store } from './store.js';
+
+/** Maximum number of revisions whose events one response to an unsynced watch contains, as in etcd. */
+const MAX_REVISIONS_PER_RESPONSE = 1_000;
+
+/** A watch, as the hub sees it. */
+export interface Watch {
+  readonly range: KeyRange;
+  /** The first revision to deliver. 0 stands for the next revision. */
+  readonly startRevision: bigint;
+  /** Called with the next changes in the range, at least one. `revision` is the current revision of the store. */
+  changed(changes: readonly Change[], revision: bigint): void;
+  /**
+   * Called instead of `changed` if a compaction has discarded changes that the watch has not received. The hub has
+   * removed the watch. `revision` is the revision of the compaction.
+   */
+  compacted(revision: bigint): void;
+}
+
+/**
+ * Delivers the commits of a store to the watches of all streams. The source in etcd is `mvcc/watchable_store.go`.
+ *
+ * A synced watch has received all changes up to the current revision, or starts at a later revision. The hub delivers
+ * each new commit to it while the store commits. An unsynced watch starts at a past revision, and has not caught up
+ * yet. The hub delivers no new commit to it until it has caught up.
+ */
+export class WatchHub {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #catchUpDelayMs: number;
+  /** The synced watches, each with the first revision that the hub delivers to it. */
+  readonly #synced = new Map<Watch, bigint>();
+  /** The unsynced watches, each with the first revision that it has not received yet. */
+  readonly #unsynced = new Map<Watch, bigint>();
+  #stopTimer: (() => void) | undefined;
+
+  /**
+   * @param catchUpDelayMs Time in milliseconds until unsynced watches receive their next response. With 0, a watch
+   *   catches up during the call of `catchUp`. etcd's delay is up to 100 ms.
+   */
+  constructor(store: Store, clock: Clock, catchUpDelayMs: number) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#catchUpDelayMs = catchUpDelayMs;
+    store.onCommit((commit) => this.#deliver(commit));
+  }
+
+  /** Adds a watch. A watch that starts in the past receives nothing before the call of `catchUp`. */
+  add(watch: Watch): void {
+    const next = this.#store.revision + 1n;
+    const { startRevision } = watch;
+    if (startRevision === 0n) this.#synced.set(watch, next);
+    else if (startRevision >= next) this.#synced.set(watch, startRevision);
+    else this.#unsynced.set(watch, startRevision);
+  }
+
+  /** Removes a watch. Does nothing if a compaction has ended the watch. */
+  remove(watch: Watch): void {
+    this.#synced.delete(watch);
+    this.#unsynced.delete(watch);
+    if (this.#unsynced.size > 0) return;
+    this.#stopTimer?.();
+    this.#stopTimer = undefined;
+  }
+
+  /**
+   * Whether a watch has received all changes up to the current revision, and its start revision is not in the future.
+   */
+  isSynced(watch: Watch): boolean {
+    return this.#synced.has(watch) && watch.startRevision <= this.#store.revision;
+  }
+
+  /** Delivers the changes that the unsynced watches have not received yet, at once or after the delay. */
+  catchUp(): void {
+    if (this.#catchUpDelayMs === 0) while (this.#unsynced.size > 0) this.#sync();
+    else if (this.#unsynced.size > 0)
+      this.#stopTimer ??= this.#clock.after(this.#catchUpDelayMs, () => {
+        this.#stopTimer = undefined;
+        this.#sync();
+        this.catchUp();
+      });
+  }
+
+  #deliver({ revision, changes }: Commit): void {
+    for (const [watch, next] of this.#synced) {
+      if (revision < next) continue;
+      const wanted = changes.filter(({ key }) => watch.range.has(key));
+      if (wanted.length > 0) watch.changed(wanted, revision);
+    }
+  }
+
+  /** Sends each unsynced watch one response. */
+  #sync(): void {
+    const { revision, compacted } = this.#store;
+    for (const [watch, next] of this.#unsynced) {
+      if (next < compacted) {
+        this.#unsynced.delete(watch);
+        watch.compacted(compacted);
+      } else this.#sendPast(watch, next, revision);
+    }
+  }
+
+  /**
+   * Sends the changes from the revision `next` on, in one response. `revision` is the current revision of the store.
+   */
+  #sendPast(watch: Watch, next: bigint, revision: bigint): void {
+    const changes: Change[] = [];
+    let revisions = 0;
+    let more: bigint | undefined;
+    for (const commit of this.#store.commits(next, watch.range)) {
+      revisions += 1;
+      if (revisions > MAX_REVISIONS_PER_RESPONSE) {
+        more = commit.revision;
+        break;
+      }
+      for (const change of commit.changes) changes.push(change);
+    }
+    if (more === undefined) {
+      this.#unsynced.delete(watch);
+      this.#synced.set(watch, revision + 1n);
+    } else this.#unsynced.set(watch, more);
+    if (changes.length > 0) watch.changed(changes, revision);
+  }
+}

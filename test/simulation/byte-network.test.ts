@@ -1,0 +1,63 @@
+import { expect, inject, test } from 'vitest';
+import { ErrorCode, FrameType } from '../../src/transport/http2/frame.js';
+import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
+import { FrameLog } from '../support/simulation/byte-frames.js';
+import { type Plan, planOf, runHistory } from '../support/simulation/history.js';
+import { WORKLOADS } from '../support/simulation/workloads.js';
+
+/** The number of histories of each workload in one run of the tests. */
+const HISTORIES = inject('thorough') ? 300 : 6;
+
+test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
+  'simulated histories of the workload "%s" over HTTP/2 break no rule, and are the same each time they are played',
+  async ([, workload]) => {
+    for (let seed = 1; seed <= HISTORIES; seed += 1) {
+      const bytes = { isSplit: seed % 2 === 0, slowOpenings: seed % 3 === 0 ? 0.1 : 0 };
+      const plan: Plan = { ...planOf(workload, seed), bytes };
+      const first = await runHistory(workload, plan);
+      expect({ seed, violations: first.violations }).toEqual({ seed, violations: [] });
+      const second = await runHistory(workload, plan, { isTraced: true });
+      expect([second.hash, second.events]).toEqual([first.hash, first.events]);
+    }
+  },
+);
+
+test('about one plan in ten uses HTTP/2 over byte streams', () => {
+  const [workload] = WORKLOADS;
+  if (workload === undefined) throw new Error('no workload');
+  let overBytes = 0;
+  for (let seed = 0; seed < 10_000; seed += 1) if (planOf(workload, seed).bytes !== undefined) overBytes += 1;
+  expect(overBytes).toBeGreaterThan(800);
+  expect(overBytes).toBeLessThan(1_200);
+});
+
+test('`FrameLog` describes the frames in split bytes, and reports those that carry an error code', async () => {
+  const written: Uint8Array[] = [];
+  const writer = new FrameWriter((parts) => written.push(...parts));
+  writer.preface();
+  writer.rstStream(1, ErrorCode.CANCEL);
+  writer.rstStream(3, ErrorCode.FLOW_CONTROL_ERROR);
+  writer.frame(FrameType.GOAWAY, 0, 0, new Uint8Array([0, 0, 0, 0, 0, 0, 0, ErrorCode.NO_ERROR]));
+  writer.goAway(ErrorCode.PROTOCOL_ERROR);
+  writer.flush();
+  const problems: string[] = [];
+  const log = new FrameLog(true, (problem) => problems.push(problem));
+  const frames: string[] = [];
+  for (const part of written)
+    for (const byte of part)
+      frames.push(
+        ...log
+          .push([new Uint8Array([byte])])
+          .split(', ')
+          .slice(1),
+      );
+  expect(frames).toEqual([
+    'SETTINGS 0',
+    'WINDOW_UPDATE 0',
+    'RST_STREAM 1 CANCEL',
+    'RST_STREAM 3 FLOW_CONTROL_ERROR',
+    'GOAWAY 0 NO_ERROR',
+    'GOAWAY 0 PROTOCOL_ERROR',
+  ]);
+  expect(problems).toEqual(['RST_STREAM 3 FLOW_CONTROL_ERROR', 'GOAWAY 0 PROTOCOL_ERROR']);
+});

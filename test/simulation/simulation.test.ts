@@ -1,0 +1,60 @@
+import { expect, inject, test } from 'vitest';
+import { type Plan, planOf, runHistory } from '../support/simulation/history.js';
+import { shrink } from '../support/simulation/shrink.js';
+import { WORKLOADS } from '../support/simulation/workloads.js';
+
+/** The number of histories of each workload in one run of the tests. */
+const HISTORIES = inject('thorough') ? 1_000 : 60;
+/** Histories with other seeds than those of `npm run test:simulation`, which begin at 2^24. */
+const FIRST_SEED = 1;
+
+test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
+  'simulated histories of the workload "%s" break no rule',
+  async ([name, workload]) => {
+    const failures: string[] = [];
+    for (let seed = FIRST_SEED; seed < FIRST_SEED + HISTORIES; seed += 1) {
+      const { violations } = await runHistory(workload, planOf(workload, seed));
+      for (const { rule, detail } of violations)
+        failures.push(`npm run test:simulation -- --only '${name}' --replay ${seed}: ${rule}: ${detail}`);
+    }
+    expect(failures).toEqual([]);
+  },
+);
+
+test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
+  'a simulated history of the workload "%s" is the same each time it is played',
+  async ([, workload]) => {
+    for (let seed = 1; seed <= 10; seed += 1) {
+      const plan = planOf(workload, seed);
+      const first = await runHistory(workload, plan);
+      const second = await runHistory(workload, planOf(workload, seed), { isTraced: true });
+      expect([second.hash, second.events]).toEqual([first.hash, first.events]);
+      const third = await runHistory(workload, { ...plan, schedule: 1 });
+      if (first.events > 20) expect(third.hash).not.toBe(first.hash);
+    }
+  },
+);
+
+test('`shrink` reduces a plan to the only fault and the only operation that matter', async () => {
+  const fault = { trigger: { on: 'time', ms: 5 }, process: 0, member: 0, ms: 500, variant: 0 } as const;
+  const plan: Plan = {
+    workload: 'none',
+    seed: 1,
+    members: 3,
+    delays: 'uneven',
+    timerLagMs: 40,
+    activeMs: 1_000,
+    processes: [{ ops: [{ afterMs: 10 }, { afterMs: 7, isBad: true }] }, { ops: [{ afterMs: 3 }] }],
+    faults: [
+      { ...fault, kind: 'cut' },
+      { ...fault, kind: 'stall' },
+      { ...fault, kind: 'lag' },
+    ],
+  };
+  const fails = async ({ faults, processes }: Plan): Promise<boolean> =>
+    faults.some(({ kind }) => kind === 'stall') && processes.some(({ ops }) => JSON.stringify(ops).includes('isBad'));
+  const { plan: smallest } = await shrink(plan, fails, 10_000);
+  expect(smallest.faults.map(({ kind, ms }) => ({ kind, ms }))).toEqual([{ kind: 'stall', ms: 0 }]);
+  expect(smallest.processes.map(({ ops }) => ops)).toEqual([[{ afterMs: 0, isBad: false }], []]);
+  expect([smallest.members, smallest.delays, smallest.timerLagMs]).toEqual([1, 'none', 0]);
+});

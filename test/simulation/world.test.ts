@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest';
+import { after, monotonicMs, pause } from '../../src/runtime/timers.js';
+import { Random } from '../support/simulation/random.js';
+import { Process, World } from '../support/simulation/world.js';
+
+const FOREVER_MS = 1e9;
+
+/** Runs `play` in a world in which all events happen. */
+async function inWorld(play: (world: World) => Promise<void> | void): Promise<World> {
+  const world = new World(new Random(1));
+  const restore = world.install();
+  try {
+    await play(world);
+    await world.run(() => false, FOREVER_MS);
+  } finally {
+    restore();
+  }
+  return world;
+}
+
+test('an event of a world ends after a chain of 100,000 promises, before the next event begins', async () => {
+  const steps: string[] = [];
+  const process = new Process('a');
+  await inWorld((world) => {
+    world.at(world.now, process, 'chain', '', async () => {
+      for (let link = 0; link < 100_000; link += 1) await undefined;
+      steps.push('end of the chain');
+    });
+    world.at(world.now + 1, process, 'next', '', () => steps.push('next event'));
+  });
+  expect(steps).toEqual(['end of the chain', 'next event']);
+});
+
+test('an event of a world sees an unhandled rejection, even if later code handles it', async () => {
+  const process = new Process('a');
+  const world = await inWorld((made) => {
+    let rejected: Promise<never> | undefined;
+    made.at(made.now, process, 'rejects', '', () => {
+      rejected = Promise.reject(new Error('too late'));
+    });
+    made.at(made.now + 1, process, 'handles', '', () => void rejected?.catch(() => {}));
+  });
+  expect(world.unhandled.map(String)).toEqual(['Error: too late']);
+});
+
+test('a timer of a world fires at its simulated time, and in the process that has started it', async () => {
+  const fired: string[] = [];
+  await inWorld((world) => {
+    for (const name of ['a', 'b'])
+      world.at(world.now, new Process(name), 'starts', '', async () => {
+        const startMs = monotonicMs();
+        await pause(name === 'a' ? 86_400_000 : 5);
+        fired.push(`${world.current.name} after ${monotonicMs() - startMs} ms`);
+      });
+  });
+  expect(fired).toEqual(['b after 5 ms', 'a after 86400000 ms']);
+});
+
+test('a stalled process of a world runs its timers late, and then sees the later time', async () => {
+  const seen: number[] = [];
+  await inWorld((world) => {
+    const process = new Process('a');
+    const startMs = world.now;
+    world.at(startMs, process, 'starts', '', () => void after(10, () => seen.push(monotonicMs() - startMs)));
+    world.at(startMs + 1, world.outside, 'stalls', '', () => {
+      process.stalledUntil = startMs + 5_000;
+    });
+  });
+  expect(seen).toEqual([5_000]);
+});
+
+test('a process of a world that is stopped in the middle of an event sees the time pass between two clock reads', async () => {
+  const seen: number[] = [];
+  const others: number[] = [];
+  await inWorld((world) => {
+    const process = new Process('a');
+    const startMs = world.now;
+    process.stop = { reads: 2, ms: 300 };
+    world.at(startMs, process, 'reads', '', () => {
+      seen.push(monotonicMs() - startMs, monotonicMs() - startMs);
+      after(0, () => seen.push(monotonicMs() - startMs));
+    });
+    world.at(startMs + 100, new Process('b'), 'reads', '', () => others.push(monotonicMs() - startMs));
+  });
+  expect([seen, others]).toEqual([[0, 300, 300], [100]]);
+});
+
+test('a killed process of a world runs no more events', async () => {
+  const seen: string[] = [];
+  await inWorld((world) => {
+    const process = new Process('a');
+    world.at(world.now, process, 'starts', '', () => void after(10, () => seen.push('timer')));
+    world.at(world.now + 1, world.outside, 'kills', '', () => {
+      process.isKilled = true;
+    });
+  });
+  expect(seen).toEqual([]);
+});

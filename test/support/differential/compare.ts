@@ -1,0 +1,80 @@
+import { type Difference, firstDifference, type Normal } from './normalize.js';
+import { Player } from './player.js';
+import { type Step, showStep } from './step.js';
+import type { Server } from './target.js';
+
+/** The first step of a sequence that two servers answered differently. */
+export interface Mismatch {
+  /** The index of the step in the sequence. */
+  readonly index: number;
+  /** The answers of the two servers. */
+  readonly left: Normal;
+  readonly right: Normal;
+  /** The first field in which the answers differ. */
+  readonly first: Difference;
+}
+
+/** The error if a request has ended the process of a server. The message lists the steps up to that request. */
+export class ServerEndedError extends Error {
+  override readonly name = 'ServerEndedError';
+}
+
+/** Called with each answer of the right server. */
+export type OnAnswer = (step: Step, answer: Normal) => void;
+
+/**
+ * Plays a sequence at two servers, step by step. Stops at the first step whose answers differ. Resolves with undefined
+ * if all answers are equal.
+ */
+export async function compare(
+  steps: readonly Step[],
+  left: Server,
+  right: Server,
+  onAnswer: OnAnswer = () => {},
+): Promise<Mismatch | undefined> {
+  const players = [new Player(left), new Player(right)] as const;
+  await Promise.all(players.map((player) => player.start()));
+  let hasEnded = false;
+  try {
+    for (const [index, step] of steps.entries()) {
+      const [ours, theirs] = await Promise.all(players.map((player) => player.play(step)));
+      hasEnded = isLost(ours) || isLost(theirs);
+      if (hasEnded) throw new ServerEndedError(showSteps(steps, index));
+      onAnswer(step, theirs as Normal);
+      const first = firstDifference(ours, theirs);
+      if (first !== undefined) return { index, left: ours as Normal, right: theirs as Normal, first };
+    }
+    return undefined;
+  } finally {
+    for (const player of players) player.close();
+    if (!hasEnded) await Promise.all(players.map((player) => player.finish()));
+  }
+}
+
+/** Whether the answer shows that the server does not respond any more. */
+function isLost(answer: Normal | undefined): boolean {
+  const { error } = answer as { readonly error?: { readonly reason: string } };
+  return error?.reason === 'ConnectionLost' || error?.reason === 'ConnectFailed';
+}
+
+/** Returns the steps up to the index `last`, one line for each. */
+function showSteps(steps: readonly Step[], last: number): string {
+  const lines = steps.slice(0, last + 1).map((step, index) => `${String(index + 1).padStart(3)}. ${showStep(step)}`);
+  return lines.join('\n');
+}
+
+/** Describes a mismatch: one line for each step, the two answers, and the first field that differs. */
+export function showMismatch(steps: readonly Step[], mismatch: Mismatch, names: readonly [string, string]): string {
+  const { first, left, right } = mismatch;
+  const width = Math.max(...names.map((name) => name.length));
+  const shown = (name: string, value: Normal | undefined): string => `${name.padEnd(width)}  ${JSON.stringify(value)}`;
+  return [
+    showSteps(steps, mismatch.index),
+    `first difference: ${first.path || 'the whole answer'}`,
+    shown(names[0], first.left),
+    shown(names[1], first.right),
+    'whole answers:',
+    shown(names[0], left),
+    shown(names[1], right),
+  ].join('\n');
+}

@@ -1,0 +1,16 @@
+import type { TestProject } from 'vitest/node';
+import type { RunningEtcd } from '../../src/testing/index.js';
+import { startMemoryEtcd } from './memory-server.js';
+
+let etcd: RunningEtcd;
+
+/** Starts the server that all tests of the project `memory` share. */
+export async function setup(project: TestProject): Promise<void> {
+  etcd = await startMemoryEtcd();
+  project.provide('endpoints', etcd.endpoints);
+  project.provide('etcdVersion', etcd.version);
+}
+
+export async function teardown(): Promise<void> {
+  await etcd.close();
+}

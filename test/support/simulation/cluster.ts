@@ -1,0 +1,334 @@
+import type { RangeRequest, RangeResponse, WatchRequest, WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../../src/gen/methods.js';
+import { EventType } from '../../../src/gen/mvccpb/kv.js';
+import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
+import type { Method } from '../../../src/protobuf/schema.js';
+import { textOf, toBytes } from '../../../src/runtime/bytes.js';
+import type { SeenEvent } from '../../../src/testing/history.js';
+import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/testing/memory/memory-etcd.js';
+import {
+  type RequestSink,
+  type ResponseStream,
+  type ServerCall,
+  StatusError,
+  serverError,
+} from '../../../src/testing/memory/service.js';
+import { WatchOutbox } from './watch-outbox.js';
+import type { World } from './world.js';
+
+/** What is special about a cluster. All of it is behavior that the protocol permits. */
+export interface ClusterTraits {
+  /** Whether a proxy like `etcd grpc-proxy` answers: it chooses watch IDs, and answers creations in any order. */
+  readonly isProxy: boolean;
+  /** Whether answers to progress requests overtake events, as with etcd before 3.5.8. */
+  readonly progressOvertakes: boolean;
+  /** Whether watches that catch up get their events in several responses, as after more than 1,000 revisions. */
+  readonly splitsEvents: boolean;
+  /** Whether the last member is a learner, which serves no client. */
+  readonly hasLearner: boolean;
+  /** Whether authentication is enabled, with tokens that expire soon. */
+  readonly hasAuth: boolean;
+}
+
+export const PLAIN_CLUSTER: ClusterTraits = {
+  isProxy: false,
+  progressOvertakes: false,
+  splitsEvents: false,
+  hasLearner: false,
+  hasAuth: false,
+};
+
+/** The user of all clients, if authentication is enabled. */
+export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
+/** How long a token is valid without use, in seconds. */
+const TOKEN_TTL_S = 3;
+/** The version that a cluster reports whose answers to progress requests overtake events. */
+const OLD_VERSION = '3.5.7';
+
+/** A change in the store, with the time when the store made it. */
+export interface TrueEvent extends SeenEvent {
+  readonly ms: number;
+  readonly lease: bigint;
+  readonly createRevision: bigint;
+}
+
+/**
+ * A member of the simulated cluster. All members share one store. A member can lag behind it: then its serializable
+ * reads and its watches show the store as it was at `frozenAt`.
+ */
+export class SimulatedMember {
+  readonly url: string;
+  /** Whether the member's process has stopped. */
+  isDown = false;
+  /** Whether the member is cut off from the other members. */
+  isIsolated = false;
+  /** The server of another cluster that answers at the member's address. */
+  foreign: MemoryEtcd | undefined;
+  /** Whether the member is a learner, which serves no client. */
+  isLearner = false;
+  /** The store revision that the member has applied, if it lags behind. */
+  frozenAt: bigint | undefined;
+  /** The open streams. */
+  readonly streams = new Set<ResponseStream<unknown>>();
+  /** The streams that a member without a leader ends. */
+  readonly leaderStreams = new Set<ResponseStream<unknown>>();
+  /** The responses of watches that wait until the member has applied their revision, in order. */
+  readonly held: { readonly revision: bigint; readonly send: () => void }[] = [];
+
+  constructor(url: string) {
+    this.url = url;
+  }
+}
+
+/** The call with which the simulation itself changes a store. */
+const COMPACTION: ServerCall = { metadata: {}, endpoint: '', signal: new AbortController().signal };
+
+/** A cluster of members with one store, in memory. */
+export class SimulatedCluster {
+  readonly server: MemoryEtcd;
+  readonly members: readonly SimulatedMember[];
+  /** Every change of the store, in order. */
+  readonly truth: TrueEvent[] = [];
+  /** The number of requests of each method that the cluster has received. */
+  readonly received = new Map<string, number>();
+  /** Refuses writes because too many requests wait. */
+  isOverloaded = false;
+  /** The cluster is electing a leader. */
+  isWithoutLeader = false;
+  readonly traits: ClusterTraits;
+  readonly #world: World;
+  readonly #options: MemoryEtcdOptions;
+  readonly #listeners = new Set<(event: TrueEvent) => void>();
+
+  constructor(world: World, members: number, traits: ClusterTraits = PLAIN_CLUSTER) {
+    this.traits = traits;
+    this.#world = world;
+    this.#options = {
+      tokenTtlSeconds: TOKEN_TTL_S,
+      clock: {
+        now: () => world.now,
+        after: (delayMs, action) => world.at(world.now + delayMs, world.outside, 'timer', 'of the server', action),
+      },
+      random: () => world.random.fraction(),
+    };
+    this.server = new MemoryEtcd(this.#options);
+    this.members = Array.from({ length: members }, (_, index) => new SimulatedMember(`http://member-${index}:2379`));
+    this.server.member.store.onCommit(({ revision, changes }) => {
+      for (const { type, kv } of changes) {
+        const event: TrueEvent = {
+          revision,
+          type: type === EventType.PUT ? 'put' : 'delete',
+          key: textOf(kv.key),
+          value: textOf(kv.value),
+          ms: world.now,
+          lease: kv.lease,
+          createRevision: kv.createRevision,
+        };
+        this.truth.push(event);
+        world.note(`${event.type} of ${event.key} = "${event.value}" at revision ${revision}`);
+        for (const listener of this.#listeners) listener(event);
+      }
+    });
+    const last = this.members.at(-1);
+    if (traits.hasLearner && last !== undefined && members > 1) last.isLearner = true;
+    if (traits.hasAuth) this.#enableAuth();
+  }
+
+  #enableAuth(): void {
+    const { auth } = methods;
+    const { username: name, password } = ROOT;
+    this.#call(auth.userAdd, { name, password });
+    this.#call(auth.roleAdd, { name: 'root' });
+    this.#call(auth.userGrantRole, { user: name, role: 'root' });
+    this.#call(auth.authEnable, {});
+  }
+
+  /** Makes a call of the simulation itself. */
+  #call<Request, Response>(method: Method<Request, Response>, request: Init<Request>, metadata = {}): Response {
+    const route = this.server.find(method.path);
+    if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
+    const whole = decode(method.request, encode(method.request, request));
+    return route.unary(whole, { ...COMPACTION, metadata }) as Response;
+  }
+
+  get revision(): bigint {
+    return this.server.revision;
+  }
+
+  /** Calls `listener` with each change of the store. */
+  onEvent(listener: (event: TrueEvent) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Serves a unary call at a member. @throws StatusError if the member refuses the call. */
+  unary<Request, Response>(
+    member: SimulatedMember,
+    method: Method<Request, Response>,
+    bytes: Uint8Array,
+    call: ServerCall,
+  ): Uint8Array | Promise<Uint8Array> {
+    this.received.set(method.path, (this.received.get(method.path) ?? 0) + 1);
+    const request = decode(method.request, bytes);
+    if (member.isLearner) throw serverError('NotSupportedForLearner');
+    if (member.foreign !== undefined) return this.#foreignUnary(member.foreign, method, request, call);
+    const stale = method.path === methods.kv.range.path && (request as RangeRequest).serializable;
+    if (stale) return encode(methods.kv.range.response, this.#staleRange(member, request as RangeRequest, call));
+    if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
+    // A watch ends if an overloaded server refuses to authenticate its client, so the simulation leaves this case out.
+    const isRead = method.path === methods.kv.range.path || method.path === methods.auth.authenticate.path;
+    if (this.isOverloaded && !isRead) throw serverError('RequestTooManyRequests');
+    const route = this.server.find(method.path);
+    if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
+    const isOldStatus = this.traits.progressOvertakes && method.path === methods.maintenance.status.path;
+    const encoded = (message: unknown): Uint8Array =>
+      encode(route.method.response, { ...(message as Init<unknown>), ...(isOldStatus && { version: OLD_VERSION }) });
+    const answer = route.unary(request, call);
+    // A linearizable response proves that the member has applied everything before it.
+    if (member.frozenAt !== undefined) this.catchUp(member, this.revision);
+    return answer instanceof Promise ? answer.then(encoded) : encoded(answer);
+  }
+
+  /** Serves a streaming call at a member. */
+  stream<Request, Response>(
+    member: SimulatedMember,
+    method: Method<Request, Response>,
+    responses: ResponseStream<Response>,
+    call: ServerCall,
+  ): RequestSink<Request> {
+    this.received.set(method.path, (this.received.get(method.path) ?? 0) + 1);
+    const nothing: RequestSink<Request> = { message: () => {}, halfClosed: () => {}, canceled: () => {} };
+    if (member.isLearner) {
+      responses.end(serverError('NotSupportedForLearner'));
+      return nothing;
+    }
+    const needsLeader = call.metadata.hasleader !== undefined;
+    if (needsLeader && (member.isIsolated || this.isWithoutLeader)) {
+      responses.end(serverError('NoLeader'));
+      return nothing;
+    }
+    const route = (member.foreign ?? this.server).find(method.path);
+    if (!('streaming' in route)) throw new StatusError('Internal', `${method.path} is not a streaming method`);
+    const isWatch = method.path === methods.watch.watch.path;
+    const outbox = new WatchOutbox(this.#world, this.traits, (message) => responses.send(message as Init<Response>));
+    const send: ResponseStream<Response>['send'] = (message) =>
+      isWatch ? outbox.response(message as Init<WatchResponse>) : responses.send(message);
+    const ended = (): void => {
+      member.leaderStreams.delete(own as ResponseStream<unknown>);
+      member.streams.delete(own as ResponseStream<unknown>);
+    };
+    const own: ResponseStream<Response> = {
+      send: (message) => {
+        const { frozenAt, held } = member;
+        if (!isWatch || frozenAt === undefined) return send(message);
+        const response = message as Init<WatchResponse>;
+        const { header, created, events = [] } = response;
+        const revision = header?.revision ?? 0n;
+        // A member that lags behind answers at once, but reports the revision that it has applied.
+        if (created) send({ ...response, header: { ...header, revision: frozenAt } } as Init<Response>);
+        else if (held.length === 0 && (revision <= frozenAt || events.length === 0)) send(message);
+        else held.push({ revision, send: () => send(message) });
+      },
+      end: (error) => {
+        ended();
+        responses.end(error);
+      },
+    };
+    if (needsLeader) member.leaderStreams.add(own as ResponseStream<unknown>);
+    member.streams.add(own as ResponseStream<unknown>);
+    const sink = route.streaming(own as ResponseStream<unknown>, call) as RequestSink<Request>;
+    return {
+      message: (given) => {
+        const request = isWatch ? (outbox.request(given as WatchRequest) as Request | undefined) : given;
+        if (request === undefined) return;
+        if (member.isIsolated && method.path === methods.lease.leaseKeepAlive.path) return;
+        if (isWatch && member.frozenAt !== undefined) this.#staleWatch(request as WatchRequest, member.frozenAt);
+        sink.message(request);
+      },
+      halfClosed: () => sink.halfClosed(),
+      canceled: () => {
+        ended();
+        sink.canceled();
+      },
+    };
+  }
+
+  /** Lets a server of another cluster answer at the member's address. */
+  replace(member: SimulatedMember): void {
+    this.catchUp(member, this.revision, true);
+    member.foreign = new MemoryEtcd(this.#options);
+    const route = member.foreign.find(methods.kv.put.path);
+    const put = { ...decode(methods.kv.put.request, new Uint8Array(0)), key: toBytes('k/foreign', 'key') };
+    for (let puts = 0; puts < 50; puts += 1)
+      if ('unary' in route) void route.unary({ ...put, value: toBytes('foreign', 'value') }, COMPACTION);
+  }
+
+  #foreignUnary<Request, Response>(
+    foreign: MemoryEtcd,
+    method: Method<Request, Response>,
+    request: Request,
+    call: ServerCall,
+  ): Uint8Array {
+    const route = foreign.find(method.path);
+    if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
+    return encode(route.method.response, route.unary(request, call) as Init<unknown>);
+  }
+
+  /** Freezes what the member shows to serializable reads and watches. */
+  freeze(member: SimulatedMember): void {
+    member.frozenAt ??= this.revision;
+  }
+
+  /** Lets a frozen member apply all changes up to a revision. It stays frozen unless this is the latest revision. */
+  catchUp(member: SimulatedMember, revision: bigint, thaws = false): void {
+    if (member.frozenAt === undefined) return;
+    if (revision > member.frozenAt) member.frozenAt = revision;
+    while (member.held[0] !== undefined && member.held[0].revision <= member.frozenAt) member.held.shift()?.send();
+    if (!thaws) return;
+    member.frozenAt = undefined;
+    for (const { send } of member.held.splice(0)) send();
+  }
+
+  /** Compacts the history up to `back` revisions before the latest one. */
+  compact(back: bigint): void {
+    const { store } = this.server.member;
+    const revision = store.revision - back;
+    if (revision <= store.compacted || revision < 1n) return;
+    for (const member of this.members) this.catchUp(member, revision);
+    this.#call(methods.kv.compact, { revision }, this.#credentials());
+  }
+
+  /** The metadata with which the simulation itself may call the cluster. */
+  #credentials(): ServerCall['metadata'] {
+    if (!this.traits.hasAuth) return {};
+    const { username: name, password } = ROOT;
+    return { token: this.#call(methods.auth.authenticate, { name, password }).token };
+  }
+
+  /** Ends all streams without an error, as a server or a proxy does that shuts down. */
+  endStreams(member: SimulatedMember): void {
+    for (const stream of [...member.streams]) stream.end();
+  }
+
+  /** Ends the streams that require a leader. */
+  endLeaderStreams(member: SimulatedMember): void {
+    for (const stream of [...member.leaderStreams]) stream.end(serverError('NoLeader'));
+  }
+
+  #staleRange(member: SimulatedMember, request: RangeRequest, call: ServerCall): Init<RangeResponse> {
+    const route = this.server.find(methods.kv.range.path);
+    if (!('unary' in route)) throw new StatusError('Internal', 'no KV service');
+    const { frozenAt } = member;
+    if (frozenAt === undefined) return route.unary(request, call) as Init<RangeResponse>;
+    if (request.revision > frozenAt) throw serverError('FutureRev');
+    const revision = request.revision > 0n ? request.revision : frozenAt;
+    const response = route.unary({ ...request, revision }, call) as RangeResponse;
+    return { ...response, header: this.server.member.header(frozenAt) };
+  }
+
+  /** Makes a watch that begins now begin at the revision that the member has applied. */
+  #staleWatch(request: WatchRequest, frozenAt: bigint): void {
+    const { requestUnion } = request;
+    if (requestUnion?.case !== 'createRequest' || requestUnion.value.startRevision !== 0n) return;
+    (requestUnion.value as { startRevision: bigint }).startRevision = frozenAt + 1n;
+  }
+}

@@ -1,0 +1,361 @@
+import { Client, type ClientOptions } from '../../../src/client.js';
+import { EtcdError } from '../../../src/errors/etcd-error.js';
+import type { Violation } from '../../../src/testing/history.js';
+import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
+import { type ClusterTraits, PLAIN_CLUSTER, ROOT, SimulatedCluster } from './cluster.js';
+import {
+  drawFaults,
+  FAULT_KINDS,
+  type Fault,
+  type FaultKind,
+  type LockState,
+  Nemesis,
+  STORE_FAULTS,
+} from './faults.js';
+import { type DelayName, Network } from './network.js';
+import { Random } from './random.js';
+import { Process, type TraceLine, World } from './world.js';
+
+/** How long the waits of a history may last after the faults have ended, in simulated milliseconds. */
+const PROGRESS_MS = 120_000;
+/** How long the world goes on after all clients are closed, until all leases have expired and all copies arrived. */
+const AFTERMATH_MS = 30_000;
+/** How long a timer that is due may still be pending, in simulated milliseconds. */
+const MAX_TIMER_LAG_MS = 600;
+/**
+ * How often a member may refuse connections of one process within `REFUSALS_MS`. All calls share one attempt, after a
+ * backoff of up to 2 s. Each stream makes attempts of its own.
+ */
+const MAX_REFUSALS = 40;
+const REFUSALS_MS = 4_000;
+/** Number of events after which a history counts as endless. */
+const MAX_EVENTS = 60_000;
+
+/** The column of the histories over byte streams in the table of coverage. */
+const OVER_HTTP2 = 'over HTTP/2';
+
+/** What one process does, and what the checks of its workload need to know. */
+export interface ProcessPlan<Op> {
+  readonly ops: readonly Op[];
+  readonly orderedReads?: boolean;
+}
+
+/** Everything that decides a history: the same plan gives the same history. */
+export interface Plan<Op = unknown> {
+  readonly workload: string;
+  readonly seed: number;
+  /** Selects another order of events for the same plan. Default: 0. */
+  readonly schedule?: number;
+  readonly members: number;
+  /** Default: nothing special. */
+  readonly traits?: ClusterTraits;
+  readonly delays: DelayName;
+  readonly timerLagMs: number;
+  /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
+  readonly bytes?: BytePlan | undefined;
+  /** How long faults may begin, in milliseconds. */
+  readonly activeMs: number;
+  readonly processes: readonly ProcessPlan<Op>[];
+  readonly faults: readonly Fault[];
+}
+
+/** What a workload sees of its history. */
+export interface Context<Op> {
+  readonly world: World;
+  readonly cluster: SimulatedCluster;
+  readonly network: Network;
+  readonly plan: Plan<Op>;
+  /** Resolves, in each process, when all faults have ended. */
+  healed(): Promise<void>;
+  /** Returns a process by its index. */
+  process(index: number): Process;
+  /** Opens a client in the running process. It is closed at the end. */
+  client(index: number, options?: Partial<ClientOptions>): Client;
+  /** Reports the state of a contender of a process. */
+  enters(contender: object, process: number, state: LockState): void;
+  /** Reports a broken rule. */
+  violated(rule: string, detail: string): void;
+  /** Says what a process is waiting for, for the report of a history that does not end. Undefined: nothing. */
+  waits(process: number, what: string | undefined): void;
+}
+
+/** One kind of history. */
+export interface Workload<Op> {
+  readonly name: string;
+  /** How often the workload is drawn. */
+  readonly weight: number;
+  /** The faults that its checks allow. Default: all. */
+  readonly without?: readonly FaultKind[];
+  readonly hasStates?: boolean;
+  /** Whether the workload allows that the store is replaced. */
+  readonly isRestored?: boolean;
+  generate(random: Random): readonly ProcessPlan<Op>[];
+  begin(context: Context<Op>): Player<Op>;
+}
+
+/** Plays one history of a workload. */
+export interface Player<Op> {
+  /** Plays the part of one process. */
+  play(index: number, plan: ProcessPlan<Op>): Promise<void>;
+  /** Checks the history after its end. */
+  check(): void;
+  /** Whether a key may be left at the end. */
+  mayStay(key: string): boolean;
+}
+
+/** What a history has shown. */
+export interface HistoryResult {
+  readonly violations: readonly Violation[];
+  /** A hash of everything that happened. */
+  readonly hash: number;
+  readonly events: number;
+  readonly virtualMs: number;
+  readonly coverage: ReadonlyMap<string, number>;
+  readonly trace: readonly TraceLine[];
+}
+
+/** Draws the plan of the history with this seed. */
+export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
+  const random = new Random(seed);
+  const members = random.pick([1, 1, 2, 3]);
+  const processes = workload.generate(random);
+  const activeMs = random.pick([500, 3_000, 10_000, 20_000]);
+  const { without = [], hasStates = false, isRestored = false } = workload;
+  const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !without.includes(kind));
+  if (!isRestored) kinds.splice(-STORE_FAULTS.length);
+  // These faults are the point of such a workload.
+  else kinds.push(...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS);
+  return {
+    workload: workload.name,
+    seed,
+    members,
+    delays: random.pick(['none', 'short', 'short', 'long', 'uneven'] as const),
+    timerLagMs: random.pick([0, 0, 2, 40]),
+    bytes: drawBytes(new Random(seed, 9)),
+    activeMs,
+    processes,
+    faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
+    // A store that is replaced has other users, too.
+    traits: isRestored ? PLAIN_CLUSTER : drawTraits(random, members),
+  };
+}
+
+function drawTraits(random: Random, members: number): ClusterTraits {
+  const isProxy = random.chance(0.12);
+  return {
+    isProxy,
+    progressOvertakes: !isProxy && random.chance(0.12),
+    splitsEvents: !isProxy && random.chance(0.3),
+    hasLearner: members > 1 && random.chance(0.12),
+    hasAuth: random.chance(0.12),
+  };
+}
+
+/** Plays one history. */
+export async function runHistory<Op>(
+  workload: Workload<Op>,
+  plan: Plan<Op>,
+  options: { readonly isTraced?: boolean } = {},
+): Promise<HistoryResult> {
+  const world = new World(new Random(plan.seed, 1 + (plan.schedule ?? 0)), options);
+  const restore = world.install();
+  const { stackTraceLimit } = Error;
+  // The errors of a history are many, and their stacks take more time than all its events.
+  if (!options.isTraced) Error.stackTraceLimit = 0;
+  try {
+    return await new Play(world, workload, plan).run();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+    restore();
+  }
+}
+
+class Play<Op> {
+  readonly #world: World;
+  readonly #cluster: SimulatedCluster;
+  readonly #network: Network;
+  readonly #bytes: ByteNetwork | undefined;
+  readonly #nemesis: Nemesis;
+  readonly #plan: Plan<Op>;
+  readonly #player: Player<Op>;
+  readonly #processes: readonly Process[];
+  readonly #clients = new Map<Process, Client[]>();
+  readonly #violations: Violation[] = [];
+  /** The latest times at which a member has refused a connection of a process, by both names. */
+  readonly #refusals = new Map<string, number[]>();
+  readonly #waits = new Map<number, string>();
+  readonly #healed: (() => void)[] = [];
+  #isHealed = false;
+
+  constructor(world: World, workload: Workload<Op>, plan: Plan<Op>) {
+    this.#world = world;
+    this.#plan = plan;
+    this.#cluster = new SimulatedCluster(world, plan.members, plan.traits);
+    this.#network = new Network(world, this.#cluster);
+    this.#network.delays = plan.delays;
+    // If no message takes time, or timers are late, calls that wait until the same time cannot share one attempt.
+    const sharesAttempts =
+      plan.delays !== 'none' && plan.timerLagMs === 0 && plan.faults.every(({ kind }) => kind !== 'late timers');
+    if (sharesAttempts)
+      this.#network.onRefused = (process, member) => this.#refused(process, `${process.name} ${member.url}`);
+    const violated = (rule: string, detail: string): void => this.#violated(rule, detail);
+    this.#bytes = plan.bytes && new ByteNetwork(this.#network, plan.bytes, violated);
+    this.#network.onAuthenticatedTwice = ({ name }) =>
+      this.#violated('authenticates twice', `${name}, although another call of its client authenticates`);
+    world.timerLagMs = plan.timerLagMs;
+    this.#processes = plan.processes.map((_, index) => new Process(`process ${index}`));
+    this.#nemesis = new Nemesis(world, this.#network, this.#processes, plan.faults);
+    this.#player = workload.begin({
+      world,
+      cluster: this.#cluster,
+      network: this.#network,
+      plan,
+      healed: () => this.#untilHealed(),
+      process: (index) => this.#processes[index] as Process,
+      client: (index, clientOptions) => this.#client(index, clientOptions),
+      enters: (contender, process, state) => this.#nemesis.enters(contender, process, state),
+      violated,
+      waits: (process, what) => {
+        if (what === undefined) this.#waits.delete(process);
+        else this.#waits.set(process, what);
+      },
+    });
+  }
+
+  async run(): Promise<HistoryResult> {
+    const world = this.#world;
+    const startMs = world.now;
+    const playing = this.#inEach('starts', (index) =>
+      this.#player.play(index, this.#plan.processes[index] as ProcessPlan<Op>),
+    );
+    const isDone = (): boolean => playing.size === 0 || world.events > MAX_EVENTS;
+    await world.run(isDone, startMs + this.#plan.activeMs);
+    this.#heal();
+    await world.run(() => this.#isOver(playing) || isDone(), world.now + PROGRESS_MS);
+    if (!this.#isOver(playing)) this.#stuck(playing, `${PROGRESS_MS} ms after the faults have ended`);
+    else await this.#end();
+    for (const error of world.unhandled) this.#violated('unhandled', textOf(error));
+    return {
+      violations: this.#violations,
+      hash: world.hash,
+      events: world.events,
+      virtualMs: world.now - startMs,
+      coverage: this.#coverage(),
+      trace: world.trace ?? [],
+    };
+  }
+
+  /** Counts the faults of a history over byte streams a second time, in a column of their own. */
+  #coverage(): ReadonlyMap<string, number> {
+    const { coverage } = this.#nemesis;
+    if (this.#bytes === undefined) return coverage;
+    const all = new Map([...coverage, ...this.#bytes.coverage]);
+    for (const [what, times] of [...all])
+      if (!what.startsWith('state ') && !what.includes(', ')) all.set(`${OVER_HTTP2}, ${what}`, times);
+    return all.set(`state ${OVER_HTTP2}`, 1);
+  }
+
+  /** Closes the clients, and checks what is left. */
+  async #end(): Promise<void> {
+    const world = this.#world;
+    const closing = this.#inEach('closes its clients', (_, process) =>
+      Promise.all((this.#clients.get(process) ?? []).map((client) => client.close())).then(() => {}),
+    );
+    await world.run(() => this.#isOver(closing), world.now + PROGRESS_MS);
+    if (!this.#isOver(closing)) return this.#stuck(closing, 'while its clients close');
+    await world.run(() => false, world.now + MAX_TIMER_LAG_MS);
+    for (const process of this.#processes) {
+      // A timer starts late if the process is stopped between the computation of the delay and the start of the timer.
+      if (process.isKilled || process.wasStopped || process.foreground.size === 0) continue;
+      const stacks = [...process.foreground].map(({ stack = '' }) => stack);
+      this.#violated('timer left', `${stacks.length} timers of ${process.name}${stacks.join('\n')}`);
+    }
+    await world.run(() => false, world.now + AFTERMATH_MS);
+    this.#bytes?.checkLeft();
+    const { member } = this.#cluster.server;
+    for (const lease of member.leases.ids) this.#violated('lease left', lease.toString(16));
+    const left = new Set<string>();
+    for (const { type, key } of this.#cluster.truth) {
+      if (type === 'put') left.add(key);
+      else left.delete(key);
+    }
+    for (const key of left) if (!this.#player.mayStay(key)) this.#violated('key left', key);
+    this.#player.check();
+  }
+
+  #heal(): void {
+    this.#world.note('all faults end');
+    this.#nemesis.heal();
+    if (this.#bytes !== undefined) this.#bytes.isHealed = true;
+    if (this.#plan.delays === 'uneven') this.#network.delays = 'short';
+    this.#isHealed = true;
+    for (const resolve of this.#healed.splice(0)) resolve();
+  }
+
+  #untilHealed(): Promise<void> {
+    if (this.#isHealed) return Promise.resolve();
+    const { current } = this.#world;
+    return new Promise((resolve) => this.#healed.push(() => this.#world.soon(current, 'learns of the end', resolve)));
+  }
+
+  /** Calls `act` in each process. Returns the processes whose promise has not resolved yet. */
+  #inEach(kind: string, act: (index: number, process: Process) => Promise<void>): Set<Process> {
+    const open = new Set(this.#processes.filter(({ isKilled }) => !isKilled));
+    for (const process of open)
+      this.#world.soon(process, kind, () => {
+        act(this.#processes.indexOf(process), process).then(
+          () => open.delete(process),
+          (error: unknown) => {
+            open.delete(process);
+            this.#violated('unexpected error', `${process.name}: ${textOf(error)}`);
+          },
+        );
+      });
+    return open;
+  }
+
+  #isOver(open: ReadonlySet<Process>): boolean {
+    for (const process of open) if (!process.isKilled) return false;
+    return true;
+  }
+
+  /** Checks that a process does not try too often to connect to a member that refuses connections. */
+  #refused({ name }: Process, path: string): void {
+    const { now } = this.#world;
+    const times = [...(this.#refusals.get(path) ?? []), now].slice(-MAX_REFUSALS);
+    this.#refusals.set(path, times);
+    if (times.length === MAX_REFUSALS && now - (times[0] as number) < REFUSALS_MS)
+      this.#violated('too many connections', `${name} has tried ${MAX_REFUSALS} times within ${REFUSALS_MS} ms`);
+  }
+
+  #stuck(open: ReadonlySet<Process>, when: string): void {
+    for (const process of open) {
+      if (process.isKilled) continue;
+      const what = this.#waits.get(this.#processes.indexOf(process)) ?? 'its end';
+      this.#violated('no progress', `${process.name} waits for ${what} ${when}`);
+    }
+  }
+
+  #violated(rule: string, detail: string): void {
+    this.#violations.push({ rule, detail });
+  }
+
+  #client(index: number, options: Partial<ClientOptions> = {}): Client {
+    const process = this.#processes[index] as Process;
+    const urls = this.#cluster.members.map(({ url }) => url);
+    const first = index % urls.length;
+    const client = new Client({
+      endpoints: [...urls.slice(first), ...urls.slice(0, first)],
+      transport: (this.#bytes ?? this.#network).transportOf(process),
+      ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
+      ...options,
+    });
+    this.#clients.set(process, [...(this.#clients.get(process) ?? []), client]);
+    return client;
+  }
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof EtcdError) return `${error.reason}: ${error.message}\n${error.stack ?? ''}`;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,131 @@
+import type { Client } from '../../../../src/client.js';
+import type { KeepAlive } from '../../../../src/keyspace.js';
+import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import { expected } from './expected.js';
+
+/** A lease with a key that a process keeps alive for a time, or a number of puts at once. */
+interface LeaseOp {
+  readonly type: 'lease' | 'puts';
+  readonly afterMs: number;
+  readonly ttl: number;
+  readonly lifeMs: number;
+  readonly ends: 'close' | 'revoke' | 'never';
+  readonly puts: number;
+}
+
+/** A lease that a process keeps alive. */
+interface Kept {
+  readonly id: bigint;
+  readonly ttl: number;
+  readonly process: number;
+  readonly alive: KeepAlive;
+  /** Whether the process itself has ended the lease. */
+  isEnded: boolean;
+}
+
+const PREFIX = 'l/';
+/** How long the client takes at most to get a renewal through to a cluster that works, apart from its backoffs. */
+const ROUND_TRIPS_MS = 250;
+/** How long the process then watches its leases. */
+const OBSERVED_MS = 12_000;
+
+/** Leases with keepalives: a keepalive is valid only while its lease exists, and it survives what it can survive. */
+export const leases: Workload<LeaseOp> = {
+  name: 'leases',
+  weight: 2,
+  without: ['kill'],
+  generate: (random) =>
+    Array.from({ length: random.between(1, 2) }, () => ({
+      ops: Array.from({ length: random.between(1, 4) }, () => ({
+        type: random.chance(0.85) ? ('lease' as const) : ('puts' as const),
+        afterMs: random.pick([0, 0, random.magnitude(1, 3_000)]),
+        ttl: random.pick([2, 2, 5, 5, 10]),
+        lifeMs: random.magnitude(1, 15_000),
+        ends: random.pick(['close', 'revoke', 'never', 'never'] as const),
+        puts: random.between(10, 30),
+      })),
+    })),
+  begin: (context) => new LeasesPlayer(context),
+};
+
+class LeasesPlayer implements Player<LeaseOp> {
+  readonly #context: Context<LeaseOp>;
+  readonly #kept: Kept[] = [];
+
+  constructor(context: Context<LeaseOp>) {
+    this.#context = context;
+    const { cluster, world } = context;
+    cluster.onEvent(({ type, key }) => {
+      if (type !== 'delete' || !key.startsWith(PREFIX)) return;
+      for (const kept of this.#kept)
+        if (key === keyOf(kept.id))
+          world.soon(context.process(kept.process), 'compares a lease', () => this.#compare(kept));
+    });
+  }
+
+  async play(index: number, { ops }: ProcessPlan<LeaseOp>): Promise<void> {
+    const { world, waits, healed } = this.#context;
+    const client = this.#context.client(index);
+    const running: Promise<void>[] = [];
+    for (const each of ops) {
+      if (each.afterMs > 0) await world.sleep(each.afterMs);
+      if (each.type === 'lease') running.push(this.#keep(client, index, each).catch(expected));
+      else
+        for (let puts = 0; puts < each.puts; puts += 1)
+          running.push(client.put('p/put', 'v', { timeoutMs: 15_000 }).then(() => {}, expected));
+    }
+    await healed();
+    const survivors = this.#kept.filter((kept) => kept.process === index && this.#mustSurvive(kept));
+    await world.sleep(OBSERVED_MS);
+    for (const { id, alive, isEnded } of survivors)
+      if (!isEnded && !alive.valid())
+        this.#context.violated('needlessly lost lease', `${id.toString(16)}: ${String(alive.signal.reason)}`);
+    waits(index, 'its leases');
+    await Promise.all(running);
+  }
+
+  async #keep(client: Client, process: number, { ttl, lifeMs, ends }: LeaseOp): Promise<void> {
+    const { world, healed } = this.#context;
+    const lease = await client.lease.grant({ ttl });
+    const kept: Kept = { id: lease.id, ttl: lease.ttl, process, alive: client.lease.keepAlive(lease), isEnded: false };
+    this.#kept.push(kept);
+    // A key whose deletion shows when the lease ends.
+    void client.put(keyOf(lease.id), '', { lease, timeoutMs: 10_000 }).catch(expected);
+    await world.sleep(lifeMs);
+    if (ends === 'never') {
+      await healed();
+      await world.sleep(OBSERVED_MS + 5_000);
+    }
+    kept.isEnded = true;
+    if (ends === 'revoke') await client.lease.revoke(lease).catch(expected);
+    else await kept.alive.close();
+  }
+
+  /** Checks that a process does not believe in a lease that has ended. */
+  #compare({ id, alive }: Kept): void {
+    if (this.#context.cluster.server.member.leases.has(id)) return;
+    if (alive.valid()) this.#context.violated('valid without a lease', `${id.toString(16)} has ended`);
+  }
+
+  /**
+   * Whether the lease has so much time left when the faults end that the client must renew it: the time for an
+   * unanswered renewal, and two backoffs.
+   */
+  #mustSurvive({ alive, ttl, isEnded }: Kept): boolean {
+    const { delays, timerLagMs, faults } = this.#context.plan;
+    if (isEnded || delays === 'long' || faults.some(({ kind }) => kind.endsWith('for good'))) return false;
+    const intervalMs = (ttl * 1_000) / 3;
+    const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
+    return alive.remainingMs() > neededMs;
+  }
+
+  check(): void {}
+
+  mayStay(key: string): boolean {
+    return key === 'p/put';
+  }
+}
+
+function keyOf(id: bigint): string {
+  return `${PREFIX}${id.toString(16)}`;
+}

@@ -1,0 +1,233 @@
+import type { Client } from '../../../../src/client.js';
+import { EtcdError } from '../../../../src/errors/etcd-error.js';
+import type { CachedRange } from '../../../../src/keyspace.js';
+import { prefix } from '../../../../src/kv/keys.js';
+import { op } from '../../../../src/kv/txn.js';
+import { checkWatch } from '../../../../src/testing/check-events.js';
+import type { SeenEvent } from '../../../../src/testing/history.js';
+import type { WatchOptions } from '../../../../src/watch/watch.js';
+import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import { expected } from './expected.js';
+
+/** A write, or a watch that runs until the end of the history. */
+type WatchOp =
+  | {
+      readonly type: 'put' | 'delete';
+      readonly afterMs: number;
+      readonly keys: readonly number[];
+      readonly bytes: number;
+    }
+  | {
+      readonly type: 'watch';
+      readonly afterMs: number;
+      /** How many revisions before the current revision the watch begins. Undefined: now. */
+      readonly back: number | undefined;
+      readonly only: 'put' | 'delete' | undefined;
+      readonly bufferBytes: number | undefined;
+      /** The consumer waits this time after each batch. */
+      readonly pauseMs: number;
+      readonly progress: boolean;
+    }
+  | { readonly type: 'cache'; readonly afterMs: number };
+
+const PREFIX = 'w/';
+const KEYS = 4;
+
+/** Watches and cached ranges, while other processes write. */
+export const watches: Workload<WatchOp> = {
+  name: 'watches',
+  weight: 4,
+  without: ['kill'],
+  generate: (random) =>
+    Array.from({ length: random.between(1, 3) }, (_, index) => ({
+      ops: Array.from({ length: random.between(1, 8) }, (): WatchOp => {
+        const afterMs = random.pick([0, 0, random.magnitude(1, 4_000)]);
+        if (index > 0 && random.chance(0.12)) return { type: 'cache', afterMs };
+        if (random.chance(index === 0 ? 0.15 : 0.6))
+          return {
+            type: 'watch',
+            afterMs,
+            back: random.chance(0.5) ? undefined : random.below(6),
+            only: random.chance(0.75) ? undefined : random.pick(['put', 'delete'] as const),
+            bufferBytes: random.chance(0.3) ? random.magnitude(1, 2_000) : undefined,
+            pauseMs: random.chance(0.3) ? random.magnitude(1, 1_500) : 0,
+            progress: random.chance(0.4),
+          };
+        return {
+          type: random.chance(0.75) ? 'put' : 'delete',
+          afterMs,
+          keys: Array.from({ length: random.pick([1, 1, 2, 3]) }, () => random.below(KEYS)),
+          bytes: random.chance(0.1) ? 400 : 1,
+        };
+      }),
+    })),
+  begin: (context) => new Watches(context),
+};
+
+class Watches implements Player<WatchOp> {
+  readonly #context: Context<WatchOp>;
+  #values = 0;
+
+  constructor(context: Context<WatchOp>) {
+    this.#context = context;
+  }
+
+  async play(index: number, { ops }: ProcessPlan<WatchOp>): Promise<void> {
+    const { world, waits } = this.#context;
+    const client = this.#context.client(index);
+    const running: Promise<void>[] = [];
+    for (const [number, each] of ops.entries()) {
+      if (each.afterMs > 0) await world.sleep(each.afterMs);
+      waits(index, each.type);
+      if (each.type === 'watch') running.push(this.#watch(client, `${index}.${number}`, each));
+      else if (each.type === 'cache') running.push(this.#cache(client, `${index}.${number}`));
+      else await this.#write(client, each).catch(expected);
+    }
+    await Promise.all(running);
+  }
+
+  async #write(client: Client, { type, keys, bytes }: Extract<WatchOp, { bytes: number }>): Promise<void> {
+    const ops = [...new Set(keys)].map((key) =>
+      type === 'put' ? op.put(`${PREFIX}${key}`, `v${this.#values++}`.padEnd(bytes)) : op.delete(`${PREFIX}${key}`),
+    );
+    await client.txn({ then: ops });
+  }
+
+  /** Watches until the marker arrives that this watch itself writes after the faults have ended. */
+  async #watch(client: Client, name: string, each: Extract<WatchOp, { type: 'watch' }>): Promise<void> {
+    const { cluster, world } = this.#context;
+    const { only, bufferBytes, progress, back } = each;
+    let start = back === undefined ? undefined : cluster.revision - BigInt(back);
+    if (start !== undefined && start < 1n) start = 1n;
+    const marker = `${PREFIX}marker-${name}`;
+    let isOver = false;
+    void this.#mark(client, marker, () => isOver);
+    for (;;) {
+      const batches: SeenEvent[][] = [];
+      const options: WatchOptions = { only, bufferBytes, progress, startRevision: start };
+      const watch = client.watch(prefix(PREFIX), options);
+      const created = watch.created().catch(() => undefined);
+      let last: bigint | undefined;
+      try {
+        if (start === undefined) {
+          const revision = await created;
+          if (revision !== undefined) start = revision + 1n;
+        }
+        for await (const { revision, events } of watch.batches()) {
+          if (events.length > 0)
+            batches.push(
+              events.map((event) => ({
+                revision: event.modRevision,
+                type: event.type,
+                key: event.keyText(),
+                value: event.type === 'put' ? event.kv.text() : '',
+              })),
+            );
+          else this.#checkProgress(revision, only, batches, start ?? 0n);
+          if (events.some((event) => event.keyText() === marker)) {
+            last = events[0]?.modRevision;
+            isOver = true;
+            break;
+          }
+          if (each.pauseMs > 0) await world.sleep(each.pauseMs);
+        }
+        if (last === undefined) throw new Error('the watch ended by itself');
+        return this.#judge(start, last, only, batches);
+      } catch (error) {
+        await watch.close();
+        if (!(error instanceof EtcdError) || error.reason !== 'Compacted') isOver = true;
+        if (!(error instanceof EtcdError) || error.reason !== 'Compacted') throw error;
+        // The watch must have delivered everything before a revision that was compacted.
+        const next = (batches.at(-1)?.at(-1)?.revision ?? (start ?? 0n) - 1n) + 1n;
+        const { compactRevision = 0n } = error;
+        if (compactRevision > cluster.server.member.store.compacted)
+          this.#context.violated('invented compaction', `at ${compactRevision}`);
+        if (start !== undefined && next > compactRevision)
+          this.#context.violated('needless compaction error', `at ${compactRevision}, needs ${next}`);
+        if (start !== undefined) this.#judge(start, next - 1n, only, batches);
+        start = compactRevision;
+      }
+    }
+  }
+
+  /** Writes a marker again and again, until the watch that waits for it has seen one. */
+  async #mark(client: Client, marker: string, isSeen: () => boolean): Promise<void> {
+    await this.#context.healed();
+    while (!isSeen()) {
+      await client.put(marker, '').catch(expected);
+      await client.delete(marker).catch(expected);
+      await this.#context.world.sleep(1_000);
+    }
+  }
+
+  #checkProgress(
+    revision: bigint,
+    only: 'put' | 'delete' | undefined,
+    batches: readonly (readonly SeenEvent[])[],
+    start: bigint,
+  ): void {
+    const seen = batches.at(-1)?.at(-1)?.revision ?? start - 1n;
+    const missed = this.#truth(seen + 1n, revision, only);
+    if (missed[0] === undefined) return;
+    const { key, revision: at } = missed[0];
+    this.#context.violated('wrong progress', `revision ${revision}, but ${key} at ${at} was not delivered`);
+  }
+
+  #truth(from: bigint, to: bigint, only: 'put' | 'delete' | undefined): SeenEvent[] {
+    return this.#context.cluster.truth.filter(
+      ({ revision, type, key }) =>
+        revision >= from && revision <= to && key.startsWith(PREFIX) && (only === undefined || type === only),
+    );
+  }
+
+  #judge(
+    start: bigint | undefined,
+    last: bigint,
+    only: 'put' | 'delete' | undefined,
+    batches: readonly (readonly SeenEvent[])[],
+  ): void {
+    const first = start ?? batches[0]?.[0]?.revision ?? 0n;
+    for (const { rule, detail } of checkWatch(this.#truth(first, last, only), batches))
+      this.#context.violated(rule, detail);
+  }
+
+  /** Keeps a cached range, and compares it with the store each time it has reached a revision. */
+  async #cache(client: Client, name: string): Promise<void> {
+    const { world } = this.#context;
+    const cache = await client.cachedRange(prefix(PREFIX)).catch((error: unknown) => void expected(error));
+    if (cache === undefined) return;
+    let isHealed = false;
+    void this.#context.healed().then(() => {
+      isHealed = true;
+    });
+    while (!isHealed) {
+      await world.sleep(400);
+      this.#compare(cache, name);
+    }
+    const { header } = await client.range('w', { timeoutMs: 50_000 });
+    await cache.waitForRevision(header.revision);
+    this.#compare(cache, name);
+    await cache.close();
+  }
+
+  #compare(cache: CachedRange, name: string): void {
+    const expectedKeys = new Map<string, string>();
+    for (const { type, key, value } of this.#truth(0n, cache.revision, undefined)) {
+      if (type === 'put') expectedKeys.set(key, value);
+      else expectedKeys.delete(key);
+    }
+    const shown = cache.range().map((kv) => `${kv.keyText()}=${kv.text()}`);
+    const wanted = [...expectedKeys].map(([key, value]) => `${key}=${value}`).sort();
+    if (shown.toSorted().join() !== wanted.join())
+      this.#context.violated(
+        'wrong cache',
+        `${name} at revision ${cache.revision}: ${shown.join()}; expected: ${wanted.join()}`,
+      );
+  }
+
+  check(): void {}
+
+  mayStay(): boolean {
+    return true;
+  }
+}

@@ -1,0 +1,312 @@
+import { type Environment, replaceEnvironment } from '../../../src/runtime/environment.js';
+import type { Random } from './random.js';
+
+/** The simulated time at which a world begins, in milliseconds. It is not 0, so that code that mistakes 0 fails. */
+const START_MS = 1_000;
+/** The wall clock at the begin of a world, in milliseconds since 1970. */
+const START_WALL_MS = 1_700_000_000_000;
+/** Number of events that run before Node.js may handle real input and output again. */
+const EVENTS_PER_BATCH = 64;
+
+/** Something that will happen: a timer fires, a message arrives, or a fault strikes. */
+interface Scheduled {
+  due: number;
+  /** Decides between events that are due at the same time. */
+  order: number;
+  readonly process: Process;
+  readonly kind: string;
+  readonly detail: string;
+  readonly action: () => void;
+  isCanceled: boolean;
+}
+
+/** A timer of the code in `src/`, as `environment.setTimeout` returns it. */
+class Timer {
+  readonly event: Scheduled;
+  /** The calls that have started the timer, if the world records its steps. */
+  readonly stack: string | undefined;
+
+  constructor(event: Scheduled, stack: string | undefined) {
+    this.event = event;
+    this.stack = stack;
+  }
+
+  unref(): void {
+    this.event.process.foreground.delete(this);
+  }
+}
+
+/** A simulated process of the operating system: its code runs only in its own events. */
+export class Process {
+  readonly name: string;
+  /** The process runs no event before this time. */
+  stalledUntil = 0;
+  /**
+   * The time that the process has reached, if that is later than the time of the world: the process was stopped in the
+   * middle of an event. No other code runs in that event, so the rest of the event happens at this time.
+   */
+  reached = 0;
+  /** The number of clock reads until the process stops in the middle of an event, and for how long it then stops. */
+  stop: { reads: number; readonly ms: number } | undefined;
+  /** Whether the process was ever stopped in the middle of an event. */
+  wasStopped = false;
+  /** Whether the process was killed. A killed process never runs again. */
+  isKilled = false;
+  /** Offset of the wall clock of the process in milliseconds. */
+  wallOffsetMs = 0;
+  /** The pending timers that keep the process alive. */
+  readonly foreground = new Set<Timer>();
+
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
+/** One line of a trace. */
+export interface TraceLine {
+  readonly ms: number;
+  readonly process: string;
+  readonly text: string;
+}
+
+/**
+ * A world in which all time is simulated. It owns the clocks, timers and random numbers of the code in `src/`, and runs
+ * one event at a time. Between two events, all promise callbacks run, so each event is complete before the next one
+ * begins. If several events are due at the same time, a random number decides which one is first.
+ */
+export class World {
+  readonly random: Random;
+  /** The process of the server and of the network. */
+  readonly outside = new Process('server');
+  /** The process whose code is running. */
+  current: Process = this.outside;
+  /** Milliseconds since the begin of the world. */
+  now = START_MS;
+  /** The events that have run. */
+  events = 0;
+  /** A hash of everything that has happened. */
+  hash = 0x811c9dc5;
+  /** The steps, if the world records them. */
+  readonly trace: TraceLine[] | undefined;
+  /** Errors that no code has handled. */
+  readonly unhandled: unknown[] = [];
+  /** How much later than due a timer may fire, in milliseconds. */
+  timerLagMs = 0;
+  readonly #heap: Scheduled[] = [];
+  #bitsUsed = 0;
+
+  constructor(random: Random, options: { readonly isTraced?: boolean } = {}) {
+    this.random = random;
+    this.trace = options.isTraced ? [] : undefined;
+  }
+
+  /** The time for the running process. It is later than `now` if the process was stopped in the middle of an event. */
+  get time(): number {
+    return Math.max(this.now, this.current.reached);
+  }
+
+  /** Records a step of the running process. */
+  note(text: string): void {
+    this.#digest(text);
+    this.trace?.push({ ms: this.time - START_MS, process: this.current.name, text });
+  }
+
+  /** Schedules an event of `process`. Returns a function that cancels the event. */
+  at(due: number, process: Process, kind: string, detail: string, action: () => void): () => void {
+    const event = this.#schedule(due, process, kind, detail, action);
+    return () => {
+      event.isCanceled = true;
+    };
+  }
+
+  /** Runs `action` as an event of `process`, now. */
+  soon(process: Process, kind: string, action: () => void): void {
+    this.#schedule(this.time, process, kind, '', action);
+  }
+
+  /** Resolves after `ms`, in the running process. */
+  sleep(ms: number): Promise<void> {
+    const process = this.current;
+    return new Promise((resolve) => void this.#schedule(this.time + ms, process, 'wakes up', '', resolve));
+  }
+
+  /**
+   * Runs events until `isDone` returns true, no event is left, or the time reaches `untilMs`. Returns whether `isDone`
+   * has returned true.
+   */
+  run(isDone: () => boolean, untilMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      let isOver = false;
+      const finish = (done: boolean): void => {
+        isOver = true;
+        this.current = this.outside;
+        resolve(done);
+      };
+      const step = (): void => {
+        if (isOver) return;
+        if (isDone()) return finish(true);
+        const next = this.#pop(untilMs);
+        if (next === undefined) return finish(false);
+        this.#perform(next);
+      };
+      // Each immediate is a task of its own: Node.js runs all promise callbacks, and reports unhandled rejections,
+      // before the next one.
+      const batch = (): void => {
+        step();
+        if (isOver) return;
+        for (let index = 1; index < EVENTS_PER_BATCH; index += 1) setImmediate(step);
+        setImmediate(batch);
+      };
+      setImmediate(batch);
+    });
+  }
+
+  /** Makes the code in `src/` use this world. Returns a function that ends this. */
+  install(): () => void {
+    const onUnhandled = (reason: unknown): void => {
+      this.unhandled.push(reason);
+      this.note(`unhandled rejection: ${String(reason)}`);
+    };
+    const others = process.listeners('unhandledRejection');
+    process.removeAllListeners('unhandledRejection');
+    process.on('unhandledRejection', onUnhandled);
+    const restore = replaceEnvironment(this.#environment());
+    return () => {
+      restore();
+      process.removeListener('unhandledRejection', onUnhandled);
+      for (const listener of others) process.on('unhandledRejection', listener);
+    };
+  }
+
+  #environment(): Environment {
+    return {
+      performance: { now: () => this.#readClock() },
+      Date: { now: () => START_WALL_MS + Math.floor(this.#readClock()) + this.current.wallOffsetMs },
+      Math: { random: () => this.random.fraction() },
+      crypto: {
+        getRandomValues: (numbers) => {
+          // The counter makes the numbers unique, as 64 random bits are.
+          for (let index = 0; index < numbers.length; index += 1)
+            numbers[index] = (this.random.bits64() & ~0xffffn) | BigInt(++this.#bitsUsed & 0xffff);
+          return numbers;
+        },
+      },
+      setTimeout: (action, delayMs) => this.#startTimer(action, delayMs),
+      clearTimeout: (timer) => {
+        if (!(timer instanceof Timer)) return;
+        timer.event.isCanceled = true;
+        timer.event.process.foreground.delete(timer);
+      },
+      setImmediate: (action) => this.soon(this.current, 'immediate', action),
+    };
+  }
+
+  #startTimer(action: () => void, delayMs: number): Timer {
+    const process = this.current;
+    const lagMs = this.timerLagMs > 0 && this.random.chance(0.3) ? this.random.fraction() * this.timerLagMs : 0;
+    const due = this.time + Math.max(0, delayMs) + lagMs;
+    const timer: Timer = new Timer(
+      this.#schedule(due, process, 'timer', '', () => {
+        process.foreground.delete(timer);
+        action();
+      }),
+      this.trace && new Error('started').stack,
+    );
+    process.foreground.add(timer);
+    return timer;
+  }
+
+  #readClock(): number {
+    const { current } = this;
+    const { stop } = current;
+    if (stop !== undefined && --stop.reads <= 0) {
+      current.stop = undefined;
+      current.wasStopped = true;
+      current.reached = this.time + stop.ms;
+      current.stalledUntil = current.reached;
+      this.note(`is stopped in the middle of a step for ${stop.ms} ms`);
+    }
+    return this.time;
+  }
+
+  #perform(event: Scheduled): void {
+    const { process, kind, detail } = event;
+    this.now = Math.max(this.now, event.due);
+    this.current = process;
+    this.events += 1;
+    this.#digest(kind);
+    this.#digest(detail);
+    this.#digestNumber(this.now);
+    if (this.trace !== undefined && kind !== 'timer' && kind !== 'wakes up')
+      this.trace.push({ ms: this.now - START_MS, process: process.name, text: `${kind}${detail && ` ${detail}`}` });
+    try {
+      event.action();
+    } catch (error) {
+      this.unhandled.push(error);
+      this.note(`uncaught exception: ${String(error)}`);
+    }
+  }
+
+  #digest(text: string): void {
+    let { hash } = this;
+    for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+    this.hash = hash >>> 0;
+  }
+
+  #digestNumber(value: number): void {
+    this.hash = Math.imul(this.hash ^ Math.floor(value * 1_024), 0x01000193) >>> 0;
+  }
+
+  #schedule(due: number, process: Process, kind: string, detail: string, action: () => void): Scheduled {
+    const event = { due, order: this.random.next(), process, kind, detail, action, isCanceled: false };
+    this.#push(event);
+    return event;
+  }
+
+  /** Returns the first event that may run. Postpones the events of stalled processes. */
+  #pop(untilMs: number): Scheduled | undefined {
+    for (;;) {
+      const first = this.#heap[0];
+      if (first === undefined || (first.due > untilMs && !first.isCanceled)) return undefined;
+      this.#removeFirst();
+      if (first.isCanceled || first.process.isKilled) continue;
+      const { stalledUntil } = first.process;
+      if (stalledUntil <= first.due || stalledUntil <= this.now) return first;
+      first.due = stalledUntil;
+      this.#push(first);
+    }
+  }
+
+  #push(event: Scheduled): void {
+    const heap = this.#heap;
+    let at = heap.length;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      const other = heap[parent] as Scheduled;
+      if (!isBefore(event, other)) break;
+      heap[at] = other;
+      at = parent;
+    }
+    heap[at] = event;
+  }
+
+  #removeFirst(): void {
+    const heap = this.#heap;
+    const last = heap.pop() as Scheduled;
+    if (heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && isBefore(heap[child + 1] as Scheduled, heap[child] as Scheduled)) child += 1;
+      if (!isBefore(heap[child] as Scheduled, last)) break;
+      heap[at] = heap[child] as Scheduled;
+      at = child;
+    }
+    heap[at] = last;
+  }
+}
+
+function isBefore(a: Scheduled, b: Scheduled): boolean {
+  return a.due < b.due || (a.due === b.due && a.order < b.order);
+}

@@ -1,0 +1,72 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
+import { compare, showMismatch } from '../../support/differential/compare.js';
+import { memoryTarget } from '../../support/differential/memory-target.js';
+import { rpcs } from '../../support/differential/methods.js';
+import { run } from '../../support/differential/run.js';
+import { sequences } from '../../support/differential/sequence.js';
+import { rpcOf, type Step } from '../../support/differential/step.js';
+import { realTarget, type Target } from '../../support/differential/target.js';
+import { iterations, testedVersions } from '../../support/thorough.js';
+
+// `npm run test:differential` plays as many requests as its arguments say, at all versions of etcd.
+
+const SEED = 20_260;
+/** The number of requests for each version in `npm run test:all`. */
+const REQUESTS = 8_000;
+const TIMEOUT_MS = 300_000;
+const SAVED = join(import.meta.dirname, 'differential');
+
+const versions = (await testedVersions()).filter((version): version is MemoryVersion => version !== '3.4');
+
+async function opened(target: Target | Promise<Target>): Promise<Target> {
+  const open = await target;
+  onTestFinished(() => open.close());
+  return open;
+}
+
+describe.each(versions)('MemoryEtcd %s', (version) => {
+  test('answers generated sequences like a real etcd', { timeout: TIMEOUT_MS }, async () => {
+    const [left, right] = [memoryTarget(version), await opened(realTarget(version))];
+    const failure = await run({ left, right, requests: iterations(REQUESTS), seed: SEED });
+    if (failure !== undefined)
+      throw new Error(`the answers differ:\n${showMismatch(failure.steps, failure.mismatch, [left.name, right.name])}`);
+  });
+
+  test('answers the saved sequences like a real etcd', { timeout: TIMEOUT_MS }, async () => {
+    const [left, right] = [memoryTarget(version), await opened(realTarget(version))];
+    for (const file of readdirSync(SAVED)) {
+      const steps = JSON.parse(readFileSync(join(SAVED, file), 'utf8')) as Step[];
+      const mismatch = await compare(steps, await left.next(), await right.next());
+      if (mismatch !== undefined)
+        throw new Error(`${file}: the answers differ:\n${showMismatch(steps, mismatch, [left.name, right.name])}`);
+    }
+  });
+});
+
+describe('the differential test', () => {
+  test('finds differences between two versions, and makes the sequence smaller', async () => {
+    const failure = await run({
+      left: memoryTarget('3.7'),
+      right: memoryTarget('3.6'),
+      requests: 2_000,
+      seed: SEED,
+      profiles: ['kv'],
+    });
+    expect(failure?.confirmed).toBeGreaterThan(0);
+    expect(failure?.steps.length).toBeLessThanOrEqual(2);
+  });
+
+  test('generates requests of all RPCs', () => {
+    const called = new Set(
+      fc
+        .sample(sequences({ for35: false }), { seed: SEED, numRuns: 400 })
+        .flat()
+        .map(rpcOf),
+    );
+    expect([...rpcs.keys()].filter((name) => !called.has(name))).toEqual([]);
+  });
+});

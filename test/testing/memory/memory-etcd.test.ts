@@ -1,0 +1,72 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Client } from '../../../src/index.js';
+import {
+  listen,
+  ManualClock,
+  MemoryEtcd,
+  type MemoryEtcdOptions,
+  memory,
+  memoryOverHttp2,
+} from '../../../src/testing/index.js';
+import { runProgram } from '../../support/program.js';
+
+function start(options: MemoryEtcdOptions = {}): { server: MemoryEtcd; etcd: Client } {
+  const server = new MemoryEtcd(options);
+  const etcd = new Client({ transport: memory(server) });
+  onTestFinished(() => etcd.close());
+  return { server, etcd };
+}
+
+test('a client reads the value that it has put to a MemoryEtcd', async () => {
+  const { etcd } = start();
+  const { header } = await etcd.put('color', 'blue');
+  expect(header.revision).toBe(2n);
+  expect((await etcd.get('color'))?.text()).toBe('blue');
+});
+
+test('a second contender gets the lock when the session of the holder closes', async () => {
+  const { etcd } = start();
+  const first = await Session.open(etcd);
+  const second = await Session.open(etcd);
+  const held = await new Mutex(first, 'job').lock();
+  const waiting = new Mutex(second, 'job').lock();
+  await first.close();
+  expect((await waiting).token).toBeGreaterThan(held.token);
+});
+
+test.for([Number.NaN, -1, '9000', undefined] as never[])('a ManualClock refuses to advance by %s', (ms) => {
+  const clock = new ManualClock();
+  expect(() => clock.advance(ms)).toThrow('ms: got');
+  expect(clock.now()).toBe(0);
+});
+
+test.for([
+  ['memory', () => memory(MemoryEtcd as never)],
+  ['memoryOverHttp2', () => memoryOverHttp2({} as never)],
+  ['an option of MemoryEtcd', () => new MemoryEtcd({ clock: ManualClock as never })],
+] as const)('%s refuses an argument that cannot do what it must', ([, make]) => {
+  expect(make).toThrow(/^(server|clock): got .*; allowed: a (MemoryEtcd|Clock)/);
+});
+
+test('`listen` refuses a server that is not a MemoryEtcd, and a port out of range', async () => {
+  await expect(listen({} as never)).rejects.toThrow('server: got');
+  await expect(listen(new MemoryEtcd(), { port: 70_000 })).rejects.toThrow('port: got the number 70000');
+});
+
+test.for(['memory', 'memoryOverHttp2'] as const)(
+  'an open watch over %s keeps the process alive, and lets it exit after the client was closed',
+  async (transport) => {
+    const watching = `
+      import { Client } from 'etcdwire';
+      import { MemoryEtcd, ${transport} } from 'etcdwire/testing';
+      const etcd = new Client({ transport: ${transport}(new MemoryEtcd()) });
+      const watch = etcd.watch('a');
+      await watch.created();
+      process.once('beforeExit', () => console.log('idle'));
+      setTimeout(() => { console.log('alive'); void etcd.close(); }, 200).unref();
+      for await (const _ of watch) {}
+      console.log('ended');`;
+    expect(await runProgram(watching)).toEqual(['alive', 'ended', 'idle']);
+  },
+);
