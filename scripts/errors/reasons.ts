@@ -60,6 +60,11 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'unknown',
     remedy: 'Raise `maxReceiveBytes`, read fewer keys with `limit`, or use `scan`.',
   },
+  HeadersTooLarge: {
+    cause: 'The headers of the request, such as a token, are larger than the server allows.',
+    outcome: 'not-sent',
+    remedy: 'Use a shorter token, or raise the limit of the server or proxy.',
+  },
   ClientClosed: {
     cause: 'The client was closed before the call ended.',
     outcome: '`not-sent` if the request had not left, otherwise `unknown`',

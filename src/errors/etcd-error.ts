@@ -12,6 +12,7 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `ProtocolError`: The server violated the HTTP/2 protocol.
  * - `MalformedMessage`: The server sent bytes that are not a valid message.
  * - `ResponseTooLarge`: The response is larger than `maxReceiveBytes`.
+ * - `HeadersTooLarge`: The headers of the request, such as a token, are larger than the server allows.
  * - `ClientClosed`: The client was closed.
  * - `LeaseExpired`: The server reports that the lease does not exist: it expired, or another client revoked it.
  * - `LeaseRevoked`: This client revoked the lease.
@@ -39,6 +40,7 @@ export type ClientReason =
   | 'ProtocolError'
   | 'MalformedMessage'
   | 'ResponseTooLarge'
+  | 'HeadersTooLarge'
   | 'ClientClosed'
   | 'LeaseExpired'
   | 'LeaseRevoked'

@@ -36,9 +36,17 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'Canceled',
   'DeadlineExceeded',
   'Aborted',
+  // An overloaded server or proxy refuses calls with this status.
+  'ResourceExhausted',
 ]);
 /** Error reasons after which a new stream would fail too, whatever the status. */
-const FINAL: ReadonlySet<Reason> = new Set(['AuthFailed', 'ClientClosed', 'MalformedMessage', 'ResponseTooLarge']);
+const FINAL: ReadonlySet<Reason> = new Set([
+  'AuthFailed',
+  'ClientClosed',
+  'HeadersTooLarge',
+  'MalformedMessage',
+  'ResponseTooLarge',
+]);
 /**
  * The watches end when this many streams in a row had a response that was too large. The number is greater than 1,
  * because etcd may send a response before it has noted that a watch wants fragments.
@@ -368,11 +376,8 @@ function ordersProgress(version: string): boolean {
   return (minor === 5 && patch >= 8) || (minor === 4 && patch >= 25);
 }
 
-function isResumable({ code, reason, outcome }: EtcdError): boolean {
-  // An overloaded server or proxy returns ResourceExhausted. If the request was not sent, the client itself created the
-  // error, because the request's headers are larger than the server allows.
-  const isOverloaded = code === 'ResourceExhausted' && outcome !== 'not-sent';
-  return (RESUMABLE.has(code) || isOverloaded) && !FINAL.has(reason);
+function isResumable({ code, reason }: EtcdError): boolean {
+  return RESUMABLE.has(code) && !FINAL.has(reason);
 }
 
 /** Returns the error for a response that refuses or ends a watch. */

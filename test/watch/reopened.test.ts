@@ -110,6 +110,23 @@ test('a watch continues on a new stream each time an overloaded server ends the 
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
 });
 
+test('a watch continues after an overloaded server has refused to authenticate the client', async () => {
+  let refusals = 5;
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.auth.authenticate, () => {
+      if (refusals-- > 0) throw { code: 8, details: 'etcdserver: too many requests' };
+      return { token: 't' };
+    }),
+    scriptedStream(
+      methods.watch.watch,
+      refusing(0, () => {}),
+    ),
+  );
+  const etcd = openClient({ endpoints: [endpoint], auth: ROOT });
+  expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
+  expect(refusals).toBe(-1);
+});
+
 test('the watches of a stream share one listener on the signal of the client, and remove the listener when they close', async () => {
   const { signal } = new AbortController();
   const stream = new WatchStream(silentRpc(signal));

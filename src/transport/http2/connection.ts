@@ -15,7 +15,13 @@ import { type FrameTarget, PeerFrames } from './peer-frames.js';
 import { PeerLimits } from './peer-limits.js';
 import { Pinger } from './pinger.js';
 import { grpcTimeout, RequestHeaders } from './request-headers.js';
-import { connectionLost, headersTooLarge, notProcessed, type ResponseFields, responseFields } from './response.js';
+import {
+  connectionLost,
+  notProcessed,
+  type ResponseFields,
+  requestHeadersTooLarge,
+  responseFields,
+} from './response.js';
 import { MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
@@ -209,7 +215,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (this.headerWriter.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
       const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
       const problem = `the headers of the request are larger than the server allows (${limit})`;
-      return stream.fail(headersTooLarge(problem, 'not-sent', stream.head));
+      return stream.fail(requestHeadersTooLarge(problem, stream.head));
     }
     const id = this.streams.add(stream);
     if (this.streams.size === 1) this.pinger.busy(true);

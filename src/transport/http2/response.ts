@@ -166,9 +166,19 @@ export function connectionLost(
   return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
 }
 
-/** Returns the error for too large headers, in a request (outcome `not-sent`) or a response (outcome `unknown`). */
-export function headersTooLarge(problem: string, outcome: 'not-sent' | 'unknown', where: ErrorContext): EtcdError {
-  return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome, ...where });
+/** Returns the error for request headers that are larger than the server allows. */
+export function requestHeadersTooLarge(problem: string, where: ErrorContext): EtcdError {
+  return new EtcdError(problem, {
+    code: 'ResourceExhausted',
+    reason: 'HeadersTooLarge',
+    outcome: 'not-sent',
+    ...where,
+  });
+}
+
+/** Returns the error for response headers that are larger than the client allows. */
+export function responseHeadersTooLarge(problem: string, where: ErrorContext): EtcdError {
+  return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'unknown', ...where });
 }
 
 /** Returns the error for a response that violates the protocol. */

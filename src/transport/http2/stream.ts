@@ -11,8 +11,8 @@ import {
   errorOfHeaders,
   errorOfReset,
   errorOfTrailers,
-  headersTooLarge,
   type ResponseFields,
+  responseHeadersTooLarge,
 } from './response.js';
 import { STREAM_WINDOW_BYTES } from './settings.js';
 
@@ -229,7 +229,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
     if (fields.tooLarge)
-      return this.fail(headersTooLarge('the response has header fields larger than 64 KiB', 'unknown', this.head));
+      return this.fail(responseHeadersTooLarge('the response has header fields larger than 64 KiB', this.head));
     if (this.#hasHeaders) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
       if ((this.#missingBytes ?? 0) !== 0) {

@@ -18,7 +18,7 @@ import { http2 } from '../../../src/transport/http2/transport.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import { FrameLog } from './byte-frames.js';
 import type { SimulatedMember } from './cluster.js';
-import type { Link, Network, Path } from './network.js';
+import { HeldMessages, type Link, type Network, type Path } from './network.js';
 import type { Random } from './random.js';
 import type { Process, World } from './world.js';
 
@@ -168,6 +168,7 @@ class ByteConnection implements Link {
   readonly #wire: InProcessConnection;
   readonly #frames: { readonly [direction in Direction]: FrameLog };
   /** When the last delivery in each direction arrives. */
+  readonly #held: HeldMessages;
   readonly #lastDue = { 'to-server': 0, 'to-client': 0 };
   #isCut = false;
   #deliversLate = false;
@@ -185,6 +186,7 @@ class ByteConnection implements Link {
     this.process = process;
     this.member = member;
     this.#bytes = bytes;
+    this.#held = new HeldMessages(bytes.network);
     this.#world = bytes.network.world;
     this.#path = bytes.network.path(process, member);
     const log = (from: string, hasPreface: boolean): FrameLog =>
@@ -218,6 +220,7 @@ class ByteConnection implements Link {
     const { now } = this.#world;
     this.toServerUntil = Math.min(this.toServerUntil, now);
     this.toClientUntil = Math.min(this.toClientUntil, now);
+    this.#held.release();
   }
 
   /** Does nothing, because the client's pings notice the silence. */
@@ -267,10 +270,7 @@ class ByteConnection implements Link {
     this.#lastDue[direction] = Math.max(due, this.#lastDue[direction]);
     const arrive = (): void => {
       const silentUntil = this.#silentUntil(direction);
-      if (silentUntil > world.now) {
-        world.at(silentUntil + network.delayMs(), owner, kind, detail, arrive);
-        return;
-      }
+      if (silentUntil > world.now) return this.#held.hold(silentUntil, owner, kind, detail, arrive);
       if (this.#isRefused || (this.#isCut && (direction === 'to-client' || !this.#deliversLate))) return;
       if (direction === 'to-client') return run();
       const isOpen = this.#hasArrived;

@@ -174,9 +174,7 @@ export class SimulatedCluster {
     const stale = method.path === methods.kv.range.path && (request as RangeRequest).serializable;
     if (stale) return encode(methods.kv.range.response, this.#staleRange(member, request as RangeRequest, call));
     if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
-    // A watch ends if an overloaded server refuses to authenticate its client, so the simulation leaves this case out.
-    const isRead = method.path === methods.kv.range.path || method.path === methods.auth.authenticate.path;
-    if (this.isOverloaded && !isRead) throw serverError('RequestTooManyRequests');
+    if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
     const route = this.server.find(method.path);
     if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
     const isOldStatus = this.traits.progressOvertakes && method.path === methods.maintenance.status.path;

@@ -1,4 +1,3 @@
-import { methods } from '../../../src/gen/methods.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import type { SimulatedCluster, SimulatedMember } from './cluster.js';
 import { type CallFault, type Network, REFUSALS, UNCERTAIN_REFUSALS, WRITES } from './network.js';
@@ -419,10 +418,7 @@ export class Nemesis {
           this.#strike(fault);
       }
     }
-    const armed = this.#armed.get(process);
-    // A refused authentication can end a watch for good, see `SimulatedCluster.unary`.
-    if (path === methods.auth.authenticate.path) return undefined;
-    const fault = armed?.shift();
+    const fault = this.#armed.get(process)?.shift();
     if (fault === undefined) return undefined;
     this.#struck(fault);
     this.#world.note(`fault: ${fault.kind} of ${path}`);

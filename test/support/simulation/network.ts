@@ -73,6 +73,37 @@ export class Path {
   refusedUntil = 0;
 }
 
+/** The messages that wait for the end of a silence. */
+export class HeldMessages {
+  readonly #network: Network;
+  /** The functions that let the messages arrive earlier. */
+  readonly #held = new Set<() => void>();
+
+  constructor(network: Network) {
+    this.#network = network;
+  }
+
+  /** Schedules the arrival of a message after a silence. */
+  hold(until: number, owner: Process, kind: string, detail: string, arrive: () => void): void {
+    const { world } = this.#network;
+    const release = (): void => {
+      cancel();
+      this.#held.delete(release);
+      world.at(world.now + this.#network.delayMs(), owner, kind, detail, arrive);
+    };
+    const cancel = world.at(until + this.#network.delayMs(), owner, kind, detail, () => {
+      this.#held.delete(release);
+      arrive();
+    });
+    this.#held.add(release);
+  }
+
+  /** The silence ends now. */
+  release(): void {
+    for (const release of [...this.#held]) release();
+  }
+}
+
 /** A connection of a client to a member, as the faults see it. */
 export interface Link {
   readonly process: Process;
@@ -177,6 +208,7 @@ class Connection implements Link {
   /** Called when the server announces that it closes the connection. */
   onLeaving: () => void = () => {};
   readonly #onLost: () => void;
+  readonly #held: HeldMessages;
   #watchingSilence = false;
 
   constructor(network: Network, process: Process, member: SimulatedMember, onLost: () => void) {
@@ -185,6 +217,7 @@ class Connection implements Link {
     this.member = member;
     this.path = network.path(process, member);
     this.#onLost = onLost;
+    this.#held = new HeldMessages(network);
     network.connections.add(this);
   }
 
@@ -204,6 +237,7 @@ class Connection implements Link {
     const { now } = this.network.world;
     this.toServerUntil = Math.min(this.toServerUntil, now);
     this.toClientUntil = Math.min(this.toClientUntil, now);
+    this.#held.release();
   }
 
   /** Schedules the arrival of a message. A silent connection delays it. */
@@ -213,10 +247,7 @@ class Connection implements Link {
     const owner = direction === 'to server' ? world.outside : this.process;
     const deliver = (): void => {
       const until = this.silentUntil(direction);
-      if (until > world.now) {
-        world.at(until + network.delayMs(), owner, kind, detail, deliver);
-        return;
-      }
+      if (until > world.now) return this.#held.hold(until, owner, kind, detail, deliver);
       if (this.isCut && (direction === 'to client' || !this.deliversLate)) return;
       arrive();
     };

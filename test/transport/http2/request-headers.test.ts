@@ -203,7 +203,11 @@ describe('a client whose peer sets SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113, 6.5.
   test('fails a call with outcome "not-sent" when the headers of the call exceed the limit', async () => {
     const peer = new Http2Peer({ greeting: { MAX_HEADER_LIST_SIZE: 1_000 }, play: (each) => answerAll(each) });
     const large = range(peer, { metadata: { token: 't'.repeat(1_000) } });
-    expect(await errorOf(large)).toMatchObject({ code: 'ResourceExhausted', reason: 'Other', outcome: 'not-sent' });
+    expect(await errorOf(large)).toMatchObject({
+      code: 'ResourceExhausted',
+      reason: 'HeadersTooLarge',
+      outcome: 'not-sent',
+    });
     await range(peer, { metadata: { token: TOKEN } });
     expect(peer.connection.streamIds).toEqual([1]);
   });
