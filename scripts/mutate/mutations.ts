@@ -10,10 +10,7 @@ export interface Mutation {
   readonly replace: string;
   /** Paths of test files, or prefixes of such paths. */
   readonly tests: readonly string[];
-  /**
-   * Why no simulated history can show the bug. Undefined if one can. Bugs in `src/transport/` and `src/host/` need no
-   * reason, because the simulated network replaces these folders.
-   */
+  /** Why no simulated history can show the bug. Undefined if one can. */
   readonly notSimulated?: string;
 }
 
@@ -52,6 +49,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'checkServerIdentity(name, certificate)',
     replace: 'undefined',
     tests: ['test/transport/tls'],
+    notSimulated: 'the simulated network has no TLS',
   },
   {
     bug: 'only the first connection reads a renewed certificate',
@@ -59,6 +57,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'given = await tls();',
     replace: 'given = await ((tls as { first?: TlsOptions | Promise<TlsOptions> }).first ??= tls());',
     tests: ['test/transport/tls'],
+    notSimulated: 'the simulated network has no TLS',
   },
   {
     bug: 'each call that waits for a connection opens a connection of its own',
@@ -171,6 +170,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));',
     replace: 'this.#arm(due - now, () => this.#judge());',
     tests: ['test/transport/http2/silent-peer'],
+    notSimulated: 'the client opens another connection, and nothing is lost',
   },
   {
     bug: 'for each WINDOW_UPDATE the client visits every stream that has data to send',
@@ -178,6 +178,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (stream.sendWindowBytes > 0) this.#waiting.add(stream);',
     replace: 'this.#waiting.add(stream);',
     tests: ['test/transport/http2/growth'],
+    notSimulated: 'the bug costs time, and simulated code takes no time',
   },
   {
     bug: 'the client accepts any number of tiny WINDOW_UPDATE frames',
@@ -185,6 +186,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "    this.#target.limits.useless('WINDOW_UPDATE');\n",
     replace: '',
     tests: ['test/fuzz/http2-peer'],
+    notSimulated: 'the simulated servers keep the rules of HTTP/2',
   },
   {
     bug: 'the client accepts any number of SETTINGS frames that change the windows',
@@ -192,6 +194,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: '      limits.windowsChanged(streams.size);\n',
     replace: '',
     tests: ['test/fuzz/http2-peer'],
+    notSimulated: 'the simulated servers keep the rules of HTTP/2',
   },
   {
     bug: 'the client treats REFUSED_STREAM as proof that the server did nothing',
@@ -322,6 +325,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "compare: [{ ...unmoved, targetUnion: { case: 'modRevision', value: revision } }],",
     replace: 'compare: revision < 0n ? [unmoved] : [],',
     tests: ['test/gateway/resending-generated'],
+    notSimulated: 'the simulated network has no JSON gateway',
   },
   {
     bug: 'for each created watch the client searches all pending requests to create watches',

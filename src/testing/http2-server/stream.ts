@@ -281,8 +281,12 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     }
   }
 
-  /** Ends the call with the status of an error. An error that is not a `StatusError` is a defect of the handler. */
+  /**
+   * Ends the call with the status of an error. A `StreamError` resets the stream instead, as proxies do. Any other error
+   * is a defect of the handler.
+   */
   #fail(error: unknown): void {
+    if (error instanceof StreamError) return this.#reset(error.code);
     if (error instanceof StatusError) return this.#finish(error.code, error.message);
     const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#finish('Internal', `the handler failed: ${problem}`);

@@ -14,6 +14,7 @@ import {
   StatusError,
   serverError,
 } from '../../../src/testing/memory/service.js';
+import { ErrorCode, StreamError } from '../../../src/transport/http2/frame.js';
 import { http2 } from '../../../src/transport/http2/transport.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import { FrameLog } from './byte-frames.js';
@@ -32,6 +33,8 @@ export interface BytePlan {
 
 /** How long a slow connection takes to open, in milliseconds. */
 const SLOW_OPENING_MS = [500, 12_000] as const;
+/** The probability that a slow connection never opens. */
+const NEVER_OPENS = 0.25;
 /** Maximum number of deliveries for the bytes of one write. */
 const MAX_DELIVERIES = 3;
 /** Maximum length of a short piece in bytes. A frame header is longer. */
@@ -231,8 +234,7 @@ class ByteConnection implements Link {
     this.#world.soon(this.#world.outside, 'announces the end of a connection', () => this.#server.leave());
   }
 
-  /** Resets the connection. Both ends notice it a little later. */
-  cut(deliversLate = false, noticeMs = 0): void {
+  cut(deliversLate = false, noticeMs = 0, serverNoticeMs = this.#bytes.network.delayMs()): void {
     if (this.#isCut) return;
     this.#isCut = true;
     this.#deliversLate = deliversLate;
@@ -240,9 +242,14 @@ class ByteConnection implements Link {
     const world = this.#world;
     const kind = 'notices the end of a connection';
     world.at(world.time + noticeMs, this.process, kind, '', () => this.#wire.client.finish('read ECONNRESET'));
-    const due = world.time + this.#bytes.network.delayMs();
+    const due = world.time + serverNoticeMs;
     const serverDue = deliversLate ? Math.max(due, this.#lastDue['to-server']) : due;
     world.at(serverDue, world.outside, kind, '', () => this.#finishServer());
+  }
+
+  /** If the client never learns of the end by itself, its pings must notice it. */
+  vanish(ms: number): void {
+    this.cut(false, ms);
   }
 
   closedAtServer(): void {
@@ -287,6 +294,7 @@ class ByteConnection implements Link {
     const world = this.#world;
     this.#bytes.network.connections.delete(this);
     this.#bytes.count('refused connection');
+    this.#bytes.network.onRefused(this.process, this.member);
     const due = world.now + this.#bytes.network.delayMs();
     world.at(due, this.process, 'is refused by', this.member.url, () =>
       this.#wire.client.finish('connect ECONNREFUSED'),
@@ -297,7 +305,8 @@ class ByteConnection implements Link {
     const { plan, isHealed } = this.#bytes;
     if (isHealed || plan.slowOpenings === 0 || !this.#world.random.chance(plan.slowOpenings)) return 0;
     this.#bytes.count('slow connection');
-    return this.#world.random.magnitude(...SLOW_OPENING_MS);
+    const { random } = this.#world;
+    return random.chance(NEVER_OPENS) ? Number.POSITIVE_INFINITY : random.magnitude(...SLOW_OPENING_MS);
   }
 
   #silentUntil(direction: Direction): number {
@@ -370,8 +379,11 @@ class MemberService implements Service {
       }
       case 'refuse': {
         const answer = fault.isApplied ? this.#answer(method, request, call) : undefined;
-        if (answer instanceof Promise) return answer.then(() => Promise.reject(serverError(fault.reason)));
-        throw serverError(fault.reason);
+        const error = fault.resetsStream
+          ? new StreamError(ErrorCode.REFUSED_STREAM, 'refused by a proxy')
+          : serverError(fault.reason);
+        if (answer instanceof Promise) return answer.then(() => Promise.reject(error));
+        throw error;
       }
       default:
         return this.#answer(method, request, call);

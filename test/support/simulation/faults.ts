@@ -19,6 +19,7 @@ const CALL_FAULTS = [
 const CONNECTION_FAULTS = [
   'cut',
   'cut with late requests',
+  'close one direction',
   'announce the end of connections',
   'silence to server',
   'silence to client',
@@ -249,6 +250,12 @@ export class Nemesis {
       case 'cut with late requests':
         for (const connection of own) connection.cut(kind !== 'cut', this.#network.delayMs());
         return;
+      case 'close one direction':
+        for (const connection of own) {
+          if (variant % 2 === 0) connection.cut(true, this.#network.delayMs(), ms);
+          else connection.vanish(variant % 4 === 1 ? Number.POSITIVE_INFINITY : ms);
+        }
+        return;
       case 'announce the end of connections':
         for (const connection of own) {
           world.at(world.now + this.#network.delayMs(), process, 'receives', 'GOAWAY', () => connection.onLeaving());
@@ -438,12 +445,18 @@ function callFaultOf({ kind, ms, variant }: Fault): CallFault {
     case 'duplicate request':
       return { type: 'duplicate request', ms };
     case 'refuse':
-      return { type: 'refuse', reason: REFUSALS[variant % REFUSALS.length] as never, isApplied: false };
+      return {
+        type: 'refuse',
+        reason: REFUSALS[variant % REFUSALS.length] as never,
+        isApplied: false,
+        resetsStream: false,
+      };
     case 'refuse after applying':
       return {
         type: 'refuse',
         reason: UNCERTAIN_REFUSALS[variant % UNCERTAIN_REFUSALS.length] as never,
         isApplied: true,
+        resetsStream: variant >= 32,
       };
     default:
       return { type: 'lose response' };

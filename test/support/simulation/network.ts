@@ -46,8 +46,16 @@ export type CallFault =
   | { readonly type: 'lose response' }
   /** The request arrives a second time `ms` after the server has applied it. The second answer goes nowhere. */
   | { readonly type: 'duplicate request'; readonly ms: number }
-  /** The server answers with an error. If `isApplied`, it has applied the request. */
-  | { readonly type: 'refuse'; readonly reason: Refusal; readonly isApplied: boolean };
+  /**
+   * The server answers with an error. If `isApplied`, it has applied the request. `resetsStream`: over byte streams, the
+   * answer is RST_STREAM with REFUSED_STREAM, as that of a proxy that has passed the request on.
+   */
+  | {
+      readonly type: 'refuse';
+      readonly reason: Refusal;
+      readonly isApplied: boolean;
+      readonly resetsStream: boolean;
+    };
 
 export const REFUSALS = [
   'NoLeader',
@@ -117,8 +125,16 @@ export interface Link {
   onLeaving(): void;
   /** Makes the client notice, after some time, that the connection is silent. */
   watchSilence(): void;
-  /** Cuts the connection. `deliversLate`: requests that are on their way still arrive. */
-  cut(deliversLate?: boolean, noticeMs?: number): void;
+  /**
+   * Cuts the connection. `deliversLate`: requests that are on their way still arrive. The client notices the cut after
+   * `noticeMs`, 0 by default, and the server after `serverNoticeMs`, soon by default.
+   */
+  cut(deliversLate?: boolean, noticeMs?: number, serverNoticeMs?: number): void;
+  /**
+   * The server has closed the connection. The client does not learn of it before `ms`, as if a firewall dropped the
+   * packet that tells it.
+   */
+  vanish(ms: number): void;
   /** Ends all faults. */
   heal(): void;
 }
@@ -255,8 +271,7 @@ class Connection implements Link {
     world.at(world.time + network.delayMs() + slowMs + extraMs, owner, kind, detail, deliver);
   }
 
-  /** Cuts the connection. Both ends notice it a little later. */
-  cut(deliversLate = false, noticeMs = 0): void {
+  cut(deliversLate = false, noticeMs = 0, serverNoticeMs = this.network.delayMs()): void {
     if (this.isCut) return;
     this.isCut = true;
     this.deliversLate = deliversLate;
@@ -266,7 +281,11 @@ class Connection implements Link {
     const closed = (): void => {
       for (const cancel of [...this.served]) cancel();
     };
-    world.at(world.time + this.network.delayMs(), world.outside, 'notices the end of a connection', '', closed);
+    world.at(world.time + serverNoticeMs, world.outside, 'notices the end of a connection', '', closed);
+  }
+
+  vanish(ms: number): void {
+    this.cut(false, Math.min(ms, this.network.world.random.between(...SILENCE_NOTICED_MS)));
   }
 
   /** Ends the connection at the client. */
