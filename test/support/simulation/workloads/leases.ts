@@ -1,5 +1,6 @@
 import type { Client } from '../../../../src/client.js';
 import type { KeepAlive } from '../../../../src/keyspace.js';
+import type { FaultKind } from '../faults.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { expected } from './expected.js';
 
@@ -26,6 +27,12 @@ interface Kept {
 const PREFIX = 'l/';
 /** How long the client takes at most to get a renewal through to a cluster that works, apart from its backoffs. */
 const ROUND_TRIPS_MS = 250;
+/** The faults that a client may notice only after all faults have ended. */
+const OUTLASTING: ReadonlySet<FaultKind> = new Set([
+  'isolate member for good',
+  'stop member for good',
+  'close one direction',
+]);
 /** How long the process then watches its leases. */
 const OBSERVED_MS = 12_000;
 
@@ -112,8 +119,10 @@ class LeasesPlayer implements Player<LeaseOp> {
    * unanswered renewal, and two backoffs.
    */
   #mustSurvive({ alive, ttl, isEnded }: Kept): boolean {
-    const { delays, timerLagMs, faults } = this.#context.plan;
-    if (isEnded || delays === 'long' || faults.some(({ kind }) => kind.endsWith('for good'))) return false;
+    const { bytes, delays, timerLagMs, faults } = this.#context.plan;
+    // Bytes that were delayed before the faults ended also delay all later bytes of their connection.
+    const isDelayed = delays === 'long' || (delays === 'uneven' && bytes !== undefined);
+    if (isEnded || isDelayed || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
     const intervalMs = (ttl * 1_000) / 3;
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
     return alive.remainingMs() > neededMs;
