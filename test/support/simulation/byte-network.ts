@@ -29,6 +29,8 @@ export interface BytePlan {
   readonly isSplit: boolean;
   /** The probability that a connection opens slowly, as long as faults may begin. */
   readonly slowOpenings: number;
+  /** Maximum number of open streams on a connection. Default: no limit. */
+  readonly maxStreams?: number | undefined;
 }
 
 /** How long a slow connection takes to open, in milliseconds. */
@@ -44,9 +46,11 @@ type Delivery = Parameters<Deliver>[0];
 type Direction = Delivery['direction'];
 
 /** Draws whether a history uses byte streams. The plan is undefined if the history uses whole messages. */
-export function drawBytes(random: Random): BytePlan | undefined {
+export function drawBytes(random: Random, isUnary: boolean): BytePlan | undefined {
   if (!random.chance(0.1)) return undefined;
-  return { isSplit: random.chance(0.5), slowOpenings: random.pick([0, 0, 0.1]) };
+  const isSplit = random.chance(0.5);
+  const slowOpenings = random.pick([0, 0, 0.1]);
+  return { isSplit, slowOpenings, maxStreams: isUnary ? random.pick([undefined, 1, 2]) : undefined };
 }
 
 /**
@@ -135,7 +139,7 @@ class SimulatedServer extends Http2Server {
   readonly #bytes: ByteNetwork;
 
   constructor(bytes: ByteNetwork, service: Service) {
-    super(service, { clock: bytes.clock });
+    super(service, { clock: bytes.clock, maxConcurrentStreams: bytes.plan.maxStreams });
     this.#bytes = bytes;
   }
 

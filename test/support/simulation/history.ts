@@ -87,6 +87,8 @@ export interface Workload<Op> {
   /** The faults that its checks allow. Default: all. */
   readonly without?: readonly FaultKind[];
   readonly hasStates?: boolean;
+  /** Whether the clients make only unary calls, so that a server may limit the streams of a connection. */
+  readonly isUnary?: boolean;
   /** Whether the workload allows that the store is replaced. */
   readonly isRestored?: boolean;
   generate(random: Random): readonly ProcessPlan<Op>[];
@@ -120,7 +122,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
   const members = random.pick([1, 1, 2, 3]);
   const processes = workload.generate(random);
   const activeMs = random.pick([500, 3_000, 10_000, 20_000]);
-  const { without = [], hasStates = false, isRestored = false } = workload;
+  const { without = [], hasStates = false, isRestored = false, isUnary = false } = workload;
   const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !without.includes(kind));
   if (!isRestored) kinds.splice(-STORE_FAULTS.length);
   // These faults are the point of such a workload.
@@ -131,7 +133,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     members,
     delays: random.pick(['none', 'short', 'short', 'long', 'uneven'] as const),
     timerLagMs: random.pick([0, 0, 2, 40]),
-    bytes: drawBytes(new Random(seed, 9)),
+    bytes: drawBytes(new Random(seed, 9), isUnary),
     activeMs,
     processes,
     faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),

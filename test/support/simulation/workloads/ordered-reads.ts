@@ -16,6 +16,7 @@ interface OrderedOp {
 export const orderedReads: Workload<OrderedOp> = {
   name: 'ordered reads',
   weight: 1,
+  isUnary: true,
   without: ['duplicate request', 'kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({

@@ -14,9 +14,9 @@ import {
 import { History } from '../../../../src/testing/history.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 
-/** One call to a register. */
+/** One call to a register, or the end of the client while calls run. */
 interface RegisterOp {
-  readonly type: 'read' | 'write' | 'delete' | 'swap';
+  readonly type: 'read' | 'write' | 'delete' | 'swap' | 'close';
   readonly key: string;
   readonly afterMs: number;
   readonly timeoutMs: number | undefined;
@@ -28,6 +28,7 @@ interface RegisterOp {
 export const registers: Workload<RegisterOp> = {
   name: 'registers',
   weight: 2,
+  isUnary: true,
   // A copy of a plain put takes effect twice, which no client can prevent.
   // The calls of a killed process are not recorded.
   without: ['duplicate request', 'kill'],
@@ -35,7 +36,9 @@ export const registers: Workload<RegisterOp> = {
     const keys = random.chance(0.7) ? ['r/a'] : ['r/a', 'r/b'];
     return Array.from({ length: random.between(1, 3) }, () => ({
       ops: Array.from({ length: random.between(1, 8) }, () => ({
-        type: random.pick(['read', 'read', 'write', 'write', 'delete', 'swap'] as const),
+        type: random.chance(0.05)
+          ? ('close' as const)
+          : random.pick(['read', 'read', 'write', 'write', 'delete', 'swap'] as const),
         key: random.pick(keys),
         afterMs: random.pick([0, 0, random.magnitude(1, 4_000)]),
         timeoutMs: random.chance(0.2) ? random.magnitude(5, 5_000) : undefined,
@@ -108,6 +111,8 @@ class Registers implements Player<RegisterOp> {
         this.#known.set(known, value);
         return;
       }
+      case 'close':
+        return client.close();
       case 'delete':
         await register.record(process, { type: 'write', value: undefined }, async () => {
           await client.delete(key, options);

@@ -18,6 +18,7 @@ const ACCOUNTS = 3;
 export const transfers: Workload<TransferOp> = {
   name: 'stm',
   weight: 1,
+  isUnary: true,
   without: ['kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({
