@@ -17,6 +17,11 @@ export class Fifo<T> {
     return this.#items[this.#head];
   }
 
+  /** The item that was added last. */
+  get last(): T | undefined {
+    return this.#items.at(-1);
+  }
+
   push(item: T): void {
     this.#items.push(item);
   }
@@ -98,7 +103,7 @@ interface Reader<T> {
  * takes an item out of the queue, so that the producer can resume the source.
  */
 export class AsyncQueue<T> {
-  readonly #items = new Fifo<{ readonly item: T; readonly size: number }>();
+  readonly #items = new Fifo<{ item: T; readonly size: number }>();
   #size = 0;
   #readers: Reader<T>[] = [];
   #end: { readonly error: unknown } | undefined;
@@ -127,6 +132,13 @@ export class AsyncQueue<T> {
     if (reader !== undefined) return reader.resolve({ done: false, value: item });
     this.#items.push({ item, size });
     this.#size += size;
+  }
+
+  /** Adds an item of size 0. Replaces the last item instead if `isObsolete` returns true for that item. */
+  pushLatest(item: T, isObsolete: (last: T) => boolean): void {
+    const { last } = this.#items;
+    if (last !== undefined && this.#end === undefined && isObsolete(last.item)) last.item = item;
+    else this.push(item, 0);
   }
 
   /**

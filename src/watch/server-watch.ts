@@ -185,7 +185,9 @@ export class ServerWatch {
     // revision in the header is higher.
     if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision + 1n)) return;
     if (isCertain) this.#cursor.progressed(headerRevision);
-    if (this.#options.progress) this.batches.push({ revision: headerRevision, events: [] }, 0);
+    // A slow consumer needs only the latest of several reports in a row.
+    if (this.#options.progress)
+      this.batches.pushLatest({ revision: headerRevision, events: [] }, ({ events }) => events.length === 0);
   }
 
   /** Moves the cursor past this revision, because the server has certainly sent all events up to this revision. */

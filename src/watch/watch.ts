@@ -141,7 +141,8 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
 
   /**
    * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then
-   * delivers the answer as a batch without events. If the connection breaks later, and the watch has received no events
+   * delivers the answer as a batch without events. If the consumer has not taken this batch when the next one without
+   * events arrives, it gets only the later one. If the connection breaks later, and the watch has received no events
    * since the answer, the watch continues from the revision of the answer.
    *
    * There may be no answer. etcd drops a request while one of the client's watches is catching up, or begins at a

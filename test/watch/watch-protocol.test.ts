@@ -117,6 +117,31 @@ test('a progress reply does not advance a watch that is created after the progre
   expect(resumed).toEqual([5n, 5n]);
 });
 
+test('a slow consumer gets only the latest of several progress notifications in a row', async () => {
+  const etcd = await clientOf(async (stream) => {
+    const slow = await createdId(stream);
+    stream.send({ ...header(10n), watchId: slow, created: true });
+    const other = await createdId(stream);
+    stream.send({ ...header(10n), watchId: other, created: true });
+    for (const revision of [11n, 12n, 13n]) stream.send({ ...header(revision), watchId: slow });
+    stream.send({ ...header(14n), watchId: slow, events: [put('a', 14n)] });
+    for (const revision of [15n, 16n]) stream.send({ ...header(revision), watchId: slow });
+    stream.send({ ...header(17n), watchId: other, events: [put('b', 17n)] });
+  });
+  const slow = etcd.watch('a', { progress: true }).batches();
+  await etcd.watch('b').batches().next();
+  const seen: unknown[] = [];
+  while (seen.length < 3) {
+    const { value } = await slow.next();
+    seen.push([value.revision, value.events.length]);
+  }
+  expect(seen).toEqual([
+    [13n, 0],
+    [14n, 1],
+    [16n, 0],
+  ]);
+});
+
 test('a response that stays too large although the client asks for fragments ends the watch after four streams (S4)', async () => {
   const large = (revision: bigint) => ({
     ...put('a', revision),
