@@ -24,6 +24,11 @@ interface RegisterOp {
   readonly isParallel: boolean;
 }
 
+/** The time limit of calls that look for a server, in milliseconds. */
+const SHORT_MS = 1_000;
+/** The time between two such calls, in milliseconds. */
+const REST_MS = 6_000;
+
 /** Reads, writes and compare-and-swaps of single keys by several processes. */
 export const registers: Workload<RegisterOp> = {
   name: 'registers',
@@ -76,6 +81,22 @@ class Registers implements Player<RegisterOp> {
       else await call;
     }
     await Promise.all(parallel);
+    if (ops.every(({ type }) => type !== 'close')) await this.#reachServer(client, index);
+  }
+
+  /** Makes a short call now and then until one succeeds. No connection that is dead may carry all of them. */
+  async #reachServer(client: Client, index: number): Promise<void> {
+    const { healed, waits, world } = this.#context;
+    await healed();
+    waits(index, 'a call that succeeds');
+    for (;;) {
+      const isReached = await client.get('r/a', { timeoutMs: SHORT_MS }).then(
+        () => true,
+        () => false,
+      );
+      if (isReached) return;
+      await world.sleep(REST_MS);
+    }
   }
 
   async #call(client: Client, process: string, { type, key, timeoutMs }: RegisterOp): Promise<void> {
