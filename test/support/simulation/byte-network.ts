@@ -19,7 +19,7 @@ import { http2 } from '../../../src/transport/http2/transport.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import { FrameLog } from './byte-frames.js';
 import type { SimulatedMember } from './cluster.js';
-import { HeldMessages, type Link, type Network, type Path } from './network.js';
+import { type Link, type Network, type Path, SlowMessages } from './network.js';
 import type { Random } from './random.js';
 import type { Process, World } from './world.js';
 
@@ -175,7 +175,7 @@ class ByteConnection implements Link {
   readonly #wire: InProcessConnection;
   readonly #frames: { readonly [direction in Direction]: FrameLog };
   /** When the last delivery in each direction arrives. */
-  readonly #held: HeldMessages;
+  readonly #slow: SlowMessages;
   readonly #lastDue = { 'to-server': 0, 'to-client': 0 };
   #isCut = false;
   #deliversLate = false;
@@ -193,7 +193,7 @@ class ByteConnection implements Link {
     this.process = process;
     this.member = member;
     this.#bytes = bytes;
-    this.#held = new HeldMessages(bytes.network);
+    this.#slow = new SlowMessages(bytes.network);
     this.#world = bytes.network.world;
     this.#path = bytes.network.path(process, member);
     const log = (from: string, hasPreface: boolean): FrameLog =>
@@ -227,7 +227,9 @@ class ByteConnection implements Link {
     const { now } = this.#world;
     this.toServerUntil = Math.min(this.toServerUntil, now);
     this.toClientUntil = Math.min(this.toClientUntil, now);
-    this.#held.release();
+    for (const direction of ['to-server', 'to-client'] as const)
+      this.#lastDue[direction] = Math.min(this.#lastDue[direction], now);
+    this.#slow.hasten();
   }
 
   /** Does nothing, because the client's pings notice the silence. */
@@ -281,7 +283,8 @@ class ByteConnection implements Link {
     this.#lastDue[direction] = Math.max(due, this.#lastDue[direction]);
     const arrive = (): void => {
       const silentUntil = this.#silentUntil(direction);
-      if (silentUntil > world.now) return this.#held.hold(silentUntil, owner, kind, detail, arrive);
+      if (silentUntil > world.now)
+        return this.#slow.deliver(silentUntil + network.delayMs(), owner, kind, detail, arrive);
       if (this.#isRefused || (this.#isCut && (direction === 'to-client' || !this.#deliversLate))) return;
       if (direction === 'to-client') return run();
       const isOpen = this.#hasArrived;
@@ -290,7 +293,7 @@ class ByteConnection implements Link {
       if (this.member.isDown) return this.#finishServer();
       run();
     };
-    world.at(this.#lastDue[direction], owner, kind, detail, arrive);
+    this.#slow.deliver(this.#lastDue[direction], owner, kind, detail, arrive);
   }
 
   #refuse(): void {

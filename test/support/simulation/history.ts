@@ -287,9 +287,9 @@ class Play<Op> {
 
   #heal(): void {
     this.#world.note('all faults end');
+    if (this.#plan.delays === 'uneven') this.#network.delays = 'short';
     this.#nemesis.heal();
     if (this.#bytes !== undefined) this.#bytes.isHealed = true;
-    if (this.#plan.delays === 'uneven') this.#network.delays = 'short';
     this.#isHealed = true;
     for (const resolve of this.#healed.splice(0)) resolve();
   }

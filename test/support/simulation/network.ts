@@ -22,16 +22,19 @@ import type {
 import type { SimulatedCluster, SimulatedMember } from './cluster.js';
 import type { Process, World } from './world.js';
 
+/** The longest delay of a message on a fast network, in milliseconds. */
+const SHORT_DELAY_MS = 2;
+
 /** How long messages take. A history uses one of these. */
 export const DELAYS = {
   /** Every message arrives at once, so only the order of events is random. */
   none: () => 0,
   /** Messages take up to 2 ms. */
-  short: (random) => random.fraction() * 2,
+  short: (random) => random.fraction() * SHORT_DELAY_MS,
   /** Messages take up to 200 ms. */
   long: (random) => random.fraction() * 200,
   /** Most messages take up to 2 ms, some take up to 3 s. */
-  uneven: (random) => (random.chance(0.9) ? random.fraction() * 2 : random.magnitude(10, 3_000)),
+  uneven: (random) => (random.chance(0.9) ? random.fraction() * SHORT_DELAY_MS : random.magnitude(10, 3_000)),
 } as const satisfies Record<string, (random: World['random']) => number>;
 
 export type DelayName = keyof typeof DELAYS;
@@ -81,34 +84,37 @@ export class Path {
   refusedUntil = 0;
 }
 
-/** The messages that wait for the end of a silence. */
-export class HeldMessages {
+/** The messages of a connection that are on their way for long. They arrive soon when all faults end. */
+export class SlowMessages {
   readonly #network: Network;
   /** The functions that let the messages arrive earlier. */
-  readonly #held = new Set<() => void>();
+  readonly #slow = new Set<() => void>();
 
   constructor(network: Network) {
     this.#network = network;
   }
 
-  /** Schedules the arrival of a message after a silence. */
-  hold(until: number, owner: Process, kind: string, detail: string, arrive: () => void): void {
+  /** Schedules the arrival of a message. */
+  deliver(due: number, owner: Process, kind: string, detail: string, arrive: () => void): void {
     const { world } = this.#network;
-    const release = (): void => {
+    // A process that was stopped in the middle of an event sends later than `now`.
+    const sentAt = world.time;
+    if (due - sentAt <= SHORT_DELAY_MS) return void world.at(due, owner, kind, detail, arrive);
+    const hasten = (): void => {
       cancel();
-      this.#held.delete(release);
-      world.at(world.now + this.#network.delayMs(), owner, kind, detail, arrive);
+      this.#slow.delete(hasten);
+      world.at(Math.max(world.now, sentAt) + this.#network.delayMs(), owner, kind, detail, arrive);
     };
-    const cancel = world.at(until + this.#network.delayMs(), owner, kind, detail, () => {
-      this.#held.delete(release);
+    const cancel = world.at(due, owner, kind, detail, () => {
+      this.#slow.delete(hasten);
       arrive();
     });
-    this.#held.add(release);
+    this.#slow.add(hasten);
   }
 
-  /** The silence ends now. */
-  release(): void {
-    for (const release of [...this.#held]) release();
+  /** Lets all messages arrive soon. */
+  hasten(): void {
+    for (const hasten of [...this.#slow]) hasten();
   }
 }
 
@@ -224,7 +230,7 @@ class Connection implements Link {
   /** Called when the server announces that it closes the connection. */
   onLeaving: () => void = () => {};
   readonly #onLost: () => void;
-  readonly #held: HeldMessages;
+  readonly #slow: SlowMessages;
   #watchingSilence = false;
 
   constructor(network: Network, process: Process, member: SimulatedMember, onLost: () => void) {
@@ -233,7 +239,7 @@ class Connection implements Link {
     this.member = member;
     this.path = network.path(process, member);
     this.#onLost = onLost;
-    this.#held = new HeldMessages(network);
+    this.#slow = new SlowMessages(network);
     network.connections.add(this);
   }
 
@@ -253,7 +259,7 @@ class Connection implements Link {
     const { now } = this.network.world;
     this.toServerUntil = Math.min(this.toServerUntil, now);
     this.toClientUntil = Math.min(this.toClientUntil, now);
-    this.#held.release();
+    this.#slow.hasten();
   }
 
   /** Schedules the arrival of a message. A silent connection delays it. */
@@ -263,12 +269,12 @@ class Connection implements Link {
     const owner = direction === 'to server' ? world.outside : this.process;
     const deliver = (): void => {
       const until = this.silentUntil(direction);
-      if (until > world.now) return this.#held.hold(until, owner, kind, detail, deliver);
+      if (until > world.now) return this.#slow.deliver(until + network.delayMs(), owner, kind, detail, deliver);
       if (this.isCut && (direction === 'to client' || !this.deliversLate)) return;
       arrive();
     };
     const slowMs = direction === 'to server' && network.slowMs > 0 ? world.random.fraction() * network.slowMs : 0;
-    world.at(world.time + network.delayMs() + slowMs + extraMs, owner, kind, detail, deliver);
+    this.#slow.deliver(world.time + network.delayMs() + slowMs + extraMs, owner, kind, detail, deliver);
   }
 
   cut(deliversLate = false, noticeMs = 0, serverNoticeMs = this.network.delayMs()): void {

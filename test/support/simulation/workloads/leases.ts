@@ -119,10 +119,8 @@ class LeasesPlayer implements Player<LeaseOp> {
    * unanswered renewal, and two backoffs.
    */
   #mustSurvive({ alive, ttl, isEnded }: Kept): boolean {
-    const { bytes, delays, timerLagMs, faults } = this.#context.plan;
-    // Bytes that were delayed before the faults ended also delay all later bytes of their connection.
-    const isDelayed = delays === 'long' || (delays === 'uneven' && bytes !== undefined);
-    if (isEnded || isDelayed || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
+    const { delays, timerLagMs, faults } = this.#context.plan;
+    if (isEnded || delays === 'long' || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
     const intervalMs = (ttl * 1_000) / 3;
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
     return alive.remainingMs() > neededMs;
