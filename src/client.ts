@@ -185,6 +185,7 @@ export class Client extends KeyspaceClient {
   constructor(options: ClientOptions | EmbeddedClientOptions) {
     checkClientOptions(options);
     const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads, logger, callSites } = options;
+    checkTransport(options.transport);
     const endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport));
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
@@ -297,6 +298,11 @@ function checkClientOptions(options: ClientOptions | EmbeddedClientOptions): voi
     throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
   }
   checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
+}
+
+function checkTransport(transport: TransportFactory | undefined): void {
+  if (transport !== undefined && typeof transport !== 'function')
+    throw invalidInput('transport', show(transport), 'a transport, such as grpcJs() or memory(server)');
 }
 
 /** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */

@@ -19,9 +19,10 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './wait
 // stays first until that key is deleted or its lease ends.
 
 /**
- * Milliseconds before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch.
+ * Milliseconds before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch. A
+ * holder's delay is shorter, because it must learn of the deletion as soon as possible.
  */
-const WATCH_AFTER_MS = 100;
+export const WATCH_AFTER_MS = { holder: 20, waiter: 100 } as const;
 /**
  * Abort reason of a signal whose reason is never read. It is cheaper than the default reason, an error, which captures
  * a stack trace.
@@ -274,19 +275,20 @@ export async function leaveQueue(
 
 /**
  * Watches the contender's own key, and calls `gone` when the key has been deleted. The returned function stops the
- * watch. The watch is created after a delay, because most waits and holds are short. It starts at the revision after
+ * watch. The watch is created after `afterMs`, because most waits and holds are short. It starts at the revision after
  * `seenAt`, so it misses no deletion.
  */
 export function watchOwnKey(
   client: Keyspace,
   own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
   gone: (error: EtcdError) => void,
+  afterMs: number = WATCH_AFTER_MS.waiter,
 ): () => void {
   const stop = new AbortController();
   const report = (cause?: unknown): void => {
     if (!stop.signal.aborted) gone(keyGone(cause));
   };
-  const stopTimer = after(WATCH_AFTER_MS, () => {
+  const stopTimer = after(afterMs, () => {
     // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
     ownKeyDeleted(client, own, stop.signal).then(() => report(), report);
   });

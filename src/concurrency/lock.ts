@@ -17,6 +17,7 @@ import {
   type QueueKey,
   queueKey,
   uniqueKey,
+  WATCH_AFTER_MS,
   waitUntilFirst,
   watchOwnKey,
 } from './lock-queue.js';
@@ -246,7 +247,7 @@ export class Held implements AsyncDisposable {
     this.#leave = leave;
     this.#over = new CheckedSignal(() => (session.signal.aborted ? session.signal.reason : undefined));
     this.#offSessionLost = onAbort(session.signal, () => this.#end(session.signal.reason));
-    this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(error));
+    this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(error), WATCH_AFTER_MS.holder);
     if (this.#over.aborted) this.#end(session.signal.reason);
   }
 

@@ -1,4 +1,5 @@
 import { invalidInput } from '../../errors/etcd-error.js';
+import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import { type LeaseLike, leaseIdOf } from '../../lease/lease-id.js';
 import {
   checkCan,
@@ -9,6 +10,7 @@ import {
   checkPositive,
   show,
 } from '../../runtime/arguments.js';
+import { textOf } from '../../runtime/bytes.js';
 import { environment } from '../../runtime/environment.js';
 import { registerAuth } from './auth-service.js';
 import { type Clock, checkClock, realTime } from './clock.js';
@@ -125,16 +127,28 @@ export class MemoryEtcd {
   }
 
   /**
-   * Expires a lease now, before the end of its TTL: deletes the lease and its keys.
+   * Expires a lease now, before the end of its TTL: deletes the lease and its keys. Name the lease by its ID, by a
+   * `Lease`, `KeepAlive` or `Session`, or by the lock that depends on it: a `Held` or a `Leadership`.
    *
    * @throws EtcdError with reason `InvalidInput` if the server has no such lease.
    *
    * @example
    * server.expireLease(session); // The locks of the session go to the next waiters.
    */
-  expireLease(lease: LeaseLike): void {
-    const id = leaseIdOf(lease, 'lease');
-    if (!this.member.leases.expire(id)) throw invalidInput('lease', show(lease), 'a lease that exists');
+  expireLease(lease: LeaseLike | { readonly key: string; readonly token: bigint }): void {
+    const isHeld = typeof lease === 'object' && lease !== null && 'token' in lease;
+    const id = isHeld ? this.#leaseOf(lease) : leaseIdOf(lease, 'lease');
+    if (id !== undefined && this.member.leases.expire(id)) return;
+    const given = isHeld ? 'a lock whose key does not exist' : `the lease ${id?.toString(16)}, which does not exist`;
+    throw invalidInput('lease', given, 'a lease that exists');
+  }
+
+  /** Returns the lease of the key of a lock. A namespace may have put a prefix before the key. */
+  #leaseOf({ key, token }: { readonly key: string; readonly token: bigint }): bigint | undefined {
+    const { leases, store } = this.member;
+    const isOf = (kv: KeyValue | undefined): boolean =>
+      kv !== undefined && kv.createRevision === token && textOf(kv.key).endsWith(key);
+    return leases.ids.find((id) => store.keysOf(id).some((own) => isOf(store.get(own))));
   }
 
   /**
@@ -175,7 +189,7 @@ export class MemoryEtcd {
    * Replaces all data by a snapshot, like an operator who restores a backup: ends all connections, discards all later
    * changes, and accepts connections again.
    *
-   * @throws Error if the bytes are not a snapshot of a `MemoryEtcd`.
+   * @throws Error if the bytes are not a whole snapshot of a `MemoryEtcd`.
    *
    * @example
    * const backup = server.snapshot();

@@ -4,12 +4,13 @@ import { Event } from '../../gen/mvccpb/kv.js';
 import { type Codec, decode, encode } from '../../protobuf/codec.js';
 import { NO_BYTES, textOf } from '../../runtime/bytes.js';
 import type { AuthUser } from './auth-store.js';
+import { Crc32c } from './crc32c.js';
 import type { Member } from './member.js';
 import { type Change, type Commit, eventOf, keyId } from './store.js';
 
 // A snapshot of a member is not a bbolt database, so `etcdutl snapshot restore` and `etcdutl snapshot status` refuse
-// it. A snapshot consists of a header of 512 bytes (a title, and the length of the message), a protobuf message of type
-// `SnapshotMessage`, and zero bytes. Its size is a multiple of 512, like the size of a database, because clients derive
+// it. A snapshot consists of a header of 512 bytes (a title, and the checksum and the length of the message), a protobuf
+// message of type `SnapshotMessage`, and zero bytes. Its size is a multiple of 512, like the size of a database, because clients derive
 // from the size whether a SHA-256 digest follows.
 
 const utf8 = new TextEncoder();
@@ -17,6 +18,8 @@ const TITLE = utf8.encode('etcdwire MemoryEtcd snapshot 1\n');
 const BLOCK_BYTES = 512;
 /** The offset in the header of the length of the message, a 64-bit number. */
 const LENGTH_AT = BLOCK_BYTES - 8;
+/** The offset in the header of the CRC-32C of the message. */
+const CHECKSUM_AT = LENGTH_AT - 4;
 
 /** Returns the keys with their history, the leases, the users and roles, and the alarms of a member. */
 export function takeSnapshot(member: Member): Uint8Array {
@@ -24,7 +27,9 @@ export function takeSnapshot(member: Member): Uint8Array {
   const blocks = 1 + Math.ceil(message.length / BLOCK_BYTES);
   const snapshot = new Uint8Array(blocks * BLOCK_BYTES);
   snapshot.set(TITLE);
-  new DataView(snapshot.buffer).setBigUint64(LENGTH_AT, BigInt(message.length));
+  const view = new DataView(snapshot.buffer);
+  view.setUint32(CHECKSUM_AT, new Crc32c().update(message).digest());
+  view.setBigUint64(LENGTH_AT, BigInt(message.length));
   snapshot.set(message, BLOCK_BYTES);
   return snapshot;
 }
@@ -33,7 +38,7 @@ export function takeSnapshot(member: Member): Uint8Array {
  * Replaces the state of a member by that of a snapshot, with or without the digest that the RPC `Snapshot` appends. All
  * tokens become invalid, and all leases get their full TTL.
  *
- * @throws Error if the bytes are not a snapshot of a `MemoryEtcd`
+ * @throws Error if the bytes are not a whole snapshot of a `MemoryEtcd`.
  */
 export function restoreSnapshot(member: Member, snapshot: Uint8Array): void {
   if (snapshot.length < BLOCK_BYTES || TITLE.some((byte, index) => byte !== snapshot[index]))
@@ -41,6 +46,8 @@ export function restoreSnapshot(member: Member, snapshot: Uint8Array): void {
   const view = new DataView(snapshot.buffer, snapshot.byteOffset, snapshot.byteLength);
   const end = BLOCK_BYTES + Number(view.getBigUint64(LENGTH_AT));
   if (end > snapshot.length) throw new Error(`The snapshot is incomplete: ${end - snapshot.length} bytes are missing.`);
+  if (new Crc32c().update(snapshot.subarray(BLOCK_BYTES, end)).digest() !== view.getUint32(CHECKSUM_AT))
+    throw new Error('The snapshot is corrupt: its bytes do not have the checksum in its header.');
   const message = decode(SnapshotMessage, snapshot, BLOCK_BYTES, end);
   const { revision, compacted, authEnabled: enabled, authRevision } = message;
   member.store.restore({ revision, compacted, commits: commitsOf(message.changes) });

@@ -244,7 +244,9 @@ describe('Snapshot', () => {
     bench.write({ a: 'x'.repeat(1_000) });
     const before = bench.member.store.snapshot();
     const bytes = takeSnapshot(bench.member);
-    for (const wrong of [new Uint8Array(1_024), bytes.subarray(0, 100), bytes.subarray(0, -512)])
+    const changed = bytes.slice();
+    changed[600] = (changed[600] as number) ^ 1;
+    for (const wrong of [new Uint8Array(1_024), bytes.subarray(0, 100), bytes.subarray(0, -512), changed])
       expect(() => restoreSnapshot(bench.member, wrong)).toThrow(/snapshot/);
     expect(bench.member.store.snapshot()).toEqual(before);
   });

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
-import { Client } from '../../../src/index.js';
+import { Client, prefix } from '../../../src/index.js';
 import {
   listen,
   ManualClock,
@@ -33,6 +33,22 @@ test('a second contender gets the lock when the session of the holder closes', a
   const waiting = new Mutex(second, 'job').lock();
   await first.close();
   expect((await waiting).token).toBeGreaterThan(held.token);
+});
+
+test('`expireLease` accepts a session and a held lock, also of a namespace, and names the lease that does not exist', async () => {
+  const { server, etcd } = start();
+  for (const client of [etcd, etcd.namespace('team/')]) {
+    const session = await Session.open(client);
+    const held = await new Mutex(session, 'job').lock();
+    server.expireLease(held);
+    expect(await etcd.range(prefix(''), { countOnly: true })).toMatchObject({ count: 0 });
+    expect(() => server.expireLease(held)).toThrow('lease: got a lock whose key does not exist');
+    expect(() => server.expireLease(session)).toThrow(`lease: got the lease ${session.leaseId.toString(16)}, which`);
+  }
+});
+
+test('a client that gets a MemoryEtcd as its transport says what to write', () => {
+  expect(() => new Client({ transport: new MemoryEtcd() } as never)).toThrow(/transport: got .*memory\(server\)/);
 });
 
 test.for([Number.NaN, -1, '9000', undefined] as never[])('a ManualClock refuses to advance by %s', (ms) => {
