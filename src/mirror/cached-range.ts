@@ -7,6 +7,7 @@ import { op } from '../kv/txn.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
+import { SortedList } from '../runtime/sorted-list.js';
 import { after, pause } from '../runtime/timers.js';
 import type { MirrorMessage } from './mirror.js';
 
@@ -27,6 +28,8 @@ type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage
 /** A pending call to `waitForRevision`. */
 interface Waiter {
   readonly revision: bigint;
+  /** Distinguishes the calls that wait for the same revision. */
+  readonly number: number;
   resolve(): void;
   reject(error: unknown): void;
 }
@@ -48,12 +51,13 @@ export class CachedRange implements AsyncDisposable {
   readonly #keys: Keys;
   readonly #range: WireRange;
   readonly #stop = new AbortController();
-  #kvs = new SortedKeys();
+  #kvs = sortedKeyValues();
   /** The keys read so far, while the client reads the whole range from the store. */
-  #nextKvs = new SortedKeys();
+  #nextKvs = sortedKeyValues();
   #revision = 0n;
   #ended: EtcdError | undefined;
-  #waiters: Waiter[] = [];
+  readonly #waiters = new SortedList<Waiter, Waiter>(compareWaiters);
+  #waits = 0;
   #isReadingState = false;
 
   /** @internal */
@@ -101,10 +105,10 @@ export class CachedRange implements AsyncDisposable {
    */
   range(keys?: Keys): readonly KeyValue[] {
     this.#checkOpen();
-    if (keys === undefined) return this.#kvs.range(this.#range);
+    if (keys === undefined) return inRange(this.#kvs, this.#range);
     const range = resolveKeys(keys, 'keys');
     if (!includes(this.#range, range)) throw outside('keys');
-    return this.#kvs.range(range);
+    return inRange(this.#kvs, range);
   }
 
   /**
@@ -129,15 +133,16 @@ export class CachedRange implements AsyncDisposable {
       if (this.#revision > 0n && this.#revision >= revision) return resolve();
       const finish = (settle: () => void): void => {
         for (const undo of undos) undo();
-        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+        this.#waiters.delete(waiter);
         settle();
       };
       const waiter: Waiter = {
         revision,
+        number: this.#waits++,
         resolve: () => finish(resolve),
         reject: (error) => finish(() => reject(error)),
       };
-      this.#waiters.push(waiter);
+      this.#waiters.put(waiter, waiter);
       const undos = [
         after(timeoutMs, () => waiter.reject(timedOut('waitForRevision', timeoutMs, 'rejected'))),
         signal === undefined ? () => {} : onAbort(signal, () => waiter.reject(canceled(signal, 'rejected'))),
@@ -168,7 +173,7 @@ export class CachedRange implements AsyncDisposable {
     this.#isReadingState = true;
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
-      if (this.#waiters.length === 0) break;
+      if (this.#waiters.size === 0) break;
       // A failed read is ignored, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
       await this.#advanceIfUnchanged().catch(() => {});
     }
@@ -202,20 +207,20 @@ export class CachedRange implements AsyncDisposable {
   #apply(message: MirrorMessage): void {
     switch (message.type) {
       case 'keys':
-        for (const kv of message.kvs) this.#nextKvs.put(kv);
+        for (const kv of message.kvs) this.#nextKvs.put(kv.key, kv);
         return;
       case 'resync':
-        this.#nextKvs = new SortedKeys();
+        this.#nextKvs = sortedKeyValues();
         return;
       case 'synced':
         this.#kvs = this.#nextKvs;
-        this.#nextKvs = new SortedKeys();
+        this.#nextKvs = sortedKeyValues();
         // Set the revision even if it is smaller than before, because the cluster may have been restored from a backup.
         this.#revision = message.revision;
         return this.#advance(message.revision);
       case 'events':
         for (const event of message.events) {
-          if (event.type === 'put') this.#kvs.put(event.kv);
+          if (event.type === 'put') this.#kvs.put(event.key, event.kv);
           else this.#kvs.delete(event.key);
         }
         return this.#advance(message.revision);
@@ -224,20 +229,38 @@ export class CachedRange implements AsyncDisposable {
 
   #advance(revision: bigint): void {
     if (revision > this.#revision) this.#revision = revision;
-    for (const waiter of [...this.#waiters]) if (waiter.revision <= this.#revision) waiter.resolve();
+    for (
+      let next = this.#waiters.first;
+      next !== undefined && next.revision <= this.#revision;
+      next = this.#waiters.first
+    )
+      next.resolve();
   }
 
   #end(error: EtcdError): void {
     if (this.#ended !== undefined) return;
     this.#ended = error;
     this.#stop.abort(error);
-    for (const waiter of [...this.#waiters]) waiter.reject(error);
+    for (let next = this.#waiters.first; next !== undefined; next = this.#waiters.first) next.reject(error);
   }
 
   /** Throws if the cached range has ended, because its keys are then no longer updated. */
   #checkOpen(): void {
     if (this.#ended !== undefined) throw this.#ended;
   }
+}
+
+function compareWaiters(a: Waiter, b: Waiter): number {
+  return a.revision === b.revision ? a.number - b.number : a.revision < b.revision ? -1 : 1;
+}
+
+/** Keys in the order of etcd, which is byte order. */
+function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
+  return new SortedList((kv, key) => compareBytes(kv.key, key));
+}
+
+function inRange(kvs: SortedList<KeyValue, Uint8Array>, range: WireRange): readonly KeyValue[] {
+  return kvs.slice(range.key, endOf(range));
 }
 
 /** Whether every key of `inner` is in `outer`. */
@@ -249,46 +272,4 @@ function includes(outer: WireRange, inner: WireRange): boolean {
 
 function outside(argument: string): EtcdError {
   return invalidInput(argument, 'a key outside the cached range', 'keys in the cached range');
-}
-
-/** Keys in the order of etcd, which is byte order. */
-class SortedKeys {
-  readonly #kvs: KeyValue[] = [];
-
-  get size(): number {
-    return this.#kvs.length;
-  }
-
-  get(key: Uint8Array): KeyValue | undefined {
-    const kv = this.#kvs[this.#indexOf(key)];
-    return kv !== undefined && compareBytes(kv.key, key) === 0 ? kv : undefined;
-  }
-
-  range(range: WireRange): readonly KeyValue[] {
-    const end = endOf(range);
-    return this.#kvs.slice(this.#indexOf(range.key), end && this.#indexOf(end));
-  }
-
-  put(kv: KeyValue): void {
-    const index = this.#indexOf(kv.key);
-    const next = this.#kvs[index];
-    const isReplaced = next !== undefined && compareBytes(next.key, kv.key) === 0;
-    this.#kvs.splice(index, isReplaced ? 1 : 0, kv);
-  }
-
-  delete(key: Uint8Array): void {
-    if (this.get(key) !== undefined) this.#kvs.splice(this.#indexOf(key), 1);
-  }
-
-  /** Returns the index of the first key that is not smaller than `key`. */
-  #indexOf(key: Uint8Array): number {
-    let low = 0;
-    let high = this.#kvs.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (compareBytes((this.#kvs[middle] as KeyValue).key, key) < 0) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
 }

@@ -1,5 +1,5 @@
 import { type Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
-import { lowerBound, SortedKeys } from './sorted-keys.js';
+import { lowerBound, SortedList } from '../../runtime/sorted-list.js';
 
 // The keys of a member with all their versions since the last compaction, as etcd's package `mvcc` keeps them. The
 // store knows neither requests nor permissions; the services check both.
@@ -97,7 +97,7 @@ export class Store implements ReadView {
   /** The keys of which a compaction may discard a version: those with several versions, and deleted keys. */
   readonly #compactible = new Set<KeyId>();
   /** All keys that have a version, in byte order. */
-  readonly #keys = new SortedKeys();
+  readonly #keys = new SortedList<KeyId, KeyId>((a, b) => (a < b ? -1 : a === b ? 0 : 1));
   /** The commits since the last compaction, oldest first, including the commit at the compacted revision. */
   #commits: Commit[] = [];
   /** The keys that are attached to each lease. */
@@ -268,7 +268,7 @@ export class Store implements ReadView {
     const leaseBefore = versions?.at(-1)?.kv.lease ?? 0n;
     if (versions === undefined) {
       this.#versions.set(key, [change]);
-      this.#keys.add(key);
+      this.#keys.put(key, key);
     } else versions.push(change);
     if (versions !== undefined || change.type === EventType.DELETE) this.#compactible.add(key);
     // The lease of a tombstone is 0, so a deletion detaches the key.
