@@ -11,36 +11,36 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** The bundles to measure. Each limit is in bytes after gzip. It is the current size plus a small margin. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 52_850 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 53_200 },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 57_550,
+    limit: 57_900,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 64_000,
+    limit: 64_400,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/transport/gateway/index.js'",
-    limit: 64_450,
+    limit: 64_750,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 57_550,
+    limit: 57_900,
   },
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node.js'",
-    limit: 53_300,
+    limit: 53_600,
   },
   {
     imports: '`Client`, `etcdwire/grpc-js` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export * from './src/grpc-js.js'",
-    limit: 54_750,
+    limit: 55_000,
   },
   {
     imports: '`Client`, `etcdwire/testing`',

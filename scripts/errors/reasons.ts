@@ -214,7 +214,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   RequestTooManyRequests: {
     cause: 'The member applies committed entries too slowly and refuses new proposals.',
-    remedy: 'Repeat the write after a pause, and send fewer writes at a time.',
+    remedy: 'Raise `timeoutMs`, because the client repeats the call until then, or send fewer writes at a time.',
   },
   RootUserNotExist: { cause: 'Authentication needs a user `root`.', remedy: 'Add the user before `auth.enable`.' },
   RootRoleNotExist: { cause: 'The user `root` lacks the role `root`.', remedy: 'Grant the role before `auth.enable`.' },

@@ -15,6 +15,14 @@ export function isMomentaryRefusal({ reason }: EtcdError): boolean {
   return MOMENTARY.has(reason);
 }
 
+/**
+ * Whether the member refused the call because too many proposals wait for it. The member has done nothing, and it works.
+ * The call waits and is made again until its deadline.
+ */
+export function isOverloadRefusal({ reason }: EtcdError): boolean {
+  return reason === 'RequestTooManyRequests';
+}
+
 /** Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. */
 export function isEndpointFailure({ code, reason }: EtcdError): boolean {
   if (reason === 'NotSupportedForLearner' || reason === 'ConnectionLost' || reason === 'ProposalDropped') return true;
@@ -27,6 +35,7 @@ export function isEndpointFailure({ code, reason }: EtcdError): boolean {
  * failure.
  */
 export function mayRetry(method: { readonly repeatable: boolean }, error: EtcdError): boolean {
+  if (isOverloadRefusal(error)) return true;
   if (!isEndpointFailure(error)) return false;
   return error.outcome !== 'unknown' || method.repeatable;
 }

@@ -12,7 +12,7 @@ import { type Logger, log } from '../runtime/log.js';
 import { monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { forwardStream } from '../transport/transport.js';
-import { isEndpointFailure, isMomentaryRefusal, mayRetry, traceOf } from './attempts.js';
+import { isEndpointFailure, isMomentaryRefusal, isOverloadRefusal, mayRetry, traceOf } from './attempts.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
@@ -24,7 +24,8 @@ const SILENCE_MS = 1_000;
 
 /**
  * Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call that do not count as failures of an
- * endpoint. Each further refusal parks the endpoint that refused, and the call tries another endpoint.
+ * endpoint. Each further refusal parks the endpoint that refused, and the call tries another endpoint. The only
+ * endpoint is never parked, because nothing would be gained.
  */
 const MAX_MOMENTARY_REFUSALS = 5;
 
@@ -162,13 +163,14 @@ export class Channel implements Transport {
     await this.#endpoints.close();
   }
 
-  /** Waits if the last failure was a momentary refusal, or if the pool has parked the endpoint because of a failure. */
+  /** Waits if the member refused the last attempt and works, or if the pool has parked the endpoint. */
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
     { count, last, outcome }: FailedAttempts,
   ): Promise<void> {
-    if (!isMomentaryRefusal(last) && endpoint.parkedUntil <= monotonicMs()) return;
+    const wasRefused = isMomentaryRefusal(last) || isOverloadRefusal(last);
+    if (!wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
     const delayMs = Math.min(this.#endpoints.pauseMs(endpoint, count), call.deadline - monotonicMs());
     await pause(delayMs, call.signal, this.#closed.signal);
     if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
@@ -188,7 +190,8 @@ export class Channel implements Transport {
     if (!(error instanceof EtcdError)) throw error;
     noteFailure(call, error);
     const momentaryRefusals = (before?.momentaryRefusals ?? 0) + (isMomentaryRefusal(error) ? 1 : 0);
-    const isMomentary = isMomentaryRefusal(error) && momentaryRefusals <= MAX_MOMENTARY_REFUSALS;
+    const isMomentary =
+      isMomentaryRefusal(error) && (momentaryRefusals <= MAX_MOMENTARY_REFUSALS || this.#endpoints.all.length === 1);
     const isSilent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
     if (isSilent || (isEndpointFailure(error) && !isMomentary) || error.reason === 'ClusterChanged')
       this.#endpoints.failed(endpoint, error.reason, error.problem);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
 import type { StatusCode } from '../../src/errors/status.js';
 import { errorFromStatus } from '../../src/errors/status-error.js';
@@ -10,6 +10,7 @@ import { errorOf } from '../support/errors.js';
 
 const LEADER_CHANGED = ['Unavailable', 'etcdserver: leader changed'] as const;
 const DROPPED = ['Unknown', 'raft proposal dropped'] as const;
+const OVERLOADED = ['ResourceExhausted', 'etcdserver: too many requests'] as const;
 const BEHIND = ['Unavailable', 'etcdserver: request timed out, waiting for the applied index took too long'] as const;
 
 const [A, B] = ['http://a:1', 'http://b:1'] as const;
@@ -39,7 +40,7 @@ function refusingChannel(refusal: readonly [StatusCode, string], refusals: numbe
   );
   const call = (what: typeof put | typeof get): Promise<unknown> =>
     channel.unary<unknown, unknown>({ ...what, timeoutMs: 10_000, deadline: monotonicMs() + 10_000 });
-  return { asked, call };
+  return { asked, call, channel };
 }
 
 // Rule S39 (docs/semantics.md): a temporary refusal does not make an endpoint unavailable.
@@ -48,6 +49,8 @@ test.each([
   ['a read', get, BEHIND],
   ['a read', get, DROPPED],
   ['a write', put, DROPPED],
+  ['a read', get, OVERLOADED],
+  ['a write', put, OVERLOADED],
 ] as const)(
   '%s is retried at the same endpoint when the member temporarily refuses the call with %3$s',
   async (_, what, refusal) => {
@@ -65,6 +68,41 @@ test('a read is retried at another endpoint when the first endpoint keeps refusi
   await call(get);
   expect(asked.at(-1)).toBe(B);
   expect(asked.filter((url) => url === A).length).toBeGreaterThan(2);
+});
+
+test('a write is repeated at the same endpoint until its deadline while the member has too many requests', async () => {
+  const { asked, channel } = refusingChannel(OVERLOADED, Number.POSITIVE_INFINITY);
+  const deadline = monotonicMs() + 700;
+  expect(await errorOf(channel.unary({ ...put, timeoutMs: 700, deadline }))).toMatchObject({
+    reason: 'DeadlineExceeded',
+    outcome: 'rejected',
+    message: expect.stringContaining('too many requests'),
+  });
+  expect(asked.length).toBeGreaterThan(2);
+  expect(new Set(asked)).toEqual(new Set([A]));
+});
+
+test('the only endpoint stays available, no matter how often it refuses a call for a moment', async () => {
+  let refusals = 8;
+  const warn = vi.fn();
+  const channel = new Channel(
+    [parseEndpoint(A, 'endpoints')],
+    (): Transport => ({
+      unary: async () => {
+        if (refusals-- > 0) throw errorFromStatus(...BEHIND);
+        return {} as never;
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }),
+    { warn },
+  );
+  vi.spyOn(Math, 'random').mockReturnValue(0);
+  onTestFinished(() => void vi.restoreAllMocks());
+  await channel.unary<unknown, unknown>({ ...get, timeoutMs: 10_000, deadline: monotonicMs() + 10_000 });
+  expect(warn).not.toHaveBeenCalled();
 });
 
 test('a write is not retried when the member answers "leader changed", because the outcome of the write is unknown', async () => {
