@@ -22,7 +22,7 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './wait
  * Milliseconds before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch. A
  * holder's delay is shorter, because it must learn of the deletion as soon as possible.
  */
-export const WATCH_AFTER_MS = { holder: 20, waiter: 100 } as const;
+export const WATCH_AFTER_MS = { holder: 10, waiter: 100 } as const;
 /**
  * Abort reason of a signal whose reason is never read. It is cheaper than the default reason, an error, which captures
  * a stack trace.
