@@ -26,7 +26,7 @@ const MAX_TIMER_LAG_MS = 600;
  * How often a member may refuse connections of one process within `REFUSALS_MS`. All calls share one attempt, after a
  * backoff of up to 2 s. Each stream makes attempts of its own.
  */
-const MAX_REFUSALS = 40;
+const MAX_REFUSALS = 60;
 const REFUSALS_MS = 4_000;
 /** Number of events after which a history counts as endless. */
 const MAX_EVENTS = 60_000;

@@ -70,12 +70,14 @@ class Backups implements Player<BackupOp> {
 
   async #put(client: Client, index: number): Promise<void> {
     const seenBefore = this.#seen[index] ?? 0n;
+    // The put gets a higher revision than everything that was seen before it, unless the store has gone back.
+    const positions = (this.#watches[index] ?? []).map((watching) => ({ watching, last: watching.last }));
     try {
       const { header } = await client.put(`${PREFIX}${index}`, 'v');
       const went = header.revision < seenBefore;
       if (!went) return this.#saw(index, header.revision);
       this.#seen[index] = header.revision;
-      for (const watching of this.#watches[index] ?? []) if (watching.last > header.revision) watching.mustEnd = true;
+      for (const { watching, last } of positions) if (last > header.revision) watching.mustEnd = true;
     } catch (error) {
       expected(error);
     }
