@@ -165,6 +165,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'const MAX_STRIKES = 1;',
     replace: 'const MAX_STRIKES = 100;',
     tests: ['test/transport/http2/silent-peer'],
+    notSimulated: 'no fault keeps a server from answering calls while it answers pings',
   },
   {
     bug: 'the client closes a connection when a blocked event loop delays the response to a ping',
