@@ -90,8 +90,9 @@ describe('`withLock`', () => {
   test('rejects when the lock is lost before the action ends', async () => {
     const etcd = openClient();
     const lost = withLock(etcd, unique('lock'), async (held) => {
+      const gone = new Promise((resolve) => held.signal.addEventListener('abort', resolve));
       await openClient().delete(held.key);
-      await new Promise((resolve) => held.signal.addEventListener('abort', resolve));
+      await gone;
     });
     expect(await errorOf(lost)).toMatchObject({ reason: 'LockLost' });
   });
