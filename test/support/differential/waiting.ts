@@ -6,6 +6,11 @@ import { RESPONSE_LIMIT_MS } from './watching.js';
 
 /** How often to look whether a call waits, in milliseconds. */
 const POLL_MS = 2;
+/**
+ * How long to wait for the answer of a call whose queue key existed before the call, in milliseconds. The queue does not
+ * show whether the server has begun such a call, which may fail.
+ */
+const DOUBT_MS = 250;
 const ASCENDING = 1;
 const BY_CREATE_REVISION = 2;
 
@@ -62,11 +67,16 @@ export class WaitingCall {
 
   /** Resolves when the call has ended, or when it waits for another contender. */
   async settle(): Promise<void> {
-    const deadline = performance.now() + RESPONSE_LIMIT_MS;
-    while (this.outcome === undefined && performance.now() < deadline) {
-      if (await this.#isBlocked()) return;
+    const start = performance.now();
+    while (this.outcome === undefined && performance.now() < start + RESPONSE_LIMIT_MS) {
+      if ((await this.#isBlocked()) && performance.now() >= start + this.#doubtMs) return;
       await pause(POLL_MS);
     }
+  }
+
+  /** How long a call that seems to wait may still end. */
+  get #doubtMs(): number {
+    return this.#ownKey !== undefined && this.#before.has(this.#ownKey) ? DOUBT_MS : 0;
   }
 
   async #isBlocked(): Promise<boolean> {
