@@ -1,5 +1,5 @@
 import { AuthenticatedTransport, type Credentials, checkCredentials } from './channel/authentication.js';
-import { Channel } from './channel/channel.js';
+import { Channel, MAX_IN_FLIGHT } from './channel/channel.js';
 import { withDiagnostics } from './channel/diagnostics.js';
 import { syncEndpoints, withAutoSync } from './channel/endpoint-discovery.js';
 import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
@@ -72,6 +72,12 @@ export interface ClientOptions {
   readonly maxReceiveBytes?: number | undefined;
   /** Maximum number of operations in a transaction. Default 128, the default of the server's `--max-txn-ops`. */
   readonly maxTxnOps?: number | undefined;
+  /**
+   * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
+   * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
+   * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
+   */
+  readonly maxInFlight?: number | undefined;
   /** Credentials for a cluster that has authentication enabled. */
   readonly auth?: Credentials | undefined;
   /**
@@ -135,6 +141,7 @@ const CLIENT_OPTIONS = {
   maxRequestBytes: true,
   maxReceiveBytes: true,
   maxTxnOps: true,
+  maxInFlight: true,
   auth: true,
   orderedReads: true,
   autoSyncIntervalMs: true,
@@ -188,6 +195,7 @@ export class Client extends KeyspaceClient {
     checkTransport(options.transport);
     const endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport));
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
+    const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
     if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
@@ -199,7 +207,10 @@ export class Client extends KeyspaceClient {
 
     // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer on top of the
     // channel.
-    const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), logger);
+    const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
+      maxInFlight,
+      logger,
+    });
     // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
     const layers: readonly (false | undefined | ((inner: Transport) => Transport))[] = [
       // Below the interceptors, so that the diagnostics describe each call as the interceptors have changed it.

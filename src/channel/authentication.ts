@@ -14,6 +14,7 @@ import { describeType } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { at, monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../transport/transport.js';
+import { PUT_THEN_WAIT } from './call-queue.js';
 
 /**
  * How the client authenticates itself to a cluster that has authentication enabled.
@@ -163,12 +164,6 @@ export class TokenSource {
 const AUTHENTICATE_TIMEOUT_MS = 15_000;
 
 /**
- * Methods for which the server puts a key and then waits. The server may refuse the token after the put, so the key may
- * exist although the call failed.
- */
-const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
-
-/**
  * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream ends if
  * the server refuses its token. The code that opened the stream may open another stream, which gets a new token.
  */
@@ -198,6 +193,7 @@ export class AuthenticatedTransport implements Transport {
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     // `Authenticate` is the only call that needs no token, because its request contains the password.
     if (call.method.path === methods.auth.authenticate.path) return this.#inner.unary(call);
+    // The server may refuse the token after the put, so the key may exist although the call failed.
     const lastError = (error: EtcdError): EtcdError =>
       PUT_THEN_WAIT.has(call.method.path) ? amended(error, { outcome: 'unknown' }) : error;
     for (let renewals = 0; ; renewals += 1) {

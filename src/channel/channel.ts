@@ -13,8 +13,9 @@ import { monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { forwardStream } from '../transport/transport.js';
 import { isEndpointFailure, isMomentaryRefusal, isOverloadRefusal, mayRetry, traceOf } from './attempts.js';
+import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
-import { EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
+import { type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
 /**
  * Time in milliseconds. If a call times out, and the endpoint has not answered the call for longer than this time, the
@@ -35,6 +36,15 @@ const MAX_MOMENTARY_REFUSALS = 5;
  */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
+/** Default of `maxInFlight`. `npm run bench -- --only in-flight` measures what other values cost. */
+export const MAX_IN_FLIGHT = 512;
+
+interface ChannelOptions {
+  /** Maximum number of unary calls in flight at one endpoint. */
+  readonly maxInFlight?: number | undefined;
+  readonly logger?: Logger | undefined;
+}
+
 /** A summary of one call's failed attempts. */
 interface FailedAttempts {
   readonly count: number;
@@ -51,13 +61,19 @@ interface FailedAttempts {
  */
 export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
+  readonly #queue: CallQueue;
   readonly #closed = new AbortController();
   readonly #logger: Logger | undefined;
   /** Identifies the cluster that answers, and tracks the revision of its store. */
   readonly cluster = new ClusterIdentity();
 
-  constructor(endpoints: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport, logger?: Logger) {
+  constructor(
+    endpoints: readonly Endpoint[],
+    transportOf: (endpoint: Endpoint) => Transport,
+    { maxInFlight = MAX_IN_FLIGHT, logger }: ChannelOptions = {},
+  ) {
     this.#endpoints = new EndpointPool(endpoints, transportOf, logger);
+    this.#queue = new CallQueue(this.#endpoints, maxInFlight);
     this.#logger = logger;
   }
 
@@ -72,19 +88,42 @@ export class Channel implements Transport {
   }
 
   /**
-   * Makes attempts until one succeeds or must not be retried. Chooses an endpoint for each attempt.
+   * Makes attempts until one succeeds or must not be retried. Chooses an endpoint for each attempt. If too many calls
+   * are in flight, the call first waits until it may be sent.
    *
    * @throws EtcdError if no attempt succeeds.
    */
-  async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    const revisionBefore = this.cluster.revision;
+  unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
+    const callClass = classOf(call);
+    try {
+      const endpoint = this.#queue.enter(call, callClass);
+      return endpoint === undefined ? this.#waitForRoom(call, callClass) : this.#attempts(call, callClass, endpoint);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /** This function is separate from `#attempts`, because the frame of a waiting function takes memory. */
+  async #waitForRoom<Request, Response>(call: UnaryCall<Request, Response>, callClass: CallClass): Promise<Response> {
+    return this.#attempts(call, callClass, await this.#queue.wait(call, callClass));
+  }
+
+  async #attempts<Request, Response>(
+    call: UnaryCall<Request, Response>,
+    callClass: CallClass,
+    picked: PooledEndpoint,
+  ): Promise<Response> {
+    let endpoint = picked;
     const trace = traceOf(call.signal);
-    for (let failed: FailedAttempts | undefined; ; ) {
-      const endpoint = this.#endpoints.pick(call.endpoint);
-      try {
-        if (failed !== undefined) await this.#waitBeforeRetry(call, endpoint, failed);
+    try {
+      for (let failed: FailedAttempts | undefined; ; ) {
+        if (failed !== undefined) {
+          endpoint = this.#queue.move(call, callClass, endpoint);
+          await this.#waitBeforeRetry(call, endpoint, failed);
+        }
         const startedAt = monotonicMs();
         if (call.deadline <= startedAt) throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed?.last);
+        const revisionBefore = this.cluster.revision;
         call.onAttempt?.(endpoint.url);
         if (trace !== undefined) trace.endpoint = endpoint.url;
         try {
@@ -97,9 +136,9 @@ export class Channel implements Transport {
         } catch (error) {
           failed = this.#judge(call, endpoint, startedAt, error, failed);
         }
-      } finally {
-        this.#endpoints.release(endpoint);
       }
+    } finally {
+      this.#queue.leave(endpoint, callClass);
     }
   }
 
@@ -160,6 +199,7 @@ export class Channel implements Transport {
 
   async close(): Promise<void> {
     this.#closed.abort();
+    this.#queue.close();
     await this.#endpoints.close();
   }
 

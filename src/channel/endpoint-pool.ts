@@ -10,6 +10,16 @@ import type { Transport } from '../transport/transport.js';
  */
 const PARK_MS = 1_000;
 
+/**
+ * A class of calls with a bound of its own.
+ *
+ * - normal: Most calls.
+ * - urgent: Calls that must not wait behind normal calls, such as releases of locks.
+ * - blocking: Calls that wait by design, such as those of the lock service. They have no bound. Otherwise, the waiting
+ *   calls could fill the bound, and the holder's calls would wait for them.
+ */
+export type CallClass = 'normal' | 'urgent' | 'blocking';
+
 /** One endpoint with its transport and its recent failures. All times are on the monotonic clock. */
 export interface PooledEndpoint {
   readonly url: string;
@@ -26,6 +36,8 @@ export interface PooledEndpoint {
   connectAt: number;
   /** Number of calls and streams that use the endpoint or are about to use it. */
   users: number;
+  /** Number of unary calls of each class that use the endpoint. `CallQueue` counts them. */
+  readonly inFlight: Record<CallClass, number>;
 }
 
 /**
@@ -171,7 +183,8 @@ export class EndpointPool {
     if (known !== undefined) return known;
     const transport = this.#transportOf(endpoint);
     const counters = { failures: 0, failedAt: 0, parkedUntil: 0, connectFailures: 0, connectAt: 0, users: 0 };
-    const pooled: PooledEndpoint = { url, transport, ...counters };
+    const inFlight = { normal: 0, urgent: 0, blocking: 0 };
+    const pooled: PooledEndpoint = { url, transport, ...counters, inFlight };
     this.#known.set(url, pooled);
     return pooled;
   }

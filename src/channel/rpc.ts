@@ -34,6 +34,19 @@ export interface CallOptions {
 
 export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
 
+/** The key of an option that users cannot set. `checkOptions` ignores symbols. */
+const URGENT = Symbol('urgent');
+
+interface InternalCallOptions extends CallOptions {
+  readonly [URGENT]?: true;
+}
+
+/** Returns the options of a call that must not wait behind other calls of the client; see `UnaryCall.urgent`. */
+export function urgent(options: CallOptions): CallOptions {
+  const marked: InternalCallOptions = { ...options, [URGENT]: true };
+  return marked;
+}
+
 /**
  * Checks the options of the method that `what` names. @throws EtcdError with reason `InvalidInput` for an unknown
  * option.
@@ -79,9 +92,10 @@ export class Rpc {
   ): Promise<Response> {
     const timeoutMs = checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
-    const { signal, endpoint } = options;
+    const { signal, endpoint, [URGENT]: isUrgent } = options as InternalCallOptions;
     checkSignal(signal);
-    const response = this.#transport.unary({ method, request, signal, timeoutMs, deadline, endpoint, onSent });
+    const call = { method, request, signal, timeoutMs, deadline, endpoint, urgent: isUrgent, onSent };
+    const response = this.#transport.unary<Request, Response>(call);
     return this.settings.callSites ? withCallSite(response) : response;
   }
 

@@ -1,5 +1,5 @@
-import { traceCalls, traceOf } from '../channel/attempts.js';
-import { type CallOptions, checkTimeout } from '../channel/rpc.js';
+import { isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
+import { type CallOptions, checkTimeout, urgent } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
@@ -144,10 +144,15 @@ export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) 
 
 /**
  * Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. Rejects only if `signal`
- * aborts or the client itself refuses the call. Use this function for cleanup.
+ * aborts or the client itself refuses the call. Use this function for cleanup. Other contenders may wait for the
+ * cleanup, so the call does not wait behind other calls of the client.
  */
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
-  return repeat(signal, call, ({ reason }) => !REFUSED_BY_CLIENT.has(reason));
+  return repeat(
+    signal,
+    (options) => call(urgent(options)),
+    ({ reason }) => !REFUSED_BY_CLIENT.has(reason),
+  );
 }
 
 /** The reasons of errors that mean that the client itself refused the call. It would refuse a repetition too. */
@@ -182,9 +187,10 @@ async function repeat<T>(
  */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
-function isTransient({ code, outcome, reason }: EtcdError): boolean {
+function isTransient(error: EtcdError): boolean {
+  const { code, outcome, reason } = error;
   if (REFUSED_BY_CLIENT.has(reason) || FINAL.has(reason)) return false;
-  if (reason === 'RequestTooManyRequests' || reason === 'ProposalDropped') return true;
+  if (isOverloadRefusal(error) || reason === 'ProposalDropped') return true;
   return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }
 

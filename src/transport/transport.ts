@@ -35,6 +35,11 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly timeoutMs: number;
   /** When the call times out, in milliseconds on the monotonic clock. */
   readonly deadline: number;
+  /**
+   * Whether the call must not wait behind other calls, because other clients or calls wait for its effect. Example: the
+   * release of a lock.
+   */
+  readonly urgent?: boolean | undefined;
   /** Called at each attempt when the client begins to send the request. From then on, the server may receive it. */
   readonly onSent?: (() => void) | undefined;
   /** Called with each error after which the call is attempted again. */

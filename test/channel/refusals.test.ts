@@ -97,7 +97,7 @@ test('the only endpoint stays available, no matter how often it refuses a call f
       },
       close: async () => {},
     }),
-    { warn },
+    { logger: { warn } },
   );
   vi.spyOn(Math, 'random').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());

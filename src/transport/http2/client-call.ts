@@ -2,12 +2,12 @@ import { canceled, clientClosed, type EtcdError, type Outcome, timedOut } from '
 import type { Endpoint } from '../../host/endpoint.js';
 import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
+import type { Expiring } from '../../runtime/deadlines.js';
 import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { decodeResponse, encodeRequest, responseTooLarge } from '../messages.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, TransportOptions, UnaryCall } from '../transport.js';
 import type { Connection } from './connection.js';
-import type { Expiring } from './deadlines.js';
 import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
@@ -62,9 +62,10 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     this.#owner = owner;
     this.#resolve = resolve;
     this.#reject = reject;
-    const { method, metadata, deadline, signal } = call;
+    const { method, metadata, deadline, signal, urgent } = call;
     const { maxReceiveBytes } = owner.options;
-    this.#head = { method: method.path, endpoint: owner.endpoint.url, metadata, deadline, maxReceiveBytes, request };
+    const { url: endpoint } = owner.endpoint;
+    this.#head = { method: method.path, endpoint, metadata, deadline, maxReceiveBytes, request, urgent };
     if (signal !== undefined) this.#offAbort = onAbort(signal, () => this.#abort());
   }
 
@@ -188,6 +189,8 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
       metadata: undefined,
       deadline: this.deadline,
       maxReceiveBytes: Math.min(maxReceiveBytes, call.maxReceiveBytes ?? maxReceiveBytes),
+      // The stream may renew leases, which expire while it waits.
+      urgent: true,
     };
     this.#stream = new Http2Stream(head, this);
   }

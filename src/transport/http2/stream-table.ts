@@ -9,13 +9,14 @@ const RECENT = 1_024;
 export class StreamTable {
   /**
    * Open streams, indexed by the low bits of their identifiers. This is an array rather than a Map, for the reason
-   * given in the comment of `Deadlines` (deadlines.ts).
+   * given in the comment of `Deadlines` (src/runtime/deadlines.ts).
    */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
   /** Open streams whose slot in `#recent` a newer stream has taken, by identifier. */
   readonly #old = new Map<number, Http2Stream>();
   #size = 0;
   readonly #waiting = new UniqueQueue<Http2Stream>();
+  readonly #urgent = new UniqueQueue<Http2Stream>();
   #nextId: number;
 
   constructor(firstId: number) {
@@ -28,7 +29,7 @@ export class StreamTable {
   }
 
   get hasWaiting(): boolean {
-    return this.#waiting.size > 0;
+    return this.#waiting.size > 0 || this.#urgent.size > 0;
   }
 
   /** Whether the connection has used all stream identifiers. They cannot be reused: RFC 9113, section 5.1.1. */
@@ -54,17 +55,17 @@ export class StreamTable {
   }
 
   wait(stream: Http2Stream): void {
-    this.#waiting.add(stream);
+    (stream.head.urgent ? this.#urgent : this.#waiting).add(stream);
   }
 
-  /** Removes the stream that has waited longest from the queue, and returns it. */
+  /** Removes the urgent stream that has waited longest, or else the other stream that has, and returns it. */
   takeWaiting(): Http2Stream | undefined {
-    return this.#waiting.take();
+    return this.#urgent.take() ?? this.#waiting.take();
   }
 
   /** Removes a stream. Returns whether the stream was open. */
   delete(stream: Http2Stream): boolean {
-    if (this.#waiting.delete(stream)) return false;
+    if (this.#waiting.delete(stream) || this.#urgent.delete(stream)) return false;
     if (this.#recent[indexOf(stream.id)] === stream) this.#recent[indexOf(stream.id)] = undefined;
     else if (!this.#old.delete(stream.id)) return false;
     this.#size -= 1;

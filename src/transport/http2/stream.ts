@@ -27,6 +27,8 @@ export interface StreamHead {
   readonly maxReceiveBytes: number;
   /** The encoded request of a unary call. When the stream opens, it sends this request and half-closes. */
   readonly request?: Uint8Array | undefined;
+  /** Whether the stream opens before the other streams that wait on its connection. */
+  readonly urgent?: boolean | undefined;
 }
 
 /** The call that a stream carries. It receives the messages and the end of the stream. Its methods must not throw. */

@@ -1,6 +1,7 @@
 import { amended, canceled, clientClosed, type EtcdError } from '../../errors/etcd-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import type { OpenByteStream } from '../../host/host.js';
+import { Deadlines } from '../../runtime/deadlines.js';
 import { checkMetadata, encodeRequest, isPrintable } from '../messages.js';
 import type {
   Metadata,
@@ -14,7 +15,6 @@ import type {
 } from '../transport.js';
 import { type CallOwner, type ClientCall, StreamingClientCall, UnaryClientCall } from './client-call.js';
 import { Connection, type ConnectionEvents } from './connection.js';
-import { Deadlines } from './deadlines.js';
 
 /**
  * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport depends on the runtime only

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { Deadlines, type Expiring } from '../../../src/runtime/deadlines.js';
 import { UniqueQueue } from '../../../src/runtime/queues.js';
-import { Deadlines, type Expiring } from '../../../src/transport/http2/deadlines.js';
 import { SendFlow } from '../../../src/transport/http2/flow-control.js';
 import { SendQueue } from '../../../src/transport/http2/message-framing.js';
 import { PeerSettings } from '../../../src/transport/http2/settings.js';

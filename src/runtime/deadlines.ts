@@ -1,4 +1,4 @@
-import { at, monotonicMs } from '../../runtime/timers.js';
+import { at, monotonicMs } from './timers.js';
 
 /** An item of `Deadlines`: a call that expires at its deadline. */
 export interface Expiring {
@@ -58,7 +58,9 @@ export class Deadlines<T extends Expiring> {
     this.#stopTimer();
   }
 
-  /** Sets the timer, which does not keep the process alive, because the connection of each call already does so. */
+  /**
+   * Sets the timer. It does not keep the process alive. The connection of the calls does so, or the calls ahead of them.
+   */
   #arm(due: number): void {
     this.#stopTimer();
     this.#due = due;

@@ -1,0 +1,234 @@
+import { canceled, clientClosed, EtcdError, timedOut } from '../errors/etcd-error.js';
+import { methods } from '../gen/methods.js';
+import { Deadlines, type Expiring } from '../runtime/deadlines.js';
+import { UniqueQueue } from '../runtime/queues.js';
+import { onAbort } from '../runtime/signals.js';
+import { after } from '../runtime/timers.js';
+import type { UnaryCall } from '../transport/transport.js';
+import type { CallClass, EndpointPool, PooledEndpoint } from './endpoint-pool.js';
+
+/**
+ * Milliseconds after which the queue looks for an available endpoint again. A call usually leaves the queue when
+ * another call ends. If a server stops answering, no call ends, but another endpoint may have room.
+ */
+const RECHECK_MS = 250;
+
+/** RPCs that put a key and answer when another client has released its lock or leadership. */
+export const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
+
+/** RPCs that other calls or other clients wait for: releases, and the login without which no other call succeeds. */
+const URGENT: ReadonlySet<string> = new Set([
+  methods.lease.leaseRevoke.path,
+  methods.lock.unlock.path,
+  methods.election.resign.path,
+  methods.auth.authenticate.path,
+]);
+
+/** Returns the class of a call, which determines its bound. */
+export function classOf({ method, urgent }: UnaryCall<unknown, unknown>): CallClass {
+  if (urgent === true || URGENT.has(method.path)) return 'urgent';
+  return PUT_THEN_WAIT.has(method.path) ? 'blocking' : 'normal';
+}
+
+/** The waiting calls of one class with the same option `endpoint`. */
+interface Queue {
+  readonly callClass: CallClass;
+  readonly endpoint: string | undefined;
+  readonly waiting: UniqueQueue<WaitingCall>;
+}
+
+/**
+ * Bounds the number of calls that are in flight at each endpoint, and holds the other calls in queues. Calls leave a
+ * queue in the order in which they entered it, and the queues take turns.
+ */
+export class CallQueue {
+  readonly #endpoints: EndpointPool;
+  readonly #maxInFlight: number;
+  readonly #queues: Queue[] = [];
+  /** Index of the queue whose turn it is. */
+  #turn = 0;
+  /** Number of waiting calls in all queues. */
+  #size = 0;
+  readonly #deadlines = new Deadlines<WaitingCall>();
+  #stopRecheck: (() => void) | undefined;
+  #isClosed = false;
+
+  /** `maxInFlight` is the bound for the normal calls at one endpoint, and also for the urgent calls. */
+  constructor(endpoints: EndpointPool, maxInFlight: number) {
+    this.#endpoints = endpoints;
+    this.#maxInFlight = maxInFlight;
+  }
+
+  /**
+   * Returns the endpoint for a call, and counts the call as in flight there until `leave` is called. Returns undefined
+   * if the call must `wait`.
+   *
+   * @throws EtcdError, reason `InvalidInput`, if the call names an endpoint that the client does not use.
+   */
+  enter({ endpoint }: UnaryCall<unknown, unknown>, callClass: CallClass): PooledEndpoint | undefined {
+    if (this.#size > 0 && this.#queueOf(endpoint, callClass).waiting.size > 0) return undefined;
+    return this.#pick(endpoint, callClass);
+  }
+
+  /**
+   * Waits until an endpoint has room for the call. Then does the same as `enter`.
+   *
+   * @throws EtcdError with outcome `not-sent` if the call times out or is canceled, or if the client is closed.
+   */
+  wait(call: UnaryCall<unknown, unknown>, callClass: CallClass): Promise<PooledEndpoint> {
+    const { signal, endpoint, method } = call;
+    if (this.#isClosed) throw clientClosed('not-sent', method.path);
+    if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
+    return new Promise((resolve, reject) => {
+      const { waiting } = this.#queueOf(endpoint, callClass);
+      const entry = new WaitingCall(this, call, waiting, resolve, reject);
+      waiting.add(entry);
+      this.#size += 1;
+      this.#deadlines.add(entry);
+      this.#recheckLater();
+    });
+  }
+
+  /**
+   * Picks the endpoint for the next attempt of a call in flight. The call does not wait again. If the endpoint differs
+   * from `before`, the call may therefore exceed the bound of the new endpoint.
+   */
+  move({ endpoint }: UnaryCall<unknown, unknown>, callClass: CallClass, before: PooledEndpoint): PooledEndpoint {
+    const picked = this.#endpoints.pick(endpoint);
+    picked.inFlight[callClass] += 1;
+    this.leave(before, callClass);
+    return picked;
+  }
+
+  /** Ends the count that `enter`, `wait` or `move` started. Lets waiting calls use the room. */
+  leave(endpoint: PooledEndpoint, callClass: CallClass): void {
+    endpoint.inFlight[callClass] -= 1;
+    this.#endpoints.release(endpoint);
+    if (this.#size > 0) this.#admit();
+  }
+
+  /** Ends the wait of a call that timed out or was canceled. */
+  remove(entry: WaitingCall): void {
+    if (entry.waiting.delete(entry)) this.#removed(entry);
+  }
+
+  /** Ends all waits with reason `ClientClosed`. */
+  close(): void {
+    this.#isClosed = true;
+    for (const { waiting } of this.#queues)
+      for (let entry = waiting.take(); entry !== undefined; entry = waiting.take()) {
+        this.#removed(entry);
+        entry.reject(clientClosed('not-sent', entry.call.method.path));
+      }
+    this.#stopRecheck?.();
+    this.#deadlines.stop();
+  }
+
+  get maxInFlight(): number {
+    return this.#maxInFlight;
+  }
+
+  #queueOf(endpoint: string | undefined, callClass: CallClass): Queue {
+    const found = this.#queues.find((queue) => queue.endpoint === endpoint && queue.callClass === callClass);
+    if (found !== undefined) return found;
+    const queue = { endpoint, callClass, waiting: new UniqueQueue<WaitingCall>() };
+    this.#queues.push(queue);
+    return queue;
+  }
+
+  #pick(url: string | undefined, callClass: CallClass): PooledEndpoint | undefined {
+    const endpoint = this.#endpoints.pick(url);
+    if (callClass === 'blocking' || endpoint.inFlight[callClass] < this.#maxInFlight) {
+      endpoint.inFlight[callClass] += 1;
+      return endpoint;
+    }
+    this.#endpoints.release(endpoint);
+    return undefined;
+  }
+
+  /** Takes calls from the queues in turns, until no queue has a call for which there is room. */
+  #admit(): void {
+    for (let full = 0; full < this.#queues.length; ) {
+      const queue = this.#queues[this.#turn % this.#queues.length] as Queue;
+      this.#turn += 1;
+      full = this.#admitFirst(queue) ? 0 : full + 1;
+    }
+  }
+
+  /** Takes the first call from the queue. Returns false if the queue is empty or there is no room for the call. */
+  #admitFirst({ endpoint, callClass, waiting }: Queue): boolean {
+    if (waiting.size === 0) return false;
+    let picked: PooledEndpoint | EtcdError | undefined;
+    try {
+      picked = this.#pick(endpoint, callClass);
+    } catch (error) {
+      // The client no longer uses the endpoint that the call names.
+      picked = error as EtcdError;
+    }
+    if (picked === undefined) return false;
+    const entry = waiting.take() as WaitingCall;
+    this.#removed(entry);
+    if (picked instanceof EtcdError) entry.reject(picked);
+    else entry.resolve(picked);
+    return true;
+  }
+
+  #removed(entry: WaitingCall): void {
+    this.#size -= 1;
+    this.#deadlines.delete(entry);
+    entry.offAbort?.();
+  }
+
+  #recheckLater(): void {
+    this.#stopRecheck ??= after(RECHECK_MS, () => {
+      this.#stopRecheck = undefined;
+      this.#admit();
+      if (this.#size > 0) this.#recheckLater();
+    });
+  }
+}
+
+/** A call that waits until an endpoint has room for it. */
+class WaitingCall implements Expiring {
+  slot = -1;
+  readonly call: UnaryCall<unknown, unknown>;
+  /** The queue that contains the call. */
+  readonly waiting: UniqueQueue<WaitingCall>;
+  readonly resolve: (endpoint: PooledEndpoint) => void;
+  readonly reject: (error: EtcdError) => void;
+  readonly offAbort: (() => void) | undefined;
+  readonly #owner: CallQueue;
+
+  constructor(
+    owner: CallQueue,
+    call: UnaryCall<unknown, unknown>,
+    waiting: UniqueQueue<WaitingCall>,
+    resolve: (endpoint: PooledEndpoint) => void,
+    reject: (error: EtcdError) => void,
+  ) {
+    this.#owner = owner;
+    this.call = call;
+    this.waiting = waiting;
+    this.resolve = resolve;
+    this.reject = reject;
+    const { signal, method } = call;
+    if (signal !== undefined)
+      this.offAbort = onAbort(signal, () => this.#end(canceled(signal, 'not-sent', method.path)));
+  }
+
+  get deadline(): number {
+    return this.call.deadline;
+  }
+
+  expire(): void {
+    const { timeoutMs, method } = this.call;
+    const { problem, ...details } = timedOut('call', timeoutMs, 'not-sent', method.path);
+    const full = `it was never sent, because maxInFlight = ${this.#owner.maxInFlight} earlier calls were in flight`;
+    this.#end(new EtcdError(`${problem}; ${full}`, details));
+  }
+
+  #end(error: EtcdError): void {
+    this.#owner.remove(this);
+    this.reject(error);
+  }
+}
