@@ -6,7 +6,7 @@ import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { onAbort } from '../../../src/runtime/signals.js';
 import { after, monotonicMs } from '../../../src/runtime/timers.js';
-import { type RequestSink, type ServerCall, StatusError, serverError } from '../../../src/testing/memory/service.js';
+import { CancelableCall, type RequestSink, StatusError, serverError } from '../../../src/testing/memory/service.js';
 import { connectFailed } from '../../../src/transport/connect-failed.js';
 import { checkMetadata, decodeResponse, encodeRequest } from '../../../src/transport/messages.js';
 import type {
@@ -458,34 +458,6 @@ class SimulatedTransport implements Transport {
   }
 }
 
-/** An abort reason that no code reads. It is cheaper than the default, an error. */
-const CANCELED = 'canceled';
-
-/** A call at the server. */
-class ServedCall implements ServerCall {
-  readonly metadata: Metadata;
-  readonly endpoint: string;
-  #controller: AbortController | undefined;
-  #isCanceled = false;
-
-  constructor(metadata: Metadata, endpoint: string) {
-    this.metadata = metadata;
-    this.endpoint = endpoint;
-  }
-
-  /** Most handlers do not read the signal, so it is created on demand. */
-  get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#isCanceled) this.#controller.abort(CANCELED);
-    return this.#controller.signal;
-  }
-
-  cancel(): void {
-    this.#isCanceled = true;
-    this.#controller?.abort(CANCELED);
-  }
-}
-
 class SimulatedUnary<Request, Response> implements ClientCall {
   readonly #transport: SimulatedTransport;
   readonly #call: UnaryCall<Request, Response>;
@@ -599,7 +571,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     const { method, metadata = {} } = this.#call;
     if (typeof fault === 'object' && fault.type === 'refuse' && !fault.isApplied)
       return this.#answer(connection, serverError(fault.reason), fault);
-    const served = new ServedCall(metadata, member.url);
+    const served = new CancelableCall(metadata, member.url);
     const cancel = (): void => {
       connection.served.delete(cancel);
       served.cancel();
@@ -699,7 +671,7 @@ class SimulatedStream<Request, Response> implements ClientCall {
     const { world } = network;
     const open = (): void => {
       if (member.isDown) return;
-      const served = new ServedCall(this.metadata, member.url);
+      const served = new CancelableCall(this.metadata, member.url);
       const cancel = (): void => {
         connection.served.delete(cancel);
         if (this.#isServerOver) return;
