@@ -89,12 +89,22 @@ export type StreamingHandler<Request, Response> = (
   call: ServerCall,
 ) => RequestSink<Request>;
 
+/** A unary method and the handler that serves it. */
+export interface UnaryRoute {
+  readonly method: Method<unknown, unknown>;
+  readonly unary: UnaryHandler<unknown, unknown>;
+}
+
+/** A method with a stream of responses, and the handler that serves it. */
+interface StreamingRoute {
+  readonly method: Method<unknown, unknown>;
+  readonly streaming: StreamingHandler<unknown, unknown>;
+}
+
 /**
  * A method and the handler that serves it. The type parameters are erased, because a `Router` has methods of all types.
  */
-export type Route =
-  | { readonly method: Method<unknown, unknown>; readonly unary: UnaryHandler<unknown, unknown> }
-  | { readonly method: Method<unknown, unknown>; readonly streaming: StreamingHandler<unknown, unknown> };
+export type Route = UnaryRoute | StreamingRoute;
 
 /** The handlers of the methods that a server implements. */
 export class Router {
@@ -139,6 +149,30 @@ export interface Service {
   connect?(lost: () => void): (() => void) | undefined;
   /** @throws StatusError with status `Unimplemented` if the server does not implement the method. */
   find(path: string): Route;
+}
+
+/**
+ * Returns the route of a unary method.
+ *
+ * @throws StatusError with status `Unimplemented` if the server does not implement the method, or with status
+ *   `Internal` if the server implements it as a streaming method.
+ */
+export function unaryRoute(service: Pick<Service, 'find'>, path: string): UnaryRoute {
+  const route = service.find(path);
+  if ('unary' in route) return route;
+  throw new StatusError('Internal', `${path} is not a unary method`);
+}
+
+/**
+ * Returns the route of a streaming method.
+ *
+ * @throws StatusError with status `Unimplemented` if the server does not implement the method, or with status
+ *   `Internal` if the server implements it as a unary method.
+ */
+export function streamingRoute(service: Pick<Service, 'find'>, path: string): StreamingRoute {
+  const route = service.find(path);
+  if ('streaming' in route) return route;
+  throw new StatusError('Internal', `${path} is not a streaming method`);
 }
 
 /**
