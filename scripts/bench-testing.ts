@@ -36,13 +36,7 @@ function main(): void {
   });
   if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   const names = Object.keys(samples[0] ?? {});
-  const rows = names.map((name) => {
-    const spread = spreadOf(
-      samples.map((sample) => ({ startMs: sample[name] ?? 0 })),
-      'startMs',
-    );
-    return { name, ...spread };
-  });
+  const rows = names.map((name) => ({ name, ...spreadOf(samples.map((sample) => sample[name] ?? 0)) }));
   if (values.json) return void console.log(JSON.stringify(rows));
   const ms = (value = 0): string => value.toFixed(1);
   console.log(`Milliseconds, Node.js ${process.versions.node}, medians of ${rounds} processes\n`);
