@@ -5,7 +5,7 @@ import type { Endpoint } from '../../../src/host/endpoint.js';
 import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { onAbort } from '../../../src/runtime/signals.js';
-import { after, monotonicMs } from '../../../src/runtime/timers.js';
+import { after, at, monotonicMs } from '../../../src/runtime/timers.js';
 import { CancelableCall, type RequestSink, StatusError, serverError } from '../../../src/testing/memory/service.js';
 import { connectFailed } from '../../../src/transport/connect-failed.js';
 import { checkMetadata, decodeResponse, encodeRequest } from '../../../src/transport/messages.js';
@@ -483,9 +483,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     this.#reject = reject;
     const { signal, deadline, timeoutMs, method } = call;
     if (method.path === methods.auth.authenticate.path) this.#countAuthentication();
-    this.#undos.push(
-      after(deadline - monotonicMs(), () => this.fail(timedOut('call', timeoutMs, this.#outcome, method.path))),
-    );
+    this.#undos.push(at(deadline, () => this.fail(timedOut('call', timeoutMs, this.#outcome, method.path))));
     if (signal !== undefined)
       this.#undos.push(onAbort(signal, () => this.fail(canceled(signal, this.#outcome, method.path))));
   }
