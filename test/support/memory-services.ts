@@ -1,7 +1,7 @@
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import type { Method } from '../../src/protobuf/schema.js';
 import { NO_BYTES } from '../../src/runtime/bytes.js';
-import { ManualClock } from '../../src/testing/memory/clock.js';
+import { type Clock, ManualClock } from '../../src/testing/memory/clock.js';
 import { Member } from '../../src/testing/memory/member.js';
 import {
   Router,
@@ -26,6 +26,26 @@ export interface OpenStream<Request, Response> {
    * The error with which the server ended the call, `ok` if it ended without error, or undefined if the call is open.
    */
   readonly ended: StatusError | 'ok' | undefined;
+}
+
+/** A clock that stands still and counts the pending timers. It never runs a timer. */
+export class CountingClock implements Clock {
+  readonly #timers = new Set<object>();
+
+  /** The number of pending timers. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  now(): number {
+    return 0;
+  }
+
+  after(): () => void {
+    const timer = {};
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
 }
 
 /** A member with some of its services, a clock that the test moves, and functions to call the services. */
