@@ -1,10 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { build } from 'esbuild';
+import { compiled } from '../test/support/compiled.js';
 import { spreadOf } from './bench/metrics.js';
 
 // Measures unit tests that use a `MemoryEtcd`: how long the first test of a process takes, and the later ones. Each round
@@ -14,7 +10,6 @@ const USAGE = `npm run bench:testing -- [--rounds N] [--json]
 
 --rounds is the number of processes, 15 by default. --json prints the medians and the spreads as JSON.
 `;
-const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 const { values } = parseArgs({
   options: {
@@ -31,7 +26,8 @@ function main(): void {
     if (!values.help) process.exitCode = 2;
     return;
   }
-  const program = join(folder, 'program.mjs');
+  // Users run compiled code, so the rounds run compiled code, too.
+  const program = compiled(new URL('bench/child/unit-tests.ts', import.meta.url));
   const samples = Array.from({ length: rounds }, (_, round) => {
     if (process.stderr.isTTY) process.stderr.write(`\rround ${round + 1} of ${rounds}`);
     const { status, stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' });
@@ -40,13 +36,7 @@ function main(): void {
   });
   if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   const names = Object.keys(samples[0] ?? {});
-  const rows = names.map((name) => {
-    const spread = spreadOf(
-      samples.map((sample) => ({ startMs: sample[name] ?? 0 })),
-      'startMs',
-    );
-    return { name, ...spread };
-  });
+  const rows = names.map((name) => ({ name, ...spreadOf(samples.map((sample) => sample[name] ?? 0)) }));
   if (values.json) return void console.log(JSON.stringify(rows));
   const ms = (value = 0): string => value.toFixed(1);
   console.log(`Milliseconds, Node.js ${process.versions.node}, medians of ${rounds} processes\n`);
@@ -54,20 +44,4 @@ function main(): void {
   for (const { name, median, min, max } of rows) console.log(`| ${name} | ${ms(median)} | ${ms(min)} to ${ms(max)} |`);
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'etcdwire-bench-'));
-try {
-  // Users run compiled code, so this does, too.
-  await build({
-    entryPoints: [join(root, 'scripts/bench/child/unit-tests.ts')],
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    alias: { '#host': join(root, 'src/host/node.ts') },
-    outfile: join(folder, 'program.mjs'),
-    logLevel: 'error',
-  });
-  main();
-} finally {
-  rmSync(folder, { recursive: true, force: true });
-}
+main();

@@ -1,10 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+import { readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import { build, type Plugin } from 'esbuild';
+import type { Plugin } from 'esbuild';
+import { compiled, compiledWith } from '../test/support/compiled.js';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 import type { Answer, Failure, Task } from './simulate/worker.js';
 
@@ -26,6 +27,8 @@ const MAX_FAILURES = 1;
 const PROGRESS_MS = 5_000;
 /** Maximum time for finding one mutation. */
 const MUTATION_MINUTES = 5;
+/** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
+const WORKER = new URL('simulate/worker.ts', import.meta.url);
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 const { values, positionals } = parseArgs({
@@ -117,10 +120,9 @@ async function main(): Promise<void> {
     return;
   }
   if (values.mutations) return findMutations(seed, values.minutes === undefined ? MUTATION_MINUTES : minutes);
-  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-simulate-'));
+  const file = compiled(WORKER);
   const players: Player[] = [];
   try {
-    const file = await bundle(folder);
     if (values.replay !== undefined) {
       const player = new Player(file);
       players.push(player);
@@ -134,7 +136,6 @@ async function main(): Promise<void> {
       await printReplay(players[0] as Player, failed, values.only ?? workload);
   } finally {
     for (const player of players) await player.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -148,10 +149,9 @@ async function findMutations(seed: number, minutes: number): Promise<void> {
       console.log(`| ${mutation.bug} | | not simulated: ${mutation.notSimulated} | |`);
       continue;
     }
-    const folder = mkdtempSync(join(tmpdir(), 'etcdwire-simulate-'));
+    const file = await compiledWith(mutating(mutation), WORKER);
     const players: Player[] = [];
     try {
-      const file = await bundle(folder, mutation);
       for (let count = availableParallelism(); count > 0; count -= 1) players.push(new Player(file));
       const totals = await playAll(players, seed, Number.POSITIVE_INFINITY, minutes);
       const [failure] = totals.failures;
@@ -161,12 +161,12 @@ async function findMutations(seed: number, minutes: number): Promise<void> {
       console.log(`| ${mutation.bug} | ${totals.histories} histories, ${seconds} s | ${by} | ${failure?.seed ?? ''} |`);
     } finally {
       for (const player of players) await player.stop();
-      rmSync(folder, { recursive: true, force: true });
+      rmSync(file);
     }
   }
 }
 
-/** Replaces a part of one source file while the worker is bundled. */
+/** Replaces a part of one source file while the worker is compiled. */
 function mutating({ file, find, replace }: Mutation): Plugin {
   return {
     name: 'mutation',
@@ -179,23 +179,6 @@ function mutating({ file, find, replace }: Mutation): Plugin {
       });
     },
   };
-}
-
-/** Bundles the worker, because bundled code runs faster than code that tsx compiles. */
-async function bundle(folder: string, mutation?: Mutation): Promise<string> {
-  const outfile = join(folder, 'worker.mjs');
-  await build({
-    entryPoints: [join(root, 'scripts/simulate/worker.ts')],
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    target: 'node20',
-    alias: { '#host': join(root, 'src/host/node.ts') },
-    outfile,
-    plugins: mutation === undefined ? [] : [mutating(mutation)],
-    logLevel: 'error',
-  });
-  return outfile;
 }
 
 async function playAll(players: readonly Player[], seed: number, histories: number, minutes: number): Promise<Totals> {

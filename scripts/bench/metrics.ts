@@ -27,22 +27,24 @@ export type Metric = keyof typeof METRICS;
 /** The measured metrics of one competitor (a client, or a variant of a client) in one round of one workload. */
 export type Sample = Readonly<Partial<Record<Metric, number>>>;
 
-/** The summary of the values that one metric has in several rounds. */
+/** The summary of the values of several rounds. */
 interface Spread {
   readonly median: number;
   readonly min: number;
   readonly max: number;
 }
 
-/** Returns the median, minimum and maximum of a metric, or undefined if no sample has the metric. */
-export function spreadOf(samples: readonly Sample[], metric: Metric): Spread | undefined {
-  const values = samples
-    .map((sample) => sample[metric])
-    .filter((value) => value !== undefined)
-    .sort((a, b) => a - b);
-  const [min] = values;
-  const max = values.at(-1);
+/** Returns the median, minimum and maximum of the values, or undefined if there are no values. */
+export function spreadOf(values: readonly number[]): Spread | undefined {
+  const sorted = values.toSorted((a, b) => a - b);
+  const [min] = sorted;
+  const max = sorted.at(-1);
   if (min === undefined || max === undefined) return undefined;
-  const middle = values.slice(Math.ceil(values.length / 2) - 1, Math.floor(values.length / 2) + 1);
+  const middle = sorted.slice(Math.ceil(sorted.length / 2) - 1, Math.floor(sorted.length / 2) + 1);
   return { median: middle.reduce((sum, value) => sum + value, 0) / middle.length, min, max };
+}
+
+/** Returns the spread of a metric, or undefined if no sample has the metric. */
+export function metricSpreadOf(samples: readonly Sample[], metric: Metric): Spread | undefined {
+  return spreadOf(samples.map((sample) => sample[metric]).filter((value) => value !== undefined));
 }

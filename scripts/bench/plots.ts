@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
-import { METRICS, type Metric, spreadOf } from './metrics.js';
+import { METRICS, type Metric, metricSpreadOf } from './metrics.js';
 import type { Outcome } from './workload.js';
 import { CONTENDERS, callGroup, contendersVariant, HAND_OFFS_GROUP, inFlightVariant } from './workloads/calls.js';
 import { COLD_START_GROUP } from './workloads/start-and-memory.js';
@@ -87,7 +87,7 @@ export async function writePlots(folder: string, outcomes: readonly Outcome[]): 
 function barsOf({ group, metric, variants }: Plot, outcomes: readonly Outcome[]): Bar[] {
   return outcomes.flatMap((outcome) => {
     const { variant, competitor, samples } = outcome;
-    const spread = spreadOf(samples, metric);
+    const spread = metricSpreadOf(samples, metric);
     if (outcome.group !== group || spread === undefined || variants?.includes(variant) === false) return [];
     const digits = spread.median < 10 ? METRICS[metric].digits : 0;
     return [

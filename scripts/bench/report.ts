@@ -1,4 +1,4 @@
-import { METRICS, type Metric, type Sample, spreadOf } from './metrics.js';
+import { METRICS, type Metric, metricSpreadOf, type Sample } from './metrics.js';
 import type { Outcome, Results, Workload } from './workload.js';
 import { callGroup, HAND_OFFS_GROUP, HOOKS_GROUP, inFlightVariant, LEASES_AND_LOCKS_GROUP } from './workloads/calls.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
@@ -110,7 +110,7 @@ export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
       const outcome = outcomes.find(
         (candidate) => candidate.group === group && candidate.variant === variant && candidate.competitor === client,
       );
-      return spreadOf(outcome?.samples ?? [], metric)?.median;
+      return metricSpreadOf(outcome?.samples ?? [], metric)?.median;
     };
     const [etcdwire, etcd3] = [medianOf('etcdwire'), medianOf('etcd3')];
     if (etcdwire === undefined || etcd3 === undefined) return [];
@@ -166,7 +166,7 @@ function groupTable(group: string, outcomes: readonly Outcome[]): string {
 }
 
 function cell(samples: readonly Sample[], metric: Metric): string {
-  const spread = spreadOf(samples, metric);
+  const spread = metricSpreadOf(samples, metric);
   if (spread === undefined) return '';
   const [median, min, max] = [spread.median, spread.min, spread.max].map((value) =>
     text(value, METRICS[metric].digits),

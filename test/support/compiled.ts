@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildSync } from 'esbuild';
+import { build, buildSync, type Plugin } from 'esbuild';
 
 /** The folder for compiled programs. It is inside the project, so that the programs find the installed packages. */
 const CACHE = fileURLToPath(new URL('../../.cache/', import.meta.url));
@@ -37,6 +37,22 @@ function compileFile(entryPoint: string, file: string): string {
   });
   // The rename is atomic, because other tests may run the file at the same time.
   renameSync(written, file);
+  return file;
+}
+
+/**
+ * Compiles a program of this project, like `compiled`, with a plugin that changes the source. Resolves with the path of
+ * the compiled file. The caller must remove this file.
+ */
+export async function compiledWith(plugin: Plugin, program: URL): Promise<string> {
+  const entryPoint = fileURLToPath(program);
+  const file = `${CACHE}${basename(entryPoint, '.ts')}-${plugin.name}.${process.pid}.mjs`;
+  await build({
+    entryPoints: [entryPoint],
+    outfile: file,
+    plugins: [plugin],
+    ...OPTIONS,
+  });
   return file;
 }
 

@@ -1,9 +1,15 @@
 import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import type { Method } from '../../src/protobuf/schema.js';
 import { NO_BYTES } from '../../src/runtime/bytes.js';
-import { ManualClock } from '../../src/testing/memory/clock.js';
+import { type Clock, ManualClock } from '../../src/testing/memory/clock.js';
 import { Member } from '../../src/testing/memory/member.js';
-import { Router, type ServerCall, type StatusError } from '../../src/testing/memory/service.js';
+import {
+  Router,
+  type ServerCall,
+  type StatusError,
+  streamingRoute,
+  unaryRoute,
+} from '../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../src/testing/memory/settings.js';
 import { KeyRange } from '../../src/testing/memory/store.js';
 import type { Metadata } from '../../src/transport/transport.js';
@@ -20,6 +26,26 @@ export interface OpenStream<Request, Response> {
    * The error with which the server ended the call, `ok` if it ended without error, or undefined if the call is open.
    */
   readonly ended: StatusError | 'ok' | undefined;
+}
+
+/** A clock that stands still and counts the pending timers. It never runs a timer. */
+export class CountingClock implements Clock {
+  readonly #timers = new Set<object>();
+
+  /** The number of pending timers. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  now(): number {
+    return 0;
+  }
+
+  after(): () => void {
+    const timer = {};
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
 }
 
 /** A member with some of its services, a clock that the test moves, and functions to call the services. */
@@ -53,20 +79,19 @@ export class ServiceBench {
 
   /** Makes a unary call. Only services that answer at once can be called. */
   call<Request, Response>(method: Method<Request, Response, 'unary'>, request: Init<Request>): Response {
-    const route = this.router.find(method.path);
-    if (!('unary' in route)) throw new Error(`${method.path} is not unary`);
-    const answer = route.unary(decode(method.request, encode(method.request, request)), this.#call);
+    const answer = unaryRoute(this.router, method.path).unary(
+      decode(method.request, encode(method.request, request)),
+      this.#call,
+    );
     return decode(method.response, encode(method.response, answer as Init<Response>));
   }
 
   open<Request, Response>(
     method: Method<Request, Response, 'server-streaming' | 'bidi-streaming'>,
   ): OpenStream<Request, Response> {
-    const route = this.router.find(method.path);
-    if (!('streaming' in route)) throw new Error(`${method.path} is not a streaming method`);
     const arrived: Response[] = [];
     let ended: StatusError | 'ok' | undefined;
-    const sink = route.streaming(
+    const sink = streamingRoute(this.router, method.path).streaming(
       {
         send: (message) => {
           if (ended === undefined)

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect, constants, type Http2Session } from 'node:http2';
+import { connect, type Http2Session } from 'node:http2';
 import { connect as connectTcp } from 'node:net';
 import { Client, type ClientDuplexStream, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -11,6 +11,7 @@ import { StatusError } from '../../src/testing/memory/service.js';
 import { CREATE_WATCH } from '../support/http2-calls.js';
 import { grpcMessage } from '../support/http2-frames.js';
 import { listening, type TestService, UNUSUAL_TEXT } from '../support/http2-server.js';
+import { NODE_OPTIONS } from '../support/peers/node-peer.js';
 
 // The HTTP/2 server with clients that this project did not write: @grpc/grpc-js, and node:http2, which uses nghttp2.
 
@@ -88,13 +89,7 @@ describe('the server with @grpc/grpc-js', () => {
 });
 
 describe('the server with node:http2', () => {
-  test.for([
-    ['frames with the most padding', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
-    ['frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
-    ['windows of 1,000 bytes', { settings: { initialWindowSize: 1_000 } }],
-    ['frames of 16 MB', { settings: { maxFrameSize: 2 ** 24 - 1, initialWindowSize: 2 ** 31 - 1 } }],
-    ['no dynamic table', { settings: { headerTableSize: 0 } }],
-  ] as const)('sends and receives 1 MB with %s', async ([, options]) => {
+  test.for(NODE_OPTIONS)('sends and receives 1 MB with %s', async ([, options]) => {
     const session = await http2Session(options);
     const put = encode(methods.kv.put.request, { key: Buffer.from('a'), value: new Uint8Array(1_000_000) });
     const [stored] = await exchange(session, '/etcdserverpb.KV/Put', put);

@@ -8,7 +8,7 @@ import { methods } from '../../src/gen/methods.js';
 import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
+import { NODE_OPTIONS, type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 
 // The HTTP/2 client with a `node:http2` server in place of etcd.
@@ -16,13 +16,7 @@ import { Authority, type Certificate } from '../support/tls/authority.js';
 const NOTHING = new Uint8Array();
 
 describe('a `node:http2` server', () => {
-  test.for([
-    ['frames with the most padding', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
-    ['frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
-    ['windows of 1,000 bytes', { settings: { initialWindowSize: 1_000 } }],
-    ['frames of 16 MB', { settings: { maxFrameSize: 2 ** 24 - 1, initialWindowSize: 2 ** 31 - 1 } }],
-    ['no dynamic table', { settings: { headerTableSize: 0 } }],
-  ] as const)('receives and returns 1 MB with %s', async ([, options]) => {
+  test.for(NODE_OPTIONS)('receives and returns 1 MB with %s', async ([, options]) => {
     const { endpoint } = await nodeStore(options);
     const etcd = openClient({ endpoints: [endpoint] });
     const value = randomBytes(1_000_000);

@@ -1,6 +1,7 @@
 import { type Held, withLock } from '../../../src/concurrency/index.js';
 import { Client, op } from '../../../src/index.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
+import { spreadOf } from '../metrics.js';
 
 // Runs unit tests with a `MemoryEtcd` and prints how long they take, in milliseconds, for scripts/bench-testing.ts.
 
@@ -47,7 +48,7 @@ async function msOf(test: () => Promise<void>): Promise<number> {
 async function medianMs(test: () => Promise<void>): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) times.push(await msOf(test));
-  return times.sort((a, b) => a - b)[ROUNDS / 2] as number;
+  return spreadOf(times)?.median as number;
 }
 
 const times = {

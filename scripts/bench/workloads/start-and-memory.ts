@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { calledKeys, type Task } from '../child/tasks.js';
 import { CLIENTS, type ClientName } from '../clients/bench-client.js';
-import { type Sample, spreadOf } from '../metrics.js';
+import { metricSpreadOf, type Sample } from '../metrics.js';
 import { type Bench, type ClientProcess, COLD_START_NAMES, type ColdStart } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Outcome, Workload } from '../workload.js';
@@ -36,7 +36,7 @@ export function coldStartWorkloads({ coldStarts }: Settings): Workload[] {
 /** Adds `netStartMs` to each sample: the start time minus the median start time of the empty program. */
 function addNetStart(outcomes: readonly Outcome[]): Outcome[] {
   const empty = outcomes.find(({ competitor }) => competitor === EMPTY)?.samples ?? [];
-  const emptyMs = spreadOf(empty, 'startMs')?.median;
+  const emptyMs = metricSpreadOf(empty, 'startMs')?.median;
   return outcomes.map((outcome) => {
     if (outcome.competitor === EMPTY || emptyMs === undefined) return outcome;
     const samples = outcome.samples.map(({ startMs = 0 }) => ({ startMs, netStartMs: startMs - emptyMs }));

@@ -13,7 +13,14 @@ import type { PeerStream } from '../../transport/http2/peer-frames.js';
 import type { PeerLimits } from '../../transport/http2/peer-limits.js';
 import { type PeerSettings, STREAM_WINDOW_BYTES } from '../../transport/http2/settings.js';
 import type { Metadata } from '../../transport/transport.js';
-import { CancelableCall, type RequestSink, type ResponseStream, type Route, StatusError } from '../memory/service.js';
+import {
+  CancelableCall,
+  type RequestSink,
+  type ResponseStream,
+  type Route,
+  StatusError,
+  type UnaryRoute,
+} from '../memory/service.js';
 import type { PingPolicy } from './ping-policy.js';
 import type { RequestFields } from './request.js';
 import {
@@ -238,7 +245,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   }
 
   /** Calls the handler of a unary method, and sends its response. */
-  #answer(route: Extract<Route, { readonly unary: unknown }>, request: unknown): void {
+  #answer(route: UnaryRoute, request: unknown): void {
     const respond = (response: Init<unknown>): void => {
       if (this.#closed) return;
       this.#send(encode(route.method.response, response));

@@ -17,7 +17,7 @@ import type { Method } from '../../protobuf/schema.js';
 import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
 import { onAbort } from '../../runtime/signals.js';
 import type { Member } from './member.js';
-import { type ResponseStream, type Router, type ServerCall, type Service, StatusError } from './service.js';
+import { type ResponseStream, type Router, type ServerCall, type Service, StatusError, unaryRoute } from './service.js';
 import { type KeyId, keyId } from './store.js';
 
 /**
@@ -109,9 +109,10 @@ class Queues {
     request: Init<Request>,
     call: ServerCall,
   ): Response {
-    const route = this.#service.find(method.path);
-    if (!('unary' in route)) throw new Error(`${method.path} is not unary`);
-    const answer = route.unary(decode(method.request, encode(method.request, request)), call);
+    const answer = unaryRoute(this.#service, method.path).unary(
+      decode(method.request, encode(method.request, request)),
+      call,
+    );
     if (answer instanceof Promise) throw new Error(`${method.path} must answer at once`);
     return decode(method.response, encode(method.response, answer as Init<Response>));
   }

@@ -32,6 +32,9 @@ export interface ServerCall {
   readonly signal: AbortSignal;
 }
 
+/** An abort reason that no handler reads. It is cheaper than the default reason, an error with a stack. */
+const CANCELED = 'canceled';
+
 /** A call that its transport can cancel. Creates the signal on demand, because most handlers do not read it. */
 export class CancelableCall implements ServerCall {
   readonly metadata: Metadata;
@@ -46,14 +49,14 @@ export class CancelableCall implements ServerCall {
 
   get signal(): AbortSignal {
     this.#controller ??= new AbortController();
-    if (this.#canceled) this.#controller.abort();
+    if (this.#canceled) this.#controller.abort(CANCELED);
     return this.#controller.signal;
   }
 
   /** Aborts the signal. */
   cancel(): void {
     this.#canceled = true;
-    this.#controller?.abort();
+    this.#controller?.abort(CANCELED);
   }
 }
 
@@ -86,12 +89,22 @@ export type StreamingHandler<Request, Response> = (
   call: ServerCall,
 ) => RequestSink<Request>;
 
+/** A unary method and the handler that serves it. */
+export interface UnaryRoute {
+  readonly method: Method<unknown, unknown>;
+  readonly unary: UnaryHandler<unknown, unknown>;
+}
+
+/** A method with a stream of responses, and the handler that serves it. */
+interface StreamingRoute {
+  readonly method: Method<unknown, unknown>;
+  readonly streaming: StreamingHandler<unknown, unknown>;
+}
+
 /**
  * A method and the handler that serves it. The type parameters are erased, because a `Router` has methods of all types.
  */
-export type Route =
-  | { readonly method: Method<unknown, unknown>; readonly unary: UnaryHandler<unknown, unknown> }
-  | { readonly method: Method<unknown, unknown>; readonly streaming: StreamingHandler<unknown, unknown> };
+export type Route = UnaryRoute | StreamingRoute;
 
 /** The handlers of the methods that a server implements. */
 export class Router {
@@ -136,6 +149,30 @@ export interface Service {
   connect?(lost: () => void): (() => void) | undefined;
   /** @throws StatusError with status `Unimplemented` if the server does not implement the method. */
   find(path: string): Route;
+}
+
+/**
+ * Returns the route of a unary method.
+ *
+ * @throws StatusError with status `Unimplemented` if the server does not implement the method, or with status
+ *   `Internal` if the server implements it as a streaming method.
+ */
+export function unaryRoute(service: Pick<Service, 'find'>, path: string): UnaryRoute {
+  const route = service.find(path);
+  if ('unary' in route) return route;
+  throw new StatusError('Internal', `${path} is not a unary method`);
+}
+
+/**
+ * Returns the route of a streaming method.
+ *
+ * @throws StatusError with status `Unimplemented` if the server does not implement the method, or with status
+ *   `Internal` if the server implements it as a unary method.
+ */
+export function streamingRoute(service: Pick<Service, 'find'>, path: string): StreamingRoute {
+  const route = service.find(path);
+  if ('streaming' in route) return route;
+  throw new StatusError('Internal', `${path} is not a streaming method`);
 }
 
 /**

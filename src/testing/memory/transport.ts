@@ -19,7 +19,15 @@ import type {
 } from '../../transport/transport.js';
 import { checkServer, type MemoryEtcd } from './memory-etcd.js';
 import { ProcessHold } from './process-hold.js';
-import { CancelableCall, checkMessageBytes, type RequestSink, type ServerCall, StatusError } from './service.js';
+import {
+  CancelableCall,
+  checkMessageBytes,
+  type RequestSink,
+  type ServerCall,
+  StatusError,
+  streamingRoute,
+  unaryRoute,
+} from './service.js';
 
 /**
  * Returns a transport that calls a server in this process. It encodes and decodes all messages, as for a network, so
@@ -171,8 +179,7 @@ class MemoryTransport implements Transport {
     serverCall: ServerCall,
   ): Uint8Array | Promise<Uint8Array> {
     try {
-      const route = this.#server.find(method.path);
-      if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
+      const route = unaryRoute(this.#server, method.path);
       checkMessageBytes(this.#server, bytes.length);
       const answer = route.unary(decode(method.request, bytes), serverCall);
       const encoded = (message: unknown): Uint8Array => encode(route.method.response, message as Init<unknown>);
@@ -187,8 +194,7 @@ class MemoryTransport implements Transport {
     stream: MemoryStream<Request, Response>,
     serverCall: ServerCall,
   ): RequestSink<Request> {
-    const route = this.#server.find(method.path);
-    if (!('streaming' in route)) throw new StatusError('Internal', `${method.path} is not a streaming method`);
+    const route = streamingRoute(this.#server, method.path);
     return route.streaming(
       {
         send: (message) => stream.respond(encode(route.method.response, message as Init<unknown>)),

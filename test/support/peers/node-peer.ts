@@ -1,4 +1,5 @@
 import {
+  constants,
   createSecureServer,
   createServer,
   type IncomingHttpHeaders,
@@ -16,6 +17,15 @@ import type { Method } from '../../../src/protobuf/schema.js';
 
 /** Length, in bytes, of a gRPC message's prefix: the compressed flag (1 byte) and the message length (4 bytes). */
 const PREFIX_BYTES = 5;
+
+/** Options of `node:http2`, each after a description of its effect. Servers and clients of `node:http2` accept them. */
+export const NODE_OPTIONS = [
+  ['frames with the most padding', { paddingStrategy: constants.PADDING_STRATEGY_MAX }],
+  ['frames padded to a multiple of 8', { paddingStrategy: constants.PADDING_STRATEGY_CALLBACK }],
+  ['windows of 1,000 bytes', { settings: { initialWindowSize: 1_000 } }],
+  ['frames of 16 MB', { settings: { maxFrameSize: 2 ** 24 - 1, initialWindowSize: 2 ** 31 - 1 } }],
+  ['no dynamic table', { settings: { headerTableSize: 0 } }],
+] as const;
 
 /** A `node:http2` server for which a test writes the gRPC layer. */
 export interface NodePeer {

@@ -21,6 +21,7 @@ import { FrameLog } from './byte-frames.js';
 import type { SimulatedMember } from './cluster.js';
 import { type Link, type Network, type Path, SlowMessages } from './network.js';
 import type { Random } from './random.js';
+import { type Direction, Silence } from './silence.js';
 import type { Process, World } from './world.js';
 
 /** How a history uses HTTP/2 over simulated byte streams. */
@@ -43,7 +44,6 @@ const MAX_DELIVERIES = 3;
 const SHORT_PIECE_BYTES = 8;
 
 type Delivery = Parameters<Deliver>[0];
-type Direction = Delivery['direction'];
 
 /** Draws whether a history uses byte streams. The plan is undefined if the history uses whole messages. */
 export function drawBytes(random: Random, isUnary: boolean): BytePlan | undefined {
@@ -163,8 +163,7 @@ class SimulatedServer extends Http2Server {
 class ByteConnection implements Link {
   readonly process: Process;
   readonly member: SimulatedMember;
-  toServerUntil = 0;
-  toClientUntil = 0;
+  readonly silence: Silence;
   isLost = false;
   /** The client's end. */
   readonly client: ByteStream;
@@ -196,6 +195,7 @@ class ByteConnection implements Link {
     this.#slow = new SlowMessages(bytes.network);
     this.#world = bytes.network.world;
     this.#path = bytes.network.path(process, member);
+    this.silence = new Silence(this.#path.silence);
     const log = (from: string, hasPreface: boolean): FrameLog =>
       new FrameLog(hasPreface, (problem) => bytes.violated('HTTP/2 error', `${from} sends ${problem}`));
     this.#frames = { 'to-server': log(process.name, true), 'to-client': log(member.url, false) };
@@ -225,8 +225,7 @@ class ByteConnection implements Link {
 
   heal(): void {
     const { now } = this.#world;
-    this.toServerUntil = Math.min(this.toServerUntil, now);
-    this.toClientUntil = Math.min(this.toClientUntil, now);
+    this.silence.end(now);
     for (const direction of ['to-server', 'to-client'] as const)
       this.#lastDue[direction] = Math.min(this.#lastDue[direction], now);
     this.#slow.hasten();
@@ -282,7 +281,7 @@ class ByteConnection implements Link {
     const due = world.time + network.delayMs() + slowMs + (isOpening ? this.#slowMs() : 0);
     this.#lastDue[direction] = Math.max(due, this.#lastDue[direction]);
     const arrive = (): void => {
-      const silentUntil = this.#silentUntil(direction);
+      const silentUntil = this.silence.until(direction);
       if (silentUntil > world.now)
         return this.#slow.deliver(silentUntil + network.delayMs(), owner, kind, detail, arrive);
       if (this.#isRefused || (this.#isCut && (direction === 'to-client' || !this.#deliversLate))) return;
@@ -314,12 +313,6 @@ class ByteConnection implements Link {
     this.#bytes.count('slow connection');
     const { random } = this.#world;
     return random.chance(NEVER_OPENS) ? Number.POSITIVE_INFINITY : random.magnitude(...SLOW_OPENING_MS);
-  }
-
-  #silentUntil(direction: Direction): number {
-    return direction === 'to-server'
-      ? Math.max(this.toServerUntil, this.#path.toServerUntil)
-      : Math.max(this.toClientUntil, this.#path.toClientUntil);
   }
 }
 

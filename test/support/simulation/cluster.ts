@@ -10,8 +10,9 @@ import {
   type RequestSink,
   type ResponseStream,
   type ServerCall,
-  StatusError,
   serverError,
+  streamingRoute,
+  unaryRoute,
 } from '../../../src/testing/memory/service.js';
 import { WatchOutbox } from './watch-outbox.js';
 import type { World } from './world.js';
@@ -145,10 +146,8 @@ export class SimulatedCluster {
 
   /** Makes a call of the simulation itself. */
   #call<Request, Response>(method: Method<Request, Response>, request: Init<Request>, metadata = {}): Response {
-    const route = this.server.find(method.path);
-    if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
     const whole = decode(method.request, encode(method.request, request));
-    return route.unary(whole, { ...COMPACTION, metadata }) as Response;
+    return unaryRoute(this.server, method.path).unary(whole, { ...COMPACTION, metadata }) as Response;
   }
 
   get revision(): bigint {
@@ -175,8 +174,7 @@ export class SimulatedCluster {
     if (stale) return encode(methods.kv.range.response, this.#staleRange(member, request as RangeRequest, call));
     if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
     if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
-    const route = this.server.find(method.path);
-    if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
+    const route = unaryRoute(this.server, method.path);
     const isOldStatus = this.traits.progressOvertakes && method.path === methods.maintenance.status.path;
     const encoded = (message: unknown): Uint8Array =>
       encode(route.method.response, { ...(message as Init<unknown>), ...(isOldStatus && { version: OLD_VERSION }) });
@@ -204,8 +202,7 @@ export class SimulatedCluster {
       responses.end(serverError('NoLeader'));
       return nothing;
     }
-    const route = (member.foreign ?? this.server).find(method.path);
-    if (!('streaming' in route)) throw new StatusError('Internal', `${method.path} is not a streaming method`);
+    const route = streamingRoute(member.foreign ?? this.server, method.path);
     const isWatch = method.path === methods.watch.watch.path;
     const outbox = new WatchOutbox(this.#world, this.traits, (message) => responses.send(message as Init<Response>));
     const send: ResponseStream<Response>['send'] = (message) =>
@@ -254,10 +251,9 @@ export class SimulatedCluster {
   replace(member: SimulatedMember): void {
     this.catchUp(member, this.revision, true);
     member.foreign = new MemoryEtcd(this.#options);
-    const route = member.foreign.find(methods.kv.put.path);
+    const { unary } = unaryRoute(member.foreign, methods.kv.put.path);
     const put = { ...decode(methods.kv.put.request, new Uint8Array(0)), key: toBytes('k/foreign', 'key') };
-    for (let puts = 0; puts < 50; puts += 1)
-      if ('unary' in route) void route.unary({ ...put, value: toBytes('foreign', 'value') }, COMPACTION);
+    for (let puts = 0; puts < 50; puts += 1) void unary({ ...put, value: toBytes('foreign', 'value') }, COMPACTION);
   }
 
   #foreignUnary<Request, Response>(
@@ -266,8 +262,7 @@ export class SimulatedCluster {
     request: Request,
     call: ServerCall,
   ): Uint8Array {
-    const route = foreign.find(method.path);
-    if (!('unary' in route)) throw new StatusError('Internal', `${method.path} is not a unary method`);
+    const route = unaryRoute(foreign, method.path);
     return encode(route.method.response, route.unary(request, call) as Init<unknown>);
   }
 
@@ -313,13 +308,12 @@ export class SimulatedCluster {
   }
 
   #staleRange(member: SimulatedMember, request: RangeRequest, call: ServerCall): Init<RangeResponse> {
-    const route = this.server.find(methods.kv.range.path);
-    if (!('unary' in route)) throw new StatusError('Internal', 'no KV service');
+    const { unary } = unaryRoute(this.server, methods.kv.range.path);
     const { frozenAt } = member;
-    if (frozenAt === undefined) return route.unary(request, call) as Init<RangeResponse>;
+    if (frozenAt === undefined) return unary(request, call) as Init<RangeResponse>;
     if (request.revision > frozenAt) throw serverError('FutureRev');
     const revision = request.revision > 0n ? request.revision : frozenAt;
-    const response = route.unary({ ...request, revision }, call) as RangeResponse;
+    const response = unary({ ...request, revision }, call) as RangeResponse;
     return { ...response, header: this.server.member.header(frozenAt) };
   }
 

@@ -263,23 +263,20 @@ export class Nemesis {
         }
         return;
       case 'silence to server':
-        path.toServerUntil = until;
+        path.silence.begin(until, 'to-server');
         break;
       case 'silence to client':
-        path.toClientUntil = until;
+        path.silence.begin(until, 'to-client');
         break;
       case 'silence':
-        for (const each of this.#cluster.members) {
-          const other = this.#network.path(process, each);
-          other.toServerUntil = until;
-          other.toClientUntil = until;
-        }
+        for (const each of this.#cluster.members)
+          this.#network.path(process, each).silence.begin(until, 'to-server', 'to-client');
         break;
       case 'silence one connection': {
         const connection = own[variant % Math.max(1, own.length)];
         if (connection === undefined) return;
-        if (variant % 3 !== 1) connection.toServerUntil = until;
-        if (variant % 3 !== 2) connection.toClientUntil = until;
+        if (variant % 3 !== 1) connection.silence.begin(until, 'to-server');
+        if (variant % 3 !== 2) connection.silence.begin(until, 'to-client');
         break;
       }
       case 'refuse connections':

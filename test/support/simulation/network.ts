@@ -5,8 +5,8 @@ import type { Endpoint } from '../../../src/host/endpoint.js';
 import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { onAbort } from '../../../src/runtime/signals.js';
-import { after, monotonicMs } from '../../../src/runtime/timers.js';
-import { type RequestSink, type ServerCall, StatusError, serverError } from '../../../src/testing/memory/service.js';
+import { after, at, monotonicMs } from '../../../src/runtime/timers.js';
+import { CancelableCall, type RequestSink, StatusError, serverError } from '../../../src/testing/memory/service.js';
 import { connectFailed } from '../../../src/transport/connect-failed.js';
 import { checkMetadata, decodeResponse, encodeRequest } from '../../../src/transport/messages.js';
 import type {
@@ -20,6 +20,7 @@ import type {
   UnaryCall,
 } from '../../../src/transport/transport.js';
 import type { SimulatedCluster, SimulatedMember } from './cluster.js';
+import { type Direction, Silence } from './silence.js';
 import type { Process, World } from './world.js';
 
 /** The longest delay of a message on a fast network, in milliseconds. */
@@ -77,9 +78,7 @@ const SILENCE_NOTICED_MS = [2_500, 8_600] as const;
 
 /** The network between one process and one member. */
 export class Path {
-  /** Messages in this direction wait until this time. */
-  toServerUntil = 0;
-  toClientUntil = 0;
+  readonly silence = new Silence();
   /** The member refuses connections until this time. */
   refusedUntil = 0;
 }
@@ -122,9 +121,7 @@ export class SlowMessages {
 export interface Link {
   readonly process: Process;
   readonly member: SimulatedMember;
-  /** What is on its way in this direction waits until this time. */
-  toServerUntil: number;
-  toClientUntil: number;
+  readonly silence: Silence;
   /** Whether the client uses the connection no more. */
   isLost: boolean;
   /** The server announces that it closes the connection. Runs in the process of the client. */
@@ -198,8 +195,7 @@ export class Network {
     this.faultOf = () => undefined;
     const { now } = this.world;
     for (const path of this.#paths.values()) {
-      path.toServerUntil = Math.min(path.toServerUntil, now);
-      path.toClientUntil = Math.min(path.toClientUntil, now);
+      path.silence.end(now);
       path.refusedUntil = Math.min(path.refusedUntil, now);
     }
     for (const connection of this.connections) connection.heal();
@@ -212,9 +208,7 @@ class Connection implements Link {
   readonly process: Process;
   readonly member: SimulatedMember;
   readonly path: Path;
-  /** Messages in this direction wait until this time. */
-  toServerUntil = 0;
-  toClientUntil = 0;
+  readonly silence: Silence;
   /** Whether the two ends are connected no more. */
   isCut = false;
   /** Whether the client uses the connection no more. */
@@ -238,42 +232,33 @@ class Connection implements Link {
     this.process = process;
     this.member = member;
     this.path = network.path(process, member);
+    this.silence = new Silence(this.path.silence);
     this.#onLost = onLost;
     this.#slow = new SlowMessages(network);
     network.connections.add(this);
   }
 
-  /** The time until which messages in the direction wait. */
-  silentUntil(direction: 'to server' | 'to client'): number {
-    return direction === 'to server'
-      ? Math.max(this.toServerUntil, this.path.toServerUntil)
-      : Math.max(this.toClientUntil, this.path.toClientUntil);
-  }
-
   get isSilent(): boolean {
-    const { now } = this.network.world;
-    return this.silentUntil('to server') > now || this.silentUntil('to client') > now;
+    return this.silence.isActive(this.network.world.now);
   }
 
   heal(): void {
-    const { now } = this.network.world;
-    this.toServerUntil = Math.min(this.toServerUntil, now);
-    this.toClientUntil = Math.min(this.toClientUntil, now);
+    this.silence.end(this.network.world.now);
     this.#slow.hasten();
   }
 
   /** Schedules the arrival of a message. A silent connection delays it. */
-  carry(direction: 'to server' | 'to client', kind: string, detail: string, arrive: () => void, extraMs = 0): void {
+  carry(direction: Direction, kind: string, detail: string, arrive: () => void, extraMs = 0): void {
     const { network } = this;
     const { world } = network;
-    const owner = direction === 'to server' ? world.outside : this.process;
+    const owner = direction === 'to-server' ? world.outside : this.process;
     const deliver = (): void => {
-      const until = this.silentUntil(direction);
+      const until = this.silence.until(direction);
       if (until > world.now) return this.#slow.deliver(until + network.delayMs(), owner, kind, detail, deliver);
-      if (this.isCut && (direction === 'to client' || !this.deliversLate)) return;
+      if (this.isCut && (direction === 'to-client' || !this.deliversLate)) return;
       arrive();
     };
-    const slowMs = direction === 'to server' && network.slowMs > 0 ? world.random.fraction() * network.slowMs : 0;
+    const slowMs = direction === 'to-server' && network.slowMs > 0 ? world.random.fraction() * network.slowMs : 0;
     this.#slow.deliver(world.time + network.delayMs() + slowMs + extraMs, owner, kind, detail, deliver);
   }
 
@@ -444,7 +429,7 @@ class SimulatedTransport implements Transport {
     const stopTimer = after(this.options.connectTimeoutMs, () => failed('the server sent nothing'), 'background');
     const arrive = (): void => {
       const isRefused = member.isDown || connection.path.refusedUntil > world.now;
-      connection.carry('to client', isRefused ? 'is refused by' : 'is connected to', member.url, () => {
+      connection.carry('to-client', isRefused ? 'is refused by' : 'is connected to', member.url, () => {
         stopTimer();
         if (connection.isLost) return;
         if (isRefused) network.onRefused(process, member);
@@ -453,36 +438,8 @@ class SimulatedTransport implements Transport {
         for (const call of [...connection.calls]) call.send(connection);
       });
     };
-    connection.carry('to server', 'accepts a connection of', process.name, arrive);
+    connection.carry('to-server', 'accepts a connection of', process.name, arrive);
     return connection;
-  }
-}
-
-/** An abort reason that no code reads. It is cheaper than the default, an error. */
-const CANCELED = 'canceled';
-
-/** A call at the server. */
-class ServedCall implements ServerCall {
-  readonly metadata: Metadata;
-  readonly endpoint: string;
-  #controller: AbortController | undefined;
-  #isCanceled = false;
-
-  constructor(metadata: Metadata, endpoint: string) {
-    this.metadata = metadata;
-    this.endpoint = endpoint;
-  }
-
-  /** Most handlers do not read the signal, so it is created on demand. */
-  get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#isCanceled) this.#controller.abort(CANCELED);
-    return this.#controller.signal;
-  }
-
-  cancel(): void {
-    this.#isCanceled = true;
-    this.#controller?.abort(CANCELED);
   }
 }
 
@@ -511,9 +468,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     this.#reject = reject;
     const { signal, deadline, timeoutMs, method } = call;
     if (method.path === methods.auth.authenticate.path) this.#countAuthentication();
-    this.#undos.push(
-      after(deadline - monotonicMs(), () => this.fail(timedOut('call', timeoutMs, this.#outcome, method.path))),
-    );
+    this.#undos.push(at(deadline, () => this.fail(timedOut('call', timeoutMs, this.#outcome, method.path))));
     if (signal !== undefined)
       this.#undos.push(onAbort(signal, () => this.fail(canceled(signal, this.#outcome, method.path))));
   }
@@ -545,7 +500,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     const detail = `${method.path} of ${process.name}`;
     switch (fault?.type) {
       case 'delay request':
-        return connection.carry('to server', 'receives', detail, () => this.#arrive(connection, undefined), fault.ms);
+        return connection.carry('to-server', 'receives', detail, () => this.#arrive(connection, undefined), fault.ms);
       case 'lose request': {
         const { ms } = fault;
         if (ms !== undefined) {
@@ -556,7 +511,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
         return connection.cut(false, network.delayMs());
       }
       default:
-        return connection.carry('to server', 'receives', detail, () => this.#arrive(connection, fault));
+        return connection.carry('to-server', 'receives', detail, () => this.#arrive(connection, fault));
     }
   }
 
@@ -599,7 +554,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     const { method, metadata = {} } = this.#call;
     if (typeof fault === 'object' && fault.type === 'refuse' && !fault.isApplied)
       return this.#answer(connection, serverError(fault.reason), fault);
-    const served = new ServedCall(metadata, member.url);
+    const served = new CancelableCall(metadata, member.url);
     const cancel = (): void => {
       connection.served.delete(cancel);
       served.cancel();
@@ -643,7 +598,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
         this.#reject(errorFromStatus(result.code, result.message, context));
       } else this.#resolve(decodeResponse(method, endpoint.url, result));
     };
-    connection.carry('to client', 'receives', isError ? result.message : `${method.path}`, arrive, extraMs);
+    connection.carry('to-client', 'receives', isError ? result.message : `${method.path}`, arrive, extraMs);
   }
 }
 
@@ -699,7 +654,7 @@ class SimulatedStream<Request, Response> implements ClientCall {
     const { world } = network;
     const open = (): void => {
       if (member.isDown) return;
-      const served = new ServedCall(this.metadata, member.url);
+      const served = new CancelableCall(this.metadata, member.url);
       const cancel = (): void => {
         connection.served.delete(cancel);
         if (this.#isServerOver) return;
@@ -716,7 +671,7 @@ class SimulatedStream<Request, Response> implements ClientCall {
         }
         this.#responses.push(response);
         const detail = 'end' in response ? (response.end?.message ?? 'end') : `message of ${this.#method.path}`;
-        connection.carry('to client', 'receives', detail, () => {
+        connection.carry('to-client', 'receives', detail, () => {
           this.#arrived += 1;
           this.#deliver();
         });
@@ -736,7 +691,7 @@ class SimulatedStream<Request, Response> implements ClientCall {
         respond({ end: error instanceof StatusError ? error : new StatusError('Internal', String(error)) });
       }
     };
-    connection.carry('to server', 'receives', `stream ${this.#method.path} of ${process.name}`, () => {
+    connection.carry('to-server', 'receives', `stream ${this.#method.path} of ${process.name}`, () => {
       if (this.#isServerOver) return;
       open();
       this.#isOpenAtServer = true;
@@ -781,7 +736,7 @@ class SimulatedStream<Request, Response> implements ClientCall {
 
   #carryRequest(connection: Connection): void {
     connection.carry(
-      'to server',
+      'to-server',
       'receives',
       `message of ${this.#method.path} of ${this.#transport.process.name}`,
       () => {
@@ -823,7 +778,7 @@ class SimulatedStream<Request, Response> implements ClientCall {
     const connection = this.#connection;
     if (connection === undefined) return;
     if (why === 'unresponsive') connection.watchSilence();
-    connection.carry('to server', 'receives', `cancellation of ${this.#method.path}`, () => {
+    connection.carry('to-server', 'receives', `cancellation of ${this.#method.path}`, () => {
       if (this.#isServerOver) return;
       this.#isServerOver = true;
       this.#sink?.canceled();

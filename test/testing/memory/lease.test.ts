@@ -4,7 +4,7 @@ import { EventType } from '../../../src/gen/mvccpb/kv.js';
 import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { StatusError, serverError } from '../../../src/testing/memory/service.js';
 import { keyId } from '../../../src/testing/memory/store.js';
-import { ServiceBench, text, utf8 } from '../../support/memory-services.js';
+import { CountingClock, ServiceBench, text, utf8 } from '../../support/memory-services.js';
 
 const { leaseGrant, leaseRevoke, leaseTimeToLive, leaseLeases, leaseKeepAlive } = methods.lease;
 
@@ -285,21 +285,13 @@ describe('a member', () => {
   });
 
   test('keeps one timer for all leases, and no timer without leases', () => {
-    const timers = new Set<object>();
-    const clock = {
-      now: () => 0,
-      after: () => {
-        const timer = {};
-        timers.add(timer);
-        return () => void timers.delete(timer);
-      },
-    };
+    const clock = new CountingClock();
     const bench = new ServiceBench({ clock });
     registerLease(bench.router, bench.member);
     for (const ttl of [30n, 10n, 20n]) bench.call(leaseGrant, { id: ttl, ttl });
-    expect(timers.size).toBe(1);
+    expect(clock.timers).toBe(1);
     for (const id of [30n, 10n, 20n]) bench.call(leaseRevoke, { id });
-    expect(timers.size).toBe(0);
+    expect(clock.timers).toBe(0);
   });
 
   test('gives all leases their full TTL and 1 s more when it becomes the leader', () => {

@@ -7,7 +7,7 @@ import { registerAuth } from '../../../src/testing/memory/auth-service.js';
 import { registerCluster } from '../../../src/testing/memory/cluster-service.js';
 import { Crc32c } from '../../../src/testing/memory/crc32c.js';
 import { registerMaintenance } from '../../../src/testing/memory/maintenance-service.js';
-import { StatusError, serverError } from '../../../src/testing/memory/service.js';
+import { StatusError, serverError, unaryRoute } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
 import { restoreSnapshot, takeSnapshot } from '../../../src/testing/memory/snapshot.js';
 import { ServiceBench, utf8 } from '../../support/memory-services.js';
@@ -276,10 +276,9 @@ describe('MoveLeader', () => {
   test('fails when the call ends, if the target is a member that never starts', async () => {
     const { member, router } = openBench();
     const { id: targetId } = member.membership.add(['http://a:1'], false);
-    const route = router.find(moveLeader.path);
-    if (!('unary' in route)) throw new Error('MoveLeader is unary.');
+    const { unary } = unaryRoute(router, moveLeader.path);
     const ending = new AbortController();
-    const transfer = Promise.resolve(route.unary({ targetId }, { metadata: {}, endpoint: '', signal: ending.signal }));
+    const transfer = Promise.resolve(unary({ targetId }, { metadata: {}, endpoint: '', signal: ending.signal }));
     ending.abort();
     await expect(transfer).rejects.toThrow('etcdserver: request timed out, leader transfer took too long');
   });
@@ -333,14 +332,13 @@ describe('Downgrade', () => {
 
   test('starts and ends in etcd 3.5, but the server never answers', async () => {
     const { member, router, clock } = openBench({ version: '3.5' });
-    const route = router.find(downgrade.path);
-    if (!('unary' in route)) throw new Error('Downgrade is unary.');
+    const { unary } = unaryRoute(router, downgrade.path);
     const call = { metadata: {}, endpoint: '', signal: new AbortController().signal };
     for (const [action, enabled] of [
       [ENABLE, true],
       [CANCEL, false],
     ] as const) {
-      const answer = Promise.resolve(route.unary({ action, version: '3.4' }, call));
+      const answer = Promise.resolve(unary({ action, version: '3.4' }, call));
       expect(member.downgrade.info.enabled).toBe(enabled);
       clock.advance(7_000);
       await expect(answer).rejects.toEqual(serverError('Timeout'));

@@ -11,7 +11,7 @@ import { encode, type Init } from '../../../src/protobuf/codec.js';
 import { StatusError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
 import { registerWatch } from '../../../src/testing/memory/watch-service.js';
-import { type OpenStream, ServiceBench, text, utf8 } from '../../support/memory-services.js';
+import { CountingClock, type OpenStream, ServiceBench, text, utf8 } from '../../support/memory-services.js';
 
 type Stream = OpenStream<WatchRequest, WatchResponse>;
 
@@ -471,20 +471,12 @@ describe('a server that lets watches catch up after a delay', () => {
   });
 
   test('leaves no timer when the client cancels the call', () => {
-    const timers = new Set<object>();
-    const clock = {
-      now: () => 0,
-      after: () => {
-        const timer = {};
-        timers.add(timer);
-        return () => void timers.delete(timer);
-      },
-    };
+    const clock = new CountingClock();
     const bench = openBench({ clock }, 100);
     bench.write({ a: '1' });
     const stream = watch(bench, 'a', { startRevision: 2n, progressNotify: true });
-    expect(timers.size).toBe(2);
+    expect(clock.timers).toBe(2);
     stream.cancel();
-    expect(timers.size).toBe(0);
+    expect(clock.timers).toBe(0);
   });
 });
