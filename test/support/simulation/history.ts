@@ -53,6 +53,8 @@ export interface Plan<Op = unknown> {
   readonly timerLagMs: number;
   /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
   readonly bytes?: BytePlan | undefined;
+  /** The option `maxInFlight` of all clients. Undefined: the default, which these few calls never reach. */
+  readonly maxInFlight?: number | undefined;
   /** How long faults may begin, in milliseconds. */
   readonly activeMs: number;
   readonly processes: readonly ProcessPlan<Op>[];
@@ -134,6 +136,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     delays: random.pick(['none', 'short', 'short', 'long', 'uneven'] as const),
     timerLagMs: random.pick([0, 0, 2, 40]),
     bytes: drawBytes(new Random(seed, 9), isUnary),
+    maxInFlight: new Random(seed, 10).pick([undefined, undefined, undefined, 1, 2]),
     activeMs,
     processes,
     faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
@@ -349,6 +352,7 @@ class Play<Op> {
     const client = new Client({
       endpoints: [...urls.slice(first), ...urls.slice(0, first)],
       transport: (this.#bytes ?? this.#network).transportOf(process),
+      maxInFlight: this.#plan.maxInFlight,
       ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
       ...options,
     });
