@@ -109,6 +109,14 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/mutex', 'test/concurrency/exclusive', 'test/faults/holders'],
   },
   {
+    bug: 'a waiter trusts a read of the queue that is older than the event of its predecessor',
+    file: 'src/concurrency/lock-queue.ts',
+    find: 'return state.revision >= revision ?',
+    replace: 'return state.revision > 0n ?',
+    tests: ['test/concurrency/mutex'],
+    notSimulated: 'the client would have to change its member between the event and the read, at one that lags far enough',
+  },
+  {
     bug: 'a waiter whose first response was lost takes the lock without checking for earlier queue keys',
     file: 'src/concurrency/lock-queue.ts',
     find: 'first !== undefined && first.createRevision < found.createRevision ? first : undefined',

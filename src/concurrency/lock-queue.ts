@@ -14,9 +14,9 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './wait
 // one key, its queue key, under its lease. The contender whose key was created first holds the lock. The others wait.
 //
 // Why only one contender holds the lock at a time: create revisions are unique and never change, so the order of two
-// queue keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a
-// linearizable read that shows its own key and no key before it. The keys before it can only disappear, so its key
-// stays first until that key is deleted or its lease ends.
+// queue keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a read
+// that shows its own key and no key before it. The keys before it can only disappear, so its key stays first until that
+// key is deleted or its lease ends. This is true even if the read shows an old revision of the store (S20).
 
 /**
  * Milliseconds before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch. A
@@ -215,8 +215,9 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
       // The create revision identifies the predecessor, because its session may have left the queue and put the key
       // again.
       if (next?.createRevision === predecessor.createRevision) {
-        await deletion.batches().next();
-        next = await readPredecessor(client, own, signal);
+        const { done, value } = await deletion.batches().next();
+        if (done) throw clientClosed();
+        next = await readPredecessorAfter(value.revision, client, own, signal);
       }
       predecessor = next;
     } catch (error) {
@@ -229,18 +230,56 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
   }
 }
 
+/** What one read of the queue shows. */
+interface QueueState {
+  /** The waiter's own key. */
+  readonly found: KeyValue | undefined;
+  readonly predecessor: KeyValue | undefined;
+  /** The revision of the store that the read shows. */
+  readonly revision: bigint;
+}
+
 /**
  * Reads the waiter's own key and the key right before it in one transaction. The absence of a predecessor means that
  * the waiter is first only if the waiter's own key still exists (S20).
  */
-async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
-  const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true };
-  const { responses } = await untilAnswered(signal, (options) =>
-    client.txn({ then: [op.get(own.key), op.range(prefix(own.prefix), before)] }, options),
+async function readQueue(
+  client: Keyspace,
+  own: OwnKey,
+  signal: AbortSignal,
+  serializable: boolean,
+): Promise<QueueState> {
+  const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true, serializable };
+  const { header, responses } = await untilAnswered(signal, (options) =>
+    client.txn({ then: [op.get(own.key, { serializable }), op.range(prefix(own.prefix), before)] }, options),
   );
   const [found, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
+  return { found, predecessor: range.kvs[0], revision: header.revision };
+}
+
+/** Returns the key right before the waiter's own key. @throws EtcdError with reason `LockLost` if the own key is gone. */
+async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
+  return predecessorIn(await readQueue(client, own, signal, false), own);
+}
+
+/**
+ * Does the same as `readPredecessor` after an event of the revision `revision`, usually without a quorum. The member
+ * that has sent the event has applied its revision, so it can answer from its own data. If another member answers that
+ * has not applied the revision yet, the waiter reads linearizably (S20).
+ */
+async function readPredecessorAfter(
+  revision: bigint,
+  client: Keyspace,
+  own: OwnKey,
+  signal: AbortSignal,
+): Promise<KeyValue | undefined> {
+  const state = await readQueue(client, own, signal, true);
+  return state.revision >= revision ? predecessorIn(state, own) : readPredecessor(client, own, signal);
+}
+
+function predecessorIn({ found, predecessor }: QueueState, own: OwnKey): KeyValue | undefined {
   if (found?.createRevision !== own.createRevision) throw keyGone();
-  return range.kvs[0];
+  return predecessor;
 }
 
 /** Reads the queue key. Returns undefined unless the key exists and is the first in its queue. */

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { enqueue, leaveQueue, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
-import { op, prefix, withFirstCreate } from '../../src/index.js';
+import type { TxnRequest, TxnResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { type Interceptor, op, prefix, withFirstCreate, withLastCreate } from '../../src/index.js';
+import type { Init } from '../../src/protobuf/codec.js';
+import type { UnaryCall } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { lock, NEVER, plain, proxied, queueLength, TXN, WATCH } from '../support/locks.js';
@@ -102,6 +105,56 @@ describe('a `lock` call', () => {
     const second = await enqueue(etcd, queueKey(name, b.leaseId), '', NEVER, () => {});
     await etcd.txn({ then: [op.delete(first.own.key), op.delete(second.own.key)] });
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
+  });
+
+  test('reads the queue after the deletion of its predecessor without a quorum, and before that with a quorum (S20)', async () => {
+    const name = unique('lock');
+    const reads: boolean[] = [];
+    const noted: Interceptor = {
+      unary: (call, next) => {
+        if (isQueueRead(call)) reads.push(isSerializable(call));
+        return next(call);
+      },
+    };
+    const first = await lock(openClient(), name);
+    const second = lock(openClient({ interceptors: [noted] }), name);
+    await expect.poll(() => reads).toEqual([false]);
+    await first.release();
+    await (await second).release();
+    expect(reads).toEqual([false, true]);
+  });
+
+  // A member that lags shows an old revision. There, the predecessor still exists, or the waiter's own key does not
+  // exist yet.
+  test.each([
+    ['before its predecessor left', 0n],
+    ['before it queued', -1n],
+  ])('reads the queue again, with a quorum, when the member shows the store %s (S20)', async (_, offset) => {
+    const name = unique('lock');
+    const reads: boolean[] = [];
+    let queuedAt = 0n;
+    const lagging: Interceptor = {
+      unary: async (call, next) => {
+        if (!isQueueRead(call)) return next(call);
+        reads.push(isSerializable(call));
+        if (!isSerializable(call)) return next(call);
+        const revision = queuedAt + offset;
+        const { success = [] } = call.request as Init<TxnRequest>;
+        const old = success.map(({ request }) => ({ request: { ...request, value: { ...request?.value, revision } } }));
+        const response = await next({ ...call, request: { success: old } as never });
+        return { ...response, header: { ...(response as TxnResponse).header, revision } };
+      },
+    };
+    const first = await lock(openClient(), name);
+    const second = lock(openClient({ interceptors: [lagging] }), name);
+    await expect.poll(() => reads).toEqual([false]);
+    const { kvs } = await openClient().range(prefix(`${name}/`), withLastCreate());
+    queuedAt = kvs[0]?.createRevision as bigint;
+    await first.release();
+    const held = await second;
+    expect(held.token).toBe(queuedAt);
+    expect(reads).toEqual([false, true, false]);
+    await held.release();
   });
 
   test("continues to wait when a compaction ends its watch of the predecessor's key (S6, S18)", async () => {
@@ -259,3 +312,15 @@ test('a Mutex refuses an empty name and an invalid `maxWaitMs` with reason Inval
     message: 'maxWaitMs: got the number -1; allowed: a number of milliseconds above 0, or Infinity',
   });
 });
+
+/** Whether the call reads the queue: a transaction of reads only. */
+function isQueueRead({ method, request }: UnaryCall<never, never> | UnaryCall<unknown, unknown>): boolean {
+  if (method.path !== TXN) return false;
+  const { success = [], failure = [] } = request as Init<TxnRequest>;
+  return failure.length === 0 && success.every((each) => each.request?.case === 'requestRange');
+}
+
+function isSerializable({ request }: { readonly request: unknown }): boolean {
+  const { success = [] } = request as Init<TxnRequest>;
+  return success.every((each) => each.request?.case === 'requestRange' && each.request.value.serializable === true);
+}

@@ -1,13 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { prefix } from '../../src/index.js';
+import { type Interceptor, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
+import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between, pick } from '../support/faults/rounds.js';
 import { directAndProxied, faultRow } from '../support/faults/row.js';
-import { lock, queueLength } from '../support/locks.js';
+import { lock, queueLength, TXN } from '../support/locks.js';
 
 // Responses to lock operations are lost, and waiters leave the queue of a lock (rules S18, S21, S24 and S25 in
 // docs/semantics.md).
@@ -138,3 +139,52 @@ faultRow('canceled waits for a lock', single, async (fixture, { seed, random }) 
   expect(granted).toEqual(indices.filter((index) => !leaving.includes(index)));
   return { faults: leaving.length, recoveryMs: [recoveryMs] };
 });
+
+// The waiter's member still answers serializable reads, so the waiter becomes the holder without a quorum. It is the
+// first in the queue of the whole cluster, too. It loses the lock in time, because the member cannot renew its lease.
+faultRow(
+  'partition of the member of a waiter, right after the member has reported that the waiter is next',
+  () => FaultyCluster.start({ peerProxies: true }),
+  async (fixture, { seed, random }) => {
+    const { cluster, endpoints } = fixture;
+    const leader = await cluster.leader();
+    const member = pick(
+      fixture.members.filter((each) => each !== leader),
+      random,
+    );
+    const name = `p-${seed}`;
+    const direct = openClient({ endpoints: endpoints.filter((endpoint) => endpoint !== member.endpoint) });
+    // The waiter sends its third transaction, which reads the queue, after the event of the predecessor's deletion.
+    let transactions = 0;
+    const partitioning: Interceptor = {
+      unary: async (call, next) => {
+        if (call.method.path === TXN) transactions += 1;
+        if (call.method.path === TXN && transactions === 3) await cluster.partition(member);
+        return next(call);
+      },
+    };
+    const cutOff = openClient({ endpoints: [member.endpoint], interceptors: [partitioning] });
+    const first = await lock(direct, name);
+    const session = await Session.open(cutOff, { ttl: 3 });
+    const second = new Mutex(session, name).lock();
+    await queueLength(direct, name, 2);
+    const third = lock(direct, name);
+    await queueLength(direct, name, 3);
+    await expect.poll(() => transactions).toBe(2);
+    await first.release();
+    const held = await second;
+    expect(held.token).toBe((await direct.get(held.key))?.createRevision);
+    let lostAt = Number.POSITIVE_INFINITY;
+    held.signal.addEventListener('abort', () => {
+      lostAt = performance.now();
+    });
+    const next = await third;
+    const takenAt = performance.now();
+    expect(lostAt).toBeLessThan(takenAt);
+    expect(next.token).toBeGreaterThan(held.token);
+    await next.release();
+    await fixture.heal();
+    await session.close().catch(() => {});
+    return { faults: 1, further: { 'ms from the loss to the next holder': takenAt - lostAt } };
+  },
+);

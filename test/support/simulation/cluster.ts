@@ -1,4 +1,11 @@
-import type { RangeRequest, RangeResponse, WatchRequest, WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
+import type {
+  RangeRequest,
+  RangeResponse,
+  TxnRequest,
+  TxnResponse,
+  WatchRequest,
+  WatchResponse,
+} from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { EventType } from '../../../src/gen/mvccpb/kv.js';
 import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
@@ -172,6 +179,8 @@ export class SimulatedCluster {
     if (member.foreign !== undefined) return this.#foreignUnary(member.foreign, method, request, call);
     const stale = method.path === methods.kv.range.path && (request as RangeRequest).serializable;
     if (stale) return encode(methods.kv.range.response, this.#staleRange(member, request as RangeRequest, call));
+    if (isStaleTxn(method, request))
+      return encode(methods.kv.txn.response, this.#staleTxn(member, request as TxnRequest, call));
     if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
     if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
     const route = unaryRoute(this.server, method.path);
@@ -317,10 +326,31 @@ export class SimulatedCluster {
     return { ...response, header: this.server.member.header(frozenAt) };
   }
 
+  /** Serves a transaction of serializable reads. */
+  #staleTxn(member: SimulatedMember, request: TxnRequest, call: ServerCall): Init<TxnResponse> {
+    const { unary } = unaryRoute(this.server, methods.kv.txn.path);
+    const { frozenAt } = member;
+    if (frozenAt === undefined) return unary(request, call) as Init<TxnResponse>;
+    const success = request.success.map((op) => {
+      if (op.request?.case !== 'requestRange') return op;
+      return { request: { case: op.request.case, value: { ...op.request.value, revision: frozenAt } } };
+    });
+    const response = unary({ ...request, success }, call) as TxnResponse;
+    return { ...response, header: this.server.member.header(frozenAt) };
+  }
+
   /** Makes a watch that begins now begin at the revision that the member has applied. */
   #staleWatch(request: WatchRequest, frozenAt: bigint): void {
     const { requestUnion } = request;
     if (requestUnion?.case !== 'createRequest' || requestUnion.value.startRevision !== 0n) return;
     (requestUnion.value as { startRevision: bigint }).startRevision = frozenAt + 1n;
   }
+}
+
+/** Whether a member answers the transaction from its own data, because it consists of serializable reads. */
+function isStaleTxn({ path }: { readonly path: string }, request: unknown): boolean {
+  if (path !== methods.kv.txn.path) return false;
+  const { compare, success, failure } = request as TxnRequest;
+  if (compare.length > 0 || failure.length > 0 || success.length === 0) return false;
+  return success.every((op) => op.request?.case === 'requestRange' && op.request.value.serializable);
 }
