@@ -1,3 +1,4 @@
+import { UniqueQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
 
 /**
@@ -7,7 +8,7 @@ import { onAbort } from '../runtime/signals.js';
  */
 export class LocalQueue {
   #occupied = false;
-  readonly #waiters: (() => void)[] = [];
+  readonly #waiters = new UniqueQueue<() => void>();
   readonly #onEmpty: () => void;
 
   /** The queue calls `onEmpty` when the last locker has left. */
@@ -30,10 +31,10 @@ export class LocalQueue {
         resolve(this.#occupy());
       };
       const offAbort = onAbort(signal, () => {
-        this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
+        this.#waiters.delete(waiter);
         reject(signal.reason);
       });
-      this.#waiters.push(waiter);
+      this.#waiters.add(waiter);
     });
   }
 
@@ -49,7 +50,7 @@ export class LocalQueue {
       if (left) return;
       left = true;
       this.#occupied = false;
-      this.#waiters.shift()?.();
+      this.#waiters.take()?.();
       if (!this.#occupied) this.#onEmpty();
     };
   }

@@ -147,8 +147,8 @@ function ownAndFirst(key: string, queue: string) {
   return [op.get(key), op.range(prefix(queue), { ...withFirstCreate(), keysOnly: true })] as const;
 }
 
-function newKey(queueKey: QueueKey, revision: bigint): OwnKey {
-  return { ...queueKey, createRevision: revision, modRevision: revision, seenAt: revision };
+function newKey({ key, prefix, lease }: QueueKey, revision: bigint): OwnKey {
+  return { key, prefix, lease, createRevision: revision, modRevision: revision, seenAt: revision };
 }
 
 /** Combines a queue key with its revisions from a response. `seenAt` is the store revision of the response. */
@@ -323,17 +323,20 @@ export function watchOwnKey(
   gone: (error: EtcdError) => void,
   afterMs: number = WATCH_AFTER_MS.waiter,
 ): () => void {
-  const stop = new AbortController();
-  const report = (cause?: unknown): void => {
-    if (!stop.signal.aborted) gone(keyGone(cause));
-  };
+  // Created only when the watch begins, because most waits and holds end before.
+  let stop: AbortController | undefined;
   const stopTimer = after(afterMs, () => {
+    stop = new AbortController();
+    const { signal } = stop;
+    const report = (cause?: unknown): void => {
+      if (!signal.aborted) gone(keyGone(cause));
+    };
     // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
-    ownKeyDeleted(client, own, stop.signal).then(() => report(), report);
+    ownKeyDeleted(client, own, signal).then(() => report(), report);
   });
   return () => {
     stopTimer();
-    stop.abort(STOPPED);
+    stop?.abort(STOPPED);
   };
 }
 

@@ -80,13 +80,13 @@ export function acquire<T extends Held>(
   const { session, queueKey, value } = contender;
   const { client } = session;
   return withinLimit(what, options, session.signal, async (limit) => {
-    const { signal } = limit;
-    const leaveLocalQueue = await localQueueOf(contender)?.enter(signal);
+    const leaveLocalQueue = await localQueueOf(contender)?.enter(limit.callSignal);
     const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
     const own = await attempt.run(async () => {
-      const enqueued = await enqueue(client, queueKey, value, signal, attempt.onUnknown);
+      const enqueued = await enqueue(client, queueKey, value, limit.callSignal, attempt.onUnknown);
       attempt.own = enqueued.own;
       if (enqueued.predecessor !== undefined) {
+        const { signal } = limit;
         const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
         await waitUntilFirst(client, enqueued, signal).finally(stopWatching);
       }
@@ -104,7 +104,7 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
     if (contender.isShared && leaveLocalQueue === undefined) return undefined;
     const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
     const own = await attempt.run(() =>
-      enqueueIfEmpty(session.client, queueKey, value, limit.signal, attempt.onUnknown),
+      enqueueIfEmpty(session.client, queueKey, value, limit.callSignal, attempt.onUnknown),
     );
     if (own !== undefined) return hold(Held, session, contender.name, own, attempt.leave);
     attempt.leave();
@@ -133,7 +133,7 @@ class Attempt {
    */
   static async begin(contender: Contender, limit: WaitLimit, leaveLocalQueue?: () => void): Promise<Attempt> {
     try {
-      const use = await contender.session.latePuts.use(contender.queueKey.key, limit.signal);
+      const use = await contender.session.latePuts.use(contender.queueKey.key, limit.callSignal);
       return new Attempt(contender, limit, use, leaveLocalQueue);
     } catch (error) {
       leaveLocalQueue?.();
@@ -207,7 +207,8 @@ export function hold<T extends Held>(
   leave: () => void,
 ): T {
   const held = new type(session, name, own, leave);
-  held.signal.throwIfAborted();
+  const lost = held.lostBy();
+  if (lost !== undefined) throw lost;
   return held;
 }
 
@@ -231,7 +232,10 @@ export class Held implements AsyncDisposable {
   readonly token: bigint;
   /** @internal */
   protected readonly session: Session;
-  readonly #over: CheckedSignal;
+  /** The signal. Created when the program first reads it, because many programs never do. */
+  #signal: CheckedSignal | undefined;
+  /** Returns why the caller no longer holds the lock. Undefined while the caller holds the lock. */
+  #endedBy: (() => EtcdError) | undefined;
   readonly #leave: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
@@ -245,10 +249,10 @@ export class Held implements AsyncDisposable {
     this.token = own.createRevision;
     this.session = session;
     this.#leave = leave;
-    this.#over = new CheckedSignal(() => (session.signal.aborted ? session.signal.reason : undefined));
-    this.#offSessionLost = onAbort(session.signal, () => this.#end(session.signal.reason));
-    this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(error), WATCH_AFTER_MS.holder);
-    if (this.#over.aborted) this.#end(session.signal.reason);
+    const sessionLost = (): void => this.#end(() => session.signal.reason);
+    this.#offSessionLost = onAbort(session.signal, sessionLost);
+    this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(() => error), WATCH_AFTER_MS.holder);
+    if (session.signal.aborted) sessionLost();
   }
 
   /**
@@ -256,7 +260,12 @@ export class Held implements AsyncDisposable {
    * deadline with the monotonic clock, so the result is right even after the event loop was blocked.
    */
   get signal(): AbortSignal {
-    return this.#over.signal;
+    if (this.#signal === undefined) {
+      this.#signal = new CheckedSignal(() => this.lostBy());
+      const reason = this.lostBy();
+      if (reason !== undefined) this.#signal.abort(reason);
+    }
+    return this.#signal.signal;
   }
 
   /**
@@ -274,7 +283,14 @@ export class Held implements AsyncDisposable {
 
   /** Returns whether the caller certainly holds the lock now. Checks the lease's deadline, as for `signal`. */
   valid(): boolean {
-    return !this.#over.aborted;
+    return this.lostBy() === undefined;
+  }
+
+  /** @internal Returns the reason of `signal` if the caller does not hold the lock. */
+  lostBy(): EtcdError | undefined {
+    if (this.#endedBy !== undefined) return this.#endedBy();
+    const { signal } = this.session;
+    return signal.aborted ? signal.reason : undefined;
   }
 
   /**
@@ -292,12 +308,13 @@ export class Held implements AsyncDisposable {
     const Else extends readonly Op[] = [],
   >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
     checkCallOptions(options, 'Held.txn');
-    if (!this.valid()) throw notHeld(this.signal.reason);
+    const lostBy = this.lostBy();
+    if (lostBy !== undefined) throw notHeld(lostBy);
     const isHeld = compare.createRevision(this.key, '==', this.token);
     const result = await this.session.client.txn({ if: [isHeld], then: [op.txn(txn)] }, options);
     if (!result.succeeded) {
-      this.#end(keyGone());
-      throw notHeld(this.signal.reason);
+      this.#end(keyGone);
+      throw notHeld(this.lostBy());
     }
     return { header: result.header, ...result.responses[0] } as WithHeader<TxnResult<If, Then, Else>>;
   }
@@ -313,7 +330,7 @@ export class Held implements AsyncDisposable {
     checkOptions(options, RELEASE_OPTIONS, 'release');
     const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
     checkTimeout(timeoutMs, 'timeoutMs');
-    this.#end(new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' }));
+    this.#end(lockReleased);
     const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }
@@ -327,11 +344,16 @@ export class Held implements AsyncDisposable {
    * Ends the caller's hold on the lock: aborts `signal`, deletes the queue key, and then lets the next locker of the
    * session use the key.
    */
-  #end(reason: EtcdError): void {
+  #end(reason: () => EtcdError): void {
     if (this.#releasing !== undefined) return;
+    let error: EtcdError | undefined;
+    this.#endedBy = () => {
+      error ??= reason();
+      return error;
+    };
     this.#offSessionLost();
     this.#stopWatching();
-    this.#over.abort(reason);
+    this.#signal?.abort(this.#endedBy());
     this.#releasing = this.#deleteKey();
   }
 
@@ -344,6 +366,10 @@ export class Held implements AsyncDisposable {
       this.#leave();
     }
   }
+}
+
+function lockReleased(): EtcdError {
+  return new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' });
 }
 
 function notHeld(cause: unknown): EtcdError {

@@ -87,7 +87,8 @@ export async function withLock<T>(
     held = await new Mutex(session, name).lock({ signal });
     limit.dispose();
     const result = await action(held);
-    if (held.signal.aborted && held.signal.reason.reason !== 'LockReleased') throw held.signal.reason;
+    const lost = held.lostBy();
+    if (lost !== undefined && lost.reason !== 'LockReleased') throw lost;
     return result;
   } catch (error) {
     if (held !== undefined) throw error;

@@ -1,4 +1,4 @@
-import { isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
+import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout, urgent } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
@@ -26,20 +26,111 @@ const WAIT_HINTS = {
   ttl: 'a session has a TTL: Session.open(client, { ttl: 10 })',
 } as const;
 
+type EndedFor = 'timeout' | 'signal' | 'other';
+
 /** Combines everything that may end a wait into one signal, whose reason is always an `EtcdError`. */
-export interface WaitLimit {
-  readonly signal: AbortSignal;
-  /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
-  settle(outcome: Outcome): void;
-  /** Ends the wait now: `signal` aborts with `reason`. */
-  end(reason: EtcdError): void;
+export class WaitLimit {
+  readonly #what: string;
+  readonly #maxWaitMs: number;
+  readonly #option: 'maxWaitMs' | 'timeoutMs';
+  readonly #source: AbortSignal | undefined;
+  readonly #lifetime: AbortSignal | undefined;
+  #controller: AbortController | undefined;
+  #trace: CallTrace | undefined;
+  #endedFor: EndedFor = 'other';
+  readonly #undos: (() => void)[] = [];
+
+  constructor(
+    what: string,
+    { signal, maxWaitMs = Number.POSITIVE_INFINITY }: WaitOptions,
+    lifetime: AbortSignal | undefined,
+    option: 'maxWaitMs' | 'timeoutMs',
+  ) {
+    this.#what = what;
+    this.#maxWaitMs = checkTimeout(maxWaitMs, option);
+    this.#option = option;
+    checkSignal(signal);
+    this.#source = signal;
+    this.#lifetime = lifetime;
+    if (signal !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY) this.#start();
+  }
+
+  /** Aborts when the wait must end. */
+  get signal(): AbortSignal {
+    return (this.#controller ?? this.#start()).signal;
+  }
+
   /**
-   * Returns the error to reject with. If `signal` has aborted, this is the reason of `signal`, with the outcome of the
+   * A signal for the first calls of a wait. It need not abort when `end` is called. If the wait has no options, this is
+   * the signal of the lifetime, so that a wait that ends with its first call never needs a signal of its own.
+   */
+  get callSignal(): AbortSignal {
+    return this.#controller === undefined && this.#lifetime !== undefined ? this.#lifetime : this.signal;
+  }
+
+  /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
+  settle(outcome: Outcome): void {
+    if (this.#trace !== undefined) this.#trace.outcome = outcome;
+  }
+
+  /** Ends the wait now: `signal` aborts with `reason`. */
+  end(reason: EtcdError): void {
+    this.#end(reason, 'other');
+  }
+
+  /**
+   * Returns the error to reject with. If the wait was ended, this is the reason of `signal`, with the outcome of the
    * wait. Otherwise, it is `error`.
    */
-  endedBy(error: unknown): unknown;
+  endedBy(error: unknown): unknown {
+    const signal = this.callSignal;
+    if (!signal.aborted) return error;
+    const { outcome, reached } = this.#trace ?? { outcome: undefined, reached: false };
+    const settled = outcome ?? (reached ? 'rejected' : 'not-sent');
+    if (this.#endedFor === 'timeout') return this.#timeout(settled);
+    return this.#endedFor === 'signal' ? amended(signal.reason, { outcome: settled }) : signal.reason;
+  }
+
   /** Stops the timer and removes the listeners. */
-  dispose(): void;
+  dispose(): void {
+    for (const undo of this.#undos) undo();
+  }
+
+  /** Creates the signal, and arms everything that aborts it. */
+  #start(): AbortController {
+    const controller = new AbortController();
+    this.#controller = controller;
+    const source = this.#source;
+    const trace = traceCalls(controller.signal, source);
+    this.#trace = trace;
+    this.#undos.push(after(this.#maxWaitMs, () => this.#end(this.#timeout('rejected'), 'timeout')));
+    this.#endWith(this.#lifetime, ({ reason }) => this.end(reason));
+    // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
+    this.#endWith(source, (aborted) =>
+      this.#end(
+        canceled(aborted, 'rejected', undefined, trace.failure),
+        aborted.reason instanceof EtcdError ? 'other' : 'signal',
+      ),
+    );
+    return controller;
+  }
+
+  #endWith(source: AbortSignal | undefined, action: (source: AbortSignal) => void): void {
+    if (source === undefined) return;
+    this.#undos.push(onAbort(source, () => action(source)));
+    if (source.aborted) action(source);
+  }
+
+  #end(reason: EtcdError, endedFor: EndedFor): void {
+    if (this.signal.aborted) return;
+    this.#endedFor = endedFor;
+    this.#controller?.abort(reason);
+  }
+
+  #timeout(outcome: Outcome): EtcdError {
+    const { failure, endpoint } = this.#trace ?? {};
+    return timedOut(this.#what, this.#maxWaitMs, outcome, undefined, failure, endpoint, this.#option);
+  }
 }
 
 /**
@@ -57,7 +148,7 @@ export async function withinLimit<T>(
 ): Promise<T> {
   const limit = waitLimit(what, options, lifetime, option);
   try {
-    limit.signal.throwIfAborted();
+    limit.callSignal.throwIfAborted();
     return await wait(limit);
   } catch (error) {
     throw limit.endedBy(error);
@@ -77,50 +168,7 @@ export function waitLimit(
   option: 'maxWaitMs' | 'timeoutMs' = 'maxWaitMs',
 ): WaitLimit {
   checkOptions(options, WAIT_OPTIONS, what, WAIT_HINTS);
-  const maxWaitMs = checkTimeout(options.maxWaitMs ?? Number.POSITIVE_INFINITY, option);
-  const controller = new AbortController();
-  const { signal } = options;
-  checkSignal(signal);
-  const trace = traceCalls(controller.signal, signal);
-  let endedFor: 'timeout' | 'signal' | 'other' = 'other';
-  const end = (reason: EtcdError, why: typeof endedFor = 'other'): void => {
-    if (controller.signal.aborted) return;
-    endedFor = why;
-    controller.abort(reason);
-  };
-  const timeout = (outcome: Outcome): EtcdError =>
-    timedOut(what, maxWaitMs, outcome, undefined, trace.failure, trace.endpoint, option);
-  const undos = [after(maxWaitMs, () => end(timeout('rejected'), 'timeout'))];
-  const endWith = (source: AbortSignal | undefined, action: (source: AbortSignal) => void): void => {
-    if (source === undefined) return;
-    undos.push(onAbort(source, () => action(source)));
-    if (source.aborted) action(source);
-  };
-  endWith(lifetime, ({ reason }) => end(reason));
-  // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
-  endWith(signal, (source) =>
-    end(
-      canceled(source, 'rejected', undefined, trace.failure),
-      source.reason instanceof EtcdError ? 'other' : 'signal',
-    ),
-  );
-  return {
-    signal: controller.signal,
-    settle: (outcome) => {
-      trace.outcome = outcome;
-    },
-    end,
-    endedBy: (error) => {
-      if (!controller.signal.aborted) return error;
-      const outcome = trace.outcome ?? (trace.reached ? 'rejected' : 'not-sent');
-      if (endedFor === 'timeout') return timeout(outcome);
-      const { reason } = controller.signal;
-      return endedFor === 'signal' ? amended(reason, { outcome }) : reason;
-    },
-    dispose: () => {
-      for (const undo of undos) undo();
-    },
-  };
+  return new WaitLimit(what, options, lifetime, option);
 }
 
 /**

@@ -61,12 +61,14 @@ export function pause(delayMs: number, ...signals: readonly (AbortSignal | undef
 }
 
 /** Waits at most `timeoutMs` for a promise that never rejects. Returns whether the promise resolved in time. */
-export async function settledWithin(timeoutMs: number, settling: Promise<unknown>): Promise<boolean> {
-  let stopTimer = (): void => {};
-  const timeout = new Promise<boolean>((resolve) => {
-    stopTimer = after(timeoutMs, () => resolve(false));
+export function settledWithin(timeoutMs: number, settling: Promise<unknown>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const stopTimer = after(timeoutMs, () => resolve(false));
+    void settling.then(() => {
+      stopTimer();
+      resolve(true);
+    });
   });
-  return Promise.race([settling.then(() => true), timeout]).finally(stopTimer);
 }
 
 /**
