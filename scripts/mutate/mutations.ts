@@ -111,10 +111,17 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a waiter trusts a read of the queue that is older than the event of its predecessor',
     file: 'src/concurrency/lock-queue.ts',
-    find: 'return state.revision >= revision ?',
-    replace: 'return state.revision > 0n ?',
+    find: 'return state.seenAt >= revision ?',
+    replace: 'return state.seenAt > 0n ?',
     tests: ['test/concurrency/mutex'],
     notSimulated: 'the client would have to change its member between the event and the read, at one that lags far enough',
+  },
+  {
+    bug: 'a waiter never reads the queue after its watch was created',
+    file: 'src/concurrency/lock-queue.ts',
+    find: 'if ((await deletion.created()) !== seenAt) before',
+    replace: 'if ((await deletion.created()) < 0n) before',
+    tests: ['test/concurrency/mutex', 'test/concurrency/exclusive'],
   },
   {
     bug: 'a waiter whose first response was lost takes the lock without checking for earlier queue keys',

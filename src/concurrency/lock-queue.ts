@@ -199,87 +199,85 @@ async function withValue(
  * release wakes only one waiter (S18).
  *
  * If a watch starts at the current revision, etcd sends its events at once. If a watch starts at a past revision, etcd
- * sends its events only every 100 ms. So the waiter creates a watch that starts at the current revision, and then reads
- * the queue, because the predecessor may have left before the watch was created (S19).
+ * sends its events only every 100 ms. So the waiter creates a watch that starts at the current revision. If the store
+ * has changed since the waiter saw the predecessor, the waiter reads the queue again, because the predecessor may have
+ * left before the watch was created (S19).
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
 export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signal: AbortSignal): Promise<void> {
   const { own } = enqueued;
-  let { predecessor } = enqueued;
-  while (predecessor !== undefined) {
+  let before: Before = { predecessor: enqueued.predecessor, seenAt: own.seenAt };
+  while (before.predecessor !== undefined) {
+    const { predecessor, seenAt } = before;
     const deletion = client.watch(predecessor.key, { only: 'delete', signal });
     try {
-      await deletion.created();
-      let next = await readPredecessor(client, own, signal);
+      if ((await deletion.created()) !== seenAt) before = await readBefore(client, own, signal);
       // The create revision identifies the predecessor, because its session may have left the queue and put the key
       // again.
-      if (next?.createRevision === predecessor.createRevision) {
-        const { done, value } = await deletion.batches().next();
-        if (done) throw clientClosed();
-        next = await readPredecessorAfter(value.revision, client, own, signal);
-      }
-      predecessor = next;
+      if (before.predecessor?.createRevision !== predecessor.createRevision) continue;
+      const { done, value } = await deletion.batches().next();
+      if (done) throw clientClosed();
+      before = await readBeforeAfter(value.revision, client, own, signal);
     } catch (error) {
       if (!isWatchInterrupted(error)) throw error;
       await pause(REWATCH_MS, signal);
-      predecessor = await readPredecessor(client, own, signal);
+      before = await readBefore(client, own, signal);
     } finally {
-      await deletion.close();
+      // The waiter does not wait for this, because it may hold the lock now.
+      void deletion.close();
     }
   }
 }
 
-/** What one read of the queue shows. */
-interface QueueState {
-  /** The waiter's own key. */
-  readonly found: KeyValue | undefined;
+/** The key right before the waiter's own key, if there is one, at the revision `seenAt` of the store. */
+interface Before {
   readonly predecessor: KeyValue | undefined;
-  /** The revision of the store that the read shows. */
-  readonly revision: bigint;
+  readonly seenAt: bigint;
 }
 
 /**
  * Reads the waiter's own key and the key right before it in one transaction. The absence of a predecessor means that
  * the waiter is first only if the waiter's own key still exists (S20).
+ *
+ * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
+async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
+  return existing(await readQueue(client, own, signal, false), own);
+}
+
+/**
+ * Does the same as `readBefore` after an event of the revision `revision`, usually without a quorum. The member that has
+ * sent the event has applied its revision, so it can answer from its own data. If another member answers that has not
+ * applied the revision yet, the waiter reads linearizably (S20).
+ */
+async function readBeforeAfter(
+  revision: bigint,
+  client: Keyspace,
+  own: OwnKey,
+  signal: AbortSignal,
+): Promise<Before> {
+  const state = await readQueue(client, own, signal, true);
+  return state.seenAt >= revision ? existing(state, own) : readBefore(client, own, signal);
+}
+
 async function readQueue(
   client: Keyspace,
   own: OwnKey,
   signal: AbortSignal,
   serializable: boolean,
-): Promise<QueueState> {
-  const before = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true, serializable };
+): Promise<Before & { readonly found: KeyValue | undefined }> {
+  const last = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true, serializable };
   const { header, responses } = await untilAnswered(signal, (options) =>
-    client.txn({ then: [op.get(own.key, { serializable }), op.range(prefix(own.prefix), before)] }, options),
+    client.txn({ then: [op.get(own.key, { serializable }), op.range(prefix(own.prefix), last)] }, options),
   );
   const [found, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
-  return { found, predecessor: range.kvs[0], revision: header.revision };
+  return { found, predecessor: range.kvs[0], seenAt: header.revision };
 }
 
-/** Returns the key right before the waiter's own key. @throws EtcdError with reason `LockLost` if the own key is gone. */
-async function readPredecessor(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<KeyValue | undefined> {
-  return predecessorIn(await readQueue(client, own, signal, false), own);
-}
-
-/**
- * Does the same as `readPredecessor` after an event of the revision `revision`, usually without a quorum. The member
- * that has sent the event has applied its revision, so it can answer from its own data. If another member answers that
- * has not applied the revision yet, the waiter reads linearizably (S20).
- */
-async function readPredecessorAfter(
-  revision: bigint,
-  client: Keyspace,
-  own: OwnKey,
-  signal: AbortSignal,
-): Promise<KeyValue | undefined> {
-  const state = await readQueue(client, own, signal, true);
-  return state.revision >= revision ? predecessorIn(state, own) : readPredecessor(client, own, signal);
-}
-
-function predecessorIn({ found, predecessor }: QueueState, own: OwnKey): KeyValue | undefined {
-  if (found?.createRevision !== own.createRevision) throw keyGone();
-  return predecessor;
+function existing(state: Before & { readonly found: KeyValue | undefined }, own: OwnKey): Before {
+  if (state.found?.createRevision !== own.createRevision) throw keyGone();
+  return state;
 }
 
 /** Reads the queue key. Returns undefined unless the key exists and is the first in its queue. */

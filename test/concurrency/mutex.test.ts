@@ -4,10 +4,20 @@ import { enqueue, leaveQueue, queueKey, waitUntilFirst } from '../../src/concurr
 import type { TxnRequest, TxnResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Interceptor, op, prefix, withFirstCreate, withLastCreate } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
-import type { UnaryCall } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { lock, NEVER, plain, proxied, queueLength, TXN, WATCH } from '../support/locks.js';
+import {
+  createdWatches,
+  isQueueRead,
+  isSerializable,
+  lock,
+  NEVER,
+  plain,
+  proxied,
+  queueLength,
+  TXN,
+  WATCH,
+} from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
@@ -50,15 +60,16 @@ describe('a `lock` call', () => {
   });
 
   test('watches the queue key directly before its own key, so that a release wakes only one waiter (S18)', async () => {
-    const [etcd, name] = [openClient(), unique('lock')];
-    const first = await lock(etcd, name);
+    const { endpoints } = await ownEtcd();
+    const name = unique('lock');
+    const first = await lock(openClient({ endpoints }), name);
     const waiters = [];
     for (let index = 0; index < 4; index += 1) {
       const { transport, sent } = recordingTransport();
-      const client = openClient({ transport });
+      const watches = createdWatches();
+      const client = openClient({ endpoints, transport, interceptors: [watches.interceptor] });
       waiters.push({ sent, held: lock(client, name) });
-      await queueLength(etcd, name, index + 2);
-      await expect.poll(() => sent.filter(({ path }) => path === TXN).length).toBe(2);
+      await expect.poll(() => watches.count).toBeGreaterThan(0);
     }
     for (const { sent } of waiters) sent.length = 0;
     await first.release();
@@ -68,19 +79,35 @@ describe('a `lock` call', () => {
     for (const { held } of waiters.slice(1)) await (await held).release();
   });
 
-  test('watches the key of its predecessor from the current revision, and then reads the queue again (S19)', async () => {
-    const [etcd, name] = [openClient(), unique('lock')];
+  test.each([
+    ['reads the queue again when the store has changed before the watch was created', true],
+    ['does not read the queue again when the store has not changed', false],
+  ])('watches the key of its predecessor from the current revision, and %s (S19)', async (_, hasChanged) => {
+    const { endpoints } = await ownEtcd();
+    const [etcd, name] = [openClient({ endpoints }), unique('lock')];
     const first = await lock(etcd, name);
     const { transport, sent } = recordingTransport();
-    const second = lock(openClient({ transport }), name);
-    await expect.poll(() => sent.filter(({ path }) => path === TXN).length).toBe(2);
+    const watches = createdWatches();
+    const changing: Interceptor = {
+      unary: async (call, next) => {
+        const response = await next(call);
+        if (hasChanged && call.method.path === TXN && !isQueueRead(call)) await etcd.put('other', 'x');
+        return response;
+      },
+    };
+    const second = lock(openClient({ endpoints, transport, interceptors: [changing, watches.interceptor] }), name);
+    await expect.poll(() => watches.count).toBeGreaterThan(0);
+    const expected = hasChanged ? [TXN, 'watch', TXN] : [TXN, 'watch'];
+    const order = (): string[] =>
+      sent.flatMap(({ path, request }) => {
+        if (path !== WATCH) return path === TXN ? [TXN] : [];
+        return JSON.stringify(request, plain).includes(`"key":"${first.key}"`) ? ['watch'] : [];
+      });
+    await expect.poll(order).toEqual(expected);
     const creates = sent.flatMap(({ path, request }) => (path === WATCH ? [JSON.stringify(request, plain)] : []));
     expect(creates).toContainEqual(expect.stringMatching(new RegExp(`"key":"${first.key}".*"startRevision":"0"`)));
-    const order = sent.map(({ path, request }) =>
-      path === WATCH && JSON.stringify(request, plain).includes(first.key) ? 'watch' : path,
-    );
-    expect(order.lastIndexOf(TXN)).toBeGreaterThan(order.indexOf('watch'));
     await first.release();
+    expect(order().slice(0, expected.length)).toEqual(expected);
     await (await second).release();
   });
 
@@ -107,21 +134,23 @@ describe('a `lock` call', () => {
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });
 
-  test('reads the queue after the deletion of its predecessor without a quorum, and before that with a quorum (S20)', async () => {
+  test('reads the queue after the deletion of its predecessor without a quorum (S20)', async () => {
+    const { endpoints } = await ownEtcd();
     const name = unique('lock');
     const reads: boolean[] = [];
+    const watches = createdWatches();
     const noted: Interceptor = {
       unary: (call, next) => {
         if (isQueueRead(call)) reads.push(isSerializable(call));
         return next(call);
       },
     };
-    const first = await lock(openClient(), name);
-    const second = lock(openClient({ interceptors: [noted] }), name);
-    await expect.poll(() => reads).toEqual([false]);
+    const first = await lock(openClient({ endpoints }), name);
+    const second = lock(openClient({ endpoints, interceptors: [noted, watches.interceptor] }), name);
+    await expect.poll(() => watches.count).toBeGreaterThan(0);
     await first.release();
     await (await second).release();
-    expect(reads).toEqual([false, true]);
+    expect(reads).toEqual([true]);
   });
 
   // A member that lags shows an old revision. There, the predecessor still exists, or the waiter's own key does not
@@ -130,8 +159,10 @@ describe('a `lock` call', () => {
     ['before its predecessor left', 0n],
     ['before it queued', -1n],
   ])('reads the queue again, with a quorum, when the member shows the store %s (S20)', async (_, offset) => {
-    const name = unique('lock');
+    const { endpoints } = await ownEtcd();
+    const [etcd, name] = [openClient({ endpoints }), unique('lock')];
     const reads: boolean[] = [];
+    const watches = createdWatches();
     let queuedAt = 0n;
     const lagging: Interceptor = {
       unary: async (call, next) => {
@@ -145,15 +176,15 @@ describe('a `lock` call', () => {
         return { ...response, header: { ...(response as TxnResponse).header, revision } };
       },
     };
-    const first = await lock(openClient(), name);
-    const second = lock(openClient({ interceptors: [lagging] }), name);
-    await expect.poll(() => reads).toEqual([false]);
-    const { kvs } = await openClient().range(prefix(`${name}/`), withLastCreate());
+    const first = await lock(etcd, name);
+    const second = lock(openClient({ endpoints, interceptors: [lagging, watches.interceptor] }), name);
+    await expect.poll(() => watches.count).toBeGreaterThan(0);
+    const { kvs } = await etcd.range(prefix(`${name}/`), withLastCreate());
     queuedAt = kvs[0]?.createRevision as bigint;
     await first.release();
     const held = await second;
     expect(held.token).toBe(queuedAt);
-    expect(reads).toEqual([false, true, false]);
+    expect(reads).toEqual([true, false]);
     await held.release();
   });
 
@@ -312,15 +343,3 @@ test('a Mutex refuses an empty name and an invalid `maxWaitMs` with reason Inval
     message: 'maxWaitMs: got the number -1; allowed: a number of milliseconds above 0, or Infinity',
   });
 });
-
-/** Whether the call reads the queue: a transaction of reads only. */
-function isQueueRead({ method, request }: UnaryCall<never, never> | UnaryCall<unknown, unknown>): boolean {
-  if (method.path !== TXN) return false;
-  const { success = [], failure = [] } = request as Init<TxnRequest>;
-  return failure.length === 0 && success.every((each) => each.request?.case === 'requestRange');
-}
-
-function isSerializable({ request }: { readonly request: unknown }): boolean {
-  const { success = [] } = request as Init<TxnRequest>;
-  return success.every((each) => each.request?.case === 'requestRange' && each.request.value.serializable === true);
-}

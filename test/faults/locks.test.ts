@@ -8,7 +8,7 @@ import { errorOf } from '../support/errors.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { between, pick } from '../support/faults/rounds.js';
 import { directAndProxied, faultRow } from '../support/faults/row.js';
-import { lock, queueLength, TXN } from '../support/locks.js';
+import { createdWatches, isQueueRead, isSerializable, lock, queueLength } from '../support/locks.js';
 
 // Responses to lock operations are lost, and waiters leave the queue of a lock (rules S18, S21, S24 and S25 in
 // docs/semantics.md).
@@ -154,23 +154,21 @@ faultRow(
     );
     const name = `p-${seed}`;
     const direct = openClient({ endpoints: endpoints.filter((endpoint) => endpoint !== member.endpoint) });
-    // The waiter sends its third transaction, which reads the queue, after the event of the predecessor's deletion.
-    let transactions = 0;
+    const watches = createdWatches();
     const partitioning: Interceptor = {
       unary: async (call, next) => {
-        if (call.method.path === TXN) transactions += 1;
-        if (call.method.path === TXN && transactions === 3) await cluster.partition(member);
+        // Only the read after the event of the predecessor's deletion is serializable.
+        if (isQueueRead(call) && isSerializable(call)) await cluster.partition(member);
         return next(call);
       },
     };
-    const cutOff = openClient({ endpoints: [member.endpoint], interceptors: [partitioning] });
+    const cutOff = openClient({ endpoints: [member.endpoint], interceptors: [partitioning, watches.interceptor] });
     const first = await lock(direct, name);
     const session = await Session.open(cutOff, { ttl: 3 });
     const second = new Mutex(session, name).lock();
-    await queueLength(direct, name, 2);
+    await expect.poll(() => watches.count).toBeGreaterThan(0);
     const third = lock(direct, name);
     await queueLength(direct, name, 3);
-    await expect.poll(() => transactions).toBe(2);
     await first.release();
     const held = await second;
     expect(held.token).toBe((await direct.get(held.key))?.createRevision);

@@ -1,7 +1,10 @@
 import { expect, inject } from 'vitest';
 import { type Held, Mutex, Session, type WaitOptions } from '../../src/concurrency/index.js';
-import { type Client, prefix } from '../../src/index.js';
+import type { TxnRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
+import { type Client, type Interceptor, prefix } from '../../src/index.js';
+import type { Init } from '../../src/protobuf/codec.js';
 import type { FaultProxy } from '../../src/testing/index.js';
+import type { UnaryCall } from '../../src/transport/transport.js';
 import { openClient } from './client.js';
 import { faultProxy } from './fault-proxy.js';
 
@@ -27,4 +30,38 @@ export async function proxied(
 export function plain(_name: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   return value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
+}
+
+/** Whether the call reads the queue: a transaction of reads only. */
+export function isQueueRead({ method, request }: UnaryCall<never, never> | UnaryCall<unknown, unknown>): boolean {
+  if (method.path !== TXN) return false;
+  const { success = [], failure = [] } = request as Init<TxnRequest>;
+  return failure.length === 0 && success.every((each) => each.request?.case === 'requestRange');
+}
+
+export function isSerializable({ request }: { readonly request: unknown }): boolean {
+  const { success = [] } = request as Init<TxnRequest>;
+  return success.every((each) => each.request?.case === 'requestRange' && each.request.value.serializable === true);
+}
+
+/** Returns an interceptor that counts the watches that the server has created. */
+export function createdWatches(): { readonly interceptor: Interceptor; readonly count: number } {
+  let count = 0;
+  const interceptor: Interceptor = {
+    stream: (call, handler, next) =>
+      next(call, {
+        message: (message) => {
+          if ((message as Partial<WatchResponse>).created) count += 1;
+          handler.message(message);
+        },
+        end: (error) => handler.end(error),
+        leaving: () => handler.leaving?.(),
+      }),
+  };
+  return {
+    interceptor,
+    get count() {
+      return count;
+    },
+  };
 }
