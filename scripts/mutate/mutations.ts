@@ -97,8 +97,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a waiter does not notice that its predecessor left the queue and entered it again',
     file: 'src/concurrency/lock-queue.ts',
-    find: 'if (next?.createRevision === predecessor.createRevision) {',
-    replace: 'if (next !== undefined) {',
+    find: 'if (before.predecessor?.createRevision !== predecessor.createRevision) continue;',
+    replace: 'if (before.predecessor === undefined) continue;',
     tests: ['test/concurrency'],
   },
   {
