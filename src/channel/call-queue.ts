@@ -49,7 +49,8 @@ export class CallQueue {
   #turn = 0;
   /** Number of waiting calls in all queues. */
   #size = 0;
-  readonly #deadlines = new Deadlines<WaitingCall>();
+  /** The timer does not keep the process alive, because the calls in flight do so. */
+  readonly #deadlines = new Deadlines<WaitingCall>('background');
   #stopRecheck: (() => void) | undefined;
   #isClosed = false;
 

@@ -251,12 +251,7 @@ async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal): P
  * sent the event has applied its revision, so it can answer from its own data. If another member answers that has not
  * applied the revision yet, the waiter reads linearizably (S20).
  */
-async function readBeforeAfter(
-  revision: bigint,
-  client: Keyspace,
-  own: OwnKey,
-  signal: AbortSignal,
-): Promise<Before> {
+async function readBeforeAfter(revision: bigint, client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
   const state = await readQueue(client, own, signal, true);
   return state.seenAt >= revision ? existing(state, own) : readBefore(client, own, signal);
 }

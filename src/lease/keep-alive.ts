@@ -1,6 +1,7 @@
 import { EtcdError } from '../errors/etcd-error.js';
+import type { Deadlines, Expiring } from '../runtime/deadlines.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
-import { at, monotonicMs } from '../runtime/timers.js';
+import { monotonicMs } from '../runtime/timers.js';
 
 /**
  * The safety margin as a fraction of the TTL. The client's deadline for a lease is earlier than the end of the TTL by
@@ -39,23 +40,26 @@ const MARGIN_MAX_MS = 1_000;
  * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
  * await etcd.put('workers/1', 'up', { lease });
  */
-export class KeepAlive implements AsyncDisposable {
+export class KeepAlive implements AsyncDisposable, Expiring {
   /** The ID of the lease. */
   readonly id: bigint;
+  /** @internal */
+  slot = -1;
+  /** @internal The deadline of the lease, in milliseconds on the monotonic clock. */
+  deadline = Number.POSITIVE_INFINITY;
   readonly #lost: CheckedSignal;
-  /** The deadline of the lease, in milliseconds on the monotonic clock. */
-  #deadline = Number.POSITIVE_INFINITY;
+  readonly #deadlines: Deadlines<KeepAlive>;
   /** When the client sent the latest acknowledged request, in milliseconds on the monotonic clock. */
   #sentAt = Number.NEGATIVE_INFINITY;
   #ttl: number | undefined;
-  #stopTimer: () => void = () => {};
   #onFirstRenewal: (() => void)[] = [];
 
-  /** @internal */
-  constructor(id: bigint) {
+  /** @internal `deadlines` calls `expire` at the deadline. */
+  constructor(id: bigint, deadlines: Deadlines<KeepAlive>) {
     this.id = id;
+    this.#deadlines = deadlines;
     this.#lost = new CheckedSignal(() => {
-      if (monotonicMs() < this.#deadline) return undefined;
+      if (monotonicMs() < this.deadline) return undefined;
       return leaseLost(id, 'LeaseUnreachable', 'may have expired, because no server acknowledged a renewal in time');
     });
   }
@@ -100,7 +104,7 @@ export class KeepAlive implements AsyncDisposable {
 
   /** Returns the milliseconds for which the lease is certain to stay alive, unless another client revokes it. */
   remainingMs(): number {
-    return this.valid() ? this.#deadline - monotonicMs() : 0;
+    return this.valid() ? this.deadline - monotonicMs() : 0;
   }
 
   /**
@@ -115,16 +119,20 @@ export class KeepAlive implements AsyncDisposable {
     const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
     this.#ttl = ttl;
     this.#sentAt = sentAt;
-    this.#deadline = deadline;
-    this.#stopTimer();
-    // Reading `aborted` is enough: it compares the clock with the deadline, and aborts the signal.
-    this.#stopTimer = at(deadline, () => this.#lost.aborted);
+    this.#deadlines.delete(this);
+    this.deadline = deadline;
+    this.#deadlines.add(this);
     if (monotonicMs() < deadline) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
+  }
+
+  /** @internal Called at the deadline. Reading `aborted` compares the clock with the deadline, and aborts the signal. */
+  expire(): void {
+    void this.#lost.aborted;
   }
 
   /** @internal Marks the lease as lost: the signal aborts with `reason`. */
   lose(reason: EtcdError): void {
-    this.#stopTimer();
+    this.#deadlines.delete(this);
     this.#lost.abort(reason);
   }
 

@@ -3,6 +3,7 @@ import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import { methods } from '../gen/methods.js';
+import { Deadlines, type Expiring } from '../runtime/deadlines.js';
 import { causeOf, log, WaitLog } from '../runtime/log.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
@@ -11,6 +12,8 @@ import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 
 /** Number of renewals per TTL. With three renewals, two may fail in a row before the lease expires. */
 const RENEWALS_PER_TTL = 3;
+/** Number of times within an interval between renewals at which the client sends renewals. */
+const SLOTS_PER_INTERVAL = 16;
 /**
  * The minimum time in milliseconds that the client waits for an answer, because the cluster may be electing a leader.
  */
@@ -29,8 +32,13 @@ const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINI
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
 /** A lease that the client renews, with all its keepalives. */
-class RenewedLease {
+class RenewedLease implements Expiring {
+  slot = -1;
+  /** When `expire` is called: the time of the next renewal, or the end of the time for an answer. */
+  deadline = 0;
   readonly id: bigint;
+  /** Called at `deadline`. */
+  readonly expire: () => void;
   readonly keepAlives = new Set<KeepAlive>();
   /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   ttl: number | undefined;
@@ -49,10 +57,10 @@ class RenewedLease {
   state: 'idle' | 'due' | 'sent' | 'overdue' = 'idle';
   /** When the client sent the unanswered request, in milliseconds on the monotonic clock. */
   sentAt = 0;
-  stopTimer: () => void = () => {};
 
-  constructor(id: bigint) {
+  constructor(id: bigint, onTimer: (lease: RenewedLease) => void) {
     this.id = id;
+    this.expire = () => onTimer(this);
   }
 }
 
@@ -62,6 +70,8 @@ class RenewedLease {
 export class RenewalStream {
   readonly #rpc: Rpc;
   readonly #leases = new Map<bigint, RenewedLease>();
+  readonly #timers = new Deadlines<RenewedLease>();
+  readonly #deadlines = new Deadlines<KeepAlive>();
   /**
    * By lease ID, the number of answers that are still to come on this stream to requests for keepalives that have
    * ended. The server answers in order, so these answers arrive before the answer to a new keepalive of the same lease.
@@ -97,7 +107,7 @@ export class RenewalStream {
    * the granted TTL in seconds. `granted` is undefined if the caller knows only the lease ID.
    */
   keepAlive(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
-    const keepAlive = new KeepAlive(id);
+    const keepAlive = new KeepAlive(id, this.#deadlines);
     const { closed } = this.#rpc.settings;
     if (this.#closed || closed.aborted) {
       keepAlive.lose(lostWithClient(id));
@@ -107,7 +117,7 @@ export class RenewalStream {
     // the client after its last use, and a client may create many short-lived namespaces.
     if (this.#leases.size === 0) this.#subscribe(closed);
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
-    const lease = this.#leases.get(id) ?? new RenewedLease(id);
+    const lease = this.#leases.get(id) ?? new RenewedLease(id, (due) => this.#onTimer(due));
     this.#leases.set(id, lease);
     lease.keepAlives.add(keepAlive);
     if (granted !== undefined) {
@@ -165,7 +175,7 @@ export class RenewalStream {
   }
 
   #drop(lease: RenewedLease): void {
-    lease.stopTimer();
+    this.#timers.delete(lease);
     this.#leases.delete(lease.id);
     if (isUnanswered(lease)) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
     if (this.#leases.size === 0) {
@@ -198,16 +208,24 @@ export class RenewalStream {
   }
 
   #schedule(lease: RenewedLease, delayMs: number): void {
-    lease.stopTimer();
-    lease.stopTimer = after(delayMs, () => this.#onTimer(lease));
+    this.#scheduleAt(lease, monotonicMs() + delayMs);
+  }
+
+  #scheduleAt(lease: RenewedLease, due: number): void {
+    this.#timers.delete(lease);
+    lease.deadline = due;
+    this.#timers.add(lease);
   }
 
   /**
    * Schedules the next renewal. The client sent the previous request at `sentAt`, and the server granted `ttl` seconds.
+   * The renewal is up to a sixteenth of the interval early, so that leases with the same TTL are renewed together: their
+   * requests share one write, and usually one packet.
    */
   #scheduleNext(lease: RenewedLease, sentAt: number, ttl: number): void {
     lease.ttl = ttl;
-    this.#schedule(lease, sentAt + intervalMs(ttl) - monotonicMs());
+    const slotMs = intervalMs(ttl) / SLOTS_PER_INTERVAL;
+    this.#scheduleAt(lease, Math.floor((sentAt + intervalMs(ttl)) / slotMs) * slotMs);
   }
 
   #onTimer(lease: RenewedLease): void {
@@ -330,10 +348,15 @@ export class RenewalStream {
 
   #reopen(cause: ReturnType<typeof causeOf>): void {
     this.#waitLog.waits({ ...cause, leases: this.#leases.size });
-    for (const lease of this.#leases.values()) if (lease.state !== 'idle') makeDue(lease);
+    for (const lease of this.#leases.values()) if (lease.state !== 'idle') this.#makeDue(lease);
     let delayMs = backoffMs(this.#failures++);
     for (const lease of this.#leases.values()) delayMs = Math.min(delayMs, maxBackoffMs(lease));
     this.#reopenIn(delayMs);
+  }
+
+  #makeDue(lease: RenewedLease): void {
+    lease.state = 'due';
+    this.#timers.delete(lease);
   }
 
   #reopenIn(delayMs: number): void {
@@ -353,7 +376,7 @@ export class RenewalStream {
    */
   #findRefused(error: EtcdError): void {
     const unanswered = [...this.#leases.values()].filter(isUnanswered);
-    for (const lease of unanswered) makeDue(lease);
+    for (const lease of unanswered) this.#makeDue(lease);
     const [only] = unanswered;
     if (only !== undefined && unanswered.length === 1) this.lose(only.id, error);
     this.#oneByOne = true;
@@ -363,11 +386,6 @@ export class RenewalStream {
 
 function isUnanswered({ state }: RenewedLease): boolean {
   return state === 'sent' || state === 'overdue';
-}
-
-function makeDue(lease: RenewedLease): void {
-  lease.state = 'due';
-  lease.stopTimer();
 }
 
 /**

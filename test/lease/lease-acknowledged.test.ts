@@ -3,13 +3,14 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { KeepAlive } from '../../src/lease/keep-alive.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
+import { Deadlines } from '../../src/runtime/deadlines.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { silentRpc } from '../support/silent-rpc.js';
 
 test('a keepalive is lost when the server acknowledges its first renewal after the deadline (S14)', async () => {
-  const kept = new KeepAlive(5n);
+  const kept = new KeepAlive(5n, new Deadlines());
   const renewed = kept.renewed();
   kept.acknowledged(performance.now() - 2_000, 1);
   expect(await errorOf(renewed)).toMatchObject({ reason: 'LeaseUnreachable' });

@@ -35,7 +35,8 @@ class Http2Transport implements Transport, CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
   readonly #connect: (events: ConnectionEvents) => Connection;
-  readonly #calls = new Deadlines<ClientCall>();
+  /** The timer does not keep the process alive, because the connection of each call does so. */
+  readonly #calls = new Deadlines<ClientCall>('background');
   readonly #connections = new Set<Connection>();
   /** The connection for new calls. If it is undefined, the next call dials a new connection. */
   #current: Connection | undefined;

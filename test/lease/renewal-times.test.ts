@@ -1,0 +1,74 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Rpc } from '../../src/channel/rpc.js';
+import type { LeaseKeepAliveRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { RenewalStream } from '../../src/lease/renewal-stream.js';
+import type { StreamHandler, Transport } from '../../src/transport/transport.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+const TTL_S = 10;
+const INTERVAL_MS = (TTL_S * 1_000) / 3;
+
+let clock: VirtualClock;
+beforeEach(() => {
+  clock = new VirtualClock();
+});
+afterEach(() => clock.restore());
+
+/** The times at which each lease was renewed, in milliseconds on the monotonic clock. */
+type Renewals = Map<bigint, number[]>;
+
+/** Returns renewals whose server answers each request at once. */
+function renewing(): { readonly renewals: RenewalStream; readonly sent: Renewals } {
+  const sent: Renewals = new Map();
+  const answering: Transport = {
+    unary: () => new Promise<never>(() => {}),
+    stream: (_, handler) => ({
+      send: (request) => {
+        const { id = 0n } = request as Partial<LeaseKeepAliveRequest>;
+        sent.set(id, [...(sent.get(id) ?? []), clock.now]);
+        queueMicrotask(() => (handler as StreamHandler<unknown>).message({ id, ttl: BigInt(TTL_S) }));
+      },
+      end: () => {},
+      cancel: () => {},
+      pause: () => {},
+      resume: () => {},
+    }),
+    close: async () => {},
+  };
+  const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+  return { renewals: new RenewalStream(new Rpc(answering, settings)), sent };
+}
+
+test('leases with the same TTL that were granted at different times are renewed together', async () => {
+  const { renewals, sent } = renewing();
+  for (let id = 1n; id <= 200n; id += 1n) {
+    renewals.keepAlive(id, { sentAt: clock.now, ttl: TTL_S });
+    await clock.pass(17);
+  }
+  await clock.pass(10 * INTERVAL_MS);
+  const times = new Set([...sent.values()].flatMap((all) => all.slice(1, 9)));
+  // Each of the intervals has at most 16 times. The leases were granted during about one interval.
+  expect(times.size).toBeLessThanOrEqual(16 * 9 + 1);
+  expect([...sent.values()].flat().length).toBeGreaterThan(200 * 9);
+  renewals.close();
+  expect(clock.timers).toBe(0);
+});
+
+test('a lease is renewed at most a sixteenth of the interval before a third of its TTL has passed, and never after', async () => {
+  const { renewals, sent } = renewing();
+  for (const startMs of [0, 1, 99, 208, 1_234]) {
+    await clock.pass(startMs);
+    const id = BigInt(startMs + 1);
+    const grantedAt = clock.now;
+    const keepAlive = renewals.keepAlive(id, { sentAt: grantedAt, ttl: TTL_S });
+    await clock.pass(8 * INTERVAL_MS);
+    const times = [grantedAt, ...(sent.get(id) ?? [])];
+    for (const [index, time] of times.slice(1).entries()) {
+      const passed = time - (times[index] as number);
+      expect(passed).toBeLessThanOrEqual(INTERVAL_MS + 1);
+      expect(passed).toBeGreaterThanOrEqual(INTERVAL_MS * (15 / 16) - 1);
+    }
+    expect(keepAlive.valid()).toBe(true);
+  }
+  renewals.close();
+});
