@@ -34,16 +34,29 @@ export interface CallOptions {
 
 export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
 
-/** The key of an option that users cannot set. `checkOptions` ignores symbols. */
+/** The keys of options that users cannot set. `checkOptions` ignores symbols. */
 const URGENT = Symbol('urgent');
+const PROGRESS = Symbol('progress');
+
+/** Whether a server may have received the current attempt of a call. */
+export interface CallProgress {
+  isSent: boolean;
+}
 
 interface InternalCallOptions extends CallOptions {
   readonly [URGENT]?: true;
+  readonly [PROGRESS]?: CallProgress;
 }
 
 /** Returns the options of a call that must not wait behind other calls of the client; see `UnaryCall.urgent`. */
 export function urgent(options: CallOptions): CallOptions {
   const marked: InternalCallOptions = { ...options, [URGENT]: true };
+  return marked;
+}
+
+/** Returns the options of a call that records its progress in `progress`. */
+export function withProgress(options: CallOptions, progress: CallProgress): CallOptions {
+  const marked: InternalCallOptions = { ...options, [PROGRESS]: progress };
   return marked;
 }
 
@@ -92,9 +105,17 @@ export class Rpc {
   ): Promise<Response> {
     const timeoutMs = checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
-    const { signal, endpoint, [URGENT]: isUrgent } = options as InternalCallOptions;
+    const { signal, endpoint, [URGENT]: isUrgent, [PROGRESS]: progress } = options as InternalCallOptions;
     checkSignal(signal);
-    const call = { method, request, signal, timeoutMs, deadline, endpoint, urgent: isUrgent, onSent };
+    const recorded = progress && {
+      onSent: () => {
+        progress.isSent = true;
+      },
+      onRetry: () => {
+        progress.isSent = false;
+      },
+    };
+    const call = { method, request, signal, timeoutMs, deadline, endpoint, urgent: isUrgent, onSent, ...recorded };
     const response = this.#transport.unary<Request, Response>(call);
     return this.settings.callSites ? withCallSite(response) : response;
   }

@@ -1,4 +1,5 @@
-import type { CallOptions } from '../channel/rpc.js';
+import { traceCalls } from '../channel/attempts.js';
+import { type CallOptions, type CallProgress, withProgress } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -7,6 +8,7 @@ import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/request
 import { compare, op } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, randomId, toBytes } from '../runtime/bytes.js';
+import { onAbort, orAborted } from '../runtime/signals.js';
 import { after, pause } from '../runtime/timers.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
 
@@ -72,6 +74,56 @@ export interface Enqueued {
 }
 
 /**
+ * Makes the calls of one wait that put its queue key. If the wait ends while a server may have received the put, the put
+ * continues without the wait, because its answer tells whether the key exists.
+ */
+export class QueueKeyPut {
+  readonly #lifetime: AbortSignal;
+  /** The create revision that the unanswered put will return. */
+  #unanswered: Promise<bigint | undefined> | undefined;
+
+  /** `lifetime` aborts when the session ends. */
+  constructor(lifetime: AbortSignal) {
+    this.#lifetime = lifetime;
+  }
+
+  /** Makes a call. @throws the reason of `signal` if `signal` aborts first. */
+  async call<T>(
+    signal: AbortSignal,
+    call: (options: CallOptions) => Promise<T>,
+    createRevisionOf: (result: T) => bigint | undefined,
+  ): Promise<T> {
+    if (signal === this.#lifetime) return call({ signal });
+    const controller = new AbortController();
+    const progress: CallProgress = { isSent: false };
+    const offEnd = onAbort(this.#lifetime, () => controller.abort(this.#lifetime.reason));
+    const offAbort = onAbort(signal, () => {
+      if (!progress.isSent) controller.abort(signal.reason);
+    });
+    traceCalls(controller.signal, signal);
+    const result = call(withProgress({ signal: controller.signal }, progress)).finally(() => {
+      offEnd();
+      offAbort();
+    });
+    this.#unanswered = result.then(createRevisionOf);
+    this.#unanswered.catch(() => {});
+    try {
+      return await orAborted(result, signal);
+    } finally {
+      if (!signal.aborted) this.#unanswered = undefined;
+    }
+  }
+
+  /**
+   * Waits for the answer to a put that was unanswered when the wait ended. Resolves with the create revision of the
+   * queue key if the key exists. @throws EtcdError if the put failed.
+   */
+  async answer(): Promise<bigint | undefined> {
+    return this.#unanswered;
+  }
+}
+
+/**
  * Puts the queue key unless it exists, and returns it with the key right before it (S17).
  *
  * The call is safe to repeat: only one contender at a time uses the key, and an attempt that finds the key in etcd uses
@@ -83,10 +135,11 @@ export async function enqueue(
   queueKey: QueueKey,
   value: BytesLike,
   signal: AbortSignal,
+  put: QueueKeyPut,
   onUnknown: () => void,
 ): Promise<Enqueued> {
   const { key, prefix: queue, lease } = queueKey;
-  const enter = (options: CallOptions) =>
+  const txn = (options: CallOptions) =>
     client.txn(
       {
         if: [compare.createRevision(key, '==', 0n)],
@@ -94,6 +147,10 @@ export async function enqueue(
         else: ownAndFirst(key, queue),
       },
       options,
+    );
+  const enter = () =>
+    put.call(signal, txn, ({ header, succeeded, responses }) =>
+      succeeded ? header.revision : responses[0]?.createRevision,
     );
   const result = await untilAnswered(signal, enter, onUnknown);
   const seenAt = result.header.revision;
@@ -117,10 +174,11 @@ export async function enqueueIfEmpty(
   queueKey: QueueKey,
   value: BytesLike,
   signal: AbortSignal,
+  put: QueueKeyPut,
   onUnknown: () => void,
 ): Promise<OwnKey | undefined> {
   const { key, prefix: queue, lease } = queueKey;
-  const enter = (options: CallOptions) =>
+  const txn = (options: CallOptions) =>
     client.txn(
       {
         // If the range contains no keys, etcd checks the condition as for a missing key, whose create revision is 0.
@@ -129,6 +187,10 @@ export async function enqueueIfEmpty(
         else: ownAndFirst(key, queue),
       },
       options,
+    );
+  const enter = () =>
+    put.call(signal, txn, ({ header, succeeded, responses }) =>
+      succeeded ? header.revision : responses[0]?.createRevision,
     );
   const result = await untilAnswered(signal, enter, onUnknown);
   const seenAt = result.header.revision;

@@ -15,6 +15,7 @@ import {
   leaveQueue,
   type OwnKey,
   type QueueKey,
+  QueueKeyPut,
   queueKey,
   uniqueKey,
   WATCH_AFTER_MS,
@@ -83,7 +84,7 @@ export function acquire<T extends Held>(
     const leaveLocalQueue = await localQueueOf(contender)?.enter(limit.callSignal);
     const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
     const own = await attempt.run(async () => {
-      const enqueued = await enqueue(client, queueKey, value, limit.callSignal, attempt.onUnknown);
+      const enqueued = await enqueue(client, queueKey, value, limit.callSignal, attempt.put, attempt.onUnknown);
       attempt.own = enqueued.own;
       if (enqueued.predecessor !== undefined) {
         const { signal } = limit;
@@ -104,7 +105,7 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
     if (contender.isShared && leaveLocalQueue === undefined) return undefined;
     const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
     const own = await attempt.run(() =>
-      enqueueIfEmpty(session.client, queueKey, value, limit.callSignal, attempt.onUnknown),
+      enqueueIfEmpty(session.client, queueKey, value, limit.callSignal, attempt.put, attempt.onUnknown),
     );
     if (own !== undefined) return hold(Held, session, contender.name, own, attempt.leave);
     attempt.leave();
@@ -120,6 +121,7 @@ function localQueueOf({ session, queueKey, isShared }: Contender) {
 class Attempt {
   /** The contender's queue key as etcd has returned it; undefined until then. */
   own: OwnKey | undefined;
+  readonly put: QueueKeyPut;
   readonly #contender: Contender;
   readonly #limit: WaitLimit;
   readonly #use: KeyUse;
@@ -143,6 +145,7 @@ class Attempt {
 
   private constructor(contender: Contender, limit: WaitLimit, use: KeyUse, leaveLocalQueue: (() => void) | undefined) {
     this.#contender = contender;
+    this.put = new QueueKeyPut(contender.session.signal);
     this.#limit = limit;
     this.#use = use;
     this.#leaveLocalQueue = leaveLocalQueue;
@@ -172,15 +175,27 @@ class Attempt {
       // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
       const deleted = this.#deleteKey().catch(() => {});
       const isDeleted = await settledWithin(CLEANUP_WAIT_MS, deleted.finally(this.leave));
-      if (this.own !== undefined || this.#inDoubt) this.#limit.settle(isDeleted ? 'rejected' : 'unknown');
+      if (!isDeleted) this.#limit.settle('unknown');
+      else if (this.own !== undefined || this.#inDoubt) this.#limit.settle('rejected');
       throw error;
+    }
+  }
+
+  /** Resolves with the create revision of the queue key if the put was answered after the wait had ended. */
+  async #answeredPut(): Promise<bigint | undefined> {
+    try {
+      return await this.put.answer();
+    } catch (error) {
+      if (error instanceof EtcdError && error.outcome === 'unknown') this.#inDoubt = true;
+      return undefined;
     }
   }
 
   async #deleteKey(): Promise<void> {
     const { session, queueKey } = this.#contender;
     const { client, leaseId, signal } = session;
-    if (this.own !== undefined) await leaveQueue(client, queueKey.key, this.own.createRevision, signal);
+    const createRevision = this.own?.createRevision ?? (await this.#answeredPut());
+    if (createRevision !== undefined) await leaveQueue(client, queueKey.key, createRevision, signal);
     else if (this.#inDoubt) await deleteLatePut(client, queueKey.key, leaseId, signal);
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { enqueue, leaveQueue, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
+import { enqueue, leaveQueue, QueueKeyPut, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
 import type { TxnRequest, TxnResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Interceptor, op, prefix, withFirstCreate, withLastCreate } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
@@ -115,21 +115,21 @@ describe('a `lock` call', () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
     const [keyA, keyB] = [queueKey(name, a.leaseId), queueKey(name, b.leaseId)];
-    const first = await enqueue(etcd, keyA, '', NEVER, () => {});
-    const second = await enqueue(etcd, keyB, '', NEVER, () => {});
+    const first = await enqueue(etcd, keyA, '', NEVER, new QueueKeyPut(NEVER), () => {});
+    const second = await enqueue(etcd, keyB, '', NEVER, new QueueKeyPut(NEVER), () => {});
     expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
     // The predecessor leaves the queue and queues again after `second` has read the queue, and before `second` creates
     // its watch.
     await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
-    await enqueue(etcd, keyA, '', NEVER, () => {});
+    await enqueue(etcd, keyA, '', NEVER, new QueueKeyPut(NEVER), () => {});
     await waitUntilFirst(etcd, second, NEVER);
   });
 
   test("rejects when its own key is deleted together with its predecessor's key (S20)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
-    const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, () => {});
-    const second = await enqueue(etcd, queueKey(name, b.leaseId), '', NEVER, () => {});
+    const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, new QueueKeyPut(NEVER), () => {});
+    const second = await enqueue(etcd, queueKey(name, b.leaseId), '', NEVER, new QueueKeyPut(NEVER), () => {});
     await etcd.txn({ then: [op.delete(first.own.key), op.delete(second.own.key)] });
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });
