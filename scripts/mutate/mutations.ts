@@ -83,7 +83,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a session does not check the clock for an expired lease',
     file: 'src/lease/keep-alive.ts',
-    find: 'if (monotonicMs() < this.#deadline) return undefined;',
+    find: 'if (monotonicMs() < this.deadline) return undefined;',
     replace: 'return undefined;',
     tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/holders'],
   },
@@ -111,10 +111,11 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a waiter trusts a read of the queue that is older than the event of its predecessor',
     file: 'src/concurrency/lock-queue.ts',
-    find: 'return state.seenAt >= revision ?',
-    replace: 'return state.seenAt > 0n ?',
+    find: 'if (header.revision < revision) return',
+    replace: 'if (header.revision < 0n) return',
     tests: ['test/concurrency/mutex'],
-    notSimulated: 'the client would have to change its member between the event and the read, at one that lags far enough',
+    notSimulated:
+      'the client would have to change its member between the event and the read, at one that lags far enough',
   },
   {
     bug: 'a waiter never reads the queue after its watch was created',
@@ -303,9 +304,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a late put of a campaign restores an old value',
     file: 'src/concurrency/lock-queue.ts',
-    find: 'op.put(key, value, { lease })],\n        else: ownAndFirst(key, queue),\n      },\n      options,\n    );\n  const result = await untilAnswered(signal, enter, onUnknown);\n  const seenAt = result.header.revision;\n  if (result.succeeded) return { own',
+    find: 'withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],\n        else: ownAndFirst(key, queue),',
     replace:
-      "op.put(key, value, { lease })],\n        else: [...ownAndFirst(key, queue), op.txn({ if: [compare.value(key, '!=', value)], then: [op.put(key, value, { lease })] })],\n      },\n      options,\n    );\n  const result = await untilAnswered(signal, enter, onUnknown);\n  const seenAt = result.header.revision;\n  if (result.succeeded) return { own",
+      "withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],\n        else: [...ownAndFirst(key, queue), op.txn({ if: [compare.value(key, '!=', value)], then: [op.put(key, value, { lease })] })],",
     tests: ['test/concurrency/late-duplicates'],
   },
   {

@@ -274,7 +274,7 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
     const { predecessor, seenAt } = before;
     const deletion = client.watch(predecessor.key, { only: 'delete', signal });
     try {
-      if ((await deletion.created()) !== seenAt) before = await readBefore(client, own, signal);
+      if ((await deletion.created()) !== seenAt) before = await readUnlessAhead(predecessor, client, own, signal);
       // The create revision identifies the predecessor, because its session may have left the queue and put the key
       // again.
       if (before.predecessor?.createRevision !== predecessor.createRevision) continue;
@@ -305,7 +305,27 @@ interface Before {
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
 async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
-  return existing(await readQueue(client, own, signal, false), own);
+  const { header, responses } = await untilAnswered(signal, (options) =>
+    client.txn({ then: ownAndBefore(own, false) }, options),
+  );
+  return existing(own, header.revision, responses[0], responses[1].kvs[0]);
+}
+
+/**
+ * Does the same as `readBefore`, but reads the queue only if `predecessor` has left it. In a long queue, this saves the
+ * server much work: to find the key right before another one, the server reads all keys of the queue.
+ */
+async function readUnlessAhead(
+  predecessor: KeyValue,
+  client: Keyspace,
+  own: OwnKey,
+  signal: AbortSignal,
+): Promise<Before> {
+  const isAhead = compare.createRevision(predecessor.key, '==', predecessor.createRevision);
+  const { header, succeeded, responses } = await untilAnswered(signal, (options) =>
+    client.txn({ if: [isAhead], then: [op.get(own.key)], else: ownAndBefore(own, false) }, options),
+  );
+  return existing(own, header.revision, responses[0], succeeded ? predecessor : responses[1].kvs[0]);
 }
 
 /**
@@ -314,27 +334,22 @@ async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal): P
  * applied the revision yet, the waiter reads linearizably (S20).
  */
 async function readBeforeAfter(revision: bigint, client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
-  const state = await readQueue(client, own, signal, true);
-  return state.seenAt >= revision ? existing(state, own) : readBefore(client, own, signal);
-}
-
-async function readQueue(
-  client: Keyspace,
-  own: OwnKey,
-  signal: AbortSignal,
-  serializable: boolean,
-): Promise<Before & { readonly found: KeyValue | undefined }> {
-  const last = { ...withLastCreate(), ...withMaxCreateRev(own.createRevision - 1n), keysOnly: true, serializable };
   const { header, responses } = await untilAnswered(signal, (options) =>
-    client.txn({ then: [op.get(own.key, { serializable }), op.range(prefix(own.prefix), last)] }, options),
+    client.txn({ then: ownAndBefore(own, true) }, options),
   );
-  const [found, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
-  return { found, predecessor: range.kvs[0], seenAt: header.revision };
+  if (header.revision < revision) return readBefore(client, own, signal);
+  return existing(own, header.revision, responses[0], responses[1].kvs[0]);
 }
 
-function existing(state: Before & { readonly found: KeyValue | undefined }, own: OwnKey): Before {
-  if (state.found?.createRevision !== own.createRevision) throw keyGone();
-  return state;
+function ownAndBefore({ key, prefix: queue, createRevision }: OwnKey, serializable: boolean) {
+  const before = { ...withLastCreate(), ...withMaxCreateRev(createRevision - 1n), keysOnly: true, serializable };
+  return [op.get(key, { serializable }), op.range(prefix(queue), before)] as const;
+}
+
+/** Returns what a read shows. @throws EtcdError with reason `LockLost` if the waiter's own key is not `found`. */
+function existing(own: OwnKey, seenAt: bigint, found: KeyValue | undefined, predecessor: KeyValue | undefined): Before {
+  if (found?.createRevision !== own.createRevision) throw keyGone();
+  return { predecessor, seenAt };
 }
 
 /** Reads the queue key. Returns undefined unless the key exists and is the first in its queue. */

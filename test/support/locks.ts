@@ -32,11 +32,11 @@ export function plain(_name: string, value: unknown): unknown {
   return value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
 }
 
-/** Whether the call reads the queue: a transaction of reads only. */
+/** Whether the call reads the queue of a lock: a transaction of reads only. */
 export function isQueueRead({ method, request }: UnaryCall<never, never> | UnaryCall<unknown, unknown>): boolean {
   if (method.path !== TXN) return false;
   const { success = [], failure = [] } = request as Init<TxnRequest>;
-  return failure.length === 0 && success.every((each) => each.request?.case === 'requestRange');
+  return [...success, ...failure].every((each) => each.request?.case === 'requestRange');
 }
 
 export function isSerializable({ request }: { readonly request: unknown }): boolean {
