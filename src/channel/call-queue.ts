@@ -3,7 +3,7 @@ import { methods } from '../gen/methods.js';
 import { Deadlines, type Expiring } from '../runtime/deadlines.js';
 import { UniqueQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
-import { after } from '../runtime/timers.js';
+import { after, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
 import type { CallClass, EndpointPool, PooledEndpoint } from './endpoint-pool.js';
 
@@ -111,6 +111,7 @@ export class CallQueue {
   /** Ends the wait of a call that timed out or was canceled. */
   remove(entry: WaitingCall): void {
     if (entry.waiting.delete(entry)) this.#removed(entry);
+    if (this.#size > 0) this.#admit();
   }
 
   /** Ends all waits with reason `ClientClosed`. */
@@ -156,9 +157,12 @@ export class CallQueue {
     }
   }
 
-  /** Takes the first call from the queue. Returns false if the queue is empty or there is no room for the call. */
+  /**
+   * Takes the first call from the queue. Returns false if the queue is empty or there is no room for the call. Leaves a
+   * call whose deadline has passed to the timer, which ends many such calls in several turns of the event loop.
+   */
   #admitFirst({ endpoint, callClass, waiting }: Queue): boolean {
-    if (waiting.size === 0) return false;
+    if (waiting.first === undefined || waiting.first.deadline <= monotonicMs()) return false;
     let picked: PooledEndpoint | EtcdError | undefined;
     try {
       picked = this.#pick(endpoint, callClass);

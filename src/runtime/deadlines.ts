@@ -14,6 +14,12 @@ export interface Expiring {
 }
 
 /**
+ * Maximum number of items that expire in one turn of the event loop. After that many items, other timers run first, such
+ * as those that renew leases.
+ */
+const EXPIRED_IN_A_TURN = 1_000;
+
+/**
  * The deadlines of many items, such as the calls under way, with one timer for all of them. Tens of thousands of calls
  * start and end each second, and few of them expire. A binary heap by deadline keeps the cost of each call logarithmic.
  * Items that are due at the same time expire in the same turn of the event loop.
@@ -78,7 +84,10 @@ export class Deadlines<T extends Expiring> {
   #expire(): void {
     const now = monotonicMs();
     this.#due = Number.POSITIVE_INFINITY;
+    let expired = 0;
     for (let [first] = this.#heap; first !== undefined && first.deadline <= now; [first] = this.#heap) {
+      if (expired === EXPIRED_IN_A_TURN) break;
+      expired += 1;
       this.delete(first);
       first.expire();
     }

@@ -49,10 +49,12 @@ export class Fifo<T> {
 export class UniqueQueue<T> {
   readonly #items = new Set<T>();
   /**
-   * An iterator that is positioned before the oldest item. A new iterator for each `take` would visit all items that
-   * were deleted at the front, because a Set keeps their slots until it is rehashed.
+   * An iterator that is positioned behind `#first`. A new iterator for each `take` would visit all items that were
+   * deleted at the front, because a Set keeps their slots until it is rehashed.
    */
   #front = this.#items.values();
+  /** The item that `#front` returned last. It is the oldest item, unless it was deleted. */
+  #first: T | undefined;
 
   get size(): number {
     return this.#items.size;
@@ -76,18 +78,26 @@ export class UniqueQueue<T> {
     return this.#items.delete(item);
   }
 
-  /** Removes and returns the oldest item. Returns undefined if the queue is empty. */
-  take(): T | undefined {
+  /** The oldest item. Undefined if the queue is empty. */
+  get first(): T | undefined {
     if (this.#items.size === 0) return undefined;
+    if (this.#first !== undefined && this.#items.has(this.#first)) return this.#first;
     let next = this.#front.next();
     if (next.done) {
       // An iterator that has reached the end does not see items that are added later.
       this.#front = this.#items.values();
       next = this.#front.next();
     }
-    const item = next.value as T;
-    this.#items.delete(item);
-    return item;
+    this.#first = next.value as T;
+    return this.#first;
+  }
+
+  /** Removes and returns the oldest item. Returns undefined if the queue is empty. */
+  take(): T | undefined {
+    const { first } = this;
+    if (first !== undefined) this.#items.delete(first);
+    this.#first = undefined;
+    return first;
   }
 }
 

@@ -41,6 +41,11 @@ type SendMessage = <Response>(
   onSent?: () => void,
 ) => Promise<Response>;
 
+/**
+ * Maximum number of watches that a stream creates at once. Each creation needs a connection of its own, and a browser
+ * opens at most six to one server.
+ */
+const CREATIONS_AT_ONCE = 6;
 /** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
 const CREATION_MS = 10_000;
 
@@ -194,8 +199,8 @@ function harmfulProblem({ path }: { readonly path: string }): string {
  * client sends each message as a separate request, and each line of the response is a message from the server.
  *
  * - A keepalive message gets one response.
- * - The request that creates a watch stays open and receives the events of the watch. The client creates one watch at a
- *   time, because the caller expects the answers in order. To cancel a watch, the client aborts the watch's request.
+ * - The request that creates a watch stays open and receives the events of the watch. The client creates
+ *   few watches at a time. To cancel a watch, the client aborts the watch's request.
  * - When one request fails, the whole stream fails, and the owner of the stream opens a new stream. The same happens
  *   when a watch is silent for too long, because HTTP has no ping that would detect a dead connection.
  */
@@ -206,12 +211,17 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #limits: StreamLimits;
   readonly #handler: StreamHandler<Response>;
   readonly #onOver: () => void;
-  /** Open requests, including those that will create a watch as soon as the previous watch has been created. */
+  /** Open requests, including those that will create a watch as soon as an earlier watch has been created. */
   readonly #requests = new Set<AbortController>();
   /** The open request of each watch, by watch ID. */
   readonly #watches = new Map<bigint, AbortController>();
-  /** Settles when the server has answered the latest request to create a watch, or that request has failed. */
-  #creating: Promise<unknown> = Promise.resolve();
+  /**
+   * Requests to create watches wait in these chains. Each promise settles when the server has answered the latest
+   * request of its chain, or that request has failed.
+   */
+  readonly #creating: Promise<unknown>[] = Array.from({ length: CREATIONS_AT_ONCE }, () => Promise.resolve());
+  /** Index of the chain for the next request. */
+  #nextChain = 0;
   #resumed: Promise<void> | undefined;
   #resume: () => void = () => {};
   #halfClosed = false;
@@ -284,7 +294,9 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         const body = this.#body(methods.watch.watch, create);
         const request = this.#newRequest();
         this.#watches.set(watchId, request);
-        this.#creating = this.#creating.then(
+        const chain = this.#nextChain;
+        this.#nextChain = (chain + 1) % CREATIONS_AT_ONCE;
+        this.#creating[chain] = (this.#creating[chain] as Promise<unknown>).then(
           () =>
             new Promise<void>((created) => {
               void this.#request(body, request, created).finally(() => {

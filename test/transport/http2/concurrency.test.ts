@@ -30,6 +30,23 @@ describe('a client whose peer sets SETTINGS_MAX_CONCURRENT_STREAMS', () => {
     }
   });
 
+  // A keepalive stream that waits behind other calls could lose its leases.
+  test('opens streams, and unary calls marked as urgent, before other calls that wait', async () => {
+    const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
+    for (const token of ['a', 'b', 'c']) void range(peer, { metadata: { token } });
+    await turn();
+    void range(peer, { metadata: { token: 'urgent' }, urgent: true });
+    watch(peer);
+    const paths: (string | undefined)[] = [];
+    for (const id of [1, 3, 5]) {
+      await turn();
+      const { headers } = peer.connection.request(id);
+      paths.push(headers.token ?? headers[':path']);
+      peer.connection.send(rangeAnswer(id));
+    }
+    expect(paths).toEqual(['a', 'urgent', '/etcdserverpb.Watch/Watch']);
+  });
+
   test('sends no calls while the limit is 0, but sends them when the peer raises the limit to 1', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 0 } });
     const calls = [range(peer), range(peer)];

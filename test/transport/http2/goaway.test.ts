@@ -211,7 +211,7 @@ describe('a streaming call', () => {
 
   test('opens on the next connection with all its messages when GOAWAY arrives before the call opens a stream', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
-    void range(peer);
+    watch(peer);
     const { stream } = watch(peer);
     stream.send(CREATE_WATCH);
     await turn();
