@@ -21,6 +21,16 @@ export const METRICS = {
   rssKb: { heading: 'resident kB', digits: 1 },
   heapGrowthKb: { heading: 'heap growth kB', digits: 1 },
   rssGrowthKb: { heading: 'resident growth kB', digits: 1 },
+  totalMs: { heading: 'ms', digits: 0 },
+  /** User and system CPU time of the client's process in milliseconds. */
+  cpuMs: { heading: 'CPU ms', digits: 0 },
+  /** CPU time as a percentage of one core. */
+  corePercent: { heading: '% of a core', digits: 1 },
+  longestBlockMs: { heading: 'longest block of the event loop ms', digits: 0 },
+  /** The exponent by which the CPU time grows with the size of the work. */
+  exponent: { heading: 'exponent', digits: 2 },
+  /** Number of sessions that lost their leases. */
+  lost: { heading: 'lost sessions', digits: 0 },
 } as const;
 export type Metric = keyof typeof METRICS;
 

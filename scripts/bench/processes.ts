@@ -86,6 +86,8 @@ export async function install(): Promise<Installation> {
 
 /** Time limit in milliseconds for a task. A task that hangs fails after this time. */
 const TASK_TIMEOUT_MS = 60_000;
+/** The time limit of a scaling task, whose preparation may take long. */
+const SCALING_TIMEOUT_MS = 300_000;
 
 /** A process that runs one client and performs one task at a time. */
 export class ClientProcess {
@@ -113,9 +115,10 @@ export class ClientProcess {
     return new Promise<Sample>((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
       if (this.#waiting !== undefined) return reject(new Error('the process is still performing another task'));
+      const limitMs = task.kind === 'scaling' ? SCALING_TIMEOUT_MS : TASK_TIMEOUT_MS;
       const giveUp = (): void =>
-        this.#waiting?.reject(new Error(`task "${task.kind}" did not end within ${TASK_TIMEOUT_MS} ms`));
-      const limit = setTimeout(giveUp, TASK_TIMEOUT_MS);
+        this.#waiting?.reject(new Error(`task "${task.kind}" did not end within ${limitMs} ms`));
+      const limit = setTimeout(giveUp, limitMs);
       const settle = (finish: () => void): void => {
         clearTimeout(limit);
         this.#waiting = undefined;

@@ -1,6 +1,8 @@
+import { goWays } from './go-client.js';
 import { METRICS, type Metric, metricSpreadOf, type Sample } from './metrics.js';
 import type { Outcome, Results, Workload } from './workload.js';
 import { callGroup, HAND_OFFS_GROUP, HOOKS_GROUP, inFlightVariant, LEASES_AND_LOCKS_GROUP } from './workloads/calls.js';
+import { SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
 import {
   CATCH_UP_VARIANT,
@@ -10,6 +12,9 @@ import {
   SCAN_VARIANT,
 } from './workloads/watches-and-scans.js';
 
+/** Says that the rows of Go's client are missing, if they are. */
+const GO_NOTE = goWays().length > 0 ? '' : " The rows of Go's client are missing, because `go` is not on the PATH.";
+
 /** The text below each group's table. It explains how the numbers in the table were measured. */
 const NOTES: Readonly<Record<string, string>> = {
   [COLD_START_GROUP]:
@@ -18,10 +23,13 @@ const NOTES: Readonly<Record<string, string>> = {
   [LEASES_AND_LOCKS_GROUP]:
     'A keepalive is one renewal with `keepAliveOnce` (etcd3: `keepaliveOnce`). With every client, each renewal ' +
     'uses a stream of its own. A lock cycle takes a lock and releases it. etcdwire uses an open session. etcd3 ' +
-    'grants a lease for each lock, because it has no other way. Bare grpc-js has no locks.',
+    'grants a lease for each lock, because it has no other way. Bare grpc-js has no locks. "Its two transactions" are ' +
+    'those of a lock cycle of etcdwire, made by the same client without the lock.' +
+    GO_NOTE,
   [HAND_OFFS_GROUP]:
     'All contenders run in one process, each with a client and a session of its own. The percentiles are those of ' +
-    'the time that a contender waits for the lock. etcd3 is missing because its lock does not wait.',
+    'the time that a contender waits for the lock. etcd3 is missing because its lock does not wait.' +
+    GO_NOTE,
   [HOOKS_GROUP]:
     'This table is about etcdwire only, and has three times as many rounds as the others. "Without hooks" is a ' +
     'client built from the same sources, but without the code for interceptors and diagnostics channels. "Hooks ' +
@@ -37,6 +45,10 @@ const NOTES: Readonly<Record<string, string>> = {
     'time for the whole scan or watch. etcd3 and bare grpc-js read all keys with one response, for which the benchmark ' +
     "lifts grpc-js's limit of 4 MB. The server starts to send past events within 100 ms after a watch is created, and " +
     'then sends 1,000 revisions of each watch every 100 ms.',
+  [SCALING_GROUP]:
+    'This table is about etcdwire only. The second column is the size of the work: the number of calls, sessions, ' +
+    'waiters, watches or keys. Each measurement runs in a new process. The exponent compares the CPU times of the two ' +
+    'sizes: 1 means that the cost grows in proportion to the work.',
   [MEMORY_GROUP]:
     'Memory is measured after a garbage collection. The column "heap" includes buffers outside the JavaScript ' +
     'heap. Each client runs in a new process, and growth is counted after the first 1,000 gets of the client. In ' +

@@ -59,6 +59,8 @@ async function perform(task: Task): Promise<Sample> {
       return {};
     case 'footprint':
       return footprint();
+    case 'scaling':
+      return (await import('./scaling.js')).measureScaling(endpoint, task.scaling);
     case 'hand-offs':
       return (await import('./hand-offs.js')).measureHandOffs([endpoint], task.handOffs);
   }

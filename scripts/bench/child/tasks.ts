@@ -3,13 +3,14 @@ import { sharedClockMs } from '../../shared-clock.js';
 import type { BenchClient } from '../clients/bench-client.js';
 import type { Sample } from '../metrics.js';
 import type { HandOffs } from './hand-offs.js';
+import type { Scaling } from './scaling.js';
 
 /** The kind of call that a task repeats. */
 export type Work =
   | { readonly kind: 'get' | 'put' | 'txn'; readonly valueBytes: number }
   | { readonly kind: 'scan'; readonly prefix: string; readonly keys: number }
   | { readonly kind: 'catch-up'; readonly prefix: string; readonly startRevision: bigint; readonly events: number }
-  | { readonly kind: 'lease' | 'lock' };
+  | { readonly kind: 'lease' | 'lock' | 'lock transactions' };
 
 /** A message from the parent to the process that runs a client. */
 export type Task =
@@ -24,7 +25,8 @@ export type Task =
   /** Writes keys, so that watchers in another process receive events. */
   | { readonly kind: 'write-events'; readonly prefix: string; readonly events: number; readonly keys: number }
   | { readonly kind: 'footprint' }
-  | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs };
+  | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs }
+  | { readonly kind: 'scaling'; readonly scaling: Scaling };
 
 /** The answer of a client's process to one task. */
 export type Answer = { readonly sample: Sample } | { readonly error: string };
@@ -128,6 +130,11 @@ export async function callsOf(work: Work, client: BenchClient): Promise<Calls> {
       return { call: await client.lease(), operationsPerCall: 1 };
     case 'lock': {
       const cycle = await client.lock?.(`bench/lock/${process.pid}`);
+      if (cycle === undefined) throw new Error('this client has no locks');
+      return { call: cycle, operationsPerCall: 1 };
+    }
+    case 'lock transactions': {
+      const cycle = await client.lockTransactions?.(`bench/lock-transactions/${process.pid}`);
       if (cycle === undefined) throw new Error('this client has no locks');
       return { call: cycle, operationsPerCall: 1 };
     }

@@ -26,6 +26,8 @@ export interface BenchClient {
   lease(): Promise<() => Promise<unknown>>;
   /** Resolves with a function that takes and releases a lock for which no other client contends. */
   lock?(name: string): Promise<() => Promise<unknown>>;
+  /** Resolves with a function that makes the two transactions of `lock`, and nothing else. */
+  lockTransactions?(name: string): Promise<() => Promise<unknown>>;
 }
 
 /** Options of grpc-js that lift its limit of 4 MB for a response, because the response with 100,000 keys is longer. */

@@ -1,5 +1,14 @@
 import { Mutex, Session } from '../../../src/concurrency/index.js';
-import { Client, type ClientOptions, compare, type Keyspace, op, prefix } from '../../../src/index.js';
+import {
+  Client,
+  type ClientOptions,
+  compare,
+  type Keyspace,
+  op,
+  prefix,
+  withFirstCreate,
+  withLastCreate,
+} from '../../../src/index.js';
 import { type BenchClient, LEASE_TTL } from './bench-client.js';
 
 export function openEtcdwire(options: ClientOptions): BenchClient {
@@ -34,6 +43,21 @@ export function benchClientOf(client: Keyspace): BenchClient {
     lock: async (name) => {
       const mutex = new Mutex(await Session.open(client, { ttl: LEASE_TTL }), name);
       return async () => (await mutex.lock()).release();
+    },
+    lockTransactions: async (name) => {
+      const { leaseId: lease } = await Session.open(client, { ttl: LEASE_TTL });
+      const key = `${name}/${lease.toString(16)}`;
+      const queue = prefix(`${name}/`);
+      const last = { ...withLastCreate(), keysOnly: true };
+      const first = { ...withFirstCreate(), keysOnly: true };
+      return async () => {
+        const { header } = await client.txn({
+          if: [compare.createRevision(key, '==', 0n)],
+          then: [op.range(queue, last), op.put(key, '', { lease })],
+          else: [op.get(key), op.range(queue, first)],
+        });
+        await client.txn({ if: [compare.createRevision(key, '==', header.revision)], then: [op.delete(key)] });
+      };
     },
   };
 }

@@ -1,6 +1,8 @@
 import type { HandOffs } from '../child/hand-offs.js';
 import { calledKeys, type Work } from '../child/tasks.js';
 import { CLIENTS, type ClientName, HOOKED, type HookedName } from '../clients/bench-client.js';
+import { goWays, isGoWay, measureGo } from '../go-client.js';
+import type { Sample } from '../metrics.js';
 import type { Bench } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Workload } from '../workload.js';
@@ -106,31 +108,45 @@ export const LEASES_AND_LOCKS_GROUP = 'leases and locks';
 
 const KEEPALIVES_IN_FLIGHT = 16;
 const WITH_LOCKS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3'] as const;
+/** The transactions of a lock cycle without the lock, by the client "etcdwire". */
+const TRANSACTIONS = 'its two transactions';
 
 /** Returns the workloads with keepalives of a lease, and with a lock that has no other contenders. */
 export function leaseAndLockWorkloads(settings: Settings): Workload[] {
-  return [
-    leaseOrLock(`keepalive, ${KEEPALIVES_IN_FLIGHT} in flight`, 'lease', KEEPALIVES_IN_FLIGHT, CLIENTS, settings),
-    leaseOrLock('uncontended lock cycle', 'lock', 1, WITH_LOCKS, settings),
-  ];
+  return [keepAlives(settings), lockCycles(settings)];
 }
 
-function leaseOrLock(
-  variant: string,
-  kind: 'lease' | 'lock',
-  inFlight: number,
-  clients: readonly ClientName[],
-  { rounds, seconds, warmUpSeconds }: Settings,
-): Workload<ClientName> {
-  const work: Work = { kind };
+function keepAlives({ rounds, seconds, warmUpSeconds }: Settings): Workload<ClientName> {
+  const inFlight = KEEPALIVES_IN_FLIGHT;
+  const work: Work = { kind: 'lease' };
   return {
     group: LEASES_AND_LOCKS_GROUP,
-    variant,
-    competitors: clients,
+    variant: `keepalive, ${inFlight} in flight`,
+    competitors: CLIENTS,
     rounds,
     prepare: (bench) =>
-      bench.performAll(clients, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } }),
+      bench.performAll(CLIENTS, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } }),
     measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight, seconds } }),
+  };
+}
+
+function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
+  const measure = (bench: Bench, competitor: string, forSeconds: number): Promise<Sample> => {
+    if (isGoWay(competitor)) return measureGo(bench.endpoint, competitor, { contenders: 1, seconds: forSeconds });
+    const isBare = competitor === TRANSACTIONS;
+    const work: Work = { kind: isBare ? 'lock transactions' : 'lock' };
+    const client = isBare ? 'etcdwire' : (competitor as ClientName);
+    return bench.perform(client, { kind: 'calls', work, limits: { inFlight: 1, seconds: forSeconds } });
+  };
+  return {
+    group: LEASES_AND_LOCKS_GROUP,
+    variant: 'uncontended lock cycle',
+    competitors: ['etcdwire', TRANSACTIONS, ...WITH_LOCKS.slice(1), ...goWays().slice(0, 1)],
+    rounds,
+    prepare: async (bench) => {
+      for (const competitor of [...WITH_LOCKS, TRANSACTIONS]) await measure(bench, competitor, warmUpSeconds);
+    },
+    measure: (bench, competitor) => measure(bench, competitor, seconds),
   };
 }
 
@@ -160,13 +176,16 @@ function handOffs(
   variant: string,
   options: Pick<HandOffs, 'contenders' | 'otherWrites'>,
   { rounds, handOffSeconds: seconds }: Settings,
-): Workload<keyof typeof WAYS> {
-  const measure: Workload<keyof typeof WAYS>['measure'] = (bench, way) =>
-    bench.perform('etcdwire', { kind: 'hand-offs', handOffs: { way: WAYS[way], seconds, ...options } });
+): Workload {
+  const measure: Workload['measure'] = (bench, competitor) => {
+    if (isGoWay(competitor)) return measureGo(bench.endpoint, competitor, { ...options, seconds });
+    const way = WAYS[competitor as keyof typeof WAYS];
+    return bench.perform('etcdwire', { kind: 'hand-offs', handOffs: { way, seconds, ...options } });
+  };
   return {
     group: HAND_OFFS_GROUP,
     variant,
-    competitors: Object.keys(WAYS) as (keyof typeof WAYS)[],
+    competitors: [...Object.keys(WAYS), ...(options.otherWrites ? [] : goWays())],
     rounds,
     prepare: (bench) => measure(bench, 'etcdwire'),
     measure,

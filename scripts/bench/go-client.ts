@@ -1,0 +1,33 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { onPath } from '../../src/testing/programs.js';
+import { goProgram } from '../../test/support/go-program.js';
+import type { Sample } from './metrics.js';
+
+/** The ways in which Go's client waits for a lock, by the names that the report shows. */
+const GO_WAYS = { "Go's concurrency.Mutex": 'mutex', "Go, with etcdwire's wait": 'from-now' } as const;
+export type GoWay = keyof typeof GO_WAYS;
+
+/** The ways that can be measured: none without a Go toolchain. */
+export function goWays(): GoWay[] {
+  return onPath('go') === undefined ? [] : (Object.keys(GO_WAYS) as GoWay[]);
+}
+
+export function isGoWay(competitor: string): competitor is GoWay {
+  return competitor in GO_WAYS;
+}
+
+/** Lets contenders of one process of Go's client take and release one lock for `seconds`. */
+export async function measureGo(
+  endpoint: string,
+  way: GoWay,
+  { contenders, seconds }: { readonly contenders: number; readonly seconds: number },
+): Promise<Sample> {
+  const built = await goProgram(fileURLToPath(new URL('go', import.meta.url)));
+  if ('missing' in built) throw new Error(built.missing);
+  const name = `bench/go/${Math.random().toString(36).slice(2)}`;
+  const args = [endpoint, name, GO_WAYS[way], String(contenders), String(seconds)];
+  const { stdout } = await promisify(execFile)(built.path, args);
+  return JSON.parse(stdout) as Sample;
+}

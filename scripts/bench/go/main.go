@@ -1,0 +1,151 @@
+// Measures how often per second contenders take a lock with Go's client:
+//
+//	bench ENDPOINT NAME WAY CONTENDERS SECONDS
+//
+// WAY is "mutex" for concurrency.Mutex, or "from-now" for a lock that waits as etcdwire does. Each contender has a
+// client and a session of its own, and locks and unlocks in a loop. The program prints a JSON object with the rate per
+// second, the CPU time in microseconds per lock, and percentiles of the time that a contender waits, in milliseconds.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+)
+
+type locker interface {
+	Lock(ctx context.Context) error
+	Unlock(ctx context.Context) error
+}
+
+func main() {
+	endpoint, name, way := os.Args[1], os.Args[2], os.Args[3]
+	contenders, err := strconv.Atoi(os.Args[4])
+	check(err)
+	seconds, err := strconv.ParseFloat(os.Args[5], 64)
+	check(err)
+
+	lockers := make([]locker, contenders)
+	for i := range lockers {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+		check(err)
+		session, err := concurrency.NewSession(client)
+		check(err)
+		if way == "mutex" {
+			lockers[i] = concurrency.NewMutex(session, name)
+		} else {
+			key := fmt.Sprintf("%s/%x", name, session.Lease())
+			lockers[i] = &fromNow{client: client, lease: session.Lease(), queue: name + "/", key: key}
+		}
+	}
+	var wait sync.WaitGroup
+	waits := make([][]float64, contenders)
+	startCPU, start := cpuTime(), time.Now()
+	end := start.Add(time.Duration(seconds * float64(time.Second)))
+	for i, each := range lockers {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			for time.Now().Before(end) {
+				lockedAt := time.Now()
+				check(each.Lock(context.Background()))
+				waits[i] = append(waits[i], float64(time.Since(lockedAt).Microseconds())/1000)
+				check(each.Unlock(context.Background()))
+			}
+		}()
+	}
+	wait.Wait()
+	elapsed, cpu := time.Since(start), cpuTime()-startCPU
+	all := slices.Concat(waits...)
+	slices.Sort(all)
+	taken := float64(len(all))
+	result := map[string]float64{
+		"rate":  taken / elapsed.Seconds(),
+		"cpuUs": float64(cpu.Microseconds()) / taken,
+		"p50Ms": all[len(all)/2],
+		"p99Ms": all[len(all)*99/100],
+	}
+	check(json.NewEncoder(os.Stdout).Encode(result))
+}
+
+// fromNow waits with a watch that starts at the current revision, which etcd serves at once.
+type fromNow struct {
+	client     *clientv3.Client
+	lease      clientv3.LeaseID
+	queue, key string
+}
+
+func (m *fromNow) Lock(ctx context.Context) error {
+	entered, err := m.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(m.key), "=", 0)).
+		Then(clientv3.OpGet(m.queue, append(clientv3.WithLastCreate(), clientv3.WithKeysOnly())...),
+			clientv3.OpPut(m.key, "", clientv3.WithLease(m.lease))).
+		Commit()
+	if err != nil {
+		return err
+	}
+	if !entered.Succeeded {
+		return fmt.Errorf("the key %s of the previous lock still exists", m.key)
+	}
+	own := entered.Header.Revision
+	predecessors := entered.Responses[0].GetResponseRange().Kvs
+	for len(predecessors) > 0 {
+		watched, cancel := context.WithCancel(ctx)
+		events := m.client.Watch(watched, string(predecessors[0].Key), clientv3.WithFilterPut(),
+			clientv3.WithCreatedNotify())
+		<-events
+		before, err := m.before(ctx, own)
+		if err == nil && len(before) > 0 && before[0].CreateRevision == predecessors[0].CreateRevision {
+			<-events
+			before, err = m.before(ctx, own)
+		}
+		cancel()
+		if err != nil {
+			return err
+		}
+		predecessors = before
+	}
+	return nil
+}
+
+// before returns the key right before the contender's own key, which was created at the revision own.
+func (m *fromNow) before(ctx context.Context, own int64) ([]*mvccpb.KeyValue, error) {
+	options := append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(own-1), clientv3.WithKeysOnly())
+	read, err := m.client.Txn(ctx).Then(clientv3.OpGet(m.key), clientv3.OpGet(m.queue, options...)).Commit()
+	if err != nil {
+		return nil, err
+	}
+	if len(read.Responses[0].GetResponseRange().Kvs) == 0 {
+		return nil, concurrency.ErrSessionExpired
+	}
+	return read.Responses[1].GetResponseRange().Kvs, nil
+}
+
+func (m *fromNow) Unlock(ctx context.Context) error {
+	_, err := m.client.Delete(ctx, m.key)
+	return err
+}
+
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
