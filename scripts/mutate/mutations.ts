@@ -83,7 +83,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a session does not check the clock for an expired lease',
     file: 'src/lease/keep-alive.ts',
-    find: 'if (monotonicMs() < this.deadline) return undefined;',
+    find: 'if (monotonicMs() < this.#expiry.deadline) return undefined;',
     replace: 'return undefined;',
     tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/holders'],
   },

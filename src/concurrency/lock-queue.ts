@@ -330,8 +330,8 @@ async function readUnlessAhead(
 
 /**
  * Does the same as `readBefore` after an event of the revision `revision`, usually without a quorum. The member that has
- * sent the event has applied its revision, so it can answer from its own data. If another member answers that has not
- * applied the revision yet, the waiter reads linearizably (S20).
+ * sent the event answers from its own data, which contains the revision or will contain it in an instant. If the answer
+ * is older, or another member answers that lags, the waiter reads linearizably (S20).
  */
 async function readBeforeAfter(revision: bigint, client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
   const { header, responses } = await untilAnswered(signal, (options) =>

@@ -40,26 +40,28 @@ const MARGIN_MAX_MS = 1_000;
  * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
  * await etcd.put('workers/1', 'up', { lease });
  */
-export class KeepAlive implements AsyncDisposable, Expiring {
+export class KeepAlive implements AsyncDisposable {
   /** The ID of the lease. */
   readonly id: bigint;
-  /** @internal */
-  slot = -1;
-  /** @internal The deadline of the lease, in milliseconds on the monotonic clock. */
-  deadline = Number.POSITIVE_INFINITY;
   readonly #lost: CheckedSignal;
-  readonly #deadlines: Deadlines<KeepAlive>;
+  readonly #deadlines: Deadlines<Expiring>;
+  /** The deadline of the lease. Reading `aborted` compares the clock with the deadline, and aborts the signal. */
+  readonly #expiry = {
+    slot: -1,
+    deadline: Number.POSITIVE_INFINITY,
+    expire: () => void this.#lost.aborted,
+  };
   /** When the client sent the latest acknowledged request, in milliseconds on the monotonic clock. */
   #sentAt = Number.NEGATIVE_INFINITY;
   #ttl: number | undefined;
   #onFirstRenewal: (() => void)[] = [];
 
-  /** @internal `deadlines` calls `expire` at the deadline. */
-  constructor(id: bigint, deadlines: Deadlines<KeepAlive>) {
+  /** @internal `deadlines` runs the timer for the deadline. */
+  constructor(id: bigint, deadlines: Deadlines<Expiring>) {
     this.id = id;
     this.#deadlines = deadlines;
     this.#lost = new CheckedSignal(() => {
-      if (monotonicMs() < this.deadline) return undefined;
+      if (monotonicMs() < this.#expiry.deadline) return undefined;
       return leaseLost(id, 'LeaseUnreachable', 'may have expired, because no server acknowledged a renewal in time');
     });
   }
@@ -104,7 +106,7 @@ export class KeepAlive implements AsyncDisposable, Expiring {
 
   /** Returns the milliseconds for which the lease is certain to stay alive, unless another client revokes it. */
   remainingMs(): number {
-    return this.valid() ? this.deadline - monotonicMs() : 0;
+    return this.valid() ? this.#expiry.deadline - monotonicMs() : 0;
   }
 
   /**
@@ -119,20 +121,15 @@ export class KeepAlive implements AsyncDisposable, Expiring {
     const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
     this.#ttl = ttl;
     this.#sentAt = sentAt;
-    this.#deadlines.delete(this);
-    this.deadline = deadline;
-    this.#deadlines.add(this);
+    this.#deadlines.delete(this.#expiry);
+    this.#expiry.deadline = deadline;
+    this.#deadlines.add(this.#expiry);
     if (monotonicMs() < deadline) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
-  }
-
-  /** @internal Called at the deadline. Reading `aborted` compares the clock with the deadline, and aborts the signal. */
-  expire(): void {
-    void this.#lost.aborted;
   }
 
   /** @internal Marks the lease as lost: the signal aborts with `reason`. */
   lose(reason: EtcdError): void {
-    this.#deadlines.delete(this);
+    this.#deadlines.delete(this.#expiry);
     this.#lost.abort(reason);
   }
 

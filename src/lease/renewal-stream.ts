@@ -71,7 +71,7 @@ export class RenewalStream {
   readonly #rpc: Rpc;
   readonly #leases = new Map<bigint, RenewedLease>();
   readonly #timers = new Deadlines<RenewedLease>();
-  readonly #deadlines = new Deadlines<KeepAlive>();
+  readonly #deadlines = new Deadlines<Expiring>();
   /**
    * By lease ID, the number of answers that are still to come on this stream to requests for keepalives that have
    * ended. The server answers in order, so these answers arrive before the answer to a new keepalive of the same lease.

@@ -74,7 +74,8 @@ describe('a `lock` call', () => {
     for (const { sent } of waiters) sent.length = 0;
     await first.release();
     const second = await (waiters[0]?.held as Promise<Held>);
-    expect(waiters.map(({ sent }) => sent.filter(({ path }) => path === TXN).length)).toEqual([1, 0, 0, 0]);
+    // The first waiter reads the queue a second time if its member has not finished the deletion yet (S20).
+    expect(waiters.map(({ sent }) => sent.some(({ path }) => path === TXN))).toEqual([true, false, false, false]);
     await second.release();
     for (const { held } of waiters.slice(1)) await (await held).release();
   });
@@ -150,7 +151,8 @@ describe('a `lock` call', () => {
     await expect.poll(() => watches.count).toBeGreaterThan(0);
     await first.release();
     await (await second).release();
-    expect(reads).toEqual([true]);
+    // A second read with a quorum follows if the member has not finished the deletion yet.
+    expect(reads[0]).toBe(true);
   });
 
   // A member that lags shows an old revision. There, the predecessor still exists, or the waiter's own key does not
