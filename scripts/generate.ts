@@ -35,6 +35,27 @@ const SCALARS: Record<string, ScalarKind> = {
   uint32: { ts: 'number', zero: '0', io: 'uint32', wireType: 0 },
   uint64: { ts: 'bigint', zero: '0n', io: 'uint64', wireType: 0 },
 };
+/**
+ * The messages that programs send or receive often. They get generated code. All other messages get tables, which take
+ * less space; see src/protobuf/table-codec.ts.
+ */
+const FREQUENT: ReadonlySet<string> = new Set(
+  [
+    'KeyValue Event ResponseHeader',
+    'RangeRequest RangeResponse PutRequest PutResponse DeleteRangeRequest DeleteRangeResponse',
+    'RequestOp ResponseOp Compare TxnRequest TxnResponse',
+    'WatchRequest WatchCreateRequest WatchResponse LeaseKeepAliveRequest LeaseKeepAliveResponse',
+  ].flatMap((names) => names.split(' ')),
+);
+/** The letter of each field type in a table. */
+const TABLE_KINDS: Readonly<Record<string, string>> = {
+  string: 's',
+  bytes: 'y',
+  bool: 'b',
+  int64: 'i',
+  uint64: 'u',
+  uint32: 'n',
+};
 const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = { io: 'int32', wireType: 0 };
 
 const tree = new protobuf.Root();
@@ -66,7 +87,9 @@ function messagesModule(file: string): string {
     return `import { ${[...names].sort().join(', ')} } from '${path}';`;
   });
   const noBytes = body.includes('NO_BYTES') ? [`import { NO_BYTES } from '../../runtime/bytes.js';`] : [];
-  return `${header(file)}\n\n${[...noBytes, `import type { Codec } from '../../protobuf/codec.js';`, ...local].join('\n')}\n\n${body}`;
+  const table = body.includes('tableCodec(') ? [`import { tableCodec } from '../../protobuf/table-codec.js';`] : [];
+  const codec = `import type { Codec } from '../../protobuf/codec.js';`;
+  return `${header(file)}\n\n${[...noBytes, codec, ...table, ...local].join('\n')}\n\n${body}`;
 }
 
 function header(file: string): string {
@@ -128,27 +151,47 @@ function messageDefinition(type: protobuf.Type, file: string, imports: Map<strin
   const fields = members.map(
     (member) => `${doc(member.comment)}${camelCase(member.name)}: ${memberType(member, use)};`,
   );
+  const empty = members.length === 0;
+  const definition = `${doc(type.comment)}${
+    empty ? `export type ${name} = Record<never, never>;` : `export interface ${name} {\n${fields.join('\n')}\n}`
+  }`;
+  if (!FREQUENT.has(name)) {
+    const nested = members.filter((member) => 'resolvedType' in member && member.resolvedType instanceof protobuf.Type);
+    const codecs = nested.map((member) => use((member as protobuf.Field).resolvedType as protobuf.Type));
+    const args = [
+      `'${type.fullName.slice(1)}'`,
+      ...(empty ? [] : [`'${members.map(tableField).join(' ')}'`]),
+      ...(codecs.length === 0 ? [] : [`() => [${codecs.join(', ')}]`]),
+    ];
+    return `${definition}\n\nexport const ${name}: Codec<${name}> = /* @__PURE__ */ tableCodec(${args.join(', ')});\n`;
+  }
   const zeros = members.map((member) => `${camelCase(member.name)}: ${zeroOf(member)},`);
   const writes = members.map((member) => writeMember(member, use));
   const reads = members.flatMap((member) => readMember(member, use));
-  const empty = members.length === 0;
-  return `${doc(type.comment)}${
-    empty ? `export type ${name} = Record<never, never>;` : `export interface ${name} {\n${fields.join('\n')}\n}`
-  }
+  return `${definition}
 
 export const ${name}: Codec<${name}> = {
   typeName: '${type.fullName.slice(1)}',
   create: () => ({ ${zeros.join('\n')} }),
-  write(${empty ? '' : 'writer, message'}) {
+  write(writer, message) {
     ${writes.join('\n')}
   },
-  read(reader${empty ? '' : ', message'}) {
+  read(reader, message) {
     for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      ${empty ? 'reader.skip(tag);' : `switch (tag) {\n${reads.join('\n')}\ndefault: reader.skip(tag); }`}
+      switch (tag) {\n${reads.join('\n')}\ndefault: reader.skip(tag); }
     }
   },
 };
 `;
+}
+
+/** Returns the text of a field in a table; see `tableCodec`. */
+function tableField(member: Member): string {
+  if (member instanceof protobuf.OneOf) throw new Error(`${member.fullName}: a table cannot have a oneof`);
+  const { resolvedType, type, repeated, id, name } = member;
+  const kind = resolvedType === null ? TABLE_KINDS[type] : resolvedType instanceof protobuf.Enum ? 'e' : 'm';
+  if (kind === undefined) throw new Error(`${member.fullName}: ${type} is not supported yet`);
+  return `${kind}${repeated ? '*' : ''}${id}${camelCase(name)}`;
 }
 
 type Member = protobuf.Field | protobuf.OneOf;

@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/authpb/auth.proto. Do not edit.
 
 import type { Codec } from '../../protobuf/codec.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import { tableCodec } from '../../protobuf/table-codec.js';
 
 /** How a user authenticates. */
 export interface UserAddOptions {
@@ -9,24 +9,10 @@ export interface UserAddOptions {
   noPassword: boolean;
 }
 
-export const UserAddOptions: Codec<UserAddOptions> = {
-  typeName: 'authpb.UserAddOptions',
-  create: () => ({ noPassword: false }),
-  write(writer, message) {
-    writer.boolField(8, message.noPassword);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.noPassword = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const UserAddOptions: Codec<UserAddOptions> = /* @__PURE__ */ tableCodec(
+  'authpb.UserAddOptions',
+  'b1noPassword',
+);
 
 /** A user as the server stores it. */
 export interface User {
@@ -40,36 +26,11 @@ export interface User {
   options: UserAddOptions | undefined;
 }
 
-export const User: Codec<User> = {
-  typeName: 'authpb.User',
-  create: () => ({ name: NO_BYTES, password: NO_BYTES, roles: [], options: undefined }),
-  write(writer, message) {
-    writer.bytesField(10, message.name);
-    writer.bytesField(18, message.password);
-    writer.stringFields(26, message.roles);
-    writer.messageField(34, UserAddOptions, message.options);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.bytes();
-          break;
-        case 18:
-          message.password = reader.bytes();
-          break;
-        case 26:
-          message.roles.push(reader.string());
-          break;
-        case 34:
-          message.options = reader.message(UserAddOptions, message.options);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const User: Codec<User> = /* @__PURE__ */ tableCodec(
+  'authpb.User',
+  'y1name y2password s*3roles m4options',
+  () => [UserAddOptions],
+);
 
 /** The kinds of access that a permission grants. */
 export const PermissionType = {
@@ -93,32 +54,10 @@ export interface Permission {
   rangeEnd: Uint8Array;
 }
 
-export const Permission: Codec<Permission> = {
-  typeName: 'authpb.Permission',
-  create: () => ({ permType: 0, key: NO_BYTES, rangeEnd: NO_BYTES }),
-  write(writer, message) {
-    writer.int32Field(8, message.permType);
-    writer.bytesField(18, message.key);
-    writer.bytesField(26, message.rangeEnd);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.permType = reader.int32() as PermissionType;
-          break;
-        case 18:
-          message.key = reader.bytes();
-          break;
-        case 26:
-          message.rangeEnd = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const Permission: Codec<Permission> = /* @__PURE__ */ tableCodec(
+  'authpb.Permission',
+  'e1permType y2key y3rangeEnd',
+);
 
 /** A named list of permissions. */
 export interface Role {
@@ -128,25 +67,6 @@ export interface Role {
   keyPermission: Permission[];
 }
 
-export const Role: Codec<Role> = {
-  typeName: 'authpb.Role',
-  create: () => ({ name: NO_BYTES, keyPermission: [] }),
-  write(writer, message) {
-    writer.bytesField(10, message.name);
-    writer.messageFields(18, Permission, message.keyPermission);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.bytes();
-          break;
-        case 18:
-          message.keyPermission.push(reader.message(Permission));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const Role: Codec<Role> = /* @__PURE__ */ tableCodec('authpb.Role', 'y1name m*2keyPermission', () => [
+  Permission,
+]);

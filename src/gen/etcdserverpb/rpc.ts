@@ -1,6 +1,7 @@
 // Written by scripts/generate.ts from proto/etcdserverpb/rpc.proto. Do not edit.
 
 import type { Codec } from '../../protobuf/codec.js';
+import { tableCodec } from '../../protobuf/table-codec.js';
 import { NO_BYTES } from '../../runtime/bytes.js';
 import { Permission, UserAddOptions } from '../authpb/auth.js';
 import { Event, KeyValue } from '../mvccpb/kv.js';
@@ -789,28 +790,10 @@ export interface CompactionRequest {
   physical: boolean;
 }
 
-export const CompactionRequest: Codec<CompactionRequest> = {
-  typeName: 'etcdserverpb.CompactionRequest',
-  create: () => ({ revision: 0n, physical: false }),
-  write(writer, message) {
-    writer.int64Field(8, message.revision);
-    writer.boolField(16, message.physical);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.revision = reader.int64();
-          break;
-        case 16:
-          message.physical = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const CompactionRequest: Codec<CompactionRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.CompactionRequest',
+  'i1revision b2physical',
+);
 
 /** Response to Compact. */
 export interface CompactionResponse {
@@ -818,38 +801,16 @@ export interface CompactionResponse {
   header: ResponseHeader | undefined;
 }
 
-export const CompactionResponse: Codec<CompactionResponse> = {
-  typeName: 'etcdserverpb.CompactionResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const CompactionResponse: Codec<CompactionResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.CompactionResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** This request has no fields. */
 export type HashRequest = Record<never, never>;
 
-export const HashRequest: Codec<HashRequest> = {
-  typeName: 'etcdserverpb.HashRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const HashRequest: Codec<HashRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.HashRequest');
 
 /** Request for HashKV. Since etcd 3.3. */
 export interface HashKVRequest {
@@ -857,24 +818,10 @@ export interface HashKVRequest {
   revision: bigint;
 }
 
-export const HashKVRequest: Codec<HashKVRequest> = {
-  typeName: 'etcdserverpb.HashKVRequest',
-  create: () => ({ revision: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.revision);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.revision = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const HashKVRequest: Codec<HashKVRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.HashKVRequest',
+  'i1revision',
+);
 
 /** Response to HashKV. Since etcd 3.3. */
 export interface HashKVResponse {
@@ -891,36 +838,11 @@ export interface HashKVResponse {
   hashRevision: bigint;
 }
 
-export const HashKVResponse: Codec<HashKVResponse> = {
-  typeName: 'etcdserverpb.HashKVResponse',
-  create: () => ({ header: undefined, hash: 0, compactRevision: 0n, hashRevision: 0n }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.uint32Field(16, message.hash);
-    writer.int64Field(24, message.compactRevision);
-    writer.int64Field(32, message.hashRevision);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.hash = reader.uint32();
-          break;
-        case 24:
-          message.compactRevision = reader.int64();
-          break;
-        case 32:
-          message.hashRevision = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const HashKVResponse: Codec<HashKVResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.HashKVResponse',
+  'm1header n2hash i3compactRevision i4hashRevision',
+  () => [ResponseHeader],
+);
 
 /** Response to Hash. */
 export interface HashResponse {
@@ -930,42 +852,16 @@ export interface HashResponse {
   hash: number;
 }
 
-export const HashResponse: Codec<HashResponse> = {
-  typeName: 'etcdserverpb.HashResponse',
-  create: () => ({ header: undefined, hash: 0 }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.uint32Field(16, message.hash);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.hash = reader.uint32();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const HashResponse: Codec<HashResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.HashResponse',
+  'm1header n2hash',
+  () => [ResponseHeader],
+);
 
 /** This request has no fields. Since etcd 3.3. */
 export type SnapshotRequest = Record<never, never>;
 
-export const SnapshotRequest: Codec<SnapshotRequest> = {
-  typeName: 'etcdserverpb.SnapshotRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const SnapshotRequest: Codec<SnapshotRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.SnapshotRequest');
 
 /** Response to Snapshot: a chunk of the database. Since etcd 3.3. */
 export interface SnapshotResponse {
@@ -979,36 +875,11 @@ export interface SnapshotResponse {
   version: string;
 }
 
-export const SnapshotResponse: Codec<SnapshotResponse> = {
-  typeName: 'etcdserverpb.SnapshotResponse',
-  create: () => ({ header: undefined, remainingBytes: 0n, blob: NO_BYTES, version: '' }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.uint64Field(16, message.remainingBytes);
-    writer.bytesField(26, message.blob);
-    writer.stringField(34, message.version);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.remainingBytes = reader.uint64();
-          break;
-        case 26:
-          message.blob = reader.bytes();
-          break;
-        case 34:
-          message.version = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const SnapshotResponse: Codec<SnapshotResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.SnapshotResponse',
+  'm1header u2remainingBytes y3blob s4version',
+  () => [ResponseHeader],
+);
 
 /** A control message of a watch stream. */
 export interface WatchRequest {
@@ -1182,38 +1053,17 @@ export interface WatchCancelRequest {
   watchId: bigint;
 }
 
-export const WatchCancelRequest: Codec<WatchCancelRequest> = {
-  typeName: 'etcdserverpb.WatchCancelRequest',
-  create: () => ({ watchId: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.watchId);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.watchId = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const WatchCancelRequest: Codec<WatchCancelRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.WatchCancelRequest',
+  'i1watchId',
+);
 
 /** Request for the progress of all watches on the stream. The response has watch_id -1. Since etcd 3.4. */
 export type WatchProgressRequest = Record<never, never>;
 
-export const WatchProgressRequest: Codec<WatchProgressRequest> = {
-  typeName: 'etcdserverpb.WatchProgressRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const WatchProgressRequest: Codec<WatchProgressRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.WatchProgressRequest',
+);
 
 /** Events for a watch, or a change in its state. */
 export interface WatchResponse {
@@ -1311,28 +1161,10 @@ export interface LeaseGrantRequest {
   id: bigint;
 }
 
-export const LeaseGrantRequest: Codec<LeaseGrantRequest> = {
-  typeName: 'etcdserverpb.LeaseGrantRequest',
-  create: () => ({ ttl: 0n, id: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.ttl);
-    writer.int64Field(16, message.id);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.ttl = reader.int64();
-          break;
-        case 16:
-          message.id = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseGrantRequest: Codec<LeaseGrantRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseGrantRequest',
+  'i1ttl i2id',
+);
 
 /** Response to LeaseGrant. */
 export interface LeaseGrantResponse {
@@ -1346,36 +1178,11 @@ export interface LeaseGrantResponse {
   error: string;
 }
 
-export const LeaseGrantResponse: Codec<LeaseGrantResponse> = {
-  typeName: 'etcdserverpb.LeaseGrantResponse',
-  create: () => ({ header: undefined, id: 0n, ttl: 0n, error: '' }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.int64Field(16, message.id);
-    writer.int64Field(24, message.ttl);
-    writer.stringField(34, message.error);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.id = reader.int64();
-          break;
-        case 24:
-          message.ttl = reader.int64();
-          break;
-        case 34:
-          message.error = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseGrantResponse: Codec<LeaseGrantResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseGrantResponse',
+  'm1header i2id i3ttl s4error',
+  () => [ResponseHeader],
+);
 
 /** Request for LeaseRevoke. */
 export interface LeaseRevokeRequest {
@@ -1383,24 +1190,10 @@ export interface LeaseRevokeRequest {
   id: bigint;
 }
 
-export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = {
-  typeName: 'etcdserverpb.LeaseRevokeRequest',
-  create: () => ({ id: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.id);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseRevokeRequest',
+  'i1id',
+);
 
 /** Response to LeaseRevoke. The server has revoked the lease and deleted its keys. */
 export interface LeaseRevokeResponse {
@@ -1408,24 +1201,11 @@ export interface LeaseRevokeResponse {
   header: ResponseHeader | undefined;
 }
 
-export const LeaseRevokeResponse: Codec<LeaseRevokeResponse> = {
-  typeName: 'etcdserverpb.LeaseRevokeResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseRevokeResponse: Codec<LeaseRevokeResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseRevokeResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /**
  * The remaining TTL of a lease. The leader sends it to the followers, so that a new leader does not restart the TTL.
@@ -1438,28 +1218,10 @@ export interface LeaseCheckpoint {
   remainingTtl: bigint;
 }
 
-export const LeaseCheckpoint: Codec<LeaseCheckpoint> = {
-  typeName: 'etcdserverpb.LeaseCheckpoint',
-  create: () => ({ id: 0n, remainingTtl: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.id);
-    writer.int64Field(16, message.remainingTtl);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.int64();
-          break;
-        case 16:
-          message.remainingTtl = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseCheckpoint: Codec<LeaseCheckpoint> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseCheckpoint',
+  'i1id i2remainingTtl',
+);
 
 /** Sent between members. No public service accepts this message. Since etcd 3.4. */
 export interface LeaseCheckpointRequest {
@@ -1467,24 +1229,11 @@ export interface LeaseCheckpointRequest {
   checkpoints: LeaseCheckpoint[];
 }
 
-export const LeaseCheckpointRequest: Codec<LeaseCheckpointRequest> = {
-  typeName: 'etcdserverpb.LeaseCheckpointRequest',
-  create: () => ({ checkpoints: [] }),
-  write(writer, message) {
-    writer.messageFields(10, LeaseCheckpoint, message.checkpoints);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.checkpoints.push(reader.message(LeaseCheckpoint));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseCheckpointRequest: Codec<LeaseCheckpointRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseCheckpointRequest',
+  'm*1checkpoints',
+  () => [LeaseCheckpoint],
+);
 
 /** Sent between members. Since etcd 3.4. */
 export interface LeaseCheckpointResponse {
@@ -1492,24 +1241,11 @@ export interface LeaseCheckpointResponse {
   header: ResponseHeader | undefined;
 }
 
-export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = {
-  typeName: 'etcdserverpb.LeaseCheckpointResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseCheckpointResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Request for LeaseKeepAlive. */
 export interface LeaseKeepAliveRequest {
@@ -1581,28 +1317,10 @@ export interface LeaseTimeToLiveRequest {
   keys: boolean;
 }
 
-export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = {
-  typeName: 'etcdserverpb.LeaseTimeToLiveRequest',
-  create: () => ({ id: 0n, keys: false }),
-  write(writer, message) {
-    writer.int64Field(8, message.id);
-    writer.boolField(16, message.keys);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.int64();
-          break;
-        case 16:
-          message.keys = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseTimeToLiveRequest',
+  'i1id b2keys',
+);
 
 /** Response to LeaseTimeToLive. Since etcd 3.1. */
 export interface LeaseTimeToLiveResponse {
@@ -1618,54 +1336,18 @@ export interface LeaseTimeToLiveResponse {
   keys: Uint8Array[];
 }
 
-export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = {
-  typeName: 'etcdserverpb.LeaseTimeToLiveResponse',
-  create: () => ({ header: undefined, id: 0n, ttl: 0n, grantedTtl: 0n, keys: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.int64Field(16, message.id);
-    writer.int64Field(24, message.ttl);
-    writer.int64Field(32, message.grantedTtl);
-    writer.bytesFields(42, message.keys);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.id = reader.int64();
-          break;
-        case 24:
-          message.ttl = reader.int64();
-          break;
-        case 32:
-          message.grantedTtl = reader.int64();
-          break;
-        case 42:
-          message.keys.push(reader.bytes());
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseTimeToLiveResponse',
+  'm1header i2id i3ttl i4grantedTtl y*5keys',
+  () => [ResponseHeader],
+);
 
 /** This request has no fields. Since etcd 3.3. */
 export type LeaseLeasesRequest = Record<never, never>;
 
-export const LeaseLeasesRequest: Codec<LeaseLeasesRequest> = {
-  typeName: 'etcdserverpb.LeaseLeasesRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const LeaseLeasesRequest: Codec<LeaseLeasesRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseLeasesRequest',
+);
 
 /** A lease in the list. Since etcd 3.3. */
 export interface LeaseStatus {
@@ -1673,24 +1355,7 @@ export interface LeaseStatus {
   id: bigint;
 }
 
-export const LeaseStatus: Codec<LeaseStatus> = {
-  typeName: 'etcdserverpb.LeaseStatus',
-  create: () => ({ id: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.id);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseStatus: Codec<LeaseStatus> = /* @__PURE__ */ tableCodec('etcdserverpb.LeaseStatus', 'i1id');
 
 /** Response to LeaseLeases. Since etcd 3.3. */
 export interface LeaseLeasesResponse {
@@ -1700,28 +1365,11 @@ export interface LeaseLeasesResponse {
   leases: LeaseStatus[];
 }
 
-export const LeaseLeasesResponse: Codec<LeaseLeasesResponse> = {
-  typeName: 'etcdserverpb.LeaseLeasesResponse',
-  create: () => ({ header: undefined, leases: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, LeaseStatus, message.leases);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.leases.push(reader.message(LeaseStatus));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseLeasesResponse: Codec<LeaseLeasesResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.LeaseLeasesResponse',
+  'm1header m*2leases',
+  () => [ResponseHeader, LeaseStatus],
+);
 
 /** A member of the cluster. */
 export interface Member {
@@ -1737,40 +1385,10 @@ export interface Member {
   isLearner: boolean;
 }
 
-export const Member: Codec<Member> = {
-  typeName: 'etcdserverpb.Member',
-  create: () => ({ id: 0n, name: '', peerUrls: [], clientUrls: [], isLearner: false }),
-  write(writer, message) {
-    writer.uint64Field(8, message.id);
-    writer.stringField(18, message.name);
-    writer.stringFields(26, message.peerUrls);
-    writer.stringFields(34, message.clientUrls);
-    writer.boolField(40, message.isLearner);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.uint64();
-          break;
-        case 18:
-          message.name = reader.string();
-          break;
-        case 26:
-          message.peerUrls.push(reader.string());
-          break;
-        case 34:
-          message.clientUrls.push(reader.string());
-          break;
-        case 40:
-          message.isLearner = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const Member: Codec<Member> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.Member',
+  'u1id s2name s*3peerUrls s*4clientUrls b5isLearner',
+);
 
 /** Request for MemberAdd. */
 export interface MemberAddRequest {
@@ -1780,28 +1398,10 @@ export interface MemberAddRequest {
   isLearner: boolean;
 }
 
-export const MemberAddRequest: Codec<MemberAddRequest> = {
-  typeName: 'etcdserverpb.MemberAddRequest',
-  create: () => ({ peerUrls: [], isLearner: false }),
-  write(writer, message) {
-    writer.stringFields(10, message.peerUrls);
-    writer.boolField(16, message.isLearner);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.peerUrls.push(reader.string());
-          break;
-        case 16:
-          message.isLearner = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberAddRequest: Codec<MemberAddRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberAddRequest',
+  's*1peerUrls b2isLearner',
+);
 
 /** Response to MemberAdd. */
 export interface MemberAddResponse {
@@ -1813,32 +1413,11 @@ export interface MemberAddResponse {
   members: Member[];
 }
 
-export const MemberAddResponse: Codec<MemberAddResponse> = {
-  typeName: 'etcdserverpb.MemberAddResponse',
-  create: () => ({ header: undefined, member: undefined, members: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageField(18, Member, message.member);
-    writer.messageFields(26, Member, message.members);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.member = reader.message(Member, message.member);
-          break;
-        case 26:
-          message.members.push(reader.message(Member));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberAddResponse: Codec<MemberAddResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberAddResponse',
+  'm1header m2member m*3members',
+  () => [ResponseHeader, Member, Member],
+);
 
 /** Request for MemberRemove. */
 export interface MemberRemoveRequest {
@@ -1846,24 +1425,10 @@ export interface MemberRemoveRequest {
   id: bigint;
 }
 
-export const MemberRemoveRequest: Codec<MemberRemoveRequest> = {
-  typeName: 'etcdserverpb.MemberRemoveRequest',
-  create: () => ({ id: 0n }),
-  write(writer, message) {
-    writer.uint64Field(8, message.id);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.uint64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberRemoveRequest: Codec<MemberRemoveRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberRemoveRequest',
+  'u1id',
+);
 
 /** Response to MemberRemove. */
 export interface MemberRemoveResponse {
@@ -1873,28 +1438,11 @@ export interface MemberRemoveResponse {
   members: Member[];
 }
 
-export const MemberRemoveResponse: Codec<MemberRemoveResponse> = {
-  typeName: 'etcdserverpb.MemberRemoveResponse',
-  create: () => ({ header: undefined, members: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, Member, message.members);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.members.push(reader.message(Member));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberRemoveResponse: Codec<MemberRemoveResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberRemoveResponse',
+  'm1header m*2members',
+  () => [ResponseHeader, Member],
+);
 
 /** Request for MemberUpdate. */
 export interface MemberUpdateRequest {
@@ -1904,28 +1452,10 @@ export interface MemberUpdateRequest {
   peerUrls: string[];
 }
 
-export const MemberUpdateRequest: Codec<MemberUpdateRequest> = {
-  typeName: 'etcdserverpb.MemberUpdateRequest',
-  create: () => ({ id: 0n, peerUrls: [] }),
-  write(writer, message) {
-    writer.uint64Field(8, message.id);
-    writer.stringFields(18, message.peerUrls);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.uint64();
-          break;
-        case 18:
-          message.peerUrls.push(reader.string());
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberUpdateRequest: Codec<MemberUpdateRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberUpdateRequest',
+  'u1id s*2peerUrls',
+);
 
 /** Response to MemberUpdate. */
 export interface MemberUpdateResponse {
@@ -1935,28 +1465,11 @@ export interface MemberUpdateResponse {
   members: Member[];
 }
 
-export const MemberUpdateResponse: Codec<MemberUpdateResponse> = {
-  typeName: 'etcdserverpb.MemberUpdateResponse',
-  create: () => ({ header: undefined, members: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, Member, message.members);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.members.push(reader.message(Member));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberUpdateResponse: Codec<MemberUpdateResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberUpdateResponse',
+  'm1header m*2members',
+  () => [ResponseHeader, Member],
+);
 
 /** Request for MemberList. */
 export interface MemberListRequest {
@@ -1964,24 +1477,10 @@ export interface MemberListRequest {
   linearizable: boolean;
 }
 
-export const MemberListRequest: Codec<MemberListRequest> = {
-  typeName: 'etcdserverpb.MemberListRequest',
-  create: () => ({ linearizable: false }),
-  write(writer, message) {
-    writer.boolField(8, message.linearizable);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.linearizable = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberListRequest: Codec<MemberListRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberListRequest',
+  'b1linearizable',
+);
 
 /** Response to MemberList. */
 export interface MemberListResponse {
@@ -1991,28 +1490,11 @@ export interface MemberListResponse {
   members: Member[];
 }
 
-export const MemberListResponse: Codec<MemberListResponse> = {
-  typeName: 'etcdserverpb.MemberListResponse',
-  create: () => ({ header: undefined, members: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, Member, message.members);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.members.push(reader.message(Member));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberListResponse: Codec<MemberListResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberListResponse',
+  'm1header m*2members',
+  () => [ResponseHeader, Member],
+);
 
 /** Request for MemberPromote. Since etcd 3.4. */
 export interface MemberPromoteRequest {
@@ -2020,24 +1502,10 @@ export interface MemberPromoteRequest {
   id: bigint;
 }
 
-export const MemberPromoteRequest: Codec<MemberPromoteRequest> = {
-  typeName: 'etcdserverpb.MemberPromoteRequest',
-  create: () => ({ id: 0n }),
-  write(writer, message) {
-    writer.uint64Field(8, message.id);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.uint64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberPromoteRequest: Codec<MemberPromoteRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberPromoteRequest',
+  'u1id',
+);
 
 /** Response to MemberPromote. The learner is now a voting member. Since etcd 3.4. */
 export interface MemberPromoteResponse {
@@ -2047,42 +1515,16 @@ export interface MemberPromoteResponse {
   members: Member[];
 }
 
-export const MemberPromoteResponse: Codec<MemberPromoteResponse> = {
-  typeName: 'etcdserverpb.MemberPromoteResponse',
-  create: () => ({ header: undefined, members: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, Member, message.members);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.members.push(reader.message(Member));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MemberPromoteResponse: Codec<MemberPromoteResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MemberPromoteResponse',
+  'm1header m*2members',
+  () => [ResponseHeader, Member],
+);
 
 /** This request has no fields. */
 export type DefragmentRequest = Record<never, never>;
 
-export const DefragmentRequest: Codec<DefragmentRequest> = {
-  typeName: 'etcdserverpb.DefragmentRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const DefragmentRequest: Codec<DefragmentRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.DefragmentRequest');
 
 /** Response to Defragment. */
 export interface DefragmentResponse {
@@ -2090,24 +1532,11 @@ export interface DefragmentResponse {
   header: ResponseHeader | undefined;
 }
 
-export const DefragmentResponse: Codec<DefragmentResponse> = {
-  typeName: 'etcdserverpb.DefragmentResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const DefragmentResponse: Codec<DefragmentResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.DefragmentResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Request for MoveLeader. Since etcd 3.3. */
 export interface MoveLeaderRequest {
@@ -2115,24 +1544,10 @@ export interface MoveLeaderRequest {
   targetId: bigint;
 }
 
-export const MoveLeaderRequest: Codec<MoveLeaderRequest> = {
-  typeName: 'etcdserverpb.MoveLeaderRequest',
-  create: () => ({ targetId: 0n }),
-  write(writer, message) {
-    writer.uint64Field(8, message.targetId);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.targetId = reader.uint64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MoveLeaderRequest: Codec<MoveLeaderRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MoveLeaderRequest',
+  'u1targetId',
+);
 
 /** Response to MoveLeader. The target member is now the leader. Since etcd 3.3. */
 export interface MoveLeaderResponse {
@@ -2140,24 +1555,11 @@ export interface MoveLeaderResponse {
   header: ResponseHeader | undefined;
 }
 
-export const MoveLeaderResponse: Codec<MoveLeaderResponse> = {
-  typeName: 'etcdserverpb.MoveLeaderResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const MoveLeaderResponse: Codec<MoveLeaderResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.MoveLeaderResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** What to do with an alarm. */
 export const AlarmAction = {
@@ -2181,32 +1583,10 @@ export interface AlarmRequest {
   alarm: AlarmType;
 }
 
-export const AlarmRequest: Codec<AlarmRequest> = {
-  typeName: 'etcdserverpb.AlarmRequest',
-  create: () => ({ action: 0, memberId: 0n, alarm: 0 }),
-  write(writer, message) {
-    writer.int32Field(8, message.action);
-    writer.uint64Field(16, message.memberId);
-    writer.int32Field(24, message.alarm);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.action = reader.int32() as AlarmAction;
-          break;
-        case 16:
-          message.memberId = reader.uint64();
-          break;
-        case 24:
-          message.alarm = reader.int32() as AlarmType;
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AlarmRequest: Codec<AlarmRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AlarmRequest',
+  'e1action u2memberId e3alarm',
+);
 
 /** A raised alarm. */
 export interface AlarmMember {
@@ -2216,28 +1596,10 @@ export interface AlarmMember {
   alarm: AlarmType;
 }
 
-export const AlarmMember: Codec<AlarmMember> = {
-  typeName: 'etcdserverpb.AlarmMember',
-  create: () => ({ memberId: 0n, alarm: 0 }),
-  write(writer, message) {
-    writer.uint64Field(8, message.memberId);
-    writer.int32Field(16, message.alarm);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.memberId = reader.uint64();
-          break;
-        case 16:
-          message.alarm = reader.int32() as AlarmType;
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AlarmMember: Codec<AlarmMember> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AlarmMember',
+  'u1memberId e2alarm',
+);
 
 /** Response to Alarm. */
 export interface AlarmResponse {
@@ -2247,28 +1609,11 @@ export interface AlarmResponse {
   alarms: AlarmMember[];
 }
 
-export const AlarmResponse: Codec<AlarmResponse> = {
-  typeName: 'etcdserverpb.AlarmResponse',
-  create: () => ({ header: undefined, alarms: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, AlarmMember, message.alarms);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.alarms.push(reader.message(AlarmMember));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AlarmResponse: Codec<AlarmResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AlarmResponse',
+  'm1header m*2alarms',
+  () => [ResponseHeader, AlarmMember],
+);
 
 /** What to do about a downgrade. Since etcd 3.5. */
 export const DowngradeAction = {
@@ -2290,28 +1635,10 @@ export interface DowngradeRequest {
   version: string;
 }
 
-export const DowngradeRequest: Codec<DowngradeRequest> = {
-  typeName: 'etcdserverpb.DowngradeRequest',
-  create: () => ({ action: 0, version: '' }),
-  write(writer, message) {
-    writer.int32Field(8, message.action);
-    writer.stringField(18, message.version);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.action = reader.int32() as DowngradeAction;
-          break;
-        case 18:
-          message.version = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const DowngradeRequest: Codec<DowngradeRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.DowngradeRequest',
+  'e1action s2version',
+);
 
 /** Response to Downgrade. Since etcd 3.5. */
 export interface DowngradeResponse {
@@ -2321,28 +1648,11 @@ export interface DowngradeResponse {
   version: string;
 }
 
-export const DowngradeResponse: Codec<DowngradeResponse> = {
-  typeName: 'etcdserverpb.DowngradeResponse',
-  create: () => ({ header: undefined, version: '' }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.stringField(18, message.version);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.version = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const DowngradeResponse: Codec<DowngradeResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.DowngradeResponse',
+  'm1header s2version',
+  () => [ResponseHeader],
+);
 
 /** etcd's own tests use this message. No public service accepts it. Since etcd 3.6. */
 export interface DowngradeVersionTestRequest {
@@ -2350,38 +1660,15 @@ export interface DowngradeVersionTestRequest {
   ver: string;
 }
 
-export const DowngradeVersionTestRequest: Codec<DowngradeVersionTestRequest> = {
-  typeName: 'etcdserverpb.DowngradeVersionTestRequest',
-  create: () => ({ ver: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.ver);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.ver = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const DowngradeVersionTestRequest: Codec<DowngradeVersionTestRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.DowngradeVersionTestRequest',
+  's1ver',
+);
 
 /** This request has no fields. */
 export type StatusRequest = Record<never, never>;
 
-export const StatusRequest: Codec<StatusRequest> = {
-  typeName: 'etcdserverpb.StatusRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const StatusRequest: Codec<StatusRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.StatusRequest');
 
 /** Response to Status. */
 export interface StatusResponse {
@@ -2413,86 +1700,11 @@ export interface StatusResponse {
   downgradeInfo: DowngradeInfo | undefined;
 }
 
-export const StatusResponse: Codec<StatusResponse> = {
-  typeName: 'etcdserverpb.StatusResponse',
-  create: () => ({
-    header: undefined,
-    version: '',
-    dbSize: 0n,
-    leader: 0n,
-    raftIndex: 0n,
-    raftTerm: 0n,
-    raftAppliedIndex: 0n,
-    errors: [],
-    dbSizeInUse: 0n,
-    isLearner: false,
-    storageVersion: '',
-    dbSizeQuota: 0n,
-    downgradeInfo: undefined,
-  }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.stringField(18, message.version);
-    writer.int64Field(24, message.dbSize);
-    writer.uint64Field(32, message.leader);
-    writer.uint64Field(40, message.raftIndex);
-    writer.uint64Field(48, message.raftTerm);
-    writer.uint64Field(56, message.raftAppliedIndex);
-    writer.stringFields(66, message.errors);
-    writer.int64Field(72, message.dbSizeInUse);
-    writer.boolField(80, message.isLearner);
-    writer.stringField(90, message.storageVersion);
-    writer.int64Field(96, message.dbSizeQuota);
-    writer.messageField(106, DowngradeInfo, message.downgradeInfo);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.version = reader.string();
-          break;
-        case 24:
-          message.dbSize = reader.int64();
-          break;
-        case 32:
-          message.leader = reader.uint64();
-          break;
-        case 40:
-          message.raftIndex = reader.uint64();
-          break;
-        case 48:
-          message.raftTerm = reader.uint64();
-          break;
-        case 56:
-          message.raftAppliedIndex = reader.uint64();
-          break;
-        case 66:
-          message.errors.push(reader.string());
-          break;
-        case 72:
-          message.dbSizeInUse = reader.int64();
-          break;
-        case 80:
-          message.isLearner = reader.bool();
-          break;
-        case 90:
-          message.storageVersion = reader.string();
-          break;
-        case 96:
-          message.dbSizeQuota = reader.int64();
-          break;
-        case 106:
-          message.downgradeInfo = reader.message(DowngradeInfo, message.downgradeInfo);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const StatusResponse: Codec<StatusResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.StatusResponse',
+  'm1header s2version i3dbSize u4leader u5raftIndex u6raftTerm u7raftAppliedIndex s*8errors i9dbSizeInUse b10isLearner s11storageVersion i12dbSizeQuota m13downgradeInfo',
+  () => [ResponseHeader, DowngradeInfo],
+);
 
 /** A downgrade in progress. */
 export interface DowngradeInfo {
@@ -2502,70 +1714,27 @@ export interface DowngradeInfo {
   targetVersion: string;
 }
 
-export const DowngradeInfo: Codec<DowngradeInfo> = {
-  typeName: 'etcdserverpb.DowngradeInfo',
-  create: () => ({ enabled: false, targetVersion: '' }),
-  write(writer, message) {
-    writer.boolField(8, message.enabled);
-    writer.stringField(18, message.targetVersion);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.enabled = reader.bool();
-          break;
-        case 18:
-          message.targetVersion = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const DowngradeInfo: Codec<DowngradeInfo> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.DowngradeInfo',
+  'b1enabled s2targetVersion',
+);
 
 /** This request has no fields. */
 export type AuthEnableRequest = Record<never, never>;
 
-export const AuthEnableRequest: Codec<AuthEnableRequest> = {
-  typeName: 'etcdserverpb.AuthEnableRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const AuthEnableRequest: Codec<AuthEnableRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.AuthEnableRequest');
 
 /** This request has no fields. */
 export type AuthDisableRequest = Record<never, never>;
 
-export const AuthDisableRequest: Codec<AuthDisableRequest> = {
-  typeName: 'etcdserverpb.AuthDisableRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const AuthDisableRequest: Codec<AuthDisableRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthDisableRequest',
+);
 
 /** This request has no fields. Since etcd 3.5. */
 export type AuthStatusRequest = Record<never, never>;
 
-export const AuthStatusRequest: Codec<AuthStatusRequest> = {
-  typeName: 'etcdserverpb.AuthStatusRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const AuthStatusRequest: Codec<AuthStatusRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.AuthStatusRequest');
 
 /** Request for Authenticate. */
 export interface AuthenticateRequest {
@@ -2575,28 +1744,10 @@ export interface AuthenticateRequest {
   password: string;
 }
 
-export const AuthenticateRequest: Codec<AuthenticateRequest> = {
-  typeName: 'etcdserverpb.AuthenticateRequest',
-  create: () => ({ name: '', password: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-    writer.stringField(18, message.password);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        case 18:
-          message.password = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthenticateRequest: Codec<AuthenticateRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthenticateRequest',
+  's1name s2password',
+);
 
 /** Request for UserAdd. */
 export interface AuthUserAddRequest {
@@ -2613,36 +1764,11 @@ export interface AuthUserAddRequest {
   hashedPassword: string;
 }
 
-export const AuthUserAddRequest: Codec<AuthUserAddRequest> = {
-  typeName: 'etcdserverpb.AuthUserAddRequest',
-  create: () => ({ name: '', password: '', options: undefined, hashedPassword: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-    writer.stringField(18, message.password);
-    writer.messageField(26, UserAddOptions, message.options);
-    writer.stringField(34, message.hashedPassword);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        case 18:
-          message.password = reader.string();
-          break;
-        case 26:
-          message.options = reader.message(UserAddOptions, message.options);
-          break;
-        case 34:
-          message.hashedPassword = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserAddRequest: Codec<AuthUserAddRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserAddRequest',
+  's1name s2password m3options s4hashedPassword',
+  () => [UserAddOptions],
+);
 
 /** Request for UserGet. */
 export interface AuthUserGetRequest {
@@ -2650,24 +1776,10 @@ export interface AuthUserGetRequest {
   name: string;
 }
 
-export const AuthUserGetRequest: Codec<AuthUserGetRequest> = {
-  typeName: 'etcdserverpb.AuthUserGetRequest',
-  create: () => ({ name: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserGetRequest: Codec<AuthUserGetRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserGetRequest',
+  's1name',
+);
 
 /** Request for UserDelete. */
 export interface AuthUserDeleteRequest {
@@ -2675,24 +1787,10 @@ export interface AuthUserDeleteRequest {
   name: string;
 }
 
-export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = {
-  typeName: 'etcdserverpb.AuthUserDeleteRequest',
-  create: () => ({ name: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserDeleteRequest',
+  's1name',
+);
 
 /** Request for UserChangePassword. */
 export interface AuthUserChangePasswordRequest {
@@ -2707,32 +1805,10 @@ export interface AuthUserChangePasswordRequest {
   hashedPassword: string;
 }
 
-export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest> = {
-  typeName: 'etcdserverpb.AuthUserChangePasswordRequest',
-  create: () => ({ name: '', password: '', hashedPassword: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-    writer.stringField(18, message.password);
-    writer.stringField(26, message.hashedPassword);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        case 18:
-          message.password = reader.string();
-          break;
-        case 26:
-          message.hashedPassword = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserChangePasswordRequest',
+  's1name s2password s3hashedPassword',
+);
 
 /** Request for UserGrantRole. */
 export interface AuthUserGrantRoleRequest {
@@ -2742,28 +1818,10 @@ export interface AuthUserGrantRoleRequest {
   role: string;
 }
 
-export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = {
-  typeName: 'etcdserverpb.AuthUserGrantRoleRequest',
-  create: () => ({ user: '', role: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.user);
-    writer.stringField(18, message.role);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.user = reader.string();
-          break;
-        case 18:
-          message.role = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserGrantRoleRequest',
+  's1user s2role',
+);
 
 /** Request for UserRevokeRole. */
 export interface AuthUserRevokeRoleRequest {
@@ -2773,28 +1831,10 @@ export interface AuthUserRevokeRoleRequest {
   role: string;
 }
 
-export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = {
-  typeName: 'etcdserverpb.AuthUserRevokeRoleRequest',
-  create: () => ({ name: '', role: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-    writer.stringField(18, message.role);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        case 18:
-          message.role = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserRevokeRoleRequest',
+  's1name s2role',
+);
 
 /** Request for RoleAdd. */
 export interface AuthRoleAddRequest {
@@ -2802,24 +1842,10 @@ export interface AuthRoleAddRequest {
   name: string;
 }
 
-export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = {
-  typeName: 'etcdserverpb.AuthRoleAddRequest',
-  create: () => ({ name: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleAddRequest',
+  's1name',
+);
 
 /** Request for RoleGet. */
 export interface AuthRoleGetRequest {
@@ -2827,52 +1853,24 @@ export interface AuthRoleGetRequest {
   role: string;
 }
 
-export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = {
-  typeName: 'etcdserverpb.AuthRoleGetRequest',
-  create: () => ({ role: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.role);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.role = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleGetRequest',
+  's1role',
+);
 
 /** This request has no fields. */
 export type AuthUserListRequest = Record<never, never>;
 
-export const AuthUserListRequest: Codec<AuthUserListRequest> = {
-  typeName: 'etcdserverpb.AuthUserListRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const AuthUserListRequest: Codec<AuthUserListRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserListRequest',
+);
 
 /** This request has no fields. */
 export type AuthRoleListRequest = Record<never, never>;
 
-export const AuthRoleListRequest: Codec<AuthRoleListRequest> = {
-  typeName: 'etcdserverpb.AuthRoleListRequest',
-  create: () => ({}),
-  write() {},
-  read(reader) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      reader.skip(tag);
-    }
-  },
-};
+export const AuthRoleListRequest: Codec<AuthRoleListRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleListRequest',
+);
 
 /** Request for RoleDelete. */
 export interface AuthRoleDeleteRequest {
@@ -2880,24 +1878,10 @@ export interface AuthRoleDeleteRequest {
   role: string;
 }
 
-export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = {
-  typeName: 'etcdserverpb.AuthRoleDeleteRequest',
-  create: () => ({ role: '' }),
-  write(writer, message) {
-    writer.stringField(10, message.role);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.role = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleDeleteRequest',
+  's1role',
+);
 
 /** Request for RoleGrantPermission. */
 export interface AuthRoleGrantPermissionRequest {
@@ -2907,28 +1891,11 @@ export interface AuthRoleGrantPermissionRequest {
   perm: Permission | undefined;
 }
 
-export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionRequest> = {
-  typeName: 'etcdserverpb.AuthRoleGrantPermissionRequest',
-  create: () => ({ name: '', perm: undefined }),
-  write(writer, message) {
-    writer.stringField(10, message.name);
-    writer.messageField(18, Permission, message.perm);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.string();
-          break;
-        case 18:
-          message.perm = reader.message(Permission, message.perm);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleGrantPermissionRequest',
+  's1name m2perm',
+  () => [Permission],
+);
 
 /** Request for RoleRevokePermission. */
 export interface AuthRoleRevokePermissionRequest {
@@ -2940,32 +1907,10 @@ export interface AuthRoleRevokePermissionRequest {
   rangeEnd: Uint8Array;
 }
 
-export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequest> = {
-  typeName: 'etcdserverpb.AuthRoleRevokePermissionRequest',
-  create: () => ({ role: '', key: NO_BYTES, rangeEnd: NO_BYTES }),
-  write(writer, message) {
-    writer.stringField(10, message.role);
-    writer.bytesField(18, message.key);
-    writer.bytesField(26, message.rangeEnd);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.role = reader.string();
-          break;
-        case 18:
-          message.key = reader.bytes();
-          break;
-        case 26:
-          message.rangeEnd = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequest> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleRevokePermissionRequest',
+  's1role y2key y3rangeEnd',
+);
 
 /** Response to AuthEnable. Authentication is now enabled. */
 export interface AuthEnableResponse {
@@ -2973,24 +1918,11 @@ export interface AuthEnableResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthEnableResponse: Codec<AuthEnableResponse> = {
-  typeName: 'etcdserverpb.AuthEnableResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthEnableResponse: Codec<AuthEnableResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthEnableResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to AuthDisable. Authentication is now disabled. */
 export interface AuthDisableResponse {
@@ -2998,24 +1930,11 @@ export interface AuthDisableResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthDisableResponse: Codec<AuthDisableResponse> = {
-  typeName: 'etcdserverpb.AuthDisableResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthDisableResponse: Codec<AuthDisableResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthDisableResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to AuthStatus. Since etcd 3.5. */
 export interface AuthStatusResponse {
@@ -3030,32 +1949,11 @@ export interface AuthStatusResponse {
   authRevision: bigint;
 }
 
-export const AuthStatusResponse: Codec<AuthStatusResponse> = {
-  typeName: 'etcdserverpb.AuthStatusResponse',
-  create: () => ({ header: undefined, enabled: false, authRevision: 0n }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.boolField(16, message.enabled);
-    writer.uint64Field(24, message.authRevision);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.enabled = reader.bool();
-          break;
-        case 24:
-          message.authRevision = reader.uint64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthStatusResponse: Codec<AuthStatusResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthStatusResponse',
+  'm1header b2enabled u3authRevision',
+  () => [ResponseHeader],
+);
 
 /** Response to Authenticate. */
 export interface AuthenticateResponse {
@@ -3065,28 +1963,11 @@ export interface AuthenticateResponse {
   token: string;
 }
 
-export const AuthenticateResponse: Codec<AuthenticateResponse> = {
-  typeName: 'etcdserverpb.AuthenticateResponse',
-  create: () => ({ header: undefined, token: '' }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.stringField(18, message.token);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.token = reader.string();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthenticateResponse: Codec<AuthenticateResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthenticateResponse',
+  'm1header s2token',
+  () => [ResponseHeader],
+);
 
 /** Response to UserAdd. */
 export interface AuthUserAddResponse {
@@ -3094,24 +1975,11 @@ export interface AuthUserAddResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthUserAddResponse: Codec<AuthUserAddResponse> = {
-  typeName: 'etcdserverpb.AuthUserAddResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserAddResponse: Codec<AuthUserAddResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserAddResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to UserGet. */
 export interface AuthUserGetResponse {
@@ -3121,28 +1989,11 @@ export interface AuthUserGetResponse {
   roles: string[];
 }
 
-export const AuthUserGetResponse: Codec<AuthUserGetResponse> = {
-  typeName: 'etcdserverpb.AuthUserGetResponse',
-  create: () => ({ header: undefined, roles: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.stringFields(18, message.roles);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.roles.push(reader.string());
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserGetResponse: Codec<AuthUserGetResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserGetResponse',
+  'm1header s*2roles',
+  () => [ResponseHeader],
+);
 
 /** Response to UserDelete. */
 export interface AuthUserDeleteResponse {
@@ -3150,24 +2001,11 @@ export interface AuthUserDeleteResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = {
-  typeName: 'etcdserverpb.AuthUserDeleteResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserDeleteResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to UserChangePassword. The user's tokens are no longer valid. */
 export interface AuthUserChangePasswordResponse {
@@ -3175,24 +2013,11 @@ export interface AuthUserChangePasswordResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordResponse> = {
-  typeName: 'etcdserverpb.AuthUserChangePasswordResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserChangePasswordResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to UserGrantRole. */
 export interface AuthUserGrantRoleResponse {
@@ -3200,24 +2025,11 @@ export interface AuthUserGrantRoleResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = {
-  typeName: 'etcdserverpb.AuthUserGrantRoleResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserGrantRoleResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to UserRevokeRole. */
 export interface AuthUserRevokeRoleResponse {
@@ -3225,24 +2037,11 @@ export interface AuthUserRevokeRoleResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = {
-  typeName: 'etcdserverpb.AuthUserRevokeRoleResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserRevokeRoleResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to RoleAdd. */
 export interface AuthRoleAddResponse {
@@ -3250,24 +2049,11 @@ export interface AuthRoleAddResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = {
-  typeName: 'etcdserverpb.AuthRoleAddResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleAddResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to RoleGet. */
 export interface AuthRoleGetResponse {
@@ -3277,28 +2063,11 @@ export interface AuthRoleGetResponse {
   perm: Permission[];
 }
 
-export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = {
-  typeName: 'etcdserverpb.AuthRoleGetResponse',
-  create: () => ({ header: undefined, perm: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageFields(18, Permission, message.perm);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.perm.push(reader.message(Permission));
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleGetResponse',
+  'm1header m*2perm',
+  () => [ResponseHeader, Permission],
+);
 
 /** Response to RoleList. */
 export interface AuthRoleListResponse {
@@ -3308,28 +2077,11 @@ export interface AuthRoleListResponse {
   roles: string[];
 }
 
-export const AuthRoleListResponse: Codec<AuthRoleListResponse> = {
-  typeName: 'etcdserverpb.AuthRoleListResponse',
-  create: () => ({ header: undefined, roles: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.stringFields(18, message.roles);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.roles.push(reader.string());
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleListResponse: Codec<AuthRoleListResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleListResponse',
+  'm1header s*2roles',
+  () => [ResponseHeader],
+);
 
 /** Response to UserList. */
 export interface AuthUserListResponse {
@@ -3339,28 +2091,11 @@ export interface AuthUserListResponse {
   users: string[];
 }
 
-export const AuthUserListResponse: Codec<AuthUserListResponse> = {
-  typeName: 'etcdserverpb.AuthUserListResponse',
-  create: () => ({ header: undefined, users: [] }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.stringFields(18, message.users);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.users.push(reader.string());
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthUserListResponse: Codec<AuthUserListResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthUserListResponse',
+  'm1header s*2users',
+  () => [ResponseHeader],
+);
 
 /** Response to RoleDelete. */
 export interface AuthRoleDeleteResponse {
@@ -3368,24 +2103,11 @@ export interface AuthRoleDeleteResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = {
-  typeName: 'etcdserverpb.AuthRoleDeleteResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleDeleteResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to RoleGrantPermission. */
 export interface AuthRoleGrantPermissionResponse {
@@ -3393,24 +2115,11 @@ export interface AuthRoleGrantPermissionResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionResponse> = {
-  typeName: 'etcdserverpb.AuthRoleGrantPermissionResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleGrantPermissionResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to RoleRevokePermission. */
 export interface AuthRoleRevokePermissionResponse {
@@ -3418,24 +2127,11 @@ export interface AuthRoleRevokePermissionResponse {
   header: ResponseHeader | undefined;
 }
 
-export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionResponse> = {
-  typeName: 'etcdserverpb.AuthRoleRevokePermissionResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.AuthRoleRevokePermissionResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Response to RangeStream: a chunk of the range. Since etcd 3.7. */
 export interface RangeStreamResponse {
@@ -3443,21 +2139,8 @@ export interface RangeStreamResponse {
   rangeResponse: RangeResponse | undefined;
 }
 
-export const RangeStreamResponse: Codec<RangeStreamResponse> = {
-  typeName: 'etcdserverpb.RangeStreamResponse',
-  create: () => ({ rangeResponse: undefined }),
-  write(writer, message) {
-    writer.messageField(10, RangeResponse, message.rangeResponse);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.rangeResponse = reader.message(RangeResponse, message.rangeResponse);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const RangeStreamResponse: Codec<RangeStreamResponse> = /* @__PURE__ */ tableCodec(
+  'etcdserverpb.RangeStreamResponse',
+  'm1rangeResponse',
+  () => [RangeResponse],
+);

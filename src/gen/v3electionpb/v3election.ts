@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/v3electionpb/v3election.proto. Do not edit.
 
 import type { Codec } from '../../protobuf/codec.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import { tableCodec } from '../../protobuf/table-codec.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 import { KeyValue } from '../mvccpb/kv.js';
 
@@ -15,32 +15,10 @@ export interface CampaignRequest {
   value: Uint8Array;
 }
 
-export const CampaignRequest: Codec<CampaignRequest> = {
-  typeName: 'v3electionpb.CampaignRequest',
-  create: () => ({ name: NO_BYTES, lease: 0n, value: NO_BYTES }),
-  write(writer, message) {
-    writer.bytesField(10, message.name);
-    writer.int64Field(16, message.lease);
-    writer.bytesField(26, message.value);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.bytes();
-          break;
-        case 16:
-          message.lease = reader.int64();
-          break;
-        case 26:
-          message.value = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const CampaignRequest: Codec<CampaignRequest> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.CampaignRequest',
+  'y1name i2lease y3value',
+);
 
 /** Response to Campaign. The caller is the leader. */
 export interface CampaignResponse {
@@ -50,28 +28,11 @@ export interface CampaignResponse {
   leader: LeaderKey | undefined;
 }
 
-export const CampaignResponse: Codec<CampaignResponse> = {
-  typeName: 'v3electionpb.CampaignResponse',
-  create: () => ({ header: undefined, leader: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageField(18, LeaderKey, message.leader);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.leader = reader.message(LeaderKey, message.leader);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const CampaignResponse: Codec<CampaignResponse> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.CampaignResponse',
+  'm1header m2leader',
+  () => [ResponseHeader, LeaderKey],
+);
 
 /** Identifies the leadership that one campaign won. */
 export interface LeaderKey {
@@ -85,36 +46,10 @@ export interface LeaderKey {
   lease: bigint;
 }
 
-export const LeaderKey: Codec<LeaderKey> = {
-  typeName: 'v3electionpb.LeaderKey',
-  create: () => ({ name: NO_BYTES, key: NO_BYTES, rev: 0n, lease: 0n }),
-  write(writer, message) {
-    writer.bytesField(10, message.name);
-    writer.bytesField(18, message.key);
-    writer.int64Field(24, message.rev);
-    writer.int64Field(32, message.lease);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.bytes();
-          break;
-        case 18:
-          message.key = reader.bytes();
-          break;
-        case 24:
-          message.rev = reader.int64();
-          break;
-        case 32:
-          message.lease = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaderKey: Codec<LeaderKey> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.LeaderKey',
+  'y1name y2key i3rev i4lease',
+);
 
 /** Request for Leader and Observe. */
 export interface LeaderRequest {
@@ -122,24 +57,7 @@ export interface LeaderRequest {
   name: Uint8Array;
 }
 
-export const LeaderRequest: Codec<LeaderRequest> = {
-  typeName: 'v3electionpb.LeaderRequest',
-  create: () => ({ name: NO_BYTES }),
-  write(writer, message) {
-    writer.bytesField(10, message.name);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaderRequest: Codec<LeaderRequest> = /* @__PURE__ */ tableCodec('v3electionpb.LeaderRequest', 'y1name');
 
 /** Response to Leader and Observe. */
 export interface LeaderResponse {
@@ -149,28 +67,11 @@ export interface LeaderResponse {
   kv: KeyValue | undefined;
 }
 
-export const LeaderResponse: Codec<LeaderResponse> = {
-  typeName: 'v3electionpb.LeaderResponse',
-  create: () => ({ header: undefined, kv: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.messageField(18, KeyValue, message.kv);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.kv = reader.message(KeyValue, message.kv);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaderResponse: Codec<LeaderResponse> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.LeaderResponse',
+  'm1header m2kv',
+  () => [ResponseHeader, KeyValue],
+);
 
 /** Request for Resign. */
 export interface ResignRequest {
@@ -178,24 +79,11 @@ export interface ResignRequest {
   leader: LeaderKey | undefined;
 }
 
-export const ResignRequest: Codec<ResignRequest> = {
-  typeName: 'v3electionpb.ResignRequest',
-  create: () => ({ leader: undefined }),
-  write(writer, message) {
-    writer.messageField(10, LeaderKey, message.leader);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.leader = reader.message(LeaderKey, message.leader);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const ResignRequest: Codec<ResignRequest> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.ResignRequest',
+  'm1leader',
+  () => [LeaderKey],
+);
 
 /** Response to Resign. The leadership has ended. */
 export interface ResignResponse {
@@ -203,24 +91,11 @@ export interface ResignResponse {
   header: ResponseHeader | undefined;
 }
 
-export const ResignResponse: Codec<ResignResponse> = {
-  typeName: 'v3electionpb.ResignResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const ResignResponse: Codec<ResignResponse> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.ResignResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
 
 /** Request for Proclaim. */
 export interface ProclaimRequest {
@@ -230,28 +105,11 @@ export interface ProclaimRequest {
   value: Uint8Array;
 }
 
-export const ProclaimRequest: Codec<ProclaimRequest> = {
-  typeName: 'v3electionpb.ProclaimRequest',
-  create: () => ({ leader: undefined, value: NO_BYTES }),
-  write(writer, message) {
-    writer.messageField(10, LeaderKey, message.leader);
-    writer.bytesField(18, message.value);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.leader = reader.message(LeaderKey, message.leader);
-          break;
-        case 18:
-          message.value = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const ProclaimRequest: Codec<ProclaimRequest> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.ProclaimRequest',
+  'm1leader y2value',
+  () => [LeaderKey],
+);
 
 /** Response to Proclaim. The new value is now the proclaimed value. */
 export interface ProclaimResponse {
@@ -259,21 +117,8 @@ export interface ProclaimResponse {
   header: ResponseHeader | undefined;
 }
 
-export const ProclaimResponse: Codec<ProclaimResponse> = {
-  typeName: 'v3electionpb.ProclaimResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const ProclaimResponse: Codec<ProclaimResponse> = /* @__PURE__ */ tableCodec(
+  'v3electionpb.ProclaimResponse',
+  'm1header',
+  () => [ResponseHeader],
+);

@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/v3lockpb/v3lock.proto. Do not edit.
 
 import type { Codec } from '../../protobuf/codec.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import { tableCodec } from '../../protobuf/table-codec.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 
 /** Request for Lock. */
@@ -12,28 +12,7 @@ export interface LockRequest {
   lease: bigint;
 }
 
-export const LockRequest: Codec<LockRequest> = {
-  typeName: 'v3lockpb.LockRequest',
-  create: () => ({ name: NO_BYTES, lease: 0n }),
-  write(writer, message) {
-    writer.bytesField(10, message.name);
-    writer.int64Field(16, message.lease);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.name = reader.bytes();
-          break;
-        case 16:
-          message.lease = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LockRequest: Codec<LockRequest> = /* @__PURE__ */ tableCodec('v3lockpb.LockRequest', 'y1name i2lease');
 
 /** Response to Lock. The caller holds the lock. */
 export interface LockResponse {
@@ -43,28 +22,11 @@ export interface LockResponse {
   key: Uint8Array;
 }
 
-export const LockResponse: Codec<LockResponse> = {
-  typeName: 'v3lockpb.LockResponse',
-  create: () => ({ header: undefined, key: NO_BYTES }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.bytesField(18, message.key);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 18:
-          message.key = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LockResponse: Codec<LockResponse> = /* @__PURE__ */ tableCodec(
+  'v3lockpb.LockResponse',
+  'm1header y2key',
+  () => [ResponseHeader],
+);
 
 /** Request for Unlock. */
 export interface UnlockRequest {
@@ -72,24 +34,7 @@ export interface UnlockRequest {
   key: Uint8Array;
 }
 
-export const UnlockRequest: Codec<UnlockRequest> = {
-  typeName: 'v3lockpb.UnlockRequest',
-  create: () => ({ key: NO_BYTES }),
-  write(writer, message) {
-    writer.bytesField(10, message.key);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.key = reader.bytes();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const UnlockRequest: Codec<UnlockRequest> = /* @__PURE__ */ tableCodec('v3lockpb.UnlockRequest', 'y1key');
 
 /** Response to Unlock. The caller no longer holds the lock. */
 export interface UnlockResponse {
@@ -97,21 +42,8 @@ export interface UnlockResponse {
   header: ResponseHeader | undefined;
 }
 
-export const UnlockResponse: Codec<UnlockResponse> = {
-  typeName: 'v3lockpb.UnlockResponse',
-  create: () => ({ header: undefined }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const UnlockResponse: Codec<UnlockResponse> = /* @__PURE__ */ tableCodec(
+  'v3lockpb.UnlockResponse',
+  'm1header',
+  () => [ResponseHeader],
+);
