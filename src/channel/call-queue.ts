@@ -67,7 +67,7 @@ export class CallQueue {
    * @throws EtcdError, reason `InvalidInput`, if the call names an endpoint that the client does not use.
    */
   enter({ endpoint }: UnaryCall<unknown, unknown>, callClass: CallClass): PooledEndpoint | undefined {
-    if (this.#size > 0 && this.#queueOf(endpoint, callClass).waiting.size > 0) return undefined;
+    if (this.#size > 0 && (this.#find(endpoint, callClass)?.waiting.size ?? 0) > 0) return undefined;
     return this.#pick(endpoint, callClass);
   }
 
@@ -130,8 +130,12 @@ export class CallQueue {
     return this.#maxInFlight;
   }
 
+  #find(endpoint: string | undefined, callClass: CallClass): Queue | undefined {
+    return this.#queues.find((queue) => queue.endpoint === endpoint && queue.callClass === callClass);
+  }
+
   #queueOf(endpoint: string | undefined, callClass: CallClass): Queue {
-    const found = this.#queues.find((queue) => queue.endpoint === endpoint && queue.callClass === callClass);
+    const found = this.#find(endpoint, callClass);
     if (found !== undefined) return found;
     const queue = { endpoint, callClass, waiting: new UniqueQueue<WaitingCall>() };
     this.#queues.push(queue);

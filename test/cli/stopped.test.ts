@@ -18,9 +18,9 @@ describe.each(['lock', 'elect'])('etcdwire %s', (verb) => {
       process.kill(first.etcdwire, signal);
       await untilStopped(first.etcdwire);
       const second = await steps.holder(verb, 20);
-      expect(await second.running.done).toMatchObject({ code: 0 });
+      expect(await steps.result(second)).toMatchObject({ code: 0 });
       process.kill(first.etcdwire, 'SIGCONT');
-      expect(await first.running.done).toMatchObject({ code: 76, stderr: expect.stringMatching(/ was lost: /) });
+      expect(await steps.result(first)).toMatchObject({ code: 76, stderr: expect.stringMatching(/ was lost: /) });
       expect(await steps.turns()).toEqual([first.token, second.token]);
     },
   );

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, inject, onTestFinished } from 'vitest';
-import { RunningCli } from './cli.js';
+import { type CliResult, RunningCli } from './cli.js';
 import { openClient, unique } from './client.js';
 import { compiled } from './compiled.js';
 import { valueText } from './watch-events.js';
@@ -12,12 +13,15 @@ export const SHORT_TTL = '2';
  * `AS_JOB` runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the
  * same session. Without such a parent, the default action of SIGTSTP would not suspend the program.
  *
- * `WAIT` defines the function `waited`, which waits until the program ends. In rare cases, `wait -f` returns 148 when
- * SIGTSTP has suspended the program, although `-f` should prevent that. The function therefore calls itself while the
- * program exists. It contains no loop, because bash ends a loop when a job in it is suspended.
+ * `WAIT` defines the function `waited`, which waits until the program ends. It asks again and again whether the program
+ * exists, because `wait -f` is not reliable when SIGTSTP has suspended the program: in rare cases it returns 148, and it
+ * may not return at all. The function calls itself, because bash ends a loop when a job in it is suspended.
  */
-const WAIT = 'waited() { wait -f $!; code=$?; if kill -0 $! 2>/dev/null; then waited; fi; }';
+const WAIT = 'waited() { if kill -0 $! 2>/dev/null; then sleep 0.05; waited; else wait $!; code=$?; fi; }';
 const AS_JOB = ['bash', '-c', `${WAIT}; set -m; "$@" & waited; exit $code`, 'bash'];
+
+/** A program that has not ended after this time hangs. It is below the time limit of a test, to say what hangs. */
+const ENDED_WITHIN_MS = 40_000;
 
 interface Holder {
   readonly running: RunningCli;
@@ -69,6 +73,17 @@ export class Steps {
       }
     });
     return { running, etcdwire, command: commandPid, token };
+  }
+
+  /**
+   * Resolves with the result of a holder's program. If the program does not end, rejects with the states of its
+   * processes: a state letter as in ps, or undefined for a process that has ended.
+   */
+  async result({ running, etcdwire, command }: Holder): Promise<CliResult> {
+    const result = await Promise.race([running.done, pause(ENDED_WITHIN_MS)]);
+    if (result !== undefined) return result;
+    const states = `etcdwire ${stateOf(etcdwire)}, command ${stateOf(command)}, bash ${stateOf(running.process.pid ?? 0)}`;
+    throw new Error(`the program did not end within ${ENDED_WITHIN_MS} ms: ${states}`);
   }
 
   /** Resolves with the tokens of all steps so far, in the order of their revisions. */
