@@ -25,15 +25,17 @@ interface ScalarKind {
   /** Name of the methods of `Reader` and `Writer` that read and write this type. */
   readonly io: string;
   readonly wireType: 0 | 2;
+  /** The letter of this type in a table; see src/protobuf/table-codec.ts. */
+  readonly letter: string;
 }
 
 const SCALARS: Record<string, ScalarKind> = {
-  bool: { ts: 'boolean', zero: 'false', io: 'bool', wireType: 0 },
-  bytes: { ts: 'Uint8Array', zero: 'NO_BYTES', io: 'bytes', wireType: 2 },
-  int64: { ts: 'bigint', zero: '0n', io: 'int64', wireType: 0 },
-  string: { ts: 'string', zero: "''", io: 'string', wireType: 2 },
-  uint32: { ts: 'number', zero: '0', io: 'uint32', wireType: 0 },
-  uint64: { ts: 'bigint', zero: '0n', io: 'uint64', wireType: 0 },
+  bool: { ts: 'boolean', zero: 'false', io: 'bool', wireType: 0, letter: 'b' },
+  bytes: { ts: 'Uint8Array', zero: 'NO_BYTES', io: 'bytes', wireType: 2, letter: 'y' },
+  int64: { ts: 'bigint', zero: '0n', io: 'int64', wireType: 0, letter: 'i' },
+  string: { ts: 'string', zero: "''", io: 'string', wireType: 2, letter: 's' },
+  uint32: { ts: 'number', zero: '0', io: 'uint32', wireType: 0, letter: 'n' },
+  uint64: { ts: 'bigint', zero: '0n', io: 'uint64', wireType: 0, letter: 'u' },
 };
 /**
  * The messages that programs send or receive often. They get generated code. All other messages get tables, which take
@@ -47,16 +49,7 @@ const FREQUENT: ReadonlySet<string> = new Set(
     'WatchRequest WatchCreateRequest WatchResponse LeaseKeepAliveRequest LeaseKeepAliveResponse',
   ].flatMap((names) => names.split(' ')),
 );
-/** The letter of each field type in a table. */
-const TABLE_KINDS: Readonly<Record<string, string>> = {
-  string: 's',
-  bytes: 'y',
-  bool: 'b',
-  int64: 'i',
-  uint64: 'u',
-  uint32: 'n',
-};
-const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = { io: 'int32', wireType: 0 };
+const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = { io: 'int32', wireType: 0, letter: 'e' };
 
 const tree = new protobuf.Root();
 tree.resolvePath = (_origin, target) => join(root, 'proto', target);
@@ -188,10 +181,9 @@ export const ${name}: Codec<${name}> = {
 /** Returns the text of a field in a table; see `tableCodec`. */
 function tableField(member: Member): string {
   if (member instanceof protobuf.OneOf) throw new Error(`${member.fullName}: a table cannot have a oneof`);
-  const { resolvedType, type, repeated, id, name } = member;
-  const kind = resolvedType === null ? TABLE_KINDS[type] : resolvedType instanceof protobuf.Enum ? 'e' : 'm';
-  if (kind === undefined) throw new Error(`${member.fullName}: ${type} is not supported yet`);
-  return `${kind}${repeated ? '*' : ''}${id}${camelCase(name)}`;
+  const { resolvedType, repeated, id, name } = member;
+  const letter = resolvedType instanceof protobuf.Type ? 'm' : ioOf(member).letter;
+  return `${letter}${repeated ? '*' : ''}${id}${camelCase(name)}`;
 }
 
 type Member = protobuf.Field | protobuf.OneOf;

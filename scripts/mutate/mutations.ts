@@ -111,8 +111,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a waiter trusts a read of the queue that is older than the event of its predecessor',
     file: 'src/concurrency/lock-queue.ts',
-    find: 'if (header.revision < revision) return',
-    replace: 'if (header.revision < 0n) return',
+    find: 'header.revision < after) return',
+    replace: 'header.revision < 0n) return',
     tests: ['test/concurrency/mutex'],
     notSimulated:
       'the client would have to change its member between the event and the read, at one that lags far enough',

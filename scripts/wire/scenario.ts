@@ -120,7 +120,7 @@ function bensScenes(ben: Player): [string, WireFrame][] {
     ['watching', watch.received('DATA')],
     ['Anne has left', watch.withEvent('DELETE')],
     ['look', look.sent('DATA')],
-    ['nobody is ahead', look.received('DATA')],
+    ['no key is ahead', look.received('DATA')],
     ['fenced write', write.sent('DATA')],
     ['fenced write done', write.received('DATA')],
     ['revoke', ben.call(methods.lease.leaseRevoke).sent('DATA')],

@@ -43,7 +43,8 @@ interface Queue {
  */
 export class CallQueue {
   readonly #endpoints: EndpointPool;
-  readonly #maxInFlight: number;
+  /** The bound for the normal calls at one endpoint, and also for the urgent calls. */
+  readonly maxInFlight: number;
   readonly #queues: Queue[] = [];
   /** Index of the queue whose turn it is. */
   #turn = 0;
@@ -54,10 +55,9 @@ export class CallQueue {
   #stopRecheck: (() => void) | undefined;
   #isClosed = false;
 
-  /** `maxInFlight` is the bound for the normal calls at one endpoint, and also for the urgent calls. */
   constructor(endpoints: EndpointPool, maxInFlight: number) {
     this.#endpoints = endpoints;
-    this.#maxInFlight = maxInFlight;
+    this.maxInFlight = maxInFlight;
   }
 
   /**
@@ -126,10 +126,6 @@ export class CallQueue {
     this.#deadlines.stop();
   }
 
-  get maxInFlight(): number {
-    return this.#maxInFlight;
-  }
-
   #find(endpoint: string | undefined, callClass: CallClass): Queue | undefined {
     return this.#queues.find((queue) => queue.endpoint === endpoint && queue.callClass === callClass);
   }
@@ -144,7 +140,7 @@ export class CallQueue {
 
   #pick(url: string | undefined, callClass: CallClass): PooledEndpoint | undefined {
     const endpoint = this.#endpoints.pick(url);
-    if (callClass === 'blocking' || endpoint.inFlight[callClass] < this.#maxInFlight) {
+    if (callClass === 'blocking' || endpoint.inFlight[callClass] < this.maxInFlight) {
       endpoint.inFlight[callClass] += 1;
       return endpoint;
     }

@@ -4,7 +4,14 @@ import type { Method } from '../protobuf/schema.js';
 import { checkOptions, checkSignal, show } from '../runtime/arguments.js';
 import type { Logger } from '../runtime/log.js';
 import { monotonicMs } from '../runtime/timers.js';
-import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport } from '../transport/transport.js';
+import type {
+  Metadata,
+  OutgoingStream,
+  StreamCall,
+  StreamHandler,
+  Transport,
+  UnaryCall,
+} from '../transport/transport.js';
 import type { ClusterIdentity } from './cluster-identity.js';
 
 /**
@@ -34,29 +41,15 @@ export interface CallOptions {
 
 export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
 
-/** The keys of options that users cannot set. `checkOptions` ignores symbols. */
-const URGENT = Symbol('urgent');
-const PROGRESS = Symbol('progress');
+/** The key of an option that users cannot set. `checkOptions` ignores symbols. */
+const INTERNAL = Symbol('internal');
 
-/** Whether a server may have received the current attempt of a call. */
-export interface CallProgress {
-  isSent: boolean;
-}
+/** Properties of a call that only this package sets. */
+type InternalOptions = Pick<UnaryCall<unknown, unknown>, 'urgent' | 'onSent' | 'onRetry'>;
 
-interface InternalCallOptions extends CallOptions {
-  readonly [URGENT]?: true;
-  readonly [PROGRESS]?: CallProgress;
-}
-
-/** Returns the options of a call that must not wait behind other calls of the client; see `UnaryCall.urgent`. */
-export function urgent(options: CallOptions): CallOptions {
-  const marked: InternalCallOptions = { ...options, [URGENT]: true };
-  return marked;
-}
-
-/** Returns the options of a call that records its progress in `progress`. */
-export function withProgress(options: CallOptions, progress: CallProgress): CallOptions {
-  const marked: InternalCallOptions = { ...options, [PROGRESS]: progress };
+/** Returns the options of a call with these properties in addition. */
+export function internally(options: CallOptions, internal: InternalOptions): CallOptions {
+  const marked: CallOptions & { readonly [INTERNAL]: InternalOptions } = { ...options, [INTERNAL]: internal };
   return marked;
 }
 
@@ -94,28 +87,23 @@ export class Rpc {
   }
 
   /**
-   * Makes a unary call. The caller has already checked the option names. At each attempt, calls `onSent` just before
-   * the client sends the request.
+   * Makes a unary call. The caller has already checked the option names.
    */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
     options: CallOptions = {},
-    onSent?: () => void,
   ): Promise<Response> {
     const timeoutMs = checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
     const deadline = monotonicMs() + timeoutMs;
-    const { signal, endpoint, [URGENT]: isUrgent, [PROGRESS]: progress } = options as InternalCallOptions;
+    const {
+      signal,
+      endpoint,
+      [INTERNAL]: internal,
+    } = options as { readonly [INTERNAL]?: InternalOptions } & CallOptions;
     checkSignal(signal);
-    const recorded = progress && {
-      onSent: () => {
-        progress.isSent = true;
-      },
-      onRetry: () => {
-        progress.isSent = false;
-      },
-    };
-    const call = { method, request, signal, timeoutMs, deadline, endpoint, urgent: isUrgent, onSent, ...recorded };
+    const { urgent, onSent, onRetry } = internal ?? {};
+    const call = { method, request, signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry };
     const response = this.#transport.unary<Request, Response>(call);
     return this.settings.callSites ? withCallSite(response) : response;
   }

@@ -1,5 +1,5 @@
 import { traceCalls } from '../channel/attempts.js';
-import { type CallOptions, type CallProgress, withProgress } from '../channel/rpc.js';
+import { type CallOptions, internally } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -73,6 +73,12 @@ export interface Enqueued {
   readonly predecessor: KeyValue | undefined;
 }
 
+/** The result of a transaction that puts a queue key, or that reads the key if the transaction does not succeed. */
+type EnterResult = { readonly header: { readonly revision: bigint } } & (
+  | { readonly succeeded: true; readonly responses: unknown }
+  | { readonly succeeded: false; readonly responses: readonly [KeyValue | undefined, ...unknown[]] }
+);
+
 /**
  * Makes the calls of one wait that put its queue key. If the wait ends while a server may have received the put, the put
  * continues without the wait, because its answer tells whether the key exists.
@@ -88,24 +94,28 @@ export class QueueKeyPut {
   }
 
   /** Makes a call. @throws the reason of `signal` if `signal` aborts first. */
-  async call<T>(
-    signal: AbortSignal,
-    call: (options: CallOptions) => Promise<T>,
-    createRevisionOf: (result: T) => bigint | undefined,
-  ): Promise<T> {
+  async call<T extends EnterResult>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
     if (signal === this.#lifetime) return call({ signal });
     const controller = new AbortController();
-    const progress: CallProgress = { isSent: false };
+    let isSent = false;
     const offEnd = onAbort(this.#lifetime, () => controller.abort(this.#lifetime.reason));
     const offAbort = onAbort(signal, () => {
-      if (!progress.isSent) controller.abort(signal.reason);
+      if (!isSent) controller.abort(signal.reason);
     });
     traceCalls(controller.signal, signal);
-    const result = call(withProgress({ signal: controller.signal }, progress)).finally(() => {
+    const onSent = (): void => {
+      isSent = true;
+    };
+    const onRetry = (): void => {
+      isSent = false;
+    };
+    const result = call(internally({ signal: controller.signal }, { onSent, onRetry })).finally(() => {
       offEnd();
       offAbort();
     });
-    this.#unanswered = result.then(createRevisionOf);
+    this.#unanswered = result.then(({ header, succeeded, responses }) =>
+      succeeded ? header.revision : responses[0]?.createRevision,
+    );
     this.#unanswered.catch(() => {});
     try {
       return await orAborted(result, signal);
@@ -148,11 +158,7 @@ export async function enqueue(
       },
       options,
     );
-  const enter = () =>
-    put.call(signal, txn, ({ header, succeeded, responses }) =>
-      succeeded ? header.revision : responses[0]?.createRevision,
-    );
-  const result = await untilAnswered(signal, enter, onUnknown);
+  const result = await untilAnswered(signal, () => put.call(signal, txn), onUnknown);
   const seenAt = result.header.revision;
   if (result.succeeded) return { own: newKey(queueKey, seenAt), predecessor: result.responses[0].kvs[0] };
   const [found, { kvs }] = result.responses;
@@ -188,11 +194,7 @@ export async function enqueueIfEmpty(
       },
       options,
     );
-  const enter = () =>
-    put.call(signal, txn, ({ header, succeeded, responses }) =>
-      succeeded ? header.revision : responses[0]?.createRevision,
-    );
-  const result = await untilAnswered(signal, enter, onUnknown);
+  const result = await untilAnswered(signal, () => put.call(signal, txn), onUnknown);
   const seenAt = result.header.revision;
   if (result.succeeded) return newKey(queueKey, seenAt);
   const [found, { kvs }] = result.responses;
@@ -280,7 +282,7 @@ export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signa
       if (before.predecessor?.createRevision !== predecessor.createRevision) continue;
       const { done, value } = await deletion.batches().next();
       if (done) throw clientClosed();
-      before = await readBeforeAfter(value.revision, client, own, signal);
+      before = await readBefore(client, own, signal, value.revision);
     } catch (error) {
       if (!isWatchInterrupted(error)) throw error;
       await pause(REWATCH_MS, signal);
@@ -302,12 +304,17 @@ interface Before {
  * Reads the waiter's own key and the key right before it in one transaction. The absence of a predecessor means that
  * the waiter is first only if the waiter's own key still exists (S20).
  *
+ * `after` is the revision of an event that the client has received. The waiter then usually needs no quorum: the member
+ * that has sent the event answers from its own data, which contains the revision or will contain it in an instant. If
+ * the answer is older, or another member answers that lags, the waiter reads linearizably.
+ *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
-async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
+async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal, after?: bigint): Promise<Before> {
   const { header, responses } = await untilAnswered(signal, (options) =>
-    client.txn({ then: ownAndBefore(own, false) }, options),
+    client.txn({ then: ownAndBefore(own, after !== undefined) }, options),
   );
+  if (after !== undefined && header.revision < after) return readBefore(client, own, signal);
   return existing(own, header.revision, responses[0], responses[1].kvs[0]);
 }
 
@@ -326,19 +333,6 @@ async function readUnlessAhead(
     client.txn({ if: [isAhead], then: [op.get(own.key)], else: ownAndBefore(own, false) }, options),
   );
   return existing(own, header.revision, responses[0], succeeded ? predecessor : responses[1].kvs[0]);
-}
-
-/**
- * Does the same as `readBefore` after an event of the revision `revision`, usually without a quorum. The member that has
- * sent the event answers from its own data, which contains the revision or will contain it in an instant. If the answer
- * is older, or another member answers that lags, the waiter reads linearizably (S20).
- */
-async function readBeforeAfter(revision: bigint, client: Keyspace, own: OwnKey, signal: AbortSignal): Promise<Before> {
-  const { header, responses } = await untilAnswered(signal, (options) =>
-    client.txn({ then: ownAndBefore(own, true) }, options),
-  );
-  if (header.revision < revision) return readBefore(client, own, signal);
-  return existing(own, header.revision, responses[0], responses[1].kvs[0]);
 }
 
 function ownAndBefore({ key, prefix: queue, createRevision }: OwnKey, serializable: boolean) {

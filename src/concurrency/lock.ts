@@ -277,8 +277,8 @@ export class Held implements AsyncDisposable {
   get signal(): AbortSignal {
     if (this.#signal === undefined) {
       this.#signal = new CheckedSignal(() => this.lostBy());
-      const reason = this.lostBy();
-      if (reason !== undefined) this.#signal.abort(reason);
+      // Aborts the signal if the caller does not hold the lock any more.
+      void this.#signal.aborted;
     }
     return this.#signal.signal;
   }

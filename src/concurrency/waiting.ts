@@ -1,5 +1,5 @@
 import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
-import { type CallOptions, checkTimeout, urgent } from '../channel/rpc.js';
+import { type CallOptions, checkTimeout, internally } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
@@ -198,7 +198,7 @@ export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) 
 export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(
     signal,
-    (options) => call(urgent(options)),
+    (options) => call(internally(options, { urgent: true })),
     ({ reason }) => !REFUSED_BY_CLIENT.has(reason),
   );
 }

@@ -1,4 +1,4 @@
-import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, checkCallOptions, internally, type Rpc } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { amended, callTimedOut, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
@@ -91,7 +91,11 @@ export class Leases {
     let last: EtcdError | undefined;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const response = await this.#rpc.call(methods.lease.leaseGrant, { ttl: BigInt(ttl), id }, left(), onSent);
+        const response = await this.#rpc.call(
+          methods.lease.leaseGrant,
+          { ttl: BigInt(ttl), id },
+          internally(left(), { onSent }),
+        );
         return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;

@@ -3,36 +3,51 @@ import type { Codec, Init } from './codec.js';
 import type { Reader } from './reader.js';
 import type { Writer } from './writer.js';
 
-/**
- * The type of a field, as one letter: string, bytes (y), bool, int64, uint64, uint32 (n), enum or message. An enum is
- * encoded as int32.
- */
-type Kind = 's' | 'y' | 'b' | 'i' | 'u' | 'n' | 'e' | 'm';
-
-const ZEROS: Readonly<Record<Kind, unknown>> = {
-  s: '',
-  y: NO_BYTES,
-  b: false,
-  i: 0n,
-  u: 0n,
-  n: 0,
-  e: 0,
-  m: undefined,
-};
 const VARINT = 0;
 const LENGTH_DELIMITED = 2;
+
+/** How the values of one type are encoded. Only messages use the codec and the value `before`, see `Reader.message`. */
+interface Kind {
+  readonly wireType: number;
+  /** The default value. */
+  readonly zero: unknown;
+  readonly write: (writer: Writer, value: never, codec: Codec<unknown>) => void;
+  readonly read: (reader: Reader, codec: Codec<unknown>, before: unknown) => unknown;
+}
+
+/** The types of fields, by the letter that stands for each type in a table. An enum is encoded as int32. */
+const KINDS: Readonly<Record<string, Kind>> = {
+  b: { wireType: VARINT, zero: false, write: (w, value: boolean) => w.bool(value), read: (r) => r.bool() },
+  e: { wireType: VARINT, zero: 0, write: (w, value: number) => w.int32(value), read: (r) => r.int32() },
+  i: { wireType: VARINT, zero: 0n, write: (w, value: bigint) => w.int64(value), read: (r) => r.int64() },
+  m: {
+    wireType: LENGTH_DELIMITED,
+    zero: undefined,
+    write: (w, value: Init<unknown>, codec) => w.message(codec, value),
+    read: (r, codec, before) => r.message(codec, before),
+  },
+  n: { wireType: VARINT, zero: 0, write: (w, value: number) => w.uint32(value), read: (r) => r.uint32() },
+  s: { wireType: LENGTH_DELIMITED, zero: '', write: (w, value: string) => w.string(value), read: (r) => r.string() },
+  u: { wireType: VARINT, zero: 0n, write: (w, value: bigint) => w.uint64(value), read: (r) => r.uint64() },
+  y: {
+    wireType: LENGTH_DELIMITED,
+    zero: NO_BYTES,
+    write: (w, value: Uint8Array) => w.bytes(value),
+    read: (r) => r.bytes(),
+  },
+};
 
 interface Field {
   readonly number: number;
   readonly property: string;
   readonly kind: Kind;
   readonly isRepeated: boolean;
-  /** The codec of a nested message. */
-  readonly codec: Codec<unknown> | undefined;
+  /** The codec of a nested message. Fields of other types never use it. */
+  readonly codec: Codec<unknown>;
 }
 
 /** A field in the text of a table: the kind, `*` for a repeated field, the number, and the name of the property. */
-const FIELD = /^(.)(\*?)(\d+)(.+)$/;
+const FIELD = /(\w)(\*?)(\d+)(\w+)/g;
 
 type Message = Record<string, unknown>;
 
@@ -56,7 +71,7 @@ export function tableCodec<T extends object>(
     typeName,
     create: () => {
       const message: Message = {};
-      for (const { property, kind, isRepeated } of parsed()) message[property] = isRepeated ? [] : ZEROS[kind];
+      for (const { property, kind, isRepeated } of parsed()) message[property] = isRepeated ? [] : kind.zero;
       return message as T;
     },
     write: (writer, message: Init<T>) => {
@@ -73,101 +88,45 @@ export function tableCodec<T extends object>(
 
 function parse(fields: string, codecs: readonly Codec<unknown>[]): readonly Field[] {
   let nested = 0;
-  return fields
-    .split(' ')
-    .filter((text) => text !== '')
-    .map((text) => {
-      const [, kind, repeated, number, property] = FIELD.exec(text) as unknown as [
-        string,
-        Kind,
-        string,
-        string,
-        string,
-      ];
-      const codec = kind === 'm' ? codecs[nested++] : undefined;
-      return { number: Number(number), property, kind, isRepeated: repeated === '*', codec };
-    });
+  return [...fields.matchAll(FIELD)].map(([, letter = '', repeated, number, property = '']) => ({
+    number: Number(number),
+    property,
+    kind: KINDS[letter] as Kind,
+    isRepeated: repeated === '*',
+    codec: (letter === 'm' ? codecs[nested++] : undefined) as Codec<unknown>,
+  }));
 }
 
-function write(writer: Writer, field: Field, value: unknown): void {
-  const { number, kind, isRepeated } = field;
-  const wireType = wireTypeOf(kind);
+function write(writer: Writer, { number, kind, isRepeated, codec }: Field, value: unknown): void {
+  const tag = (number << 3) | kind.wireType;
+  const writeOne = (one: unknown): void => kind.write(writer, one as never, codec);
   if (!isRepeated) {
     if (isDefault(kind, value)) return;
-    writer.tag((number << 3) | wireType);
-    writeValue(writer, field, value);
-  } else if (wireType === LENGTH_DELIMITED) {
+    writer.tag(tag);
+    writeOne(value);
+  } else if (kind.wireType === LENGTH_DELIMITED) {
     for (const each of (value as readonly unknown[] | undefined) ?? []) {
-      writer.tag((number << 3) | wireType);
-      writeValue(writer, field, each);
+      writer.tag(tag);
+      writeOne(each);
     }
-  } else
-    writer.packedField((number << 3) | LENGTH_DELIMITED, value as readonly unknown[] | undefined, (each) =>
-      writeValue(writer, field, each),
-    );
+  } else writer.packedField((number << 3) | LENGTH_DELIMITED, value as readonly unknown[] | undefined, writeOne);
 }
 
-function isDefault(kind: Kind, value: unknown): boolean {
-  if (kind === 'b') return !value;
-  if (kind === 'y') return value === undefined || (value as Uint8Array).length === 0;
-  return value === undefined || value === ZEROS[kind];
-}
-
-function writeValue(writer: Writer, { kind, codec }: Field, value: unknown): void {
-  switch (kind) {
-    case 's':
-      return writer.string(value as string);
-    case 'y':
-      return writer.bytes(value as Uint8Array);
-    case 'b':
-      return writer.bool(value as boolean);
-    case 'i':
-      return writer.int64(value as bigint);
-    case 'u':
-      return writer.uint64(value as bigint);
-    case 'n':
-      return writer.uint32(value as number);
-    case 'e':
-      return writer.int32(value as number);
-    case 'm':
-      return writer.message(codec as Codec<unknown>, value as Init<unknown>);
-  }
+/** Whether the field is left out: it has its default value, or, as in the generated code, a bool that is not true. */
+function isDefault({ zero }: Kind, value: unknown): boolean {
+  if (zero === false) return !value;
+  if (zero === NO_BYTES) return value === undefined || (value as Uint8Array).length === 0;
+  return value === undefined || value === zero;
 }
 
 /** Reads the value of a field. Returns false without reading if the wire type does not fit the field. */
 function read(reader: Reader, field: Field, wireType: number, message: Message): boolean {
-  const { property, kind, isRepeated } = field;
-  const expected = wireTypeOf(kind);
+  const { property, kind, isRepeated, codec } = field;
   const values = message[property] as unknown[];
-  if (wireType !== expected) {
-    if (!isRepeated || expected !== VARINT || wireType !== LENGTH_DELIMITED) return false;
-    reader.packed(values, () => readValue(reader, field, undefined));
-  } else if (isRepeated) values.push(readValue(reader, field, undefined));
-  else message[property] = readValue(reader, field, message[property]);
+  if (wireType !== kind.wireType) {
+    if (!isRepeated || kind.wireType !== VARINT || wireType !== LENGTH_DELIMITED) return false;
+    reader.packed(values, () => kind.read(reader, codec, undefined));
+  } else if (isRepeated) values.push(kind.read(reader, codec, undefined));
+  else message[property] = kind.read(reader, codec, message[property]);
   return true;
-}
-
-function readValue(reader: Reader, { kind, codec }: Field, before: unknown): unknown {
-  switch (kind) {
-    case 's':
-      return reader.string();
-    case 'y':
-      return reader.bytes();
-    case 'b':
-      return reader.bool();
-    case 'i':
-      return reader.int64();
-    case 'u':
-      return reader.uint64();
-    case 'n':
-      return reader.uint32();
-    case 'e':
-      return reader.int32();
-    case 'm':
-      return reader.message(codec as Codec<unknown>, before);
-  }
-}
-
-function wireTypeOf(kind: Kind): number {
-  return 'sym'.includes(kind) ? LENGTH_DELIMITED : VARINT;
 }

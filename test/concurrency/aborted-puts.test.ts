@@ -31,7 +31,8 @@ function open() {
   return { etcd, answer, paths: () => sent.map(({ path }) => path) };
 }
 
-test('a `lock` call that is aborted while its put is in flight deletes its key once the put is answered, and creates no watch', async () => {
+/** Aborts a `lock` call when the server has received its put, and the answer is still outstanding. */
+async function abortedWhilePutIsInFlight() {
   const { etcd, answer, paths } = open();
   const session = await Session.open(etcd);
   const name = unique('lock');
@@ -40,6 +41,11 @@ test('a `lock` call that is aborted while its put is in flight deletes its key o
   const key = `${name}/${session.leaseId.toString(16)}`;
   await expect.poll(() => openClient().get(key)).toBeDefined();
   stop.abort();
+  return { answer, paths, error, key };
+}
+
+test('a `lock` call that is aborted while its put is in flight deletes its key once the put is answered, and creates no watch', async () => {
+  const { answer, paths, error, key } = await abortedWhilePutIsInFlight();
   answer();
   expect(await error).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
   expect(await openClient().get(key)).toBeUndefined();
@@ -60,14 +66,7 @@ test('a `lock` call whose put stays unanswered rejects with outcome unknown, and
 });
 
 test('a `lock` call whose put is lost after the abort watches for the put', async () => {
-  const { etcd, answer, paths } = open();
-  const session = await Session.open(etcd);
-  const name = unique('lock');
-  const stop = new AbortController();
-  const error = errorOf(new Mutex(session, name).lock({ signal: stop.signal }));
-  const key = `${name}/${session.leaseId.toString(16)}`;
-  await expect.poll(() => openClient().get(key)).toBeDefined();
-  stop.abort();
+  const { answer, paths, error, key } = await abortedWhilePutIsInFlight();
   answer(true);
   expect(await error).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
   expect(await openClient().get(key)).toBeUndefined();

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, op, prefix } from '../../../src/index.js';
 import { gateway } from '../../../src/transport/gateway/index.js';
@@ -124,11 +125,8 @@ const MEASUREMENTS = {
     await all(size, (index) => client.watch(`${ALL}${index}`).created());
     // The first renewals run code that is not optimized yet.
     await sleep(IDLE_MS);
-    const startCpu = process.cpuUsage();
-    await sleep(IDLE_MS);
-    const { user, system } = process.cpuUsage(startCpu);
-    const cpuMs = (user + system) / 1_000;
-    return { cpuMs, corePercent: (cpuMs / IDLE_MS) * 100 };
+    // Without ticks, which would take more CPU time than the idle client.
+    return measured(() => sleep(IDLE_MS), IDLE_MS);
   },
 } as const satisfies Record<string, Measurement>;
 
@@ -155,16 +153,19 @@ export async function measureScaling(endpoint: string, { name, size }: Scaling):
   }
 }
 
-/** Measures the time, the CPU time and the longest block of the event loop of `work`. */
-async function measured(work: () => Promise<unknown>): Promise<Sample> {
+/**
+ * Measures the time, the CPU time and the longest block of the event loop of `work`. The blocks are sampled every
+ * `tickMs`.
+ */
+async function measured(work: () => Promise<unknown>, tickMs = TICK_MS): Promise<Sample> {
   let longestMs = 0;
   let tickedAt = performance.now();
   const tick = (): void => {
     const now = performance.now();
-    longestMs = Math.max(longestMs, now - tickedAt - TICK_MS);
+    longestMs = Math.max(longestMs, now - tickedAt - tickMs);
     tickedAt = now;
   };
-  const ticking = setInterval(tick, TICK_MS);
+  const ticking = setInterval(tick, tickMs);
   const startCpu = process.cpuUsage();
   const startMs = performance.now();
   await work();
@@ -188,8 +189,4 @@ async function putKeys(client: Client, size: number): Promise<void> {
   await all(batches, (batch) =>
     client.txn({ then: keys.slice(batch * KEYS_PER_TXN, (batch + 1) * KEYS_PER_TXN).map((key) => op.put(key, 'x')) }),
   );
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

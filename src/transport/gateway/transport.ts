@@ -46,6 +46,7 @@ type SendMessage = <Response>(
  * opens at most six to one server.
  */
 const CREATIONS_AT_ONCE = 6;
+
 /** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
 const CREATION_MS = 10_000;
 
@@ -199,8 +200,8 @@ function harmfulProblem({ path }: { readonly path: string }): string {
  * client sends each message as a separate request, and each line of the response is a message from the server.
  *
  * - A keepalive message gets one response.
- * - The request that creates a watch stays open and receives the events of the watch. The client creates
- *   few watches at a time. To cancel a watch, the client aborts the watch's request.
+ * - The request that creates a watch stays open and receives the events of the watch. The client creates few
+ *   watches at a time. To cancel a watch, the client aborts the watch's request.
  * - When one request fails, the whole stream fails, and the owner of the stream opens a new stream. The same happens
  *   when a watch is silent for too long, because HTTP has no ping that would detect a dead connection.
  */
