@@ -11,7 +11,7 @@ import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
-  ...['index', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'transport/index'],
+  ...['index', 'core', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'transport/index'],
   ...['testing/index', 'node', 'grpc-js'],
 ];
 /**

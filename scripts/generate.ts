@@ -58,7 +58,7 @@ tree.resolveAll();
 
 rmSync(out, { recursive: true, force: true });
 for (const file of PROTO_FILES) write(file.replace('.proto', '.ts'), messagesModule(file));
-write('methods.ts', methodsModule());
+writeMethods();
 write('enums.ts', enumsModule());
 const namespaces = PROTO_FILES.map(namespaceOf);
 write('descriptors.ts', `${header('')}\n\n${descriptorsModule(namespaces)}`);
@@ -302,29 +302,62 @@ function reference(type: protobuf.ReflectionObject, file: string, imports: Map<s
   return name;
 }
 
-function methodsModule(): string {
-  const imports = new Map<string, Set<string>>();
-  const services = PROTO_FILES.flatMap((file) =>
+/** Writes one module for each service, so that bundlers can leave out every method that a program never calls. */
+function writeMethods(): void {
+  const names = PROTO_FILES.flatMap((file) =>
     namespaceOf(file).nestedArray.filter((entry) => entry instanceof protobuf.Service),
-  );
-  const tables = services.map((service) => {
-    const rows = service.methodsArray.map(
-      (method) => `${doc(method.comment)}${camelCase(method.name)}: ${methodRow(service, method, imports)},`,
-    );
-    return `${doc(service.comment)}${camelCase(service.name === 'KV' ? 'kv' : service.name)}: {\n${rows.join('\n\n')}\n},`;
+  ).map((service) => {
+    const name = camelCase(service.name === 'KV' ? 'kv' : service.name);
+    write(`methods/${name}.ts`, methodsModule(service));
+    return { name, service };
   });
+  const imports = names.map(({ name }) => `import * as ${name} from './methods/${name}.js';`);
+  const rows = names.map(
+    ({ name, service }) =>
+      `${doc(service.comment)}${name}: {\n${service.methodsArray.map(propertyOf(name)).join('\n')}\n},`,
+  );
+  write(
+    'methods.ts',
+    `${header('')}
+
+${imports.join('\n')}
+
+/** The RPCs of each service. A module that needs few RPCs imports the module of their service instead. */
+export const methods = {
+${rows.join('\n')}
+} as const;
+
+/** The gRPC path of an RPC, such as \`/etcdserverpb.KV/Put\`. */
+export type MethodPath = {
+  [Service in keyof typeof methods]: (typeof methods)[Service][keyof (typeof methods)[Service]] extends {
+    readonly path: infer Path;
+  }
+    ? Path
+    : never;
+}[keyof typeof methods];
+`,
+  );
+}
+
+/** Returns a function that writes a method of the service `name` as a property with the comment of the method. */
+function propertyOf(name: string): (method: protobuf.Method) => string {
+  return (method) => `${doc(method.comment)}${camelCase(method.name)}: ${name}.${camelCase(method.name)},`;
+}
+
+function methodsModule(service: protobuf.Service): string {
+  const imports = new Map<string, Set<string>>();
+  const rows = service.methodsArray.map(
+    (method) => `export const ${camelCase(method.name)} = ${methodRow(service, method, imports)};`,
+  );
   const local = [...imports].map(
-    ([from, names]) => `import { ${[...names].sort().join(', ')} } from './${from.replace('.proto', '.js')}';`,
+    ([from, names]) => `import { ${[...names].sort().join(', ')} } from '../${from.replace('.proto', '.js')}';`,
   );
   return `${header('')}
 
-import type { Method } from '../protobuf/schema.js';
+import type { Method } from '../../protobuf/schema.js';
 ${local.join('\n')}
 
-/** The RPCs of each service. */
-export const methods = {
-${tables.join('\n\n')}
-} as const;
+${rows.join('\n\n')}
 `;
 }
 
@@ -342,5 +375,5 @@ function methodRow(service: protobuf.Service, method: protobuf.Method, imports: 
     request: ${request},
     response: ${response},
     repeatable: ${repeatable},
-  } satisfies Method<${request}, ${response}, '${kind}'>`;
+  } as const satisfies Method<${request}, ${response}, '${kind}'>`;
 }

@@ -23,6 +23,7 @@ interface Page {
 /** The page for each export of src/index.ts, by the folder or file of src/ that the export comes from. */
 const PAGES: Readonly<Record<string, Page>> = {
   client: { name: 'client', title: 'The client, its options, and what calls have in common.' },
+  'core-client': { name: 'client', title: '' },
   channel: { name: 'client', title: '' },
   host: { name: 'client', title: '' },
   keyspace: { name: 'client', title: '' },

@@ -1,33 +1,29 @@
-import { AuthenticatedTransport, type Credentials, checkCredentials } from './channel/authentication.js';
-import { Channel, MAX_IN_FLIGHT } from './channel/channel.js';
-import { withDiagnostics } from './channel/diagnostics.js';
 import { syncEndpoints, withAutoSync } from './channel/endpoint-discovery.js';
-import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
 import { OrderedReads } from './channel/ordered-reads.js';
-import { CALL_OPTIONS, type CallOptions, checkTimeout, Rpc } from './channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, Rpc } from './channel/rpc.js';
+import {
+  CLIENT_HINTS,
+  type ClientParts,
+  CORE_CLIENT_OPTIONS,
+  CoreClient,
+  type CoreClientOptions,
+  type Embedded,
+} from './core-client.js';
 import { invalidInput } from './errors/etcd-error.js';
-import { methods } from './gen/methods.js';
-import { type Endpoint, parseEndpoint } from './host/endpoint.js';
-import { checkTls, type TlsSource } from './host/tls.js';
-import { KeyspaceClient } from './keyspace.js';
+import * as kvMethods from './gen/methods/kv.js';
+import { type CachedRange, cachedRangeOf, type Keyspace, KeyspaceClient, type Mirror, mirrorOf } from './keyspace.js';
+import type { Keys } from './kv/keys.js';
 import { type WithHeader, withHeaderOf } from './kv/requests.js';
+import type { MirrorOptions } from './mirror/mirror.js';
 import { type Raw, rawStubs } from './raw.js';
-import { checkCount, checkInt64, checkOptions, checkPositive, show } from './runtime/arguments.js';
-import { once } from './runtime/async.js';
-import type { Logger } from './runtime/log.js';
+import { checkInt64, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import type { BytesLike } from './runtime/bytes.js';
 import { Auth } from './services/auth.js';
 import { Cluster } from './services/cluster.js';
 import { ElectionService } from './services/election.js';
 import { LockService } from './services/lock.js';
 import { Maintenance } from './services/maintenance.js';
-import { defaultTransport } from './transport/default-transport.js';
-import {
-  type EmbeddedTransportFactory,
-  TRANSPORT_DEFAULTS,
-  type Transport,
-  type TransportFactory,
-  type TransportOptions,
-} from './transport/transport.js';
+import type { Transport } from './transport/transport.js';
 
 /**
  * Options of a `Client`. Only `endpoints` is required.
@@ -39,47 +35,7 @@ import {
  *   timeoutMs: 5_000,
  * });
  */
-export interface ClientOptions {
-  /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. */
-  readonly endpoints: readonly string[];
-  /**
-   * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
-   * endpoint. If this is a function, the client calls it for each new connection, so that certificates can be rotated.
-   */
-  readonly tls?: TlsSource | undefined;
-  /**
-   * Time limit in milliseconds for calls without a `timeoutMs` of their own, retries included. Default 15,000. That is
-   * longer than the client needs to detect a dead connection, so a read can still be retried at another endpoint.
-   */
-  readonly timeoutMs?: number | undefined;
-  /** Time limit in milliseconds for opening a connection. Default 3,000. */
-  readonly connectTimeoutMs?: number | undefined;
-  /**
-   * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. Minimum 5,000, because etcd
-   * closes connections on which PINGs arrive more often. If a request gets no byte of its response for 1 s, the client
-   * sends a PING before the interval ends, unless etcd would count the PING as too frequent.
-   */
-  readonly pingIntervalMs?: number | undefined;
-  /**
-   * Time limit in milliseconds for the answer to a PING. When the limit is exceeded, the client closes the connection.
-   * Default 2,500. While other data keeps arriving, the limit is three times as long, because the answer may be queued
-   * behind that data.
-   */
-  readonly pingTimeoutMs?: number | undefined;
-  /** Maximum size of a request in bytes. Default 1,572,864, the default of the server's `--max-request-bytes`. */
-  readonly maxRequestBytes?: number | undefined;
-  /** Maximum size of a response in bytes. Default 2^31 - 1. */
-  readonly maxReceiveBytes?: number | undefined;
-  /** Maximum number of operations in a transaction. Default 128, the default of the server's `--max-txn-ops`. */
-  readonly maxTxnOps?: number | undefined;
-  /**
-   * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
-   * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
-   * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
-   */
-  readonly maxInFlight?: number | undefined;
-  /** Credentials for a cluster that has authentication enabled. */
-  readonly auth?: Credentials | undefined;
+export interface ClientOptions extends CoreClientOptions {
   /**
    * Whether to prevent serializable reads from returning older data than earlier calls did. If a response has an older
    * store revision than a previous response to this client, the client repeats the read at all endpoints until one
@@ -97,25 +53,6 @@ export interface ClientOptions {
    * endpoint never receives the token. `sync` fails if the result is not a boolean. Default: all endpoints are allowed.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
-  /**
-   * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
-   * watches and keepalives that wait for a server, lost leases, and changes of the endpoints. `console` is a logger.
-   * For pino and similar loggers, use `objectFirst`. Default: no logging.
-   */
-  readonly logger?: Logger | undefined;
-  /**
-   * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use this option to
-   * find a missing `await`. It costs several microseconds of CPU time per call (`npm run bench -- --only hooks`).
-   * Without the option, the stack shows only the callers that await the call. Default false.
-   */
-  readonly callSites?: boolean | undefined;
-  /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
-  readonly interceptors?: readonly Interceptor[] | undefined;
-  /**
-   * Creates the transport of each endpoint. Default: HTTP/2. `etcdwire/grpc-js` and `etcdwire/gateway` export other
-   * transports.
-   */
-  readonly transport?: TransportFactory | undefined;
 }
 
 /**
@@ -124,38 +61,14 @@ export interface ClientOptions {
  * @example
  * const etcd = new Client({ transport: memory(server) });
  */
-export interface EmbeddedClientOptions extends Omit<ClientOptions, 'endpoints' | 'transport'> {
-  /** Creates the transport of each endpoint, and defines the endpoints. */
-  readonly transport: EmbeddedTransportFactory;
-  /** Left out: the client uses the endpoints that the transport defines. */
-  readonly endpoints?: undefined;
-}
+export interface EmbeddedClientOptions extends Embedded<ClientOptions> {}
 
 const CLIENT_OPTIONS = {
-  endpoints: true,
-  tls: true,
-  timeoutMs: true,
-  connectTimeoutMs: true,
-  pingIntervalMs: true,
-  pingTimeoutMs: true,
-  maxRequestBytes: true,
-  maxReceiveBytes: true,
-  maxTxnOps: true,
-  maxInFlight: true,
-  auth: true,
+  ...CORE_CLIENT_OPTIONS,
   orderedReads: true,
   autoSyncIntervalMs: true,
   allowEndpoint: true,
-  logger: true,
-  callSites: true,
-  interceptors: true,
-  transport: true,
 } as const;
-/** Hints for option names of the npm package etcd3. */
-const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
-
-/** Minimum interval between PINGs, in milliseconds. The server answers more frequent PINGs with GOAWAY. */
-const MIN_PING_INTERVAL_MS = 5_000;
 
 const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
 
@@ -170,7 +83,7 @@ const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
  * await etcd.put('config/color', 'blue');
  * const color = (await etcd.get('config/color'))?.text();
  */
-export class Client extends KeyspaceClient {
+export class Client extends CoreClient implements Keyspace {
   /** Users, roles and permissions. */
   readonly auth: Auth;
   /** The members of the cluster. */
@@ -184,83 +97,46 @@ export class Client extends KeyspaceClient {
   /** One function for every RPC of etcd. Each function accepts and returns protocol messages. */
   readonly raw: Raw;
   readonly #rpc: Rpc;
-  readonly #channel: Channel;
   readonly #sync: (options?: CallOptions) => Promise<readonly string[]>;
-  readonly #close: () => Promise<void>;
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options: ClientOptions | EmbeddedClientOptions) {
-    checkClientOptions(options);
-    const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads, logger, callSites } = options;
-    checkTransport(options.transport);
-    const endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport));
-    const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
-    const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
-    const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
-    const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
-    if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
-    if (typeof allowEndpoint !== 'function')
-      throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function that takes a URL and returns a boolean');
-    const credentials = options.auth === undefined ? undefined : checkCredentials(options.auth, endpoints);
-    const interceptors = checkInterceptors(options.interceptors);
-    const transportOf = options.transport ?? defaultTransport;
-
-    // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer on top of the
-    // channel.
-    const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
-      maxInFlight,
-      logger,
-    });
-    // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
-    const layers: readonly (false | undefined | ((inner: Transport) => Transport))[] = [
-      // Below the interceptors, so that the diagnostics describe each call as the interceptors have changed it.
-      withDiagnostics,
-      // Above the retries of the channel, so that an interceptor sees each call once.
-      (inner) => withInterceptors(inner, interceptors),
-      // Above the interceptors, so that the interceptors see the tokens and the `Authenticate` calls.
-      credentials && ((inner) => new AuthenticatedTransport(inner, credentials)),
-      // Above authentication, so that reads repeated by this layer carry tokens too.
-      orderedReads && ((inner) => new OrderedReads(inner, () => channel.endpoints, channel.cluster)),
-    ];
-    const direct = layers.reduce<Transport>((inner, layer) => (layer ? layer(inner) : inner), channel);
-    const closing = new AbortController();
-    const settings = {
-      timeoutMs,
-      renewsTokens: credentials !== undefined && 'password' in credentials,
-      closed: closing.signal,
-      logger,
-      callSites,
-      cluster: channel.cluster,
+    let rpc!: Rpc;
+    let sync!: (options?: CallOptions) => Promise<readonly string[]>;
+    const extend = (inner: Transport, { channel, endpoints, settings }: ClientParts): Transport => {
+      const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads } = options;
+      if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
+      if (typeof allowEndpoint !== 'function')
+        throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function that takes a URL and returns a boolean');
+      const direct = orderedReads ? new OrderedReads(inner, () => channel.endpoints, channel.cluster) : inner;
+      const directRpc = new Rpc(direct, settings);
+      sync = (callOptions) => syncEndpoints(directRpc, channel, endpoints, allowEndpoint, callOptions);
+      // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.
+      const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
+      rpc = new Rpc(transport, settings);
+      return transport;
     };
-    const directRpc = new Rpc(direct, settings);
-    const sync = (callOptions?: CallOptions): Promise<readonly string[]> =>
-      syncEndpoints(directRpc, channel, endpoints, allowEndpoint, callOptions);
-    // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.
-    const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
-
-    const closers = new Set<() => Promise<void>>();
-    const kv = { maxTxnOps, maxReceiveBytes: transportOptions.maxReceiveBytes };
-    super({ transport, settings, kv, closers });
-    this.#close = once(async () => {
-      await this.closeAfter(closers);
-      closing.abort();
-      await transport.close();
-    });
-    const rpc = new Rpc(transport, settings);
+    super(options, { check: checkClientOptions, extend });
     this.#rpc = rpc;
     this.#sync = sync;
-    this.#channel = channel;
     this.auth = new Auth(rpc);
     this.cluster = new Cluster(rpc);
-    this.maintenance = new Maintenance(rpc, () => channel.endpoints);
+    this.maintenance = new Maintenance(rpc, () => this.endpoints);
     this.lockService = new LockService(rpc);
     this.electionService = new ElectionService(rpc);
     this.raw = rawStubs(rpc);
   }
 
-  /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */
-  get endpoints(): readonly string[] {
-    return this.#channel.endpoints;
+  mirror(keys: Keys, options?: MirrorOptions): Mirror {
+    return mirrorOf(this, keys, options);
+  }
+
+  cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange> {
+    return cachedRangeOf(this, keys, options);
+  }
+
+  override namespace(prefix: BytesLike): Keyspace {
+    return new Namespace(this.coreOf(prefix));
   }
 
   /**
@@ -288,63 +164,25 @@ export class Client extends KeyspaceClient {
   ): Promise<WithHeader<object>> {
     checkOptions(options, COMPACT_OPTIONS, 'compact');
     const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
-    return withHeaderOf(this.#rpc.call(methods.kv.compact, request, options));
-  }
-
-  /**
-   * Ends all calls, watches, keepalives and sessions of the client and its namespaces with reason `ClientClosed`, and
-   * closes the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for
-   * a server that does not answer.
-   */
-  override close(): Promise<void> {
-    return this.#close();
+    return withHeaderOf(this.#rpc.call(kvMethods.compact, request, options));
   }
 }
 
 function checkClientOptions(options: ClientOptions | EmbeddedClientOptions): void {
-  const given: unknown = options;
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    const isEndpoint = typeof given === 'string' || Array.isArray(given);
-    const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
-    throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
-  }
   checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
 }
 
-function checkTransport(transport: TransportFactory | undefined): void {
-  if (transport !== undefined && typeof transport !== 'function')
-    throw invalidInput('transport', show(transport), 'a transport, such as grpcJs() or memory(server)');
-}
-
-/** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */
-function embeddedEndpoints(transport: TransportFactory | undefined): readonly string[] | undefined {
-  return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
-}
-
-function checkEndpoints(endpoints: readonly string[] | undefined): Endpoint[] {
-  if (!Array.isArray(endpoints) || endpoints.length === 0) {
-    const given = Array.isArray(endpoints) ? 'an empty list' : show(endpoints);
-    throw invalidInput('endpoints', given, 'a list of at least one URL');
+/** A namespace of a `Client`. */
+class Namespace extends KeyspaceClient implements Keyspace {
+  mirror(keys: Keys, options?: MirrorOptions): Mirror {
+    return mirrorOf(this, keys, options);
   }
-  return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`));
-}
 
-function checkTransportOptions(options: ClientOptions | EmbeddedClientOptions): TransportOptions {
-  const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs'): number =>
-    checkPositive(options[name] ?? TRANSPORT_DEFAULTS[name], name, 'milliseconds');
-  const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes'): number =>
-    checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1);
-  const pingIntervalMs = ms('pingIntervalMs');
-  if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
-    const allowed = `${MIN_PING_INTERVAL_MS} or more, because etcd closes connections that send PINGs more often`;
-    throw invalidInput('pingIntervalMs', show(pingIntervalMs), allowed);
+  cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange> {
+    return cachedRangeOf(this, keys, options);
   }
-  return {
-    tls: checkTls(options.tls),
-    connectTimeoutMs: ms('connectTimeoutMs'),
-    pingIntervalMs,
-    pingTimeoutMs: ms('pingTimeoutMs'),
-    maxRequestBytes: bytes('maxRequestBytes'),
-    maxReceiveBytes: bytes('maxReceiveBytes'),
-  };
+
+  override namespace(prefix: BytesLike): Keyspace {
+    return new Namespace(this.coreOf(prefix));
+  }
 }

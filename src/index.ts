@@ -10,12 +10,13 @@ export type { Interceptor } from './channel/interceptors.js';
 export type { CallOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
+export type { CoreClient, CoreClientOptions, Embedded } from './core-client.js';
 export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
 export type { ServerReason, StatusCode } from './errors/status.js';
 export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
-export type { CachedRange, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
+export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
 export type { KeyValue } from './kv/key-value.js';
 export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';
 export {

@@ -4,8 +4,8 @@ import { KV, type KVOptions } from './kv/kv.js';
 import type { KeepAlive as LeaseKeepAlive } from './lease/keep-alive.js';
 import type { LeaseLike } from './lease/lease-id.js';
 import { type Lease, Leases as LeaseClient } from './lease/leases.js';
-import { CACHED_RANGE_OPTIONS, CachedRange as CachedKeyRange } from './mirror/cached-range.js';
-import { MIRROR_OPTIONS, type MirrorOptions, Mirror as RangeMirror } from './mirror/mirror.js';
+import { type CachedRange as CachedKeyRange, openCachedRange } from './mirror/cached-range.js';
+import { type MirrorOptions, openMirror, type Mirror as RangeMirror } from './mirror/mirror.js';
 import { namespaceTransport } from './namespace.js';
 import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
@@ -107,7 +107,8 @@ export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefault
 }
 
 /**
- * Keys, watches and leases of a cluster, or of a namespace in it. `Client` and its namespaces implement this interface.
+ * Keys, watches and leases of a cluster, or of a namespace in it. The clients of `etcdwire/core` and `etcdwire` and
+ * their namespaces implement this interface. Sessions, locks and all other classes of `etcdwire/concurrency` accept it.
  *
  * Functions that only read and write keys accept any implementation, so a test can pass a test double. Sessions need a
  * real client or namespace, and so do locks, because they need a session.
@@ -117,18 +118,43 @@ export interface Leases extends PublicOf<LeaseClient, 'keepAlive' | 'withDefault
  * write.
  *
  * @example
- * async function increment(etcd: Keyspace, key: string): Promise<void> {
+ * async function increment(etcd: CoreKeyspace, key: string): Promise<void> {
  *   const count = Number((await etcd.get(key))?.text() ?? 0);
  *   await etcd.put(key, String(count + 1));
  * }
  */
-export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
+export interface CoreKeyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
   /** Grants, renews, revokes and lists leases. A namespace shows the leases of the whole cluster. */
   readonly lease: Leases;
 
   /** Watches a key or a range of keys. Delivers each event once, in revision order. */
   watch(keys: Keys, options?: WatchOptions): Watch;
 
+  /**
+   * Returns a keyspace of the keys that begin with `prefix`. Its methods accept and return keys without the prefix. The
+   * namespace shares the client's connections, and is closed when the client is closed.
+   */
+  namespace(prefix: BytesLike): CoreKeyspace;
+
+  /**
+   * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their
+   * leases, so their locks become free at once. Waits at most 2 s for a server that does not answer. Closing a
+   * namespace leaves the client open.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * A `CoreKeyspace` that can also follow a range of keys. The `Client` of `etcdwire` and its namespaces implement this
+ * interface.
+ *
+ * @example
+ * async function countKeys(etcd: Keyspace, keys: Keys): Promise<number> {
+ *   await using cached = await etcd.cachedRange(keys);
+ *   return cached.size;
+ * }
+ */
+export interface Keyspace extends CoreKeyspace {
   /** Reads a range at one revision, and then delivers every later change in the range. */
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
@@ -138,18 +164,7 @@ export interface Keyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable {
    */
   cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
 
-  /**
-   * Returns a keyspace of the keys that begin with `prefix`. Its methods accept and return keys without the prefix. The
-   * namespace shares the client's connections, and is closed when the client is closed.
-   */
   namespace(prefix: BytesLike): Keyspace;
-
-  /**
-   * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their
-   * leases, so their locks become free at once. Waits at most 2 s for a server that does not answer. Closing a
-   * namespace leaves the client open.
-   */
-  close(): Promise<void>;
 }
 
 /** What a keyspace consists of. A client and its namespaces share every field except `transport`. */
@@ -170,13 +185,14 @@ type Closer = () => Promise<void>;
  */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
-/** The implementation of `Keyspace` that clients and namespaces share. */
-export class KeyspaceClient extends KV implements Keyspace {
+/** The implementation of `CoreKeyspace` that all clients and namespaces share. */
+export class KeyspaceClient extends KV implements CoreKeyspace {
   readonly lease: Leases;
   /** @internal The same object as `lease`, with its internal methods. */
   readonly leaseClient: LeaseClient;
   readonly #core: KeyspaceCore;
-  readonly #watchStream: WatchStream;
+  /** @internal */
+  readonly watchStream: WatchStream;
   readonly #closers = new Set<Closer>();
   readonly #close = once(() => this.closeAfter(this.#closers));
 
@@ -185,40 +201,23 @@ export class KeyspaceClient extends KV implements Keyspace {
     const rpc = new Rpc(core.transport, core.settings);
     super(rpc, core.kv);
     this.#core = core;
-    this.#watchStream = new WatchStream(rpc);
+    this.watchStream = new WatchStream(rpc);
     this.leaseClient = new LeaseClient(rpc);
     this.lease = this.leaseClient;
   }
 
   watch(keys: Keys, options: WatchOptions = {}): Watch {
     checkOptions(options, WATCH_OPTIONS, 'watch', KEYS_HINTS);
-    return new KeyWatch(this.#watchStream, keys, options);
+    return new KeyWatch(this.watchStream, keys, options);
   }
 
-  mirror(keys: Keys, options: MirrorOptions = {}): Mirror {
-    return this.#mirror(keys, options);
+  namespace(prefix: BytesLike): CoreKeyspace {
+    return new KeyspaceClient(this.coreOf(prefix));
   }
 
-  async cachedRange(keys: Keys, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<CachedRange> {
-    checkOptions(options, CACHED_RANGE_OPTIONS, 'cachedRange', KEYS_HINTS);
-    const cached = new CachedKeyRange(keys, this, (own, signal) => this.#mirror(own, { signal }));
-    try {
-      await cached.waitForRevision(0n, options);
-      return cached;
-    } catch (error) {
-      await cached.close();
-      throw error;
-    }
-  }
-
-  #mirror(keys: Keys, options: MirrorOptions): RangeMirror {
-    checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
-    return new RangeMirror(this, this.#watchStream, keys, options);
-  }
-
-  namespace(prefix: BytesLike): Keyspace {
-    const transport = namespaceTransport(this.#core.transport, checkKey(prefix, 'prefix'));
-    return new KeyspaceClient({ ...this.#core, transport });
+  /** @internal Returns what the namespace of the keys that begin with `prefix` consists of. */
+  protected coreOf(prefix: BytesLike): KeyspaceCore {
+    return { ...this.#core, transport: namespaceTransport(this.#core.transport, checkKey(prefix, 'prefix')) };
   }
 
   close(): Promise<void> {
@@ -241,7 +240,7 @@ export class KeyspaceClient extends KV implements Keyspace {
   protected async closeAfter(closers: Iterable<Closer>): Promise<void> {
     const done = closeAll(closers);
     this.leaseClient.close();
-    this.#watchStream.close();
+    this.watchStream.close();
     await settledWithin(CLOSERS_TIMEOUT_MS, done);
   }
 
@@ -265,15 +264,31 @@ async function closeAll(closers: Iterable<Closer>): Promise<void> {
   }
 }
 
+/** Mirrors the keys, see `Keyspace.mirror`. */
+export function mirrorOf(client: CoreKeyspace, keys: Keys, options: MirrorOptions = {}): Mirror {
+  const keyspace = keyspaceClientOf(client);
+  return openMirror(keyspace, keyspace.watchStream, keys, options);
+}
+
+/** Caches the keys, see `Keyspace.cachedRange`. */
+export function cachedRangeOf(
+  client: CoreKeyspace,
+  keys: Keys,
+  options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
+): Promise<CachedRange> {
+  const keyspace = keyspaceClientOf(client);
+  return openCachedRange(keyspace, keyspace.watchStream, keys, options);
+}
+
 const ALLOWED = 'a Client, or a namespace of one';
 
 /**
  * Returns `client`.
  *
- * @throws EtcdError with reason `InvalidInput` if `client` does not have the methods of a `Keyspace`.
+ * @throws EtcdError with reason `InvalidInput` if `client` does not have the methods of a `CoreKeyspace`.
  */
-export function checkClient(client: Keyspace): Keyspace {
-  return checkCan(client, 'cachedRange', 'client', ALLOWED);
+export function checkClient(client: CoreKeyspace): CoreKeyspace {
+  return checkCan(client, 'namespace', 'client', ALLOWED);
 }
 
 /**
@@ -282,6 +297,6 @@ export function checkClient(client: Keyspace): Keyspace {
  *
  * @throws EtcdError with reason `InvalidInput` if `client` is neither a `Client` nor a namespace of one.
  */
-export function keyspaceClientOf(client: Keyspace): KeyspaceClient {
+export function keyspaceClientOf(client: CoreKeyspace): KeyspaceClient {
   return checkCan(client as KeyspaceClient, 'beforeClose', 'client', ALLOWED);
 }

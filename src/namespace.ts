@@ -1,5 +1,7 @@
 import type * as rpc from './gen/etcdserverpb/rpc.js';
-import { methods } from './gen/methods.js';
+import * as kvMethods from './gen/methods/kv.js';
+import * as leaseMethods from './gen/methods/lease.js';
+import * as watchMethods from './gen/methods/watch.js';
 import type * as mvccpb from './gen/mvccpb/kv.js';
 import { prefixEnd, type WireRange } from './kv/keys.js';
 import type { Init } from './protobuf/codec.js';
@@ -132,14 +134,13 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
     return { ...message, keys: message.keys.filter(isInside).map((key) => key.subarray(prefix.length)) };
   };
 
-  const { kv, lease, watch: watchService } = methods;
   return {
-    [kv.range.path]: { request: withPrefix, response: ranged },
-    [kv.rangeStream.path]: { request: withPrefix, response: rangedChunk },
-    [kv.put.path]: { request: put, response: written },
-    [kv.deleteRange.path]: { request: withPrefix, response: deleted },
-    [kv.txn.path]: { request: txn, response: txnResult },
-    [lease.leaseTimeToLive.path]: { request: (message) => message, response: leaseKeys },
-    [watchService.watch.path]: { request: watch, response: watched },
+    [kvMethods.range.path]: { request: withPrefix, response: ranged },
+    [kvMethods.rangeStream.path]: { request: withPrefix, response: rangedChunk },
+    [kvMethods.put.path]: { request: put, response: written },
+    [kvMethods.deleteRange.path]: { request: withPrefix, response: deleted },
+    [kvMethods.txn.path]: { request: txn, response: txnResult },
+    [leaseMethods.leaseTimeToLive.path]: { request: (message) => message, response: leaseKeys },
+    [watchMethods.watch.path]: { request: watch, response: watched },
   };
 }

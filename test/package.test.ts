@@ -122,6 +122,7 @@ describe('the packed package', () => {
 
   test.each([
     ['etcdwire', ['Client', 'EtcdError', 'compare', 'op', 'prefix', 'rawEnums']],
+    ['etcdwire/core', ['Client', 'EtcdError', 'compare', 'op', 'prefix']],
     ['etcdwire/concurrency', ['Election', 'Mutex', 'RWMutex', 'Semaphore', 'Session', 'stm', 'withLock']],
     ['etcdwire/discovery', ['Service']],
     ['etcdwire/gateway', ['gateway']],

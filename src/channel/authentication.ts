@@ -7,7 +7,7 @@ import {
   missingInput,
   type Reason,
 } from '../errors/etcd-error.js';
-import { methods } from '../gen/methods.js';
+import * as authMethods from '../gen/methods/auth.js';
 import type { Endpoint } from '../host/endpoint.js';
 import { checkFields } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
@@ -178,7 +178,7 @@ export class AuthenticatedTransport implements Transport {
     this.#tokens = new TokenSource(credentials, async (name, password) => {
       this.#problem = undefined;
       const { token } = await inner.unary({
-        method: methods.auth.authenticate,
+        method: authMethods.authenticate,
         request: { name, password },
         timeoutMs: AUTHENTICATE_TIMEOUT_MS,
         deadline: monotonicMs() + AUTHENTICATE_TIMEOUT_MS,
@@ -192,7 +192,7 @@ export class AuthenticatedTransport implements Transport {
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     // `Authenticate` is the only call that needs no token, because its request contains the password.
-    if (call.method.path === methods.auth.authenticate.path) return this.#inner.unary(call);
+    if (call.method.path === authMethods.authenticate.path) return this.#inner.unary(call);
     // The server may refuse the token after the put, so the key may exist although the call failed.
     const lastError = (error: EtcdError): EtcdError =>
       PUT_THEN_WAIT.has(call.method.path) ? amended(error, { outcome: 'unknown' }) : error;

@@ -1,5 +1,5 @@
 import { canceled, clientClosed, EtcdError, timedOut } from '../errors/etcd-error.js';
-import { methods } from '../gen/methods.js';
+import type { MethodPath } from '../gen/methods.js';
 import { Deadlines, type Expiring } from '../runtime/deadlines.js';
 import { UniqueQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
@@ -14,14 +14,17 @@ import type { CallClass, EndpointPool, PooledEndpoint } from './endpoint-pool.js
 const RECHECK_MS = 250;
 
 /** RPCs that put a key and answer when another client has released its lock or leadership. */
-export const PUT_THEN_WAIT: ReadonlySet<string> = new Set([methods.lock.lock.path, methods.election.campaign.path]);
+export const PUT_THEN_WAIT: ReadonlySet<string> = new Set<MethodPath>([
+  '/v3lockpb.Lock/Lock',
+  '/v3electionpb.Election/Campaign',
+]);
 
 /** RPCs that other calls or other clients wait for: releases, and the login without which no other call succeeds. */
-const URGENT: ReadonlySet<string> = new Set([
-  methods.lease.leaseRevoke.path,
-  methods.lock.unlock.path,
-  methods.election.resign.path,
-  methods.auth.authenticate.path,
+const URGENT: ReadonlySet<string> = new Set<MethodPath>([
+  '/etcdserverpb.Lease/LeaseRevoke',
+  '/v3lockpb.Lock/Unlock',
+  '/v3electionpb.Election/Resign',
+  '/etcdserverpb.Auth/Authenticate',
 ]);
 
 /** Returns the class of a call, which determines its bound. */

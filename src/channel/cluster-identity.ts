@@ -1,6 +1,6 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { RangeRequest, ResponseHeader, TxnRequest } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import type { MethodPath } from '../gen/methods.js';
 import type { Init } from '../protobuf/codec.js';
 
 /** The parts of a call that determine whether its response is linearizable. */
@@ -9,10 +9,12 @@ interface SentCall {
   readonly request: unknown;
 }
 
-const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set([
-  methods.kv.put.path,
-  methods.kv.deleteRange.path,
-  methods.kv.compact.path,
+const RANGE: MethodPath = '/etcdserverpb.KV/Range';
+const TXN: MethodPath = '/etcdserverpb.KV/Txn';
+const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set<MethodPath>([
+  '/etcdserverpb.KV/Put',
+  '/etcdserverpb.KV/DeleteRange',
+  '/etcdserverpb.KV/Compact',
 ]);
 
 /**
@@ -127,8 +129,8 @@ function clusterChanged(problem: string, method: string, endpoint: string): Etcd
 
 function isLinearizable({ method, request }: SentCall): boolean {
   if (ALWAYS_LINEARIZABLE.has(method.path)) return true;
-  if (method.path === methods.kv.range.path) return (request as Init<RangeRequest>).serializable !== true;
-  return method.path === methods.kv.txn.path && !isSerializable(request as Init<TxnRequest>);
+  if (method.path === RANGE) return (request as Init<RangeRequest>).serializable !== true;
+  return method.path === TXN && !isSerializable(request as Init<TxnRequest>);
 }
 
 /** Whether the transaction has only serializable reads. A member answers such a transaction from its own data. */

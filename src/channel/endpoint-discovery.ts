@@ -1,6 +1,6 @@
 import { invalidInput } from '../errors/etcd-error.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as clusterMethods from '../gen/methods/cluster.js';
 import { type Endpoint, parseEndpoint } from '../host/endpoint.js';
 import { describeType } from '../runtime/bytes.js';
 import { after } from '../runtime/timers.js';
@@ -23,7 +23,7 @@ export async function syncEndpoints(
   options?: CallOptions,
 ): Promise<readonly string[]> {
   // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
-  const { members } = await rpc.checkedCall(methods.cluster.memberList, { linearizable: true }, options, 'sync');
+  const { members } = await rpc.checkedCall(clusterMethods.memberList, { linearizable: true }, options, 'sync');
   const endpoints = memberEndpoints(members, configured, allow);
   if (endpoints.length > 0) channel.follow(endpoints);
   return channel.endpoints;

@@ -1,6 +1,6 @@
 import { amended, canceled, EtcdError, timedOut } from '../errors/etcd-error.js';
 import type { RangeRequest, TxnRequest } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as kvMethods from '../gen/methods/kv.js';
 import type { Init } from '../protobuf/codec.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
@@ -8,7 +8,8 @@ import type { Transport, UnaryCall } from '../transport/transport.js';
 import { isEndpointFailure } from './attempts.js';
 import { type ClusterIdentity, headerOf } from './cluster-identity.js';
 
-const KV_PATHS: ReadonlySet<string> = new Set(Object.values(methods.kv).map(({ path }) => path));
+/** The beginning of the paths of all RPCs that read or write keys. */
+const KV_PATHS = '/etcdserverpb.KV/';
 
 /**
  * Prevents a read from returning data from an older revision of the store than a previous call returned. Only
@@ -38,7 +39,7 @@ export class OrderedReads implements Transport {
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    if (!KV_PATHS.has(call.method.path)) {
+    if (!call.method.path.startsWith(KV_PATHS)) {
       const response = await this.#inner.unary(call);
       this.#isFresh(response, 0n);
       return response;
@@ -93,7 +94,7 @@ export class OrderedReads implements Transport {
       };
       // If this read fails, the repeated reads report why.
       this.#inner
-        .unary({ ...call, method: methods.kv.range, request: { key, countOnly: true } })
+        .unary({ ...call, method: kvMethods.range, request: { key, countOnly: true } })
         .then(compare, () => {});
     });
   }
@@ -132,8 +133,8 @@ function keyOf({ key, success = [], failure = [] }: Init<RangeRequest> & Init<Tx
 
 /** Whether the call changes nothing, so that it may be repeated. */
 function readsOnly({ method, request }: UnaryCall<unknown, unknown>): boolean {
-  if (method.path === methods.kv.range.path) return true;
-  return method.path === methods.kv.txn.path && isReadOnly(request as Init<TxnRequest>);
+  if (method.path === kvMethods.range.path) return true;
+  return method.path === kvMethods.txn.path && isReadOnly(request as Init<TxnRequest>);
 }
 
 function isReadOnly({ success = [], failure = [] }: Init<TxnRequest>): boolean {

@@ -1,5 +1,5 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { checkClient, type Keyspace } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { PUT_HINTS } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
@@ -21,13 +21,13 @@ const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
  */
 export class Barrier {
   readonly name: string;
-  readonly #client: Keyspace;
+  readonly #client: CoreKeyspace;
   readonly #generation: Generation;
 
   /**
    * `name` is the key of the barrier in etcd. @throws EtcdError with reason `InvalidInput` if an argument is invalid.
    */
-  constructor(client: Keyspace, name: string) {
+  constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
     this.#generation = new Generation(helperPrefix(name));

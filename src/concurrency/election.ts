@@ -1,4 +1,5 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { mirrorOf } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type WithHeader, withFirstCreate } from '../kv/requests.js';
@@ -143,7 +144,7 @@ export class Election {
     const candidates = new Map<string, KeyValue>();
     let isSynced = false;
     let last: KeyValue | undefined;
-    for await (const message of this.#session.client.mirror(prefix(`${this.name}/`), { signal })) {
+    for await (const message of mirrorOf(this.#session.client, prefix(`${this.name}/`), { signal })) {
       switch (message.type) {
         case 'resync':
           candidates.clear();

@@ -1,4 +1,4 @@
-import type { Keyspace } from '../keyspace.js';
+import type { CoreKeyspace } from '../keyspace.js';
 import { type Keys, resolveKeys } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
@@ -67,7 +67,7 @@ interface LatePutWatch {
  * begins during a use.
  */
 export class LatePuts {
-  readonly #client: Keyspace;
+  readonly #client: CoreKeyspace;
   readonly #lease: bigint;
   readonly #lifetime: AbortSignal;
   readonly #times: { readonly firstSweepMs: number; readonly expectedMs: number };
@@ -81,7 +81,7 @@ export class LatePuts {
   #stopTimer: (() => void) | undefined;
 
   /** `lifetime` aborts when the session ends. Then all work ends, because etcd deletes the keys with the lease. */
-  constructor(client: Keyspace, lease: bigint, lifetime: AbortSignal, times: typeof LATE_PUT_TIMES) {
+  constructor(client: CoreKeyspace, lease: bigint, lifetime: AbortSignal, times: typeof LATE_PUT_TIMES) {
     this.#client = client;
     this.#lease = lease;
     this.#lifetime = lifetime;
@@ -214,7 +214,7 @@ export class LatePuts {
  * @throws the abort reason of `lifetime`, if `lifetime` aborts first.
  */
 export async function deleteLatePut(
-  client: Keyspace,
+  client: CoreKeyspace,
   key: BytesLike,
   lease: bigint,
   lifetime: AbortSignal,

@@ -1,7 +1,7 @@
 import { traceCalls } from '../channel/attempts.js';
 import { type CallOptions, internally } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
-import type { Keyspace } from '../keyspace.js';
+import type { CoreKeyspace } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/requests.js';
@@ -141,7 +141,7 @@ export class QueueKeyPut {
  * calls `onUnknown` after each such attempt.
  */
 export async function enqueue(
-  client: Keyspace,
+  client: CoreKeyspace,
   queueKey: QueueKey,
   value: BytesLike,
   signal: AbortSignal,
@@ -176,7 +176,7 @@ export async function enqueue(
  * and calls `onUnknown` after each attempt whose outcome is unknown.
  */
 export async function enqueueIfEmpty(
-  client: Keyspace,
+  client: CoreKeyspace,
   queueKey: QueueKey,
   value: BytesLike,
   signal: AbortSignal,
@@ -226,7 +226,7 @@ export function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyV
  * value.
  */
 async function withValue(
-  client: Keyspace,
+  client: CoreKeyspace,
   own: OwnKey,
   found: KeyValue,
   value: BytesLike,
@@ -269,7 +269,7 @@ async function withValue(
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
-export async function waitUntilFirst(client: Keyspace, enqueued: Enqueued, signal: AbortSignal): Promise<void> {
+export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, signal: AbortSignal): Promise<void> {
   const { own } = enqueued;
   let before: Before = { predecessor: enqueued.predecessor, seenAt: own.seenAt };
   while (before.predecessor !== undefined) {
@@ -310,7 +310,7 @@ interface Before {
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
-async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal, after?: bigint): Promise<Before> {
+async function readBefore(client: CoreKeyspace, own: OwnKey, signal: AbortSignal, after?: bigint): Promise<Before> {
   const { header, responses } = await untilAnswered(signal, (options) =>
     client.txn({ then: ownAndBefore(own, after !== undefined) }, options),
   );
@@ -324,7 +324,7 @@ async function readBefore(client: Keyspace, own: OwnKey, signal: AbortSignal, af
  */
 async function readUnlessAhead(
   predecessor: KeyValue,
-  client: Keyspace,
+  client: CoreKeyspace,
   own: OwnKey,
   signal: AbortSignal,
 ): Promise<Before> {
@@ -348,7 +348,7 @@ function existing(own: OwnKey, seenAt: bigint, found: KeyValue | undefined, pred
 
 /** Reads the queue key. Returns undefined unless the key exists and is the first in its queue. */
 export async function readIfFirst(
-  client: Keyspace,
+  client: CoreKeyspace,
   queueKey: QueueKey,
   signal: AbortSignal,
 ): Promise<OwnKey | undefined> {
@@ -366,7 +366,7 @@ export async function readIfFirst(
  * when the session ends, because etcd then deletes the key with the lease (S23, S25).
  */
 export async function leaveQueue(
-  client: Keyspace,
+  client: CoreKeyspace,
   key: BytesLike,
   createRevision: bigint,
   lifetime: AbortSignal,
@@ -382,7 +382,7 @@ export async function leaveQueue(
  * `seenAt`, so it misses no deletion.
  */
 export function watchOwnKey(
-  client: Keyspace,
+  client: CoreKeyspace,
   own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
   gone: (error: EtcdError) => void,
   afterMs: number = WATCH_AFTER_MS.waiter,
@@ -405,7 +405,7 @@ export function watchOwnKey(
 }
 
 async function ownKeyDeleted(
-  client: Keyspace,
+  client: CoreKeyspace,
   own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Keyspace } from '../keyspace.js';
+import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions } from '../runtime/arguments.js';
 import { settledWithin } from '../runtime/timers.js';
 import { acquire, CLEANUP_WAIT_MS, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
@@ -70,7 +70,7 @@ const WITH_LOCK_OPTIONS = { ttl: true, ...WAIT_OPTIONS } as const;
  * });
  */
 export async function withLock<T>(
-  client: Keyspace,
+  client: CoreKeyspace,
   name: string,
   action: (held: Held) => Promise<T> | T,
   options: WithLockOptions = {},

@@ -1,6 +1,6 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { checkClient, type Keyspace } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
@@ -32,11 +32,11 @@ const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jo
  */
 export class Queue {
   readonly name: string;
-  readonly #client: Keyspace;
+  readonly #client: CoreKeyspace;
   readonly #generation: Generation;
 
   /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
-  constructor(client: Keyspace, name: string) {
+  constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
     this.#generation = new Generation(helperPrefix(name));
@@ -89,10 +89,10 @@ export class Queue {
  */
 export class PriorityQueue {
   readonly name: string;
-  readonly #client: Keyspace;
+  readonly #client: CoreKeyspace;
 
   /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
-  constructor(client: Keyspace, name: string) {
+  constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
   }

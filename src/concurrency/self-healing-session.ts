@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import type { Keyspace } from '../keyspace.js';
+import type { CoreKeyspace } from '../keyspace.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
@@ -41,7 +41,7 @@ const OPEN_OPTIONS = { ttl: true, signal: true, timeoutMs: true } as const;
  * for await (const gap of session.gaps()) console.log(gap.type);
  */
 export class SelfHealingSession implements AsyncDisposable {
-  readonly client: Keyspace;
+  readonly client: CoreKeyspace;
   readonly #ttl: number | undefined;
   readonly #registered = new Map<string, RegisteredKey>();
   /** All leases of this session so far. A key with one of these leases was put by this session. */
@@ -56,7 +56,7 @@ export class SelfHealingSession implements AsyncDisposable {
   /** Resolves with the current `Session` after all keys are put again. Rejects when this session ends. */
   #whole: Promise<Session>;
 
-  private constructor(client: Keyspace, ttl: number | undefined, session: Session) {
+  private constructor(client: CoreKeyspace, ttl: number | undefined, session: Session) {
     this.client = client;
     this.#ttl = ttl;
     this.#session = session;
@@ -71,7 +71,7 @@ export class SelfHealingSession implements AsyncDisposable {
    * @throws EtcdError, see `Session.open`.
    */
   static async open(
-    client: Keyspace,
+    client: CoreKeyspace,
     options: { readonly ttl?: number | undefined } & Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<SelfHealingSession> {
     checkOptions(options, OPEN_OPTIONS, 'SelfHealingSession.open');
@@ -291,7 +291,7 @@ export class RegisteredKey {
    * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if `lease` has expired.
    */
   async put(
-    client: Keyspace,
+    client: CoreKeyspace,
     lease: bigint,
     mayReplace: (lease: bigint) => boolean,
     signal: AbortSignal,
@@ -321,7 +321,7 @@ export class RegisteredKey {
    * Deletes the key, unless another client has put the key since. Safe to repeat, because the transaction checks the
    * mod revision.
    */
-  async delete(client: Keyspace, signal: AbortSignal): Promise<void> {
+  async delete(client: CoreKeyspace, signal: AbortSignal): Promise<void> {
     const isOwn = [compare.modRevision(this.key, '==', this.#modRevision)];
     await untilAnswered(signal, (options) => client.txn({ if: isOwn, then: [op.delete(this.key)] }, options));
   }

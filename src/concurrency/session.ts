@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type Keyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
+import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
 import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { checkCan, checkOptions } from '../runtime/arguments.js';
@@ -41,7 +41,7 @@ const SESSION_OPTIONS = { ttl: true, lease: true, signal: true, timeoutMs: true 
  * const held = await new Mutex(session, 'jobs').lock();
  */
 export class Session implements AsyncDisposable {
-  readonly client: Keyspace;
+  readonly client: CoreKeyspace;
   readonly #keepAlive: KeepAlive;
   readonly #localQueues = new Map<string, LocalQueue>();
   /** @internal */
@@ -71,7 +71,7 @@ export class Session implements AsyncDisposable {
    * @throws EtcdError with reason `InvalidInput` for wrong options, with `LeaseExpired` if the given lease does not
    * exist, and otherwise with the reason of the failed call.
    */
-  static async open(keyspace: Keyspace, options: SessionOptions = {}): Promise<Session> {
+  static async open(keyspace: CoreKeyspace, options: SessionOptions = {}): Promise<Session> {
     const client = keyspaceClientOf(keyspace);
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
     const { ttl, lease, ...callOptions } = options;

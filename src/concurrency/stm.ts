@@ -1,5 +1,5 @@
 import { EtcdError } from '../errors/etcd-error.js';
-import { checkClient, type Keyspace } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { PUT_HINTS, type PutOptions } from '../kv/requests.js';
@@ -74,7 +74,7 @@ const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as c
  * });
  */
 export async function stm<T>(
-  client: Keyspace,
+  client: CoreKeyspace,
   apply: (tx: StmTransaction) => Promise<T> | T,
   options: StmOptions = {},
 ): Promise<T> {
@@ -156,7 +156,7 @@ const PUT_OPTIONS = { lease: true } as const;
  * await stm(etcd, (tx) => move(tx, 'jobs/waiting/1', 'jobs/running/1'));
  */
 export class StmTransaction {
-  readonly #client: Keyspace;
+  readonly #client: CoreKeyspace;
   readonly #isolation: Guarantees;
   readonly #signal: AbortSignal;
   readonly #reads = new Map<string, Read>();
@@ -169,7 +169,7 @@ export class StmTransaction {
 
   /** @internal */
   constructor(
-    client: Keyspace,
+    client: CoreKeyspace,
     isolation: Guarantees,
     signal: AbortSignal,
     prefetched: { readonly revision: bigint; readonly reads: ReadonlyMap<string, Read> } | undefined = undefined,

@@ -1,7 +1,7 @@
 import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout, internally } from '../channel/rpc.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
-import type { Keyspace } from '../keyspace.js';
+import type { CoreKeyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
@@ -251,7 +251,7 @@ export const REWATCH_MS = 50;
  * every 100 ms. Calls `look` once more after the watch is created, so that no event before the creation is missed.
  */
 export async function watchUntil<T>(
-  client: Keyspace,
+  client: CoreKeyspace,
   { keys, event }: { readonly keys: Keys; readonly event: 'put' | 'delete' },
   signal: AbortSignal,
   look: (options: CallOptions) => Promise<T | undefined>,

@@ -3,7 +3,7 @@ import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-s
 import type { Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import { type Keyspace, keyspaceClientOf } from '../keyspace.js';
+import { type CoreKeyspace, keyspaceClientOf, mirrorOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { checkOptions, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
@@ -43,10 +43,10 @@ export interface Registration extends AsyncDisposable {
  */
 export class Service {
   readonly target: string;
-  readonly #client: Keyspace;
+  readonly #client: CoreKeyspace;
 
   /** @throws EtcdError with reason `InvalidInput` if `target` is invalid. */
-  constructor(client: Keyspace, target: string) {
+  constructor(client: CoreKeyspace, target: string) {
     if (typeof target !== 'string' || target === '' || target.endsWith('/'))
       throw invalidInput(
         'target',
@@ -123,7 +123,7 @@ export class Service {
     /** The endpoints that were yielded to the caller. Maps each endpoint's key to the endpoint as JSON. */
     const known = new Map<string, string>();
     let reading = new Map<string, Uint8Array>();
-    for await (const message of this.#client.mirror(prefix(`${this.target}/`), options)) {
+    for await (const message of mirrorOf(this.#client, prefix(`${this.target}/`), options)) {
       const updates: Update[] = [];
       const put = (key: string, value: Uint8Array): void => {
         const endpoint = decodeEndpoint(value);

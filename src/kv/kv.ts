@@ -1,5 +1,5 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as kvMethods from '../gen/methods/kv.js';
 import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
 import type { BytesLike } from '../runtime/bytes.js';
@@ -64,14 +64,14 @@ export class KV {
   async get(key: BytesLike, options: GetOptions & CallOptions = {}): Promise<KeyValue | undefined> {
     checkOptions(options, GET_CALL, 'get', GET_HINTS);
     const request = rangeRequest(singleKey(checkKey(key, 'key')), options);
-    return getResult(await this.#rpc.call(methods.kv.range, request, options));
+    return getResult(await this.#rpc.call(kvMethods.range, request, options));
   }
 
   /** Reads a key or a range of keys. */
   async range(keys: Keys, options: RangeOptions & CallOptions = {}): Promise<WithHeader<RangeResult>> {
     checkOptions(options, RANGE_CALL, 'range', KEYS_HINTS);
     const request = rangeRequest(resolveKeys(keys, 'keys'), options);
-    const response = await this.#rpc.call(methods.kv.range, request, options);
+    const response = await this.#rpc.call(kvMethods.range, request, options);
     return withHeader(response.header, rangeResult(response));
   }
 
@@ -97,14 +97,14 @@ export class KV {
   /** Writes a key. Without the option `lease`, the put detaches the key from the lease that it had. */
   async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
     checkOptions(options, PUT_CALL, 'put', PUT_HINTS);
-    const response = await this.#rpc.call(methods.kv.put, putRequest(key, value, options), options);
+    const response = await this.#rpc.call(kvMethods.put, putRequest(key, value, options), options);
     return withHeader(response.header, putResult(response));
   }
 
   /** Deletes a key or a range of keys. `deleted` is the number of keys that existed. */
   async delete(keys: Keys, options: DeleteOptions & CallOptions = {}): Promise<WithHeader<DeleteResult>> {
     checkOptions(options, DELETE_CALL, 'delete', KEYS_HINTS);
-    const response = await this.#rpc.call(methods.kv.deleteRange, deleteRequest(keys, options), options);
+    const response = await this.#rpc.call(kvMethods.deleteRange, deleteRequest(keys, options), options);
     return withHeader(response.header, deleteResult(response));
   }
 
@@ -129,7 +129,7 @@ export class KV {
     checkCallOptions(options, 'txn');
     const request = txnRequest(txn);
     checkTxn(request, this.#maxTxnOps);
-    const response = await this.#rpc.call(methods.kv.txn, request, options);
+    const response = await this.#rpc.call(kvMethods.txn, request, options);
     return withHeader(response.header, txnResult(txn, response));
   }
 }

@@ -4,7 +4,7 @@ import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { type RangeRequest, RangeResponse, ResponseHeader } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as kvMethods from '../gen/methods/kv.js';
 import * as mvccpb from '../gen/mvccpb/kv.js';
 import type { Codec, Init } from '../protobuf/codec.js';
 import { Reader } from '../protobuf/reader.js';
@@ -130,7 +130,7 @@ export class Scanner {
     request: Init<RangeRequest>,
     options: CallOptions & { readonly timeoutMs: number },
   ): AsyncGenerator<readonly KeyValue[], void> {
-    for await (const { rangeResponse } of readStream(this.#rpc, methods.kv.rangeStream, request, options)) {
+    for await (const { rangeResponse } of readStream(this.#rpc, kvMethods.rangeStream, request, options)) {
       const kvs = rangeResponse?.kvs ?? [];
       if (kvs.length > 0) yield kvs.map((kv) => new KeyValue(kv));
     }
@@ -234,4 +234,4 @@ const RangePage: Codec<RangePage> = {
 };
 
 /** The RPC `Range`, whose response is decoded as a `RangePage`. */
-const rangePage: Method<RangeRequest, RangePage, 'unary'> = { ...methods.kv.range, response: RangePage };
+const rangePage: Method<RangeRequest, RangePage, 'unary'> = { ...kvMethods.range, response: RangePage };

@@ -1,7 +1,7 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, internally, type Rpc } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { amended, callTimedOut, EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { methods } from '../gen/methods.js';
+import * as leaseMethods from '../gen/methods/lease.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkInt64, checkOptions, show } from '../runtime/arguments.js';
 import { randomId } from '../runtime/bytes.js';
@@ -86,13 +86,13 @@ export class Leases {
     const { timeoutMs } = this.#rpc.withDefaultTimeout(options);
     const left = this.#rpc.sharedTimeout({ signal, timeoutMs, endpoint });
     const deadline = monotonicMs() + timeoutMs;
-    const limit = { timeoutMs, method: methods.lease.leaseGrant };
+    const limit = { timeoutMs, method: leaseMethods.leaseGrant };
     let doubtful = false;
     let last: EtcdError | undefined;
     for (let attempt = 0; ; attempt += 1) {
       try {
         const response = await this.#rpc.call(
-          methods.lease.leaseGrant,
+          leaseMethods.leaseGrant,
           { ttl: BigInt(ttl), id },
           internally(left(), { onSent }),
         );
@@ -131,7 +131,7 @@ export class Leases {
     checkCallOptions(options, 'lease.revoke');
     const id = leaseIdOf(lease, 'lease');
     this.#renewals.lose(id, leaseLost(id, 'LeaseRevoked', 'was revoked by this client'));
-    const response = await this.#rpc.call(methods.lease.leaseRevoke, { id }, options);
+    const response = await this.#rpc.call(leaseMethods.leaseRevoke, { id }, options);
     return withHeader(response.header, {});
   }
 
@@ -150,7 +150,7 @@ export class Leases {
   ): Promise<WithHeader<TimeToLive>> {
     checkOptions(options, TIME_TO_LIVE_OPTIONS, 'lease.timeToLive');
     const id = leaseIdOf(lease, 'lease');
-    const response = await this.#rpc.call(methods.lease.leaseTimeToLive, { id, keys: options.keys }, options);
+    const response = await this.#rpc.call(leaseMethods.leaseTimeToLive, { id, keys: options.keys }, options);
     const { header, ttl, grantedTtl, keys } = response;
     // For a lease that does not exist, the server answers with a TTL of -1 and a granted TTL of 0.
     if (grantedTtl <= 0n) return withHeader(header, { id, ttl: undefined, remaining: undefined, keys });
@@ -166,7 +166,7 @@ export class Leases {
    */
   async list(options: CallOptions = {}): Promise<WithHeader<{ readonly ids: readonly bigint[] }>> {
     checkCallOptions(options, 'lease.list');
-    const response = await this.#rpc.call(methods.lease.leaseLeases, {}, options);
+    const response = await this.#rpc.call(leaseMethods.leaseLeases, {}, options);
     return withHeader(response.header, { ids: response.leases.map(({ id }) => id) });
   }
 
@@ -203,7 +203,7 @@ export class Leases {
   async keepAliveOnce(lease: LeaseLike, options: CallOptions = {}): Promise<WithHeader<Pick<Lease, 'id' | 'ttl'>>> {
     checkCallOptions(options, 'lease.keepAliveOnce');
     const id = leaseIdOf(lease, 'lease');
-    const answers = readStream(this.#rpc, methods.lease.leaseKeepAlive, { id }, this.#rpc.withDefaultTimeout(options));
+    const answers = readStream(this.#rpc, leaseMethods.leaseKeepAlive, { id }, this.#rpc.withDefaultTimeout(options));
     for await (const { header, ttl } of answers) {
       if (ttl <= 0n) throw leaseLost(id, 'LeaseExpired', 'does not exist on the server');
       return withHeader(header, { id, ttl: Number(ttl) });
@@ -212,7 +212,7 @@ export class Leases {
       code: 'Unavailable',
       reason: 'ConnectionLost',
       outcome: 'unknown',
-      method: methods.lease.leaseKeepAlive.path,
+      method: leaseMethods.leaseKeepAlive.path,
     });
   }
 
@@ -229,7 +229,7 @@ export class Leases {
   /** Returns the lease that an earlier attempt of the grant created, after reading its TTL from the server. */
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
     const { header, ttl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
-      throw amended(error, { outcome: 'unknown', method: methods.lease.leaseGrant.path });
+      throw amended(error, { outcome: 'unknown', method: leaseMethods.leaseGrant.path });
     });
     if (ttl === undefined)
       throw leaseLost(id, 'LeaseExpired', 'ended before the client received the answer to the grant');

@@ -2,7 +2,7 @@ import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as leaseMethods from '../gen/methods/lease.js';
 import { Deadlines, type Expiring } from '../runtime/deadlines.js';
 import { causeOf, log, WaitLog } from '../runtime/log.js';
 import { onAbort } from '../runtime/signals.js';
@@ -287,7 +287,7 @@ export class RenewalStream {
 
   #open(): OutgoingStream<LeaseKeepAliveRequest> {
     const stream = this.#rpc.stream(
-      methods.lease.leaseKeepAlive,
+      leaseMethods.leaseKeepAlive,
       {
         message: (response) => this.#receive(response),
         end: (error) => {

@@ -4,12 +4,13 @@ import type { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
 import type { KV } from '../kv/kv.js';
 import { op } from '../kv/txn.js';
-import { checkInt64, checkOptions } from '../runtime/arguments.js';
+import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { SortedList } from '../runtime/sorted-list.js';
 import { after, pause } from '../runtime/timers.js';
-import type { MirrorMessage } from './mirror.js';
+import type { WatchStream } from '../watch/watch-stream.js';
+import { type MirrorMessage, openMirror } from './mirror.js';
 
 /**
  * Delay in milliseconds before the first read of the store's revision, while a caller waits for a revision. If the
@@ -20,7 +21,7 @@ const FIRST_READ_MS = 5;
 const READ_INTERVAL_MS = 100;
 
 /** The option names that `cachedRange` and `waitForRevision` accept. */
-export const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
+const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
 /** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
 type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
@@ -32,6 +33,24 @@ interface Waiter {
   readonly number: number;
   resolve(): void;
   reject(error: unknown): void;
+}
+
+/** Resolves with a cached range when it has read the range for the first time. */
+export async function openCachedRange(
+  kv: KV,
+  watchStream: WatchStream,
+  keys: Keys,
+  options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
+): Promise<CachedRange> {
+  checkOptions(options, CACHED_RANGE_OPTIONS, 'cachedRange', KEYS_HINTS);
+  const cached = new CachedRange(keys, kv, (own, signal) => openMirror(kv, watchStream, own, { signal }));
+  try {
+    await cached.waitForRevision(0n, options);
+    return cached;
+  } catch (error) {
+    await cached.close();
+    throw error;
+  }
 }
 
 /**

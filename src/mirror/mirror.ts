@@ -3,6 +3,7 @@ import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, ownKeys } from '../kv/keys.js';
 import type { KV } from '../kv/kv.js';
 import type { ScanPage } from '../kv/scan.js';
+import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import type { WatchEvent } from '../watch/event.js';
 import { Watch } from '../watch/watch.js';
@@ -33,7 +34,13 @@ export interface MirrorOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
+const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
+
+/** Checks the options of a mirror and returns the mirror. */
+export function openMirror(kv: KV, watchStream: WatchStream, keys: Keys, options: MirrorOptions): Mirror {
+  checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
+  return new Mirror(kv, watchStream, keys, options);
+}
 
 /**
  * Reads a range of keys at one revision, and then delivers every change of the following revisions exactly once,

@@ -1,7 +1,7 @@
 import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { PermissionType, type Permission as WirePermission } from '../gen/authpb/auth.js';
-import { methods } from '../gen/methods.js';
+import * as authMethods from '../gen/methods/auth.js';
 import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkChoice, checkName, show } from '../runtime/arguments.js';
@@ -56,7 +56,7 @@ export class Auth {
    * await etcd.auth.enable();
    */
   async enable(options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.authEnable, {}, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.authEnable, {}, options));
   }
 
   /**
@@ -66,7 +66,7 @@ export class Auth {
    * await etcd.auth.disable();
    */
   async disable(options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.authDisable, {}, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.authDisable, {}, options));
   }
 
   /**
@@ -78,7 +78,7 @@ export class Auth {
   async status(
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly enabled: boolean; readonly authRevision: bigint }>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.authStatus, {}, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.authStatus, {}, options));
   }
 
   /**
@@ -91,7 +91,7 @@ export class Auth {
    */
   async authenticate(name: string, password: string, options?: CallOptions): Promise<string> {
     const request = { name: checkName(name, 'name'), password: checkPassword(password) };
-    const { token } = await this.#rpc.checkedCall(methods.auth.authenticate, request, options);
+    const { token } = await this.#rpc.checkedCall(authMethods.authenticate, request, options);
     return token;
   }
 
@@ -105,7 +105,7 @@ export class Auth {
    */
   async userAdd(name: string, login: Login, options?: CallOptions): Promise<WithHeader<object>> {
     return withHeaderOf(
-      this.#rpc.checkedCall(methods.auth.userAdd, { name: checkName(name, 'name'), ...loginFields(login) }, options),
+      this.#rpc.checkedCall(authMethods.userAdd, { name: checkName(name, 'name'), ...loginFields(login) }, options),
     );
   }
 
@@ -119,7 +119,7 @@ export class Auth {
    */
   async userGet(name: string, options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
     const request = { name: checkName(name, 'name') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userGet, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.userGet, request, options));
   }
 
   /**
@@ -129,7 +129,7 @@ export class Auth {
    * const { users } = await etcd.auth.userList();
    */
   async userList(options?: CallOptions): Promise<WithHeader<{ readonly users: readonly string[] }>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userList, {}, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.userList, {}, options));
   }
 
   /**
@@ -141,7 +141,7 @@ export class Auth {
    * await etcd.auth.userDelete('ann');
    */
   async userDelete(name: string, options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userDelete, { name: checkName(name, 'name') }, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.userDelete, { name: checkName(name, 'name') }, options));
   }
 
   /**
@@ -154,7 +154,7 @@ export class Auth {
    */
   async userChangePassword(name: string, password: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(name, 'name'), password: checkPassword(password) };
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userChangePassword, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.userChangePassword, request, options));
   }
 
   /**
@@ -168,7 +168,7 @@ export class Auth {
    */
   async userGrantRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { user: checkName(user, 'user'), role: checkName(role, 'role') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userGrantRole, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.userGrantRole, request, options));
   }
 
   /**
@@ -182,7 +182,7 @@ export class Auth {
    */
   async userRevokeRole(user: string, role: string, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { name: checkName(user, 'user'), role: checkName(role, 'role') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.userRevokeRole, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.userRevokeRole, request, options));
   }
 
   /**
@@ -194,7 +194,7 @@ export class Auth {
    * await etcd.auth.roleAdd('reader');
    */
   async roleAdd(role: string, options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleAdd, { name: checkName(role, 'role') }, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.roleAdd, { name: checkName(role, 'role') }, options));
   }
 
   /**
@@ -210,7 +210,7 @@ export class Auth {
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly permissions: readonly Permission[] }>> {
     const request = { role: checkName(role, 'role') };
-    const { header, perm } = await this.#rpc.checkedCall(methods.auth.roleGet, request, options);
+    const { header, perm } = await this.#rpc.checkedCall(authMethods.roleGet, request, options);
     return withHeader(header, { permissions: perm.map(permission) });
   }
 
@@ -221,7 +221,7 @@ export class Auth {
    * const { roles } = await etcd.auth.roleList();
    */
   async roleList(options?: CallOptions): Promise<WithHeader<{ readonly roles: readonly string[] }>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleList, {}, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.roleList, {}, options));
   }
 
   /**
@@ -233,7 +233,7 @@ export class Auth {
    * await etcd.auth.roleDelete('reader');
    */
   async roleDelete(role: string, options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleDelete, { role: checkName(role, 'role') }, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.roleDelete, { role: checkName(role, 'role') }, options));
   }
 
   /**
@@ -253,7 +253,7 @@ export class Auth {
   ): Promise<WithHeader<object>> {
     const permType = checkChoice(ACCESS, access, 'access');
     const request = { name: checkName(role, 'role'), perm: { permType, ...resolveKeys(keys, 'keys') } };
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleGrantPermission, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.roleGrantPermission, request, options));
   }
 
   /**
@@ -267,7 +267,7 @@ export class Auth {
    */
   async roleRevokePermission(role: string, keys: Keys, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { role: checkName(role, 'role'), ...resolveKeys(keys, 'keys') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.auth.roleRevokePermission, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(authMethods.roleRevokePermission, request, options));
   }
 }
 

@@ -1,7 +1,7 @@
 import { CALL_OPTIONS, type CallOptions, type Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as clusterMethods from '../gen/methods/cluster.js';
 import { showUrl } from '../host/endpoint.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkOptions, checkUint64 } from '../runtime/arguments.js';
@@ -46,7 +46,7 @@ export class Cluster {
   ): Promise<WithHeader<Members>> {
     checkOptions(options, MEMBER_LIST_OPTIONS, 'cluster.memberList');
     const request = { linearizable: options.linearizable ?? true };
-    return withHeaderOf(this.#rpc.call(methods.cluster.memberList, request, options));
+    return withHeaderOf(this.#rpc.call(clusterMethods.memberList, request, options));
   }
 
   /**
@@ -65,7 +65,7 @@ export class Cluster {
   ): Promise<WithHeader<Members & { readonly member: Member }>> {
     checkOptions(options, MEMBER_ADD_OPTIONS, 'cluster.memberAdd');
     const request = { peerUrls: checkUrls(peerUrls), isLearner: options.learner };
-    const { header, member, members } = await this.#rpc.call(methods.cluster.memberAdd, request, options);
+    const { header, member, members } = await this.#rpc.call(clusterMethods.memberAdd, request, options);
     return withHeader(header, { member: member as Member, members });
   }
 
@@ -82,7 +82,7 @@ export class Cluster {
    */
   async memberPromote(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.cluster.memberPromote, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(clusterMethods.memberPromote, request, options));
   }
 
   /**
@@ -97,7 +97,7 @@ export class Cluster {
    */
   async memberUpdate(id: bigint, peerUrls: readonly string[], options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id'), peerUrls: checkUrls(peerUrls) };
-    return withHeaderOf(this.#rpc.checkedCall(methods.cluster.memberUpdate, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(clusterMethods.memberUpdate, request, options));
   }
 
   /**
@@ -112,7 +112,7 @@ export class Cluster {
    */
   async memberRemove(id: bigint, options?: CallOptions): Promise<WithHeader<Members>> {
     const request = { id: checkUint64(id, 'id') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.cluster.memberRemove, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(clusterMethods.memberRemove, request, options));
   }
 }
 

@@ -1,7 +1,7 @@
 import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
 import { openServerStream, STREAM_OPTIONS, type StreamOptions } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import { methods } from '../gen/methods.js';
+import * as electionMethods from '../gen/methods/election.js';
 import type { LeaderKey } from '../gen/v3electionpb/v3election.js';
 import { KeyValue } from '../kv/key-value.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
@@ -56,21 +56,21 @@ export class ElectionService {
       lease: leaseIdOf(lease, 'lease'),
       value: toBytes(value, 'value'),
     };
-    const { header, leader } = await this.#rpc.call(methods.election.campaign, request, withoutDefaultTimeout(options));
+    const { header, leader } = await this.#rpc.call(electionMethods.campaign, request, withoutDefaultTimeout(options));
     return withHeader(header, { leader: leader as LeaderKey });
   }
 
   /** Replaces the value of the leader's key. @throws EtcdError if `leader` is no longer the leader. */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { leader, value: toBytes(value, 'value') };
-    return withHeaderOf(this.#rpc.checkedCall(methods.election.proclaim, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(electionMethods.proclaim, request, options));
   }
 
   /** Returns the key of the leader, or undefined if the election has no leader. @throws EtcdError if the call fails. */
   async leader(name: BytesLike, options?: CallOptions): Promise<KeyValue | undefined> {
     checkCallOptions(options, 'electionService.leader');
     try {
-      const { kv } = await this.#rpc.call(methods.election.leader, { name: toBytes(name, 'name') }, options);
+      const { kv } = await this.#rpc.call(electionMethods.leader, { name: toBytes(name, 'name') }, options);
       return kv && new KeyValue(kv);
     } catch (error) {
       if (error instanceof EtcdError && error.problem === NO_LEADER) return undefined;
@@ -89,19 +89,19 @@ export class ElectionService {
     // If the token has expired, the server ends an `observe` stream without an error. To prevent this, call `leader`
     // first: if its token has expired, the client obtains a new token.
     await this.leader(name, options);
-    for await (const { kv } of openServerStream(this.#rpc, methods.election.observe, request, options)) {
+    for await (const { kv } of openServerStream(this.#rpc, electionMethods.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);
     }
     throw new EtcdError('the server ended the stream of leaders', {
       code: 'Unavailable',
       reason: 'ConnectionLost',
       outcome: 'unknown',
-      method: methods.election.observe.path,
+      method: electionMethods.observe.path,
     });
   }
 
   /** Gives up the leadership if `leader` is still the leader. @throws EtcdError if the call fails. */
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(methods.election.resign, { leader }, options));
+    return withHeaderOf(this.#rpc.checkedCall(electionMethods.resign, { leader }, options));
   }
 }

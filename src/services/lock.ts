@@ -1,5 +1,5 @@
 import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as lockMethods from '../gen/methods/lock.js';
 import { checkKey } from '../kv/keys.js';
 import { type WithHeader, withHeaderOf } from '../kv/requests.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
@@ -44,7 +44,7 @@ export class LockService {
   ): Promise<WithHeader<{ readonly key: Uint8Array }>> {
     checkCallOptions(options, 'lockService.lock');
     const request = { name: toBytes(name, 'name'), lease: leaseIdOf(lease, 'lease') };
-    return withHeaderOf(this.#rpc.call(methods.lock.lock, request, withoutDefaultTimeout(options)));
+    return withHeaderOf(this.#rpc.call(lockMethods.lock, request, withoutDefaultTimeout(options)));
   }
 
   /**
@@ -54,6 +54,6 @@ export class LockService {
    */
   async unlock(key: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'lockService.unlock');
-    return withHeaderOf(this.#rpc.call(methods.lock.unlock, { key: checkKey(key, 'key') }, options));
+    return withHeaderOf(this.#rpc.call(lockMethods.unlock, { key: checkKey(key, 'key') }, options));
   }
 }

@@ -2,7 +2,7 @@ import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } f
 import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as maintenanceMethods from '../gen/methods/maintenance.js';
 import { parseEndpoint } from '../host/endpoint.js';
 import { createSha256 } from '../host/node.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
@@ -64,7 +64,7 @@ export class Maintenance {
    */
   async status(endpoint: string, options: MemberCallOptions = {}): Promise<Status> {
     const callOptions = { ...checkMemberCall(options, 'maintenance.status'), endpoint: checkUrl(endpoint) };
-    return withHeaderOf(this.#rpc.call(methods.maintenance.status, {}, callOptions));
+    return withHeaderOf(this.#rpc.call(maintenanceMethods.status, {}, callOptions));
   }
 
   /**
@@ -100,7 +100,7 @@ export class Maintenance {
    */
   async defragment(endpoint: string, options: MemberCallOptions = {}): Promise<WithHeader<object>> {
     const callOptions = slowCall(endpoint, options, 'maintenance.defragment');
-    return withHeaderOf(this.#rpc.call(methods.maintenance.defragment, {}, callOptions));
+    return withHeaderOf(this.#rpc.call(maintenanceMethods.defragment, {}, callOptions));
   }
 
   /**
@@ -112,7 +112,7 @@ export class Maintenance {
    */
   async hash(endpoint: string, options: MemberCallOptions = {}): Promise<WithHeader<{ readonly hash: number }>> {
     const callOptions = slowCall(endpoint, options, 'maintenance.hash');
-    return withHeaderOf(this.#rpc.call(methods.maintenance.hash, {}, callOptions));
+    return withHeaderOf(this.#rpc.call(maintenanceMethods.hash, {}, callOptions));
   }
 
   /**
@@ -132,7 +132,7 @@ export class Maintenance {
   ): Promise<WithHeader<{ readonly hash: number; readonly compactRevision: bigint; readonly hashRevision: bigint }>> {
     const callOptions = slowCall(endpoint, options, 'maintenance.hashKV');
     const request = { revision: checkInt64(revision, 'revision') };
-    return withHeaderOf(this.#rpc.call(methods.maintenance.hashKv, request, callOptions));
+    return withHeaderOf(this.#rpc.call(maintenanceMethods.hashKv, request, callOptions));
   }
 
   /**
@@ -144,7 +144,7 @@ export class Maintenance {
    */
   snapshot(endpoint: string, options: MemberCallOptions = {}): Snapshot {
     const callOptions = slowCall(endpoint, options, 'maintenance.snapshot');
-    return new Snapshot(readStream(this.#rpc, methods.maintenance.snapshot, {}, callOptions));
+    return new Snapshot(readStream(this.#rpc, maintenanceMethods.snapshot, {}, callOptions));
   }
 
   /**
@@ -164,7 +164,7 @@ export class Maintenance {
     const request = { targetId: checkUint64(targetId, 'targetId') };
     const remaining = this.#rpc.sharedTimeout(options);
     const endpoint = options.endpoint ?? (await this.#findLeader(remaining));
-    return withHeaderOf(this.#rpc.call(methods.maintenance.moveLeader, request, { ...remaining(), endpoint }));
+    return withHeaderOf(this.#rpc.call(maintenanceMethods.moveLeader, request, { ...remaining(), endpoint }));
   }
 
   /**
@@ -184,7 +184,7 @@ export class Maintenance {
   ): Promise<WithHeader<{ readonly version: string }>> {
     const target = action === 'cancel' ? version : checkName(version, 'version');
     const request = { action: checkChoice(DOWNGRADES, action, 'action'), version: target };
-    return withHeaderOf(this.#rpc.checkedCall(methods.maintenance.downgrade, request, options));
+    return withHeaderOf(this.#rpc.checkedCall(maintenanceMethods.downgrade, request, options));
   }
 
   async #findLeader(remaining: () => CallOptions): Promise<string> {
@@ -209,7 +209,7 @@ export class Maintenance {
     request: { readonly action: wire.AlarmAction; readonly memberId?: bigint; readonly alarm?: wire.AlarmType },
     options?: CallOptions,
   ): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
-    const { header, alarms } = await this.#rpc.call(methods.maintenance.alarm, request, options);
+    const { header, alarms } = await this.#rpc.call(maintenanceMethods.alarm, request, options);
     const named = alarms.map(({ memberId, alarm }): Alarm => {
       return { memberId, alarm: alarm === wire.AlarmType.CORRUPT ? 'corrupt' : 'noSpace' };
     });
@@ -254,7 +254,7 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
       code: 'FailedPrecondition',
       reason: 'NotLeader',
       outcome: 'not-sent',
-      method: methods.maintenance.moveLeader.path,
+      method: maintenanceMethods.moveLeader.path,
       cause,
     },
   );
@@ -345,6 +345,6 @@ function corrupt(why: string): EtcdError {
     code: 'DataLoss',
     reason: 'SnapshotCorrupt',
     outcome: 'unknown',
-    method: methods.maintenance.snapshot.path,
+    method: maintenanceMethods.snapshot.path,
   });
 }

@@ -4,7 +4,9 @@ import { clientClosed, EtcdError, type Reason } from '../errors/etcd-error.js';
 import type { StatusCode } from '../errors/status.js';
 import { errorFromText } from '../errors/status-error.js';
 import type { RangeRequest, WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
-import { methods } from '../gen/methods.js';
+import * as kvMethods from '../gen/methods/kv.js';
+import * as maintenanceMethods from '../gen/methods/maintenance.js';
+import * as watchMethods from '../gen/methods/watch.js';
 import type { Init } from '../protobuf/codec.js';
 import { causeOf, WaitLog } from '../runtime/log.js';
 import { onAbort } from '../runtime/signals.js';
@@ -156,7 +158,7 @@ export class WatchStream {
     if (this.#progressRequests.length < MAX_PROGRESS_REQUESTS) this.#progressRequests.push(this.#ids.nextId);
     // If the version is unavailable, the client assumes that the member behaves like the older versions.
     this.#ordersProgress ??= this.#rpc
-      .call(methods.maintenance.status, {}, { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS })
+      .call(maintenanceMethods.status, {}, { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS })
       .then(({ version }) => ordersProgress(version))
       .catch(() => false);
   }
@@ -202,7 +204,7 @@ export class WatchStream {
 
   #open(): void {
     const stream = this.#rpc.stream(
-      methods.watch.watch,
+      watchMethods.watch,
       {
         message: (response) => {
           if (this.#stream === stream) this.#receive(response);
@@ -362,7 +364,7 @@ export class WatchStream {
 
   /** Returns the error of a linearizable read of these keys, or undefined if the read succeeds. */
   #readError(keys: Init<Pick<RangeRequest, 'key' | 'rangeEnd'>>): Promise<EtcdError | undefined> {
-    return this.#rpc.call(methods.kv.range, { ...keys, countOnly: true }).then(
+    return this.#rpc.call(kvMethods.range, { ...keys, countOnly: true }).then(
       () => undefined,
       (error: EtcdError) => error,
     );
@@ -382,7 +384,7 @@ function isResumable({ code, reason }: EtcdError): boolean {
 
 /** Returns the error for a response that refuses or ends a watch. */
 function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
-  const method = methods.watch.watch.path;
+  const method = watchMethods.watch.path;
   if (compactRevision > 0n) {
     return new EtcdError(
       `the watch needs a revision that was compacted; the oldest available revision is ${compactRevision}`,

@@ -2,8 +2,8 @@ import { Mutex, Session } from '../../../src/concurrency/index.js';
 import {
   Client,
   type ClientOptions,
+  type CoreKeyspace,
   compare,
-  type Keyspace,
   op,
   prefix,
   withFirstCreate,
@@ -15,7 +15,7 @@ export function openEtcdwire(options: ClientOptions): BenchClient {
   return benchClientOf(new Client(options));
 }
 
-export function benchClientOf(client: Keyspace): BenchClient {
+export function benchClientOf(client: CoreKeyspace): BenchClient {
   return {
     get: async (key) => (await client.get(key))?.value.length ?? 0,
     put: (key, value) => client.put(key, value),

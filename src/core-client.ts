@@ -1,0 +1,288 @@
+import { AuthenticatedTransport, type Credentials, checkCredentials } from './channel/authentication.js';
+import { Channel, MAX_IN_FLIGHT } from './channel/channel.js';
+import { withDiagnostics } from './channel/diagnostics.js';
+import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
+import { checkTimeout, type RpcSettings } from './channel/rpc.js';
+import { invalidInput } from './errors/etcd-error.js';
+import { type Endpoint, parseEndpoint } from './host/endpoint.js';
+import { checkTls, type TlsSource } from './host/tls.js';
+import { KeyspaceClient } from './keyspace.js';
+import { checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { once } from './runtime/async.js';
+import type { Logger } from './runtime/log.js';
+import { defaultTransport } from './transport/default-transport.js';
+import {
+  type EmbeddedTransportFactory,
+  TRANSPORT_DEFAULTS,
+  type Transport,
+  type TransportFactory,
+  type TransportOptions,
+} from './transport/transport.js';
+
+/**
+ * Options of the `Client` of `etcdwire/core`. Only `endpoints` is required.
+ *
+ * @example
+ * const options: CoreClientOptions = { endpoints: ['http://127.0.0.1:2379'], timeoutMs: 5_000 };
+ */
+export interface CoreClientOptions {
+  /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. */
+  readonly endpoints: readonly string[];
+  /**
+   * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
+   * endpoint. If this is a function, the client calls it for each new connection, so that certificates can be rotated.
+   */
+  readonly tls?: TlsSource | undefined;
+  /**
+   * Time limit in milliseconds for calls without a `timeoutMs` of their own, retries included. Default 15,000. That is
+   * longer than the client needs to detect a dead connection, so a read can still be retried at another endpoint.
+   */
+  readonly timeoutMs?: number | undefined;
+  /** Time limit in milliseconds for opening a connection. Default 3,000. */
+  readonly connectTimeoutMs?: number | undefined;
+  /**
+   * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. Minimum 5,000, because etcd
+   * closes connections on which PINGs arrive more often. If a request gets no byte of its response for 1 s, the client
+   * sends a PING before the interval ends, unless etcd would count the PING as too frequent.
+   */
+  readonly pingIntervalMs?: number | undefined;
+  /**
+   * Time limit in milliseconds for the answer to a PING. When the limit is exceeded, the client closes the connection.
+   * Default 2,500. While other data keeps arriving, the limit is three times as long, because the answer may be queued
+   * behind that data.
+   */
+  readonly pingTimeoutMs?: number | undefined;
+  /** Maximum size of a request in bytes. Default 1,572,864, the default of the server's `--max-request-bytes`. */
+  readonly maxRequestBytes?: number | undefined;
+  /** Maximum size of a response in bytes. Default 2^31 - 1. */
+  readonly maxReceiveBytes?: number | undefined;
+  /** Maximum number of operations in a transaction. Default 128, the default of the server's `--max-txn-ops`. */
+  readonly maxTxnOps?: number | undefined;
+  /**
+   * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
+   * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
+   * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
+   */
+  readonly maxInFlight?: number | undefined;
+  /** Credentials for a cluster that has authentication enabled. */
+  readonly auth?: Credentials | undefined;
+  /**
+   * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
+   * watches and keepalives that wait for a server, lost leases, and changes of the endpoints. `console` is a logger.
+   * For pino and similar loggers, use `objectFirst`. Default: no logging.
+   */
+  readonly logger?: Logger | undefined;
+  /**
+   * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use this option to
+   * find a missing `await`. It costs several microseconds of CPU time per call (`npm run bench -- --only hooks`).
+   * Without the option, the stack shows only the callers that await the call. Default false.
+   */
+  readonly callSites?: boolean | undefined;
+  /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
+  readonly interceptors?: readonly Interceptor[] | undefined;
+  /**
+   * Creates the transport of each endpoint. Default: HTTP/2. `etcdwire/grpc-js` and `etcdwire/gateway` export other
+   * transports.
+   */
+  readonly transport?: TransportFactory | undefined;
+}
+
+/**
+ * `Options` of a client whose transport defines the endpoints, such as `memory(server)` of `etcdwire/testing`.
+ *
+ * @example
+ * const options: Embedded<CoreClientOptions> = { transport: memory(server) };
+ */
+export type Embedded<Options extends CoreClientOptions> = Omit<Options, 'endpoints' | 'transport'> & {
+  /** Creates the transport of each endpoint, and defines the endpoints. */
+  readonly transport: EmbeddedTransportFactory;
+  /** Left out: the client uses the endpoints that the transport defines. */
+  readonly endpoints?: undefined;
+};
+
+export const CORE_CLIENT_OPTIONS = {
+  endpoints: true,
+  tls: true,
+  timeoutMs: true,
+  connectTimeoutMs: true,
+  pingIntervalMs: true,
+  pingTimeoutMs: true,
+  maxRequestBytes: true,
+  maxReceiveBytes: true,
+  maxTxnOps: true,
+  maxInFlight: true,
+  auth: true,
+  logger: true,
+  callSites: true,
+  interceptors: true,
+  transport: true,
+} as const;
+/** Hints for option names of the npm package etcd3. */
+export const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
+const ONLY_FULL = 'only the Client of etcdwire has this option, the Client of etcdwire/core does not';
+const CORE_CLIENT_HINTS = {
+  ...CLIENT_HINTS,
+  orderedReads: ONLY_FULL,
+  autoSyncIntervalMs: ONLY_FULL,
+  allowEndpoint: ONLY_FULL,
+} as const;
+
+/** Minimum interval between PINGs, in milliseconds. The server answers more frequent PINGs with GOAWAY. */
+const MIN_PING_INTERVAL_MS = 5_000;
+
+/** The parts of a client that its outermost layers use. */
+export interface ClientParts {
+  readonly channel: Channel;
+  /** The endpoints of the options. */
+  readonly endpoints: readonly Endpoint[];
+  readonly settings: RpcSettings;
+}
+
+/** What a subclass of `CoreClient` adds. */
+export interface ClientExtension {
+  /** Throws if `options` is not an object, or has an unknown property. */
+  readonly check: (options: CoreClientOptions | Embedded<CoreClientOptions>) => void;
+  /** Adds layers around all layers of the core. */
+  readonly extend: (inner: Transport, parts: ClientParts) => Transport;
+}
+
+const NO_EXTENSION: ClientExtension = {
+  check: (options) => checkOptions(options, CORE_CLIENT_OPTIONS, 'Client', CORE_CLIENT_HINTS),
+  extend: (inner) => inner,
+};
+
+/**
+ * A client of one etcd cluster for keys, watches and leases; the locks of `etcdwire/concurrency` accept it. The `Client`
+ * of `etcdwire` extends it by everything else. It connects when the first call is made.
+ *
+ * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
+ * keepalives keep the process running.
+ *
+ * @example
+ * import { Client } from 'etcdwire/core';
+ *
+ * await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
+ * await etcd.put('config/color', 'blue');
+ * const color = (await etcd.get('config/color'))?.text();
+ */
+export class CoreClient extends KeyspaceClient {
+  readonly #channel: Channel;
+  readonly #close: () => Promise<void>;
+
+  /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
+  constructor(options: CoreClientOptions | Embedded<CoreClientOptions>);
+  /** @internal */
+  constructor(options: CoreClientOptions | Embedded<CoreClientOptions>, extension: ClientExtension);
+  constructor(options: CoreClientOptions | Embedded<CoreClientOptions>, extension = NO_EXTENSION) {
+    checkIsObject(options);
+    extension.check(options);
+    const { logger, callSites } = options;
+    checkTransport(options.transport);
+    const endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport));
+    const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
+    const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
+    const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
+    const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
+    const credentials = options.auth === undefined ? undefined : checkCredentials(options.auth, endpoints);
+    const interceptors = checkInterceptors(options.interceptors);
+    const transportOf = options.transport ?? defaultTransport;
+
+    // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer on top of the
+    // channel.
+    const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
+      maxInFlight,
+      logger,
+    });
+    const closing = new AbortController();
+    const settings = {
+      timeoutMs,
+      renewsTokens: credentials !== undefined && 'password' in credentials,
+      closed: closing.signal,
+      logger,
+      callSites,
+      cluster: channel.cluster,
+    };
+    // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
+    const layers: readonly (undefined | ((inner: Transport) => Transport))[] = [
+      // Below the interceptors, so that the diagnostics describe each call as the interceptors have changed it.
+      withDiagnostics,
+      // Above the retries of the channel, so that an interceptor sees each call once.
+      (inner) => withInterceptors(inner, interceptors),
+      // Above the interceptors, so that the interceptors see the tokens and the `Authenticate` calls.
+      credentials && ((inner) => new AuthenticatedTransport(inner, credentials)),
+      // Above authentication, so that calls of the extension carry tokens too.
+      (inner) => extension.extend(inner, { channel, endpoints, settings }),
+    ];
+    const transport = layers.reduce<Transport>((inner, layer) => (layer ? layer(inner) : inner), channel);
+
+    const closers = new Set<() => Promise<void>>();
+    const kv = { maxTxnOps, maxReceiveBytes: transportOptions.maxReceiveBytes };
+    super({ transport, settings, kv, closers });
+    this.#close = once(async () => {
+      await this.closeAfter(closers);
+      closing.abort();
+      await transport.close();
+    });
+    this.#channel = channel;
+  }
+
+  /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */
+  get endpoints(): readonly string[] {
+    return this.#channel.endpoints;
+  }
+
+  /**
+   * Ends all calls, watches, keepalives and sessions of the client and its namespaces with reason `ClientClosed`, and
+   * closes the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for
+   * a server that does not answer.
+   */
+  override close(): Promise<void> {
+    return this.#close();
+  }
+}
+
+function checkIsObject(given: unknown): void {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    const isEndpoint = typeof given === 'string' || Array.isArray(given);
+    const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
+    throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
+  }
+}
+
+function checkTransport(transport: TransportFactory | undefined): void {
+  if (transport !== undefined && typeof transport !== 'function')
+    throw invalidInput('transport', show(transport), 'a transport, such as grpcJs() or memory(server)');
+}
+
+/** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */
+function embeddedEndpoints(transport: TransportFactory | undefined): readonly string[] | undefined {
+  return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
+}
+
+function checkEndpoints(endpoints: readonly string[] | undefined): Endpoint[] {
+  if (!Array.isArray(endpoints) || endpoints.length === 0) {
+    const given = Array.isArray(endpoints) ? 'an empty list' : show(endpoints);
+    throw invalidInput('endpoints', given, 'a list of at least one URL');
+  }
+  return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`));
+}
+
+function checkTransportOptions(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {
+  const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs'): number =>
+    checkPositive(options[name] ?? TRANSPORT_DEFAULTS[name], name, 'milliseconds');
+  const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes'): number =>
+    checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1);
+  const pingIntervalMs = ms('pingIntervalMs');
+  if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
+    const allowed = `${MIN_PING_INTERVAL_MS} or more, because etcd closes connections that send PINGs more often`;
+    throw invalidInput('pingIntervalMs', show(pingIntervalMs), allowed);
+  }
+  return {
+    tls: checkTls(options.tls),
+    connectTimeoutMs: ms('connectTimeoutMs'),
+    pingIntervalMs,
+    pingTimeoutMs: ms('pingTimeoutMs'),
+    maxRequestBytes: bytes('maxRequestBytes'),
+    maxReceiveBytes: bytes('maxReceiveBytes'),
+  };
+}

@@ -1,0 +1,20 @@
+// Written by scripts/generate.ts from proto/. Do not edit.
+
+import type { Method } from '../../protobuf/schema.js';
+import { LockRequest, LockResponse, UnlockRequest, UnlockResponse } from '../v3lockpb/v3lock.js';
+
+export const lock = {
+  path: '/v3lockpb.Lock/Lock',
+  kind: 'unary',
+  request: LockRequest,
+  response: LockResponse,
+  repeatable: false,
+} as const satisfies Method<LockRequest, LockResponse, 'unary'>;
+
+export const unlock = {
+  path: '/v3lockpb.Lock/Unlock',
+  kind: 'unary',
+  request: UnlockRequest,
+  response: UnlockResponse,
+  repeatable: false,
+} as const satisfies Method<UnlockRequest, UnlockResponse, 'unary'>;

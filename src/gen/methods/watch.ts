@@ -1,0 +1,12 @@
+// Written by scripts/generate.ts from proto/. Do not edit.
+
+import type { Method } from '../../protobuf/schema.js';
+import { WatchRequest, WatchResponse } from '../etcdserverpb/rpc.js';
+
+export const watch = {
+  path: '/etcdserverpb.Watch/Watch',
+  kind: 'bidi-streaming',
+  request: WatchRequest,
+  response: WatchResponse,
+  repeatable: false,
+} as const satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>;
