@@ -80,20 +80,26 @@ function allWorkloads(settings: Settings): Workload[] {
  * Starts etcd, runs the workloads and resolves with their results. @throws Interrupted if the process receives SIGINT
  * or SIGTERM.
  */
-async function measure({ settings }: Arguments, workloads: readonly Workload[]): Promise<Results> {
+async function measure({ settings, members }: Arguments, workloads: readonly Workload[]): Promise<Results> {
   const cleanups: (() => void | Promise<void>)[] = [];
   const work = async (): Promise<Results> => {
     const installation = await install();
     cleanups.push(() => installation.remove());
-    const etcd = await startEtcd({ args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
+    const etcd = await startEtcd({ members, args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
     cleanups.push(() => etcd.close());
-    const bench = new Bench(settings, etcd.endpoints[0] as string, installation);
+    const bench = new Bench(settings, etcd.endpoints, installation);
     cleanups.push(() => bench.close());
     const progress = startProgress(workloads);
     cleanups.push(() => progress.stop());
     const about = { etcd: etcd.version, node: process.version, cpu: cpus()[0]?.model, cpus: cpus().length };
     const date = new Date().toISOString();
-    return { ...about, date, settings, outcomes: await runWorkloads(bench, workloads, progress) };
+    return {
+      ...about,
+      date,
+      members: etcd.endpoints.length,
+      settings,
+      outcomes: await runWorkloads(bench, workloads, progress),
+    };
   };
   try {
     return await Promise.race([work(), interruption()]);

@@ -43,15 +43,17 @@ describe('README.md', () => {
 });
 
 describe('docs/guide.md', () => {
-  const [usage = '', coordination = '', overGrpcJs = '', logging = '', ...others] = programsOf('docs/guide.md');
+  const [usage = '', coordination = '', core = '', overGrpcJs = '', logging = '', ...others] =
+    programsOf('docs/guide.md');
 
-  it('has exactly the four programs that the next tests run', () => {
+  it('has exactly the five programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 
   it.each([
     ['keys, a watch and a lock', usage, 1],
     ['an election and other coordination', coordination, 3],
+    ['the client of etcdwire/core', core, 1],
     ['grpc-js', overGrpcJs, 1],
   ])('has a program with %s that prints what its comments say', async (_what, program, count) => {
     const claims = printed(program);

@@ -3,10 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { onPath } from '../../src/testing/programs.js';
 import { goProgram } from '../../test/support/go-program.js';
+import type { HandOffs } from './child/hand-offs.js';
 import type { Sample } from './metrics.js';
 
+export const GO_MUTEX = "Go's concurrency.Mutex";
 /** The ways in which Go's client waits for a lock, by the names that the report shows. */
-const GO_WAYS = { "Go's concurrency.Mutex": 'mutex', "Go, with etcdwire's wait": 'from-now' } as const;
+const GO_WAYS = { [GO_MUTEX]: 'mutex', "Go, with etcdwire's wait": 'from-now' } as const;
 export type GoWay = keyof typeof GO_WAYS;
 
 /** The ways that can be measured: none without a Go toolchain. */
@@ -18,15 +20,14 @@ export function isGoWay(competitor: string): competitor is GoWay {
   return competitor in GO_WAYS;
 }
 
-/** Lets contenders of one process of Go's client take and release one lock for `seconds`. */
+/** Lets contenders of one process of Go's client take and release the lock `name` for `seconds`. */
 export async function measureGo(
   endpoint: string,
   way: GoWay,
-  { contenders, seconds }: { readonly contenders: number; readonly seconds: number },
+  { name, contenders, seconds }: Pick<HandOffs, 'name' | 'contenders' | 'seconds'>,
 ): Promise<Sample> {
   const built = await goProgram(fileURLToPath(new URL('go', import.meta.url)));
   if ('missing' in built) throw new Error(built.missing);
-  const name = `bench/go/${Math.random().toString(36).slice(2)}`;
   const args = [endpoint, name, GO_WAYS[way], String(contenders), String(seconds)];
   const { stdout } = await promisify(execFile)(built.path, args);
   return JSON.parse(stdout) as Sample;

@@ -145,7 +145,8 @@ export class ClientProcess {
 /** The server, the package installation and the client processes that all workloads use. */
 export class Bench {
   readonly settings: Settings;
-  readonly endpoint: string;
+  /** The members. All workloads use the first one, unless they say otherwise. */
+  readonly endpoints: readonly string[];
   readonly installation: Installation;
   /** Writes the data for the workloads. This client is idle during a measurement. */
   readonly client: Client;
@@ -154,11 +155,15 @@ export class Bench {
   readonly #done = new Set<string>();
   #closed = false;
 
-  constructor(settings: Settings, endpoint: string, installation: Installation) {
+  constructor(settings: Settings, endpoints: readonly string[], installation: Installation) {
     this.settings = settings;
-    this.endpoint = endpoint;
+    this.endpoints = endpoints;
     this.installation = installation;
-    this.client = new Client({ endpoints: [endpoint], timeoutMs: 60_000 });
+    this.client = new Client({ endpoints: [this.endpoint], timeoutMs: 60_000 });
+  }
+
+  get endpoint(): string {
+    return this.endpoints[0] as string;
   }
 
   /** Performs the task in this client's process. If the task fails, the client gets a new process for its next task. */
@@ -186,9 +191,9 @@ export class Bench {
     return first;
   }
 
-  startProcess(name: ClientName): ClientProcess {
+  startProcess(name: ClientName, endpoint = this.endpoint): ClientProcess {
     if (this.#closed) throw new Error('the run has ended');
-    const process = new ClientProcess(this.installation.clientProgram, name, this.endpoint);
+    const process = new ClientProcess(this.installation.clientProgram, name, endpoint);
     this.#all.add(process);
     return process;
   }

@@ -27,7 +27,8 @@ const NOTES: Readonly<Record<string, string>> = {
     'those of a lock cycle of etcdwire, made by the same client without the lock.' +
     GO_NOTE,
   [HAND_OFFS_GROUP]:
-    'All contenders run in one process, each with a client and a session of its own. The percentiles are those of ' +
+    'All contenders run in one process, unless the row says otherwise, each with a client and a session of its own. ' +
+    'Processes use the members in turn, if there are several. The percentiles are those of ' +
     'the time that a contender waits for the lock. etcd3 is missing because its lock does not wait.' +
     GO_NOTE,
   [HOOKS_GROUP]:
@@ -106,17 +107,38 @@ const TARGETS: readonly Target[] = [
   },
 ];
 
+/**
+ * The greatest exponent by which the CPU time of a workload may grow with its size. Linear work has the exponent 1, and
+ * n log n with these sizes up to 1.2. The rest is for noise.
+ */
+const MAX_EXPONENT = 1.35;
+
+/** A target, and whether the run has met it. */
 export interface Verdict {
   readonly what: string;
   readonly metric: Metric;
-  readonly factor: number;
-  /** The median of etcdwire divided by the median of etcd3. */
-  readonly ratio: number;
+  /** For the metric `rate` the least allowed value of `measured`, otherwise the greatest. */
+  readonly limit: number;
+  /** The median of etcdwire divided by the median of etcd3. For the metric `exponent`, the exponent itself. */
+  readonly measured: number;
   readonly met: boolean;
 }
 
-/** Compares the results with the targets. Leaves out a target if the run did not measure it for both clients. */
+/** Compares the results with the targets. Leaves out a target if the run did not measure it. */
 export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
+  return [...comparedWithEtcd3(outcomes), ...exponents(outcomes)];
+}
+
+function exponents(outcomes: readonly Outcome[]): Verdict[] {
+  return outcomes.flatMap(({ group, variant, samples }) => {
+    const measured = metricSpreadOf(samples, 'exponent')?.median;
+    if (measured === undefined) return [];
+    const what = `growth of ${group}, ${variant}`;
+    return [{ what, metric: 'exponent' as const, limit: MAX_EXPONENT, measured, met: measured <= MAX_EXPONENT }];
+  });
+}
+
+function comparedWithEtcd3(outcomes: readonly Outcome[]): Verdict[] {
   return TARGETS.flatMap(({ what, workload: { group, variant }, metric, factor }) => {
     const medianOf = (client: string): number | undefined => {
       const outcome = outcomes.find(
@@ -126,8 +148,9 @@ export function verdictsOn(outcomes: readonly Outcome[]): Verdict[] {
     };
     const [etcdwire, etcd3] = [medianOf('etcdwire'), medianOf('etcd3')];
     if (etcdwire === undefined || etcd3 === undefined) return [];
-    const ratio = etcdwire / etcd3;
-    return [{ what, metric, factor, ratio, met: metric === 'rate' ? ratio >= factor : ratio <= factor }];
+    const measured = etcdwire / etcd3;
+    const met = metric === 'rate' ? measured >= factor : measured <= factor;
+    return [{ what: `${what}, compared with etcd3`, metric, limit: factor, measured, met }];
   });
 }
 
@@ -137,9 +160,9 @@ export function reportOn(
   verdicts: readonly Verdict[],
   { colors }: { readonly colors: boolean },
 ): string {
-  const { etcd, node, cpu, cpus, date, settings, outcomes } = results;
+  const { etcd, node, cpu, cpus, date, members, settings, outcomes } = results;
   const about =
-    `etcd ${etcd ?? 'of ETCD_ENDPOINTS'}, one member; Node.js ${node}; ${cpus} × ${cpu ?? 'CPU'}; ${date.slice(0, 10)}. ` +
+    `etcd ${etcd ?? 'of ETCD_ENDPOINTS'}, ${members === 1 ? 'one member' : `${members} members`}; Node.js ${node}; ${cpus} × ${cpu ?? 'CPU'}; ${date.slice(0, 10)}. ` +
     `Each cell is the median of ${settings.rounds} rounds of ${settings.seconds} s, followed by the minimum and the maximum.`;
   const caution = settings.quick ? ['This was a quick run. Its numbers are not reliable.', ''] : [];
   const targets = verdicts.length === 0 ? [] : [targetTable(verdicts, colors)];
@@ -186,15 +209,19 @@ function cell(samples: readonly Sample[], metric: Metric): string {
   return samples.length === 1 ? `${median}` : `${median} (${min}–${max})`;
 }
 
-/** Returns the table of targets and measured ratios. */
+/** Returns the table of targets and measured values. */
 function targetTable(verdicts: readonly Verdict[], colors: boolean): string {
-  const rows = verdicts.map(({ what, metric, factor, ratio, met }) => [
+  const shown = (metric: Metric, value: number, digits: number): string => {
+    if (metric === 'rate') return `${text(value, digits)} ×`;
+    return metric === 'exponent' ? text(value, 2) : `1/${text(1 / value, digits)}`;
+  };
+  const rows = verdicts.map(({ what, metric, limit, measured, met }) => [
     what,
-    metric === 'rate' ? `at least ${factor} ×` : `at most 1/${text(1 / factor, 0)}`,
-    metric === 'rate' ? `${text(ratio, 2)} ×` : `1/${text(1 / ratio, 2)}`,
+    `at ${metric === 'rate' ? 'least' : 'most'} ${shown(metric, limit, metric === 'rate' ? 1 : 0)}`,
+    shown(metric, measured, 2),
     colors ? `\x1b[${met ? 32 : 31}m${verdictText(met)}\x1b[39m` : verdictText(met),
   ]);
-  return ['### etcdwire compared with etcd3', '', ...markdown(['', 'target', 'measured', ''], rows), ''].join('\n');
+  return ['### Targets', '', ...markdown(['', 'target', 'measured', ''], rows), ''].join('\n');
 }
 
 function verdictText(met: boolean): string {

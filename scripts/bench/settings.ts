@@ -78,10 +78,12 @@ export interface Arguments {
   readonly svg: string | undefined;
   /** Whether the run fails if it misses a target. */
   readonly assert: boolean;
+  /** The number of members of the cluster that the run starts. */
+  readonly members: 1 | 3;
 }
 
 export const USAGE =
-  'npm run bench -- [--quick] [--rounds N] [--seconds S] [--only REGEX] [--json [FILE]] [--svg DIR] [--assert]';
+  'npm run bench -- [--quick] [--rounds N] [--seconds S] [--only REGEX] [--json [FILE]] [--svg DIR] [--assert] [--members 1|3]';
 
 /** Parses the command-line arguments. @throws Error with a one-line message that names the invalid argument. */
 export function readArguments(argv: readonly string[]): Arguments {
@@ -98,8 +100,11 @@ export function readArguments(argv: readonly string[]): Arguments {
       json: { type: 'string' },
       svg: { type: 'string' },
       assert: { type: 'boolean', default: false },
+      members: { type: 'string', default: '1' },
     },
   });
+  const members = Number(values.members);
+  if (members !== 1 && members !== 3) throw new Error(`--members: got "${values.members}"; allowed: 1 and 3`);
   const settings = values.quick ? QUICK : FULL;
   const rounds = positive('--rounds', values.rounds);
   if (rounds !== undefined && !Number.isInteger(rounds))
@@ -115,6 +120,7 @@ export function readArguments(argv: readonly string[]): Arguments {
     json: values.json,
     svg: values.svg,
     assert: values.assert,
+    members,
   };
 }
 

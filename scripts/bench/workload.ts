@@ -44,6 +44,8 @@ export interface Results {
   readonly cpus: number;
   /** When the run started. */
   readonly date: string;
+  /** The number of members. */
+  readonly members: number;
   readonly settings: Settings;
   readonly outcomes: readonly Outcome[];
 }

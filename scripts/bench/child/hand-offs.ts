@@ -55,6 +55,8 @@ export interface HandOffs {
   /** Whether another client writes to the store during the measurement. */
   readonly otherWrites: boolean;
   readonly seconds: number;
+  /** The name of the lock. Contenders in several processes use the same name. */
+  readonly name: string;
 }
 
 /**
@@ -63,9 +65,8 @@ export interface HandOffs {
  */
 export async function measureHandOffs(
   endpoints: readonly string[],
-  { way, contenders, otherWrites, seconds }: HandOffs,
+  { way, contenders, otherWrites, seconds, name }: HandOffs,
 ): Promise<Sample> {
-  const name = `bench/hand-offs/${Math.random().toString(36).slice(2)}`;
   const clients = Array.from({ length: contenders }, () => new Client({ endpoints }));
   const sessions = await Promise.all(clients.map((client) => Session.open(client, { ttl: 30 })));
   const writer = new Client({ endpoints });

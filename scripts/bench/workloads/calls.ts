@@ -1,9 +1,9 @@
 import type { HandOffs } from '../child/hand-offs.js';
 import { calledKeys, type Work } from '../child/tasks.js';
 import { CLIENTS, type ClientName, HOOKED, type HookedName } from '../clients/bench-client.js';
-import { goWays, isGoWay, measureGo } from '../go-client.js';
+import { GO_MUTEX, goWays, isGoWay, measureGo } from '../go-client.js';
 import type { Sample } from '../metrics.js';
-import type { Bench } from '../processes.js';
+import type { Bench, ClientProcess } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Workload } from '../workload.js';
 
@@ -107,7 +107,8 @@ export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstW
 export const LEASES_AND_LOCKS_GROUP = 'leases and locks';
 
 const KEEPALIVES_IN_FLIGHT = 16;
-const WITH_LOCKS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3'] as const;
+/** The clients that have locks, except "etcdwire". */
+const OTHERS_WITH_LOCKS = ['etcdwire over grpc-js', 'etcd3'] as const;
 /** The transactions of a lock cycle without the lock, by the client "etcdwire". */
 const TRANSACTIONS = 'its two transactions';
 
@@ -132,7 +133,8 @@ function keepAlives({ rounds, seconds, warmUpSeconds }: Settings): Workload<Clie
 
 function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
   const measure = (bench: Bench, competitor: string, forSeconds: number): Promise<Sample> => {
-    if (isGoWay(competitor)) return measureGo(bench.endpoint, competitor, { contenders: 1, seconds: forSeconds });
+    if (isGoWay(competitor))
+      return measureGo(bench.endpoint, competitor, { name: newLockName(), contenders: 1, seconds: forSeconds });
     const isBare = competitor === TRANSACTIONS;
     const work: Work = { kind: isBare ? 'lock transactions' : 'lock' };
     const client = isBare ? 'etcdwire' : (competitor as ClientName);
@@ -141,10 +143,11 @@ function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
   return {
     group: LEASES_AND_LOCKS_GROUP,
     variant: 'uncontended lock cycle',
-    competitors: ['etcdwire', TRANSACTIONS, ...WITH_LOCKS.slice(1), ...goWays().slice(0, 1)],
+    competitors: ['etcdwire', TRANSACTIONS, ...OTHERS_WITH_LOCKS, ...goWays().filter((way) => way === GO_MUTEX)],
     rounds,
     prepare: async (bench) => {
-      for (const competitor of [...WITH_LOCKS, TRANSACTIONS]) await measure(bench, competitor, warmUpSeconds);
+      for (const competitor of ['etcdwire', TRANSACTIONS, ...OTHERS_WITH_LOCKS])
+        await measure(bench, competitor, warmUpSeconds);
     },
     measure: (bench, competitor) => measure(bench, competitor, seconds),
   };
@@ -160,16 +163,25 @@ export function contendersVariant(contenders: number): string {
   return `${contenders} contenders`;
 }
 
+function newLockName(): string {
+  return `bench/hand-offs/${Math.random().toString(36).slice(2)}`;
+}
+
 /**
- * Returns the workloads where contenders in one process pass a lock from one to the next, with each of two methods of
- * waiting for the lock.
+ * Returns the workloads where contenders pass a lock from one to the next, with each of two methods of waiting for the
+ * lock.
  */
 export function handOffWorkloads(settings: Settings): Workload[] {
   const quiet = CONTENDERS.map((contenders) =>
     handOffs(contendersVariant(contenders), { contenders, otherWrites: false }, settings),
   );
-  if (!settings.otherWrites) return quiet;
-  return [...quiet, handOffs('10 contenders, with other writes', { contenders: 10, otherWrites: true }, settings)];
+  const apart = handOffsBetweenProcesses(settings);
+  if (!settings.otherWrites) return [...quiet, apart];
+  return [
+    ...quiet,
+    handOffs('10 contenders, with other writes', { contenders: 10, otherWrites: true }, settings),
+    apart,
+  ];
 }
 
 function handOffs(
@@ -178,9 +190,10 @@ function handOffs(
   { rounds, handOffSeconds: seconds }: Settings,
 ): Workload {
   const measure: Workload['measure'] = (bench, competitor) => {
-    if (isGoWay(competitor)) return measureGo(bench.endpoint, competitor, { ...options, seconds });
+    const name = newLockName();
+    if (isGoWay(competitor)) return measureGo(bench.endpoint, competitor, { ...options, name, seconds });
     const way = WAYS[competitor as keyof typeof WAYS];
-    return bench.perform('etcdwire', { kind: 'hand-offs', handOffs: { way, seconds, ...options } });
+    return bench.perform('etcdwire', { kind: 'hand-offs', handOffs: { way, name, seconds, ...options } });
   };
   return {
     group: HAND_OFFS_GROUP,
@@ -190,4 +203,52 @@ function handOffs(
     prepare: (bench) => measure(bench, 'etcdwire'),
     measure,
   };
+}
+
+/** The number of processes that pass a lock from one to the next. */
+const PROCESSES = 4;
+
+/** Each contender runs in a process of its own. With several members, the processes use different members. */
+function handOffsBetweenProcesses({ rounds, handOffSeconds: seconds }: Settings): Workload {
+  const processes: ClientProcess[] = [];
+  const measure = async (bench: Bench, competitor: string): Promise<Sample> => {
+    const name = newLockName();
+    const samples = await Promise.all(
+      Array.from({ length: PROCESSES }, (_, index) => {
+        const endpoint = endpointOf(bench, index);
+        if (isGoWay(competitor)) return measureGo(endpoint, competitor, { name, contenders: 1, seconds });
+        const way = WAYS[competitor as keyof typeof WAYS];
+        const handOffs: HandOffs = { way, name, seconds, contenders: 1, otherWrites: false };
+        return (processes[index] as ClientProcess).perform({ kind: 'hand-offs', handOffs });
+      }),
+    );
+    return sumOf(samples);
+  };
+  return {
+    group: HAND_OFFS_GROUP,
+    variant: `${PROCESSES} contenders in ${PROCESSES} processes`,
+    competitors: [...Object.keys(WAYS), ...goWays()],
+    rounds,
+    prepare: async (bench) => {
+      for (let index = 0; index < PROCESSES; index += 1)
+        processes.push(bench.startProcess('etcdwire', endpointOf(bench, index)));
+      await measure(bench, 'etcdwire');
+    },
+    measure,
+    finish: async (bench) => {
+      for (const process of processes.splice(0)) bench.stopProcess(process);
+    },
+  };
+}
+
+function endpointOf({ endpoints }: Bench, index: number): string {
+  return endpoints[index % endpoints.length] as string;
+}
+
+/** Adds the rates of processes that ran at once. The other metrics are the means over all operations. */
+function sumOf(samples: readonly Sample[]): Sample {
+  const rate = samples.reduce((sum, each) => sum + (each.rate ?? 0), 0);
+  const mean = (metric: 'cpuUs' | 'p50Ms'): number =>
+    samples.reduce((sum, each) => sum + (each[metric] ?? 0) * (each.rate ?? 0), 0) / rate;
+  return { rate, cpuUs: mean('cpuUs'), p50Ms: mean('p50Ms') };
 }
