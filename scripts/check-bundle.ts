@@ -11,51 +11,51 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** The bundles to measure. Each limit is in bytes after gzip. It is the current size plus a small margin. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 54_500 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 55_100 },
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",
-    limit: 46_700,
+    limit: 47_300,
   },
   {
     imports: '`Client` of `etcdwire/core`, `Session`, `Mutex`',
     code: "export { Client } from './src/core.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 52_200,
+    limit: 52_800,
   },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 59_900,
+    limit: 60_500,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 66_300,
+    limit: 66_900,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/transport/gateway/index.js'",
-    limit: 66_100,
+    limit: 66_700,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 59_400,
+    limit: 60_000,
   },
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node.js'",
-    limit: 55_000,
+    limit: 55_600,
   },
   {
     imports: '`Client`, `etcdwire/grpc-js` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export * from './src/grpc-js.js'",
-    limit: 56_500,
+    limit: 57_100,
   },
   {
     imports: '`Client`, `etcdwire/testing`',
     code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
-    limit: 91_000,
+    limit: 91_600,
   },
 ];
 

@@ -103,14 +103,14 @@ export class Client extends CoreClient implements Keyspace {
   constructor(options: ClientOptions | EmbeddedClientOptions) {
     let rpc!: Rpc;
     let sync!: (options?: CallOptions) => Promise<readonly string[]>;
-    const extend = (inner: Transport, { channel, endpoints, settings }: ClientParts): Transport => {
+    const extend = (inner: Transport, { channel, configured, settings }: ClientParts): Transport => {
       const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads } = options;
       if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
       if (typeof allowEndpoint !== 'function')
         throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function that takes a URL and returns a boolean');
       const direct = orderedReads ? new OrderedReads(inner, () => channel.endpoints, channel.cluster) : inner;
       const directRpc = new Rpc(direct, settings);
-      sync = (callOptions) => syncEndpoints(directRpc, channel, endpoints, allowEndpoint, callOptions);
+      sync = (callOptions) => syncEndpoints(directRpc, channel, configured(), allowEndpoint, callOptions);
       // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.
       const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
       rpc = new Rpc(transport, settings);

@@ -1,13 +1,14 @@
 import { AuthenticatedTransport, type Credentials, checkCredentials } from './channel/authentication.js';
 import { Channel, MAX_IN_FLIGHT } from './channel/channel.js';
 import { withDiagnostics } from './channel/diagnostics.js';
+import { BALANCES, type Balance } from './channel/endpoint-pool.js';
 import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
 import { checkTimeout, type RpcSettings } from './channel/rpc.js';
 import { invalidInput } from './errors/etcd-error.js';
 import { type Endpoint, parseEndpoint } from './host/endpoint.js';
 import { checkTls, type TlsSource } from './host/tls.js';
 import { KeyspaceClient } from './keyspace.js';
-import { checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { checkChoice, checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
 import type { Logger } from './runtime/log.js';
 import { defaultTransport } from './transport/default-transport.js';
@@ -26,7 +27,10 @@ import {
  * const options: CoreClientOptions = { endpoints: ['http://127.0.0.1:2379'], timeoutMs: 5_000 };
  */
 export interface CoreClientOptions {
-  /** URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. */
+  /**
+   * URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. The text
+   * `host:port` means `https://host:port` if the option `tls` is given, and `http://host:port` otherwise.
+   */
   readonly endpoints: readonly string[];
   /**
    * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
@@ -64,6 +68,12 @@ export interface CoreClientOptions {
    * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
    */
   readonly maxInFlight?: number | undefined;
+  /**
+   * How the client chooses the endpoint of each call: `sticky` uses one random endpoint until it fails, `round-robin`
+   * uses all endpoints in turn for unary calls, and `in-order` uses the first endpoint of the list that works. Default
+   * `sticky`.
+   */
+  readonly balance?: Balance | undefined;
   /** Credentials for a cluster that has authentication enabled. */
   readonly auth?: Credentials | undefined;
   /**
@@ -111,6 +121,7 @@ export const CORE_CLIENT_OPTIONS = {
   maxReceiveBytes: true,
   maxTxnOps: true,
   maxInFlight: true,
+  balance: true,
   auth: true,
   logger: true,
   callSites: true,
@@ -133,8 +144,8 @@ const MIN_PING_INTERVAL_MS = 5_000;
 /** The parts of a client that its outermost layers use. */
 export interface ClientParts {
   readonly channel: Channel;
-  /** The endpoints of the options. */
-  readonly endpoints: readonly Endpoint[];
+  /** Returns the endpoints of the options, or those of the latest call of `setEndpoints`. */
+  readonly configured: () => readonly Endpoint[];
   readonly settings: RpcSettings;
 }
 
@@ -168,6 +179,7 @@ const NO_EXTENSION: ClientExtension = {
 export class CoreClient extends KeyspaceClient {
   readonly #channel: Channel;
   readonly #close: () => Promise<void>;
+  readonly #setEndpoints: (endpoints: readonly string[]) => void;
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options: CoreClientOptions | Embedded<CoreClientOptions>);
@@ -178,7 +190,12 @@ export class CoreClient extends KeyspaceClient {
     extension.check(options);
     const { logger, callSites } = options;
     checkTransport(options.transport);
-    const endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport));
+    const checked = (urls: readonly string[] | undefined): readonly Endpoint[] => {
+      const list = checkEndpoints(urls, options.tls === undefined ? 'http' : 'https');
+      if (options.auth !== undefined) checkCredentials(options.auth, list);
+      return list;
+    };
+    let endpoints = checked(options.endpoints ?? embeddedEndpoints(options.transport));
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
@@ -191,6 +208,7 @@ export class CoreClient extends KeyspaceClient {
     // channel.
     const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
       maxInFlight,
+      balance: checkChoice(BALANCES, options.balance ?? 'sticky', 'balance'),
       logger,
     });
     const closing = new AbortController();
@@ -211,7 +229,7 @@ export class CoreClient extends KeyspaceClient {
       // Above the interceptors, so that the interceptors see the tokens and the `Authenticate` calls.
       credentials && ((inner) => new AuthenticatedTransport(inner, credentials)),
       // Above authentication, so that calls of the extension carry tokens too.
-      (inner) => extension.extend(inner, { channel, endpoints, settings }),
+      (inner) => extension.extend(inner, { channel, configured: () => endpoints, settings }),
     ];
     const transport = layers.reduce<Transport>((inner, layer) => (layer ? layer(inner) : inner), channel);
 
@@ -224,11 +242,30 @@ export class CoreClient extends KeyspaceClient {
       await transport.close();
     });
     this.#channel = channel;
+    this.#setEndpoints = (urls) => {
+      const list = checked(urls);
+      channel.reset(list);
+      endpoints = list;
+    };
   }
 
   /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */
   get endpoints(): readonly string[] {
     return this.#channel.endpoints;
+  }
+
+  /**
+   * Replaces the endpoints, for example after members were moved. Watches, leases and locks continue: calls and streams
+   * in progress stay at their endpoints until these end, and everything else uses the new endpoints. `urls` has the form
+   * of the option `endpoints`.
+   *
+   * @throws EtcdError with reason `InvalidInput` if an endpoint is invalid, or `ClientClosed` after `close`.
+   *
+   * @example
+   * etcd.setEndpoints(['http://127.0.0.1:2379', 'http://127.0.0.1:22379']);
+   */
+  setEndpoints(urls: readonly string[]): void {
+    this.#setEndpoints(urls);
   }
 
   /**
@@ -259,12 +296,12 @@ function embeddedEndpoints(transport: TransportFactory | undefined): readonly st
   return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
 }
 
-function checkEndpoints(endpoints: readonly string[] | undefined): Endpoint[] {
+function checkEndpoints(endpoints: readonly string[] | undefined, scheme: 'http' | 'https'): Endpoint[] {
   if (!Array.isArray(endpoints) || endpoints.length === 0) {
     const given = Array.isArray(endpoints) ? 'an empty list' : show(endpoints);
     throw invalidInput('endpoints', given, 'a list of at least one URL');
   }
-  return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`));
+  return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, scheme));
 }
 
 function checkTransportOptions(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {

@@ -6,6 +6,7 @@
 
 export type { Credentials } from './channel/authentication.js';
 export type { CallDiagnostics } from './channel/diagnostics.js';
+export type { Balance } from './channel/endpoint-pool.js';
 export type { Interceptor } from './channel/interceptors.js';
 export type { CallOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';

@@ -5,7 +5,7 @@ import { UniqueQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
-import type { CallClass, EndpointPool, PooledEndpoint } from './endpoint-pool.js';
+import { type CallClass, type EndpointPool, hasRoom, type PooledEndpoint } from './endpoint-pool.js';
 
 /**
  * Milliseconds after which the queue looks for an available endpoint again. A call usually leaves the queue when
@@ -98,7 +98,7 @@ export class CallQueue {
    * from `before`, the call may therefore exceed the bound of the new endpoint.
    */
   move({ endpoint }: UnaryCall<unknown, unknown>, callClass: CallClass, before: PooledEndpoint): PooledEndpoint {
-    const picked = this.#endpoints.pick(endpoint);
+    const picked = this.#endpoints.pickForCall(endpoint, callClass, this.maxInFlight);
     picked.inFlight[callClass] += 1;
     this.leave(before, callClass);
     return picked;
@@ -142,8 +142,8 @@ export class CallQueue {
   }
 
   #pick(url: string | undefined, callClass: CallClass): PooledEndpoint | undefined {
-    const endpoint = this.#endpoints.pick(url);
-    if (callClass === 'blocking' || endpoint.inFlight[callClass] < this.maxInFlight) {
+    const endpoint = this.#endpoints.pickForCall(url, callClass, this.maxInFlight);
+    if (hasRoom(endpoint, callClass, this.maxInFlight)) {
       endpoint.inFlight[callClass] += 1;
       return endpoint;
     }

@@ -15,7 +15,7 @@ import { forwardStream } from '../transport/transport.js';
 import { isEndpointFailure, isMomentaryRefusal, isOverloadRefusal, mayRetry, traceOf } from './attempts.js';
 import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
-import { type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
+import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
 /**
  * Time in milliseconds. If a call times out, and the endpoint has not answered the call for longer than this time, the
@@ -45,6 +45,7 @@ export const MAX_IN_FLIGHT = 512;
 interface ChannelOptions {
   /** Maximum number of unary calls in flight at one endpoint. */
   readonly maxInFlight?: number | undefined;
+  readonly balance?: Balance | undefined;
   readonly logger?: Logger | undefined;
 }
 
@@ -73,9 +74,9 @@ export class Channel implements Transport {
   constructor(
     endpoints: readonly Endpoint[],
     transportOf: (endpoint: Endpoint) => Transport,
-    { maxInFlight = MAX_IN_FLIGHT, logger }: ChannelOptions = {},
+    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', logger }: ChannelOptions = {},
   ) {
-    this.#endpoints = new EndpointPool(endpoints, transportOf, logger);
+    this.#endpoints = new EndpointPool(endpoints, transportOf, { balance, logger });
     this.#queue = new CallQueue(this.#endpoints, maxInFlight);
     this.#logger = logger;
   }
@@ -83,6 +84,12 @@ export class Channel implements Transport {
   /** URLs of the endpoints in use. */
   get endpoints(): readonly string[] {
     return this.#endpoints.urls;
+  }
+
+  /** Replaces the configured endpoints. Calls and streams in progress stay at their endpoints. */
+  reset(endpoints: readonly Endpoint[]): void {
+    if (this.#closed.signal.aborted) throw clientClosed('not-sent');
+    this.#endpoints.reset(endpoints);
   }
 
   /** Replaces the endpoints. Calls use the configured endpoints only while none of the new endpoints are available. */

@@ -1,5 +1,6 @@
 import { invalidInput, type Reason } from '../errors/etcd-error.js';
 import { type Endpoint, parseEndpoint } from '../host/endpoint.js';
+import { environment } from '../runtime/environment.js';
 import { type Logger, log } from '../runtime/log.js';
 import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
@@ -19,6 +20,22 @@ const PARK_MS = 1_000;
  *   calls could fill the bound, and the holder's calls would wait for them.
  */
 export type CallClass = 'normal' | 'urgent' | 'blocking';
+
+/**
+ * How a client chooses the endpoint of a call.
+ *
+ * - sticky: The client starts at a random endpoint and uses it until it fails. It then uses another random endpoint. If
+ *   a fleet has many clients, their load spreads over all members.
+ * - round-robin: Unary calls use all available endpoints in turn. Streams, which carry watches and keepalives, use one
+ *   endpoint, as with `sticky`. Use it if a few clients cause most of the load.
+ * - in-order: As `sticky`, but the client tries the endpoints in the order of the list, for example the nearest first.
+ *
+ * @example
+ * const balance: Balance = 'round-robin';
+ */
+export type Balance = 'sticky' | 'round-robin' | 'in-order';
+
+export const BALANCES = { sticky: 'sticky', 'round-robin': 'round-robin', 'in-order': 'in-order' } as const;
 
 /** One endpoint with its transport and its recent failures. All times are on the monotonic clock. */
 export interface PooledEndpoint {
@@ -41,27 +58,36 @@ export interface PooledEndpoint {
 }
 
 /**
- * Chooses the endpoint of each call. The pool chooses the same endpoint as long as that endpoint works. The pool parks
- * an endpoint that fails, and parks the endpoint for longer after each consecutive failure.
+ * Chooses the endpoint of each call, see `Balance`. The pool parks an endpoint that fails, and parks the endpoint for
+ * longer after each consecutive failure.
  */
 export class EndpointPool {
-  readonly #configured: readonly Endpoint[];
+  #configured: readonly Endpoint[];
   readonly #transportOf: (endpoint: Endpoint) => Transport;
+  readonly #balance: Balance;
   readonly #logger: Logger | undefined;
   /** The preferred and spare endpoints, and former endpoints that calls still use. Each key is the endpoint's URL. */
   readonly #known = new Map<string, PooledEndpoint>();
   #preferred: readonly PooledEndpoint[];
   /** Configured endpoints that are not preferred. Used only while no preferred endpoint is available. */
   #spare: readonly PooledEndpoint[] = [];
-  /** Index of the current endpoint in `#preferred`. */
-  #current = 0;
+  /** Index of the current endpoint in `#preferred`. Streams use it, and calls too unless they take turns. */
+  #current: number;
+  /** Counts the turns of the preferred endpoints, for calls that take turns. */
+  #next: number;
 
-  /** Calls try the endpoints in the given order. */
-  constructor(configured: readonly Endpoint[], transportOf: (endpoint: Endpoint) => Transport, logger?: Logger) {
+  constructor(
+    configured: readonly Endpoint[],
+    transportOf: (endpoint: Endpoint) => Transport,
+    { balance, logger }: { readonly balance: Balance; readonly logger?: Logger | undefined },
+  ) {
     this.#configured = configured;
     this.#transportOf = transportOf;
+    this.#balance = balance;
     this.#logger = logger;
     this.#preferred = configured.map((endpoint) => this.#pooled(endpoint));
+    this.#current = balance === 'in-order' ? 0 : randomIndex(this.#preferred);
+    this.#next = this.#current;
   }
 
   /** URLs of the preferred endpoints. */
@@ -86,20 +112,36 @@ export class EndpointPool {
     this.#spare = this.#configured
       .map((endpoint) => this.#pooled(endpoint))
       .filter((endpoint) => !this.#preferred.includes(endpoint));
-    this.#current = Math.max(0, this.#preferred.indexOf(current));
+    const index = this.#preferred.indexOf(current);
+    this.#current = index >= 0 ? index : this.#balance === 'in-order' ? 0 : randomIndex(this.#preferred);
     for (const endpoint of [...this.#known.values()]) this.#forgetUnused(endpoint);
   }
 
+  /** Replaces the preferred and the configured endpoints. */
+  reset(endpoints: readonly Endpoint[]): void {
+    this.#configured = endpoints;
+    this.replace(endpoints);
+  }
+
   /**
-   * Returns the endpoint for the next attempt, and counts the attempt as a user of the endpoint until `release` is
-   * called. If no endpoint is available, returns the endpoint whose parking ends first.
+   * Returns the endpoint for a stream, and counts the stream as a user of the endpoint until `release` is called. If no
+   * endpoint is available, returns the endpoint whose parking ends first.
    *
    * @throws EtcdError, reason `InvalidInput`, if `url` is given and no endpoint has this URL.
    */
   pick(url?: string): PooledEndpoint {
-    const endpoint = url === undefined ? this.#available() : this.#named(url);
+    const endpoint = url === undefined ? this.#currentOrNext() : this.#named(url);
     endpoint.users += 1;
     return endpoint;
+  }
+
+  /** Does the same as `pick` for an attempt of a unary call. Prefers an endpoint that has room. */
+  pickForCall(url: string | undefined, callClass: CallClass, maxInFlight: number): PooledEndpoint {
+    const takesTurn = url === undefined && this.#balance === 'round-robin';
+    const turn = takesTurn ? this.#inTurn(callClass, maxInFlight) : undefined;
+    if (turn === undefined) return this.pick(url);
+    turn.users += 1;
+    return turn;
   }
 
   /**
@@ -155,14 +197,28 @@ export class EndpointPool {
     await Promise.all([...this.#known.values()].map(({ transport }) => transport.close()));
   }
 
-  #available(): PooledEndpoint {
+  /** Returns the available endpoint with room whose turn is next, or undefined if no preferred endpoint has room. */
+  #inTurn(callClass: CallClass, maxInFlight: number): PooledEndpoint | undefined {
     const now = monotonicMs();
     const preferred = this.#preferred;
-    for (let offset = 0; offset < preferred.length; offset += 1) {
-      const index = (this.#current + offset) % preferred.length;
-      const endpoint = preferred[index] as PooledEndpoint;
-      if (!isAvailable(endpoint, now)) continue;
-      this.#current = index;
+    for (let tried = 0; tried < preferred.length; tried += 1) {
+      const endpoint = preferred[this.#next++ % preferred.length] as PooledEndpoint;
+      if (isAvailable(endpoint, now) && hasRoom(endpoint, callClass, maxInFlight)) return endpoint;
+    }
+    return undefined;
+  }
+
+  #currentOrNext(): PooledEndpoint {
+    const now = monotonicMs();
+    const current = this.#preferred[this.#current] as PooledEndpoint;
+    if (isAvailable(current, now)) return current;
+    const others = this.#preferred.filter((endpoint) => isAvailable(endpoint, now));
+    if (others.length > 0) {
+      // The choice is random, so that the clients of a failed member spread over the other members.
+      const after = (endpoint: PooledEndpoint): boolean => this.#preferred.indexOf(endpoint) > this.#current;
+      const next = this.#balance === 'in-order' ? others.find(after) : others[randomIndex(others)];
+      const endpoint = next ?? (others[0] as PooledEndpoint);
+      this.#current = this.#preferred.indexOf(endpoint);
       return endpoint;
     }
     const spare = this.#spare.find((endpoint) => isAvailable(endpoint, now));
@@ -170,8 +226,8 @@ export class EndpointPool {
   }
 
   #named(given: string): PooledEndpoint {
-    const { url } = parseEndpoint(given, 'endpoint');
     const all = this.all;
+    const { url } = parseEndpoint(given, 'endpoint', all[0]?.url.startsWith('https:') ? 'https' : 'http');
     const named = all.find((endpoint) => endpoint.url === url);
     if (named !== undefined) return named;
     throw invalidInput('endpoint', url, `one of the client's endpoints: ${all.map((other) => other.url).join(', ')}`);
@@ -194,6 +250,15 @@ export class EndpointPool {
     this.#known.delete(endpoint.url);
     void endpoint.transport.close();
   }
+}
+
+/** Whether one more call of the class may be sent to the endpoint. */
+export function hasRoom({ inFlight }: PooledEndpoint, callClass: CallClass, maxInFlight: number): boolean {
+  return callClass === 'blocking' || inFlight[callClass] < maxInFlight;
+}
+
+function randomIndex(list: readonly unknown[]): number {
+  return Math.floor(environment.Math.random() * list.length);
 }
 
 function isAvailable({ parkedUntil, transport }: PooledEndpoint, now: number): boolean {

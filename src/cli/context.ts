@@ -98,6 +98,8 @@ function clientOptions(flags: GlobalFlags): ClientOptions {
   const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
   return {
     endpoints,
+    // A user who lists endpoints expects the answer of the first one that works.
+    balance: 'in-order',
     ...(wantsTls ? { tls: { ca: text(cacert), cert: text(cert), key: text(key) } } : {}),
     ...(user === undefined ? {} : { auth: { ...login(user, flags), allowPlaintext: plaintextAuth } }),
     connectTimeoutMs: flags.dialTimeout,

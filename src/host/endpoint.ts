@@ -9,11 +9,11 @@ export interface Endpoint {
   readonly address: { readonly host: string; readonly port: number } | { readonly path: string };
 }
 
-const ALLOWED = 'http://host:port, https://host:port or unix:///path';
+const ALLOWED = 'host:port, http://host:port, https://host:port or unix:///path';
 const DEFAULT_PORT = 2379;
 /** Matches the port in a URL. `URL.port` is empty for a scheme's default port, even if the URL contains that port. */
 const PORT_IN_URL = /^\w+:\/+[^/]+:(\d+)(?:\/|$)/;
-const HOST_AND_PORT = /^[\w.-]+:\d+$/;
+const HOST_AND_PORT = /^(?:[\w.-]+|\[[\da-f:.]+\]):\d+$/i;
 /**
  * Matches a URL without a user name, password, query or fragment. White space, control characters and backslashes do
  * not match either, because a URL parser would silently remove or replace them.
@@ -21,15 +21,17 @@ const HOST_AND_PORT = /^[\w.-]+:\d+$/;
 const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
 
 /**
- * Parses the URL of an endpoint. The default port is 2379. `argument` is the name of the argument in error messages.
+ * Parses the URL of an endpoint. The default port is 2379. If the text is only a host and a port, it gets the scheme
+ * `defaultScheme`. `argument` is the name of the argument in error messages.
  *
  * @throws EtcdError with reason `InvalidInput` if the text is not the URL of an endpoint.
  */
-export function parseEndpoint(text: string, argument: string): Endpoint {
-  const refused = (hint = ''): EtcdError => invalidInput(argument, showUrl(text), ALLOWED + hint);
-  if (typeof text !== 'string') throw refused();
+export function parseEndpoint(given: string, argument: string, defaultScheme: 'http' | 'https' = 'http'): Endpoint {
+  const refused = (hint = ''): EtcdError => invalidInput(argument, showUrl(given), ALLOWED + hint);
+  if (typeof given !== 'string') throw refused();
+  const text = HOST_AND_PORT.test(given) ? `${defaultScheme}://${given}` : given;
   const url = ENDPOINT_URL.test(text) && URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined) throw refused(HOST_AND_PORT.test(text) ? ` (did you mean http://${text}?)` : '');
+  if (url === undefined) throw refused();
   if (url.protocol === 'unix:') {
     const path = decoded(url.pathname);
     if (url.host !== '' || path.length < 2) throw refused();

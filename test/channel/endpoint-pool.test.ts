@@ -1,7 +1,9 @@
-import { describe, expect, it } from 'vitest';
-import { EndpointPool, type PooledEndpoint } from '../../src/channel/endpoint-pool.js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Balance, EndpointPool, type PooledEndpoint } from '../../src/channel/endpoint-pool.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
+import { environment, replaceEnvironment } from '../../src/runtime/environment.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
+import { randomNumbers } from '../support/faults/rounds.js';
 
 const [A, B, C] = ['http://a:1', 'http://b:1', 'http://c:1'] as const;
 
@@ -88,11 +90,78 @@ describe('the endpoint pool', () => {
   });
 });
 
+describe('the balance', () => {
+  let restore = (): void => {};
+  beforeEach(() => {
+    const random = randomNumbers(1);
+    restore = replaceEnvironment(
+      new Proxy(environment, { get: (target, name) => (name === 'Math' ? { random } : Reflect.get(target, name)) }),
+    );
+  });
+  afterEach(() => restore());
+
+  it.each(['sticky', 'round-robin'] as const)(
+    '%s spreads the streams of many clients over all endpoints',
+    (balance) => {
+      const picks = Array.from({ length: 3_000 }, () => balanced(balance, A, B, C).pick().url);
+      for (const url of [A, B, C]) expect(picks.filter((each) => each === url).length).toBeCloseTo(1_000, -2);
+    },
+  );
+
+  it('sticky spreads the clients of a failed endpoint over the other endpoints', () => {
+    const picks = Array.from({ length: 3_000 }, () => {
+      const pool = balanced('sticky', A, B, C);
+      fail(pool, pool.all[0] as PooledEndpoint);
+      return pool.pick().url;
+    });
+    expect(picks).not.toContain(A);
+    for (const url of [B, C]) expect(picks.filter((each) => each === url).length).toBeCloseTo(1_500, -2);
+  });
+
+  it('round-robin lets calls use all endpoints in turn, and all streams use one endpoint', () => {
+    const pool = balanced('round-robin', A, B, C);
+    const stream = pool.pick().url;
+    const calls = Array.from({ length: 30 }, () => {
+      expect(pool.pick().url).toBe(stream);
+      return call(pool).url;
+    });
+    for (const url of [A, B, C]) expect(calls.filter((each) => each === url)).toHaveLength(10);
+  });
+
+  it('round-robin leaves out endpoints that are parked or have no room, while another endpoint is available', () => {
+    const pool = balanced('round-robin', A, B, C);
+    const [a, b, c] = pool.all as [PooledEndpoint, PooledEndpoint, PooledEndpoint];
+    fail(pool, a);
+    expect(Array.from({ length: 4 }, () => call(pool).url).sort()).toEqual([B, B, C, C]);
+    b.inFlight.normal = MAX_IN_FLIGHT;
+    expect(Array.from({ length: 4 }, () => call(pool).url)).toEqual([C, C, C, C]);
+    c.inFlight.normal = MAX_IN_FLIGHT;
+    expect([b, c]).toContain(call(pool));
+  });
+
+  it('round-robin sends a call that names its endpoint to that endpoint', () => {
+    const pool = balanced('round-robin', A, B, C);
+    expect(Array.from({ length: 4 }, () => pool.pickForCall(B, 'normal', MAX_IN_FLIGHT).url)).toEqual([B, B, B, B]);
+  });
+});
+
+/** The bound of calls in flight in these tests. */
+const MAX_IN_FLIGHT = 8;
+
+function call(pool: EndpointPool): PooledEndpoint {
+  return pool.pickForCall(undefined, 'normal', MAX_IN_FLIGHT);
+}
+
 function poolOf(...urls: readonly string[]): EndpointPool {
+  return balanced('in-order', ...urls);
+}
+
+function balanced(balance: Balance, ...urls: readonly string[]): EndpointPool {
   const transport = { unary: () => Promise.reject(), stream: () => ({}) as never, close: async () => {} };
   return new EndpointPool(
     urls.map((url) => parseEndpoint(url, 'endpoint')),
     () => ({ ...transport }),
+    { balance },
   );
 }
 

@@ -23,7 +23,7 @@ test('the logger receives one line about an unavailable endpoint and one line ab
   const [port] = await freePorts(1);
   const unused = `http://127.0.0.1:${port}`;
   const { logger, lines } = recordingLogger();
-  await openClient({ endpoints: [unused, ...endpoints], logger }).put('the-key', 'the-value');
+  await openClient({ endpoints: [unused, ...endpoints], balance: 'in-order', logger }).put('the-key', 'the-value');
   expect(lines).toEqual([
     expect.stringMatching(`^warn: endpoint unavailable ${unused} ConnectFailed .*ECONNREFUSED`),
     expect.stringMatching(`^debug: call retried /etcdserverpb.KV/Put ConnectFailed .*ECONNREFUSED.* ${unused} 0$`),
@@ -151,7 +151,7 @@ test('`objectFirst` passes the details of each line before the message, as a log
   const [port] = await freePorts(1);
   const pino = new PinoLike();
   const unused = `http://127.0.0.1:${port}`;
-  const etcd = openClient({ endpoints: [unused, ...endpoints], logger: objectFirst(pino) });
+  const etcd = openClient({ endpoints: [unused, ...endpoints], balance: 'in-order', logger: objectFirst(pino) });
   await etcd.put(unique(), 'x');
   expect(pino.lines.map((line) => JSON.parse(line))).toEqual([
     {
@@ -179,6 +179,6 @@ test.each([
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const logger: Logger = { warn };
-  const etcd = openClient({ endpoints: [`http://127.0.0.1:${port}`, ...endpoints], logger });
+  const etcd = openClient({ endpoints: [`http://127.0.0.1:${port}`, ...endpoints], balance: 'in-order', logger });
   await etcd.put(unique(), 'x');
 });

@@ -68,7 +68,8 @@ fuzz<string>({
     else {
       // Parse the text with both schemes to find a port that the text contains, because `URL.port` is empty for a
       // scheme's default port: 80 for http and 443 for https.
-      const ports = ['http', 'https'].map((other) => new URL(text.replace(/^\w+/, other)).port);
+      const full = text.includes('://') ? text : `http://${text}`;
+      const ports = ['http', 'https'].map((other) => new URL(full.replace(/^\w+/, other)).port);
       expect(address.port).toBe(Number(ports.find((given) => given !== '') ?? 2379));
       expect(address.host).toMatch(/^[^[\]/\s]+$/);
     }

@@ -16,7 +16,11 @@ const SERIALIZABLE = { serializable: true } as const;
 describe('a serializable read (with `orderedReads` unless noted)', () => {
   test('may return an older revision than an earlier read when `orderedReads` is off', async () => {
     const { ahead, behind } = await twoServers();
-    const etcd = openClient({ endpoints: [behind.endpoint, ahead.endpoint], transport: anonymous });
+    const etcd = openClient({
+      endpoints: [behind.endpoint, ahead.endpoint],
+      balance: 'in-order',
+      transport: anonymous,
+    });
     expect((await etcd.get('k', { ...SERIALIZABLE, endpoint: ahead.endpoint }))?.text()).toBe('new');
     const { kvs, header } = await etcd.range('k', SERIALIZABLE);
     expect(kvs[0]?.text()).toBe('old');
@@ -220,7 +224,7 @@ async function twoServers(): Promise<{ ahead: Place; behind: Place; proxy: Fault
 }
 
 function ordered(endpoints: readonly string[], options: Partial<ClientOptions> = {}): Client {
-  return openClient({ endpoints, orderedReads: true, transport: anonymous, ...options });
+  return openClient({ endpoints, balance: 'in-order', orderedReads: true, transport: anonymous, ...options });
 }
 
 async function writeUpTo(client: Client, revision: bigint, value: string): Promise<void> {

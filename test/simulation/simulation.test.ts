@@ -46,6 +46,7 @@ test('`shrink` reduces a plan to the only fault and the only operation that matt
     members: 3,
     delays: 'uneven',
     timerLagMs: 40,
+    balance: 'sticky',
     activeMs: 1_000,
     processes: [{ ops: [{ afterMs: 10 }, { afterMs: 7, isBad: true }] }, { ops: [{ afterMs: 3 }] }],
     faults: [

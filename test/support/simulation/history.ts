@@ -1,3 +1,4 @@
+import type { Balance } from '../../../src/channel/endpoint-pool.js';
 import { Client, type ClientOptions } from '../../../src/client.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import type { Violation } from '../../../src/testing/history.js';
@@ -53,6 +54,8 @@ export interface Plan<Op = unknown> {
   readonly timerLagMs: number;
   /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
   readonly bytes?: BytePlan | undefined;
+  /** The option `balance` of all clients. */
+  readonly balance: Balance;
   /** The option `maxInFlight` of all clients. Undefined: the default, which these few calls never reach. */
   readonly maxInFlight?: number | undefined;
   /** How long faults may begin, in milliseconds. */
@@ -137,6 +140,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     timerLagMs: random.pick([0, 0, 2, 40]),
     bytes: drawBytes(new Random(seed, 9), isUnary),
     maxInFlight: new Random(seed, 10).pick([undefined, undefined, undefined, 1, 2]),
+    balance: new Random(seed, 11).pick(['in-order', 'sticky', 'round-robin'] as const),
     activeMs,
     processes,
     faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
@@ -353,6 +357,7 @@ class Play<Op> {
       endpoints: [...urls.slice(first), ...urls.slice(0, first)],
       transport: (this.#bytes ?? this.#network).transportOf(process),
       maxInFlight: this.#plan.maxInFlight,
+      balance: this.#plan.balance,
       ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
       ...options,
     });

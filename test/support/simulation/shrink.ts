@@ -50,6 +50,7 @@ function* smaller(plan: Plan): Generator<Plan> {
   if (delays !== 'none' && delays !== 'short') yield { ...plan, delays: 'short' };
   if (timerLagMs > 0) yield { ...plan, timerLagMs: 0 };
   if (plan.maxInFlight !== undefined) yield { ...plan, maxInFlight: undefined };
+  if (plan.balance !== 'in-order') yield { ...plan, balance: 'in-order' };
   if (plan.bytes !== undefined) {
     yield { ...plan, bytes: undefined };
     if (plan.bytes.isSplit) yield { ...plan, bytes: { ...plan.bytes, isSplit: false } };
