@@ -9,53 +9,53 @@ import { build } from 'esbuild';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
-/** The bundles to measure. Each limit is in bytes after gzip. It is the current size plus a small margin. */
+/** The bundles to measure. Each limit is in bytes after gzip. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 55_100 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 56_300 },
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",
-    limit: 47_300,
+    limit: 48_200,
   },
   {
     imports: '`Client` of `etcdwire/core`, `Session`, `Mutex`',
     code: "export { Client } from './src/core.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 52_800,
+    limit: 53_600,
   },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 60_500,
+    limit: 61_600,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 66_900,
+    limit: 68_000,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/transport/gateway/index.js'",
-    limit: 66_700,
+    limit: 67_800,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 60_000,
+    limit: 61_000,
   },
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node.js'",
-    limit: 55_600,
+    limit: 56_700,
   },
   {
     imports: '`Client`, `etcdwire/grpc-js` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export * from './src/grpc-js.js'",
-    limit: 57_100,
+    limit: 58_200,
   },
   {
     imports: '`Client`, `etcdwire/testing`',
     code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
-    limit: 91_600,
+    limit: 92_600,
   },
 ];
 

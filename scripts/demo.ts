@@ -87,7 +87,7 @@ async function follow(client: Client): Promise<void> {
     (async () => {
       for await (const event of client.watch(prefix(LEDGER), { only: 'put' })) {
         if (event.type !== 'put') continue;
-        const { worker, entry } = event.kv.json<LedgerEntry>();
+        const { worker, entry } = event.kv.json() as LedgerEntry;
         timeline.line('ledger', `${worker} wrote entry ${entry}`, event.modRevision);
       }
     })(),
@@ -118,7 +118,7 @@ function describe(event: WorkerEvent): string | undefined {
 
 async function verdict(client: Client, attempt: WorkerEvent): Promise<number> {
   const { kvs } = await client.range(prefix(LEDGER));
-  const entries = kvs.map((kv) => ({ ...kv.json<LedgerEntry>(), revision: kv.modRevision }));
+  const entries = kvs.map((kv) => ({ ...(kv.json() as LedgerEntry), revision: kv.modRevision }));
   const problems = checkLedger(entries, [...queue.values()]);
   if (attempt.type !== 'refused') problems.push('the paused worker wrote after it lost the lock');
   timeline.title(problems.length === 0 ? 'The ledger is correct' : 'The ledger is WRONG');

@@ -11,6 +11,7 @@ import { KeyspaceClient } from './keyspace.js';
 import { checkChoice, checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
 import type { Logger } from './runtime/log.js';
+import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
 import { defaultTransport } from './transport/default-transport.js';
 import {
   type EmbeddedTransportFactory,
@@ -247,6 +248,16 @@ export class CoreClient extends KeyspaceClient {
       channel.reset(list);
       endpoints = list;
     };
+  }
+
+  /** Returns the fields that `JSON.stringify` writes: the endpoints, and those that are not available now. */
+  override toJSON(): { readonly endpoints: readonly string[]; readonly unavailable: readonly string[] } {
+    return { endpoints: this.endpoints, unavailable: this.#channel.unavailable };
+  }
+
+  /** @internal */
+  override [INSPECT](...args: InspectArguments): string {
+    return inspected('Client', this.toJSON(), ...args);
   }
 
   /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */

@@ -10,6 +10,7 @@ import { namespaceTransport } from './namespace.js';
 import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
 import type { BytesLike } from './runtime/bytes.js';
+import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
 import { settledWithin } from './runtime/timers.js';
 import type { Transport } from './transport/transport.js';
 import { Watch as KeyWatch, WATCH_OPTIONS, type WatchOptions } from './watch/watch.js';
@@ -218,6 +219,16 @@ export class KeyspaceClient extends KV implements CoreKeyspace {
   /** @internal Returns what the namespace of the keys that begin with `prefix` consists of. */
   protected coreOf(prefix: BytesLike): KeyspaceCore {
     return { ...this.#core, transport: namespaceTransport(this.#core.transport, checkKey(prefix, 'prefix')) };
+  }
+
+  /** Returns the fields that `JSON.stringify` writes. A namespace has none, because its prefix is part of keys. */
+  toJSON(): object {
+    return {};
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    return inspected('Keyspace', this.toJSON(), ...args);
   }
 
   close(): Promise<void> {

@@ -25,7 +25,9 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     remedy: 'Correct the argument.',
   },
   InvalidJson: {
-    cause: 'The value of a key is not JSON, so `KeyValue.json()` cannot parse it. The `cause` is a `SyntaxError`.',
+    cause:
+      'The value of a key is not JSON, or the function passed to `KeyValue.json` refused it. The `cause` is a ' +
+      '`SyntaxError`, or the error of that function.',
     outcome: 'none',
     remedy: 'Read the value with `text()`, or correct it.',
   },

@@ -86,6 +86,11 @@ export class Channel implements Transport {
     return this.#endpoints.urls;
   }
 
+  /** URLs of the endpoints that calls avoid because they failed. */
+  get unavailable(): readonly string[] {
+    return this.#endpoints.unavailable;
+  }
+
   /** Replaces the configured endpoints. Calls and streams in progress stay at their endpoints. */
   reset(endpoints: readonly Endpoint[]): void {
     if (this.#closed.signal.aborted) throw clientClosed('not-sent');

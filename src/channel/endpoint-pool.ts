@@ -95,6 +95,12 @@ export class EndpointPool {
     return this.#preferred.map(({ url }) => url);
   }
 
+  /** URLs of the preferred endpoints that are parked, or whose connection does not answer. */
+  get unavailable(): readonly string[] {
+    const now = monotonicMs();
+    return this.#preferred.filter((endpoint) => !isAvailable(endpoint, now)).map(({ url }) => url);
+  }
+
   get all(): readonly PooledEndpoint[] {
     return [...this.#preferred, ...this.#spare];
   }

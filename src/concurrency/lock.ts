@@ -5,6 +5,7 @@ import type { WithHeader } from '../kv/requests.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
+import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
 import { deleteLatePut, type KeyUse } from './late-puts.js';
@@ -294,6 +295,17 @@ export class Held implements AsyncDisposable {
    */
   signalWith(...others: readonly AbortSignal[]): AbortSignal {
     return checkedSignalOf(this.signal, others);
+  }
+
+  /** Returns the fields that `JSON.stringify` writes. */
+  toJSON(): { readonly name: string; readonly key: string; readonly token: string; readonly valid: boolean } {
+    const { name, key, token } = this;
+    return { name, key, token: String(token), valid: this.valid() };
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    return inspected('Held', { ...this.toJSON(), token: this.token }, ...args);
   }
 
   /** Returns whether the caller certainly holds the lock now. Checks the lease's deadline, as for `signal`. */

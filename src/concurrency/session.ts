@@ -5,6 +5,7 @@ import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
+import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
@@ -85,6 +86,16 @@ export class Session implements AsyncDisposable {
     // The client was closed during the grant.
     await client.lease.revoke(granted.id, callOptions).catch(() => {});
     throw keepAlive.signal.reason;
+  }
+
+  /** Returns the fields that `JSON.stringify` writes. */
+  toJSON(): { readonly leaseId: string; readonly valid: boolean } {
+    return { leaseId: String(this.leaseId), valid: this.valid() };
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    return inspected('Session', { leaseId: this.leaseId, valid: this.valid() }, ...args);
   }
 
   /** ID of the lease. */

@@ -1,6 +1,7 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
 import { textOf, toBase64, validTextOf } from '../runtime/bytes.js';
+import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 
 /**
  * A key and its value at one revision of the store.
@@ -45,24 +46,29 @@ export class KeyValue {
   }
 
   /**
-   * Parses the value as JSON. Does not check that the result is a `T`; the caller asserts this.
+   * Parses the value as JSON. `parse` converts the result, or throws if the result is not what the program expects. It
+   * may be the method `parse` of a schema, such as those of zod.
    *
-   * @throws EtcdError with reason `InvalidJson` if the value is not JSON. The cause of the error is a `SyntaxError`.
+   * @throws EtcdError with reason `InvalidJson` if the value is not JSON, or if `parse` throws. The cause of the error
+   * is a `SyntaxError`, or the error of `parse`.
    *
    * @example
-   * const size = (await etcd.get('config/size'))?.json<number>();
+   * const size = (await etcd.get('config/size'))?.json(Number);
    */
-  json<T>(): T {
+  json(): unknown;
+  json<T>(parse: (json: unknown) => T): T;
+  json(parse: (json: unknown) => unknown = (json) => json): unknown {
+    let json: unknown;
     try {
-      return JSON.parse(this.text()) as T;
+      json = JSON.parse(this.text());
     } catch {
-      throw new EtcdError('the value of the key is not JSON', {
-        code: 'FailedPrecondition',
-        reason: 'InvalidJson',
-        outcome: 'not-sent',
-        // The error of `JSON.parse` may quote the value, but errors of this package never contain values.
-        cause: new SyntaxError('the text is not JSON'),
-      });
+      // The error of `JSON.parse` may quote the value, but errors of this package never contain values.
+      throw invalidJson('is not JSON', new SyntaxError('the text is not JSON'));
+    }
+    try {
+      return parse(json);
+    } catch (error) {
+      throw invalidJson('is JSON, but not what the program expects', error);
     }
   }
 
@@ -81,6 +87,26 @@ export class KeyValue {
       lease: String(this.lease),
     };
   }
+
+  /** Returns `key = value`, for messages to people. Malformed UTF-8 becomes U+FFFD. */
+  toString(): string {
+    return `${this.keyText()} = ${this.text()}`;
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    const text = (bytes: Uint8Array): unknown => validTextOf(bytes) ?? bytes;
+    return inspected('KeyValue', { ...this, key: text(this.key), value: text(this.value) }, ...args);
+  }
+}
+
+function invalidJson(problem: string, cause: unknown): EtcdError {
+  return new EtcdError(`the value of the key ${problem}`, {
+    code: 'FailedPrecondition',
+    reason: 'InvalidJson',
+    outcome: 'not-sent',
+    cause,
+  });
 }
 
 function jsonField(name: string, bytes: Uint8Array): Readonly<Record<string, string>> {

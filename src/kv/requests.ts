@@ -4,6 +4,7 @@ import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import type { Init } from '../protobuf/codec.js';
 import { checkChoice, checkCount, checkOptionalInt64, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
+import { plainFields } from '../runtime/printed.js';
 import { KeyValue } from './key-value.js';
 import { checkKey, type Keys, resolveKeys, type WireRange } from './keys.js';
 
@@ -131,11 +132,33 @@ export interface DeleteResult {
   readonly prevKvs: readonly KeyValue[];
 }
 
-/** The result of a call, with the header of the response. `header.revision` is the revision of the store. */
+/**
+ * The result of a call, with the header of the response. `header.revision` is the revision of the store.
+ * `JSON.stringify` writes bigints as decimal strings, and bytes as text or `{ base64 }`.
+ */
 export type WithHeader<Result> = Result & { readonly header: wire.ResponseHeader };
 
-export function withHeader<Result>(header: wire.ResponseHeader | undefined, result: Result): WithHeader<Result> {
-  return { header: header ?? wire.ResponseHeader.create(), ...result };
+/** The class of all objects that `withHeader` returns. */
+class Result {
+  /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
+  static readonly name = 'Result';
+  readonly header: wire.ResponseHeader;
+
+  constructor(header: wire.ResponseHeader | undefined, fields: object) {
+    this.header = header ?? wire.ResponseHeader.create();
+    Object.assign(this, fields);
+  }
+
+  toJSON(): Record<string, unknown> {
+    return plainFields(this);
+  }
+}
+
+export function withHeader<Fields extends object>(
+  header: wire.ResponseHeader | undefined,
+  fields: Fields,
+): WithHeader<Fields> {
+  return new Result(header, fields) as Result & Fields;
 }
 
 /**

@@ -17,7 +17,7 @@ test('a keepalive is lost when the server acknowledges its first renewal after t
 });
 
 test('the client reopens the keepalive stream without a growing backoff when the server ends each stream after one answer', async () => {
-  vi.spyOn(Math, 'random').mockReturnValue(1);
+  vi.spyOn(Math, 'random').mockReturnValue(1 - Number.EPSILON);
   onTestFinished(() => void vi.restoreAllMocks());
   let answers = 0;
   const endpoint = await scriptedServer(
@@ -58,7 +58,7 @@ test('the TTL of a granted lease counts from the first attempt to grant the leas
       grantedTtl: 10n,
     })),
   );
-  vi.spyOn(Math, 'random').mockReturnValue(1);
+  vi.spyOn(Math, 'random').mockReturnValue(1 - Number.EPSILON);
   onTestFinished(() => void vi.restoreAllMocks());
   const { ttl, sentAt } = await openClient({ endpoints: [endpoint] }).lease.grant({ ttl: 10 });
   expect(ttl).toBe(10);

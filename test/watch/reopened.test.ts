@@ -30,7 +30,7 @@ test('`created()` of a watch resolves with the revision of the first creation ev
 });
 
 test('a watch that waits to be created again is created only once when a new stream opens during the wait', async () => {
-  vi.spyOn(Math, 'random').mockReturnValue(1);
+  vi.spyOn(Math, 'random').mockReturnValue(1 - Number.EPSILON);
   onTestFinished(() => void vi.restoreAllMocks());
   const created: unknown[] = [];
   const etcd = await clientOf(
