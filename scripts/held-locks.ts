@@ -17,7 +17,7 @@ const TICK_MS = 5;
 interface Run {
   /** The time until all sessions held their locks, in milliseconds. */
   readonly lockedMs: number;
-  /** The number of sessions that lost their leases. */
+  /** The number of sessions that lost their leases, or did not get their locks. */
   readonly lost: number;
   /** The longest time, in milliseconds, for which the event loop of the client was blocked. */
   readonly longestBlockMs: number;
@@ -71,13 +71,22 @@ async function hold(client: Client): Promise<Run> {
     tickedAt = now;
   }, TICK_MS);
   const startMs = performance.now();
+  const noteLoss = (reason: unknown): void => {
+    if (lost === 0)
+      process.stderr.write(
+        `the first loss, after ${((performance.now() - startMs) / 1_000).toFixed(1)} s: ${reason}\n`,
+      );
+    lost += 1;
+  };
   await Promise.all(
     Array.from({ length: Number(values.sessions) }, async (_, index) => {
-      const session = await Session.open(client, { ttl: Number(values.ttl) });
-      session.signal.addEventListener('abort', () => {
-        lost += 1;
-      });
-      await new Mutex(session, `held-locks/${index}`).lock();
+      try {
+        const session = await Session.open(client, { ttl: Number(values.ttl) });
+        await new Mutex(session, `held-locks/${index}`).lock();
+        session.signal.addEventListener('abort', () => noteLoss(session.signal.reason));
+      } catch (error) {
+        noteLoss(error);
+      }
     }),
   );
   const lockedMs = performance.now() - startMs;

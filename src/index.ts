@@ -18,6 +18,19 @@ export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
 export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
+export {
+  type CreateOptions,
+  createKey,
+  deleteKeyIf,
+  type Expected,
+  type Modified,
+  type ModifyOptions,
+  modifyKey,
+  type NotWritten,
+  updateKey,
+  type Written,
+} from './kv/compare-and-set.js';
+export { type GetManyOptions, getMany, type Many } from './kv/get-many.js';
 export type { KeyValue } from './kv/key-value.js';
 export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';
 export {

@@ -20,7 +20,19 @@ import {
 } from '../src/concurrency/index.js';
 import { Client as CoreClient } from '../src/core.js';
 import { Service } from '../src/discovery/index.js';
-import { Client, compare, EtcdError, type Interceptor, op, prefix } from '../src/index.js';
+import {
+  Client,
+  compare,
+  createKey,
+  deleteKeyIf,
+  EtcdError,
+  getMany,
+  type Interceptor,
+  modifyKey,
+  op,
+  prefix,
+  updateKey,
+} from '../src/index.js';
 import { saveSnapshot } from '../src/node.js';
 import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
@@ -64,6 +76,11 @@ const CALLS: Readonly<Record<string, Call>> = {
   'Keyspace.delete': (options, { etcd }) => etcd.delete('k', options),
   'Keyspace.txn': (options, { etcd }) => etcd.txn({}, options),
   'Keyspace.watch': (options, { etcd }) => etcd.watch('k', options),
+  createKey: (options, { etcd }) => createKey(etcd, 'k', 'v', options),
+  updateKey: (options, { etcd }) => updateKey(etcd, 'k', 'v', options),
+  deleteKeyIf: (options, { etcd }) => deleteKeyIf(etcd, 'k', options),
+  modifyKey: (options, { etcd }) => modifyKey(etcd, 'k', () => 'v', options),
+  getMany: (options, { etcd }) => getMany(etcd, ['k'], options),
   'Client.mirror': (options, { etcd }) => etcd.mirror('k', options),
   'Client.cachedRange': (options, { etcd }) => etcd.cachedRange('k', options),
   'CachedRange.waitForRevision': async (options, { etcd }) => {

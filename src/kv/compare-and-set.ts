@@ -1,0 +1,208 @@
+import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import type { LeaseLike } from '../lease/lease-id.js';
+import { checkCount, checkFunction, checkInt64, checkOptions } from '../runtime/arguments.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import { backoffMs, pause } from '../runtime/timers.js';
+import type { KeyValue } from './key-value.js';
+import { checkKey } from './keys.js';
+import type { KV } from './kv.js';
+import { type WithHeader, withHeader } from './requests.js';
+import { type Compare, compare, op } from './txn.js';
+
+// Each function makes one transaction that compares the key and then writes it or reads it, so no other client can
+// change the key in between.
+
+/** A client or a namespace. */
+type Client = Pick<KV, 'get' | 'txn'>;
+
+/** Options of `createKey`. */
+export interface CreateOptions extends CallOptions {
+  /** The lease that the key is attached to. Default: no lease. */
+  readonly lease?: LeaseLike | undefined;
+}
+
+/** Which version of a key `updateKey` and `deleteKeyIf` expect: exactly one of the properties. */
+export interface Expected {
+  /** The revision of the key's last put. */
+  readonly modRevision?: bigint | undefined;
+  /** The value of the key. It may have been put any number of times. */
+  readonly oldValue?: BytesLike | undefined;
+}
+
+/** The write was done, in the revision `header.revision`. */
+export interface Written {
+  readonly succeeded: true;
+}
+
+/** Nothing was written. */
+export interface NotWritten<Reason extends 'exists' | 'missing' | 'changed'> {
+  readonly succeeded: false;
+  /** Why: the key exists already, the key does not exist, or the key is not the expected version. */
+  readonly reason: Reason;
+  /** The key as it is now. Undefined if it does not exist. */
+  readonly current: Reason extends 'missing' ? undefined : KeyValue;
+}
+
+const CREATE_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
+const EXPECTED = { modRevision: true, oldValue: true } as const;
+const UPDATE_OPTIONS = { ...EXPECTED, ...CREATE_OPTIONS } as const;
+const DELETE_OPTIONS = { ...EXPECTED, ...CALL_OPTIONS } as const;
+
+/**
+ * Puts a key that does not exist.
+ *
+ * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may exist because of this call.
+ *
+ * @example
+ * const created = await createKey(etcd, 'users/ada', 'Ada Lovelace');
+ * if (!created.succeeded) console.log('taken by', created.current.text());
+ */
+export async function createKey(
+  client: Client,
+  key: BytesLike,
+  value: BytesLike,
+  options: CreateOptions = {},
+): Promise<WithHeader<Written | NotWritten<'exists'>>> {
+  checkOptions(options, CREATE_OPTIONS, 'createKey');
+  const { lease, ...callOptions } = options;
+  const result = await client.txn(
+    { if: [compare.missing(key)], then: [op.put(key, value, { lease })], else: [op.get(key)] },
+    callOptions,
+  );
+  const { header } = result;
+  if (result.succeeded) return withHeader(header, { succeeded: true });
+  return withHeader(header, { succeeded: false, reason: 'exists', current: result.responses[0] as KeyValue });
+}
+
+/**
+ * Puts a key that exists and is the expected version.
+ *
+ * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may have been put.
+ *
+ * @example
+ * const kv = await etcd.get('config/size');
+ * if (kv !== undefined) {
+ *   const updated = await updateKey(etcd, kv.key, '20', { modRevision: kv.modRevision });
+ *   if (!updated.succeeded) console.log(updated.reason);
+ * }
+ */
+export async function updateKey(
+  client: Client,
+  key: BytesLike,
+  value: BytesLike,
+  options: Expected & CreateOptions,
+): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
+  checkOptions(options, UPDATE_OPTIONS, 'updateKey');
+  const { modRevision, oldValue, lease, ...callOptions } = options;
+  const result = await client.txn(
+    { if: unchanged(key, { modRevision, oldValue }), then: [op.put(key, value, { lease })], else: [op.get(key)] },
+    callOptions,
+  );
+  return withHeader(result.header, result.succeeded ? { succeeded: true } : notWritten(result.responses[0]));
+}
+
+/**
+ * Deletes a key that exists and is the expected version.
+ *
+ * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may have been deleted.
+ *
+ * @example
+ * const deleted = await deleteKeyIf(etcd, 'jobs/1', { oldValue: 'done' });
+ * if (!deleted.succeeded && deleted.reason === 'changed') console.log('is now', deleted.current.text());
+ */
+export async function deleteKeyIf(
+  client: Client,
+  key: BytesLike,
+  options: Expected & CallOptions,
+): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
+  checkOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
+  const { modRevision, oldValue, ...callOptions } = options;
+  const result = await client.txn(
+    { if: unchanged(key, { modRevision, oldValue }), then: [op.delete(key)], else: [op.get(key)] },
+    callOptions,
+  );
+  return withHeader(result.header, result.succeeded ? { succeeded: true } : notWritten(result.responses[0]));
+}
+
+/** Options of `modifyKey`. `timeoutMs` limits each call; use `signal` to limit the whole. */
+export interface ModifyOptions extends CallOptions {
+  /** The lease that the key is attached to. Default: the lease that the key had. */
+  readonly lease?: LeaseLike | undefined;
+  /** How many times `change` runs at most. Default 100. */
+  readonly maxAttempts?: number | undefined;
+}
+
+const MODIFY_OPTIONS = { maxAttempts: true, ...CREATE_OPTIONS } as const;
+const DEFAULT_MAX_ATTEMPTS = 100;
+/** The exponent from which the pause between two attempts does not grow any more. */
+const MAX_BACKOFF_ATTEMPT = 4;
+
+/** What `modifyKey` did. */
+export interface Modified {
+  /** Whether the key was put: false if `change` returned undefined. */
+  readonly changed: boolean;
+  /** The key as it was before. Undefined if it did not exist. */
+  readonly old: KeyValue | undefined;
+}
+
+/**
+ * Reads a key, lets `change` calculate its new value, and puts the value unless another client has changed the key in
+ * the meantime. In that case `change` runs again with the key as it is then, so it must have no other side effects. If
+ * `change` returns undefined, nothing is written. If it throws, `modifyKey` rejects with the same error.
+ *
+ * @throws EtcdError with reason `TxnConflict` after `maxAttempts`, and otherwise as `txn` does. A put whose outcome is
+ * unknown is not repeated.
+ *
+ * @example
+ * const { old } = await modifyKey(etcd, 'visits', (kv) => String(Number(kv?.text() ?? 0) + 1));
+ * console.log('visits before this one:', old?.text() ?? 0);
+ */
+export async function modifyKey(
+  client: Client,
+  key: BytesLike,
+  change: (old: KeyValue | undefined) => BytesLike | undefined | Promise<BytesLike | undefined>,
+  options: ModifyOptions = {},
+): Promise<Modified> {
+  checkFunction(change, 'change');
+  checkOptions(options, MODIFY_OPTIONS, 'modifyKey');
+  const { lease, maxAttempts: given = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;
+  const maxAttempts = checkCount(given, 'maxAttempts', 1);
+  let old = await client.get(key, callOptions);
+  for (let attempt = 1; ; attempt += 1) {
+    const value = await change(old);
+    if (value === undefined) return { changed: false, old };
+    const keptLease = lease ?? (old === undefined || old.lease === 0n ? undefined : old.lease);
+    const result = await client.txn(
+      {
+        if: [compare.modRevision(key, '==', old?.modRevision ?? 0n)],
+        then: [op.put(key, value, { lease: keptLease })],
+        else: [op.get(key)],
+      },
+      callOptions,
+    );
+    if (result.succeeded) return { changed: true, old };
+    if (attempt === maxAttempts) throw conflict(maxAttempts);
+    await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), callOptions.signal);
+    old = result.responses[0];
+  }
+}
+
+function conflict(maxAttempts: number): EtcdError {
+  const problem = `other clients changed the key during each attempt (maxAttempts = ${maxAttempts}); nothing was written`;
+  return new EtcdError(problem, { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' });
+}
+
+/** Returns the conditions that hold while the key exists and is the expected version. */
+function unchanged(key: BytesLike, { modRevision, oldValue }: Expected): readonly Compare[] {
+  checkKey(key, 'key');
+  if ((modRevision === undefined) === (oldValue === undefined))
+    throw invalidInput('options', modRevision === undefined ? 'neither' : 'both', 'one of modRevision and oldValue');
+  if (modRevision !== undefined) return [compare.modRevision(key, '==', checkInt64(modRevision, 'modRevision', 1n))];
+  return [compare.exists(key), compare.value(key, '==', oldValue as BytesLike)];
+}
+
+function notWritten(current: KeyValue | undefined): NotWritten<'missing'> | NotWritten<'changed'> {
+  if (current === undefined) return { succeeded: false, reason: 'missing', current };
+  return { succeeded: false, reason: 'changed', current };
+}

@@ -1,0 +1,58 @@
+import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
+import { checkCount, checkList, checkOptions } from '../runtime/arguments.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import type { KeyValue } from './key-value.js';
+import type { KV } from './kv.js';
+import { GET_OPTIONS, type GetOptions, type WithHeader, withHeader } from './requests.js';
+import { op } from './txn.js';
+
+/** Options of `getMany`. */
+export interface GetManyOptions extends GetOptions, CallOptions {
+  /**
+   * How many keys one transaction reads. Default 128, the default of the server's `--max-txn-ops`; must not exceed the
+   * option `maxTxnOps` of the client.
+   */
+  readonly keysPerTxn?: number | undefined;
+}
+
+/** The result of `getMany`. */
+export interface Many {
+  /** The keys in the order of the request. Undefined for a key that does not exist. */
+  readonly kvs: readonly (KeyValue | undefined)[];
+}
+
+const GET_MANY_OPTIONS = { keysPerTxn: true, ...GET_OPTIONS, ...CALL_OPTIONS } as const;
+const KEYS_PER_TXN = 128;
+
+/**
+ * Reads any number of keys, all at one revision. Up to `keysPerTxn` keys need one transaction; more keys need several
+ * transactions, one after the other, which read the revision of the first one. `header` is that of the first.
+ *
+ * @throws EtcdError with reason `Compacted` if etcd compacts that revision before the last transaction, and otherwise as
+ * `txn` does.
+ *
+ * @example
+ * const { kvs } = await getMany(etcd, ['config/color', 'config/size']);
+ * const [color, size] = kvs.map((kv) => kv?.text());
+ */
+export async function getMany(
+  client: Pick<KV, 'txn'>,
+  keys: readonly BytesLike[],
+  options: GetManyOptions = {},
+): Promise<WithHeader<Many>> {
+  checkList(keys, 'keys');
+  checkOptions(options, GET_MANY_OPTIONS, 'getMany');
+  const { keysPerTxn = KEYS_PER_TXN, revision, serializable, keysOnly, ...callOptions } = options;
+  checkCount(keysPerTxn, 'keysPerTxn', 1);
+  const read = (start: number, how: GetOptions): Promise<WithHeader<{ readonly responses: Many['kvs'] }>> => {
+    const part = keys.slice(start, start + keysPerTxn);
+    return client.txn({ then: part.map((key) => op.get(key, how)) }, callOptions);
+  };
+  const { header, responses } = await read(0, { revision, serializable, keysOnly });
+  const kvs = [...responses];
+  // Not serializable, because another member might not have reached the revision of the first transaction yet.
+  const later = revision === undefined ? { revision: header.revision, keysOnly } : { revision, serializable, keysOnly };
+  for (let start = keysPerTxn; start < keys.length; start += keysPerTxn)
+    kvs.push(...(await read(start, later)).responses);
+  return withHeader(header, { kvs });
+}
