@@ -12,8 +12,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * that transport. All other tests use no transport, or choose their transport themselves.
  */
 const OVER_ANY_TRANSPORT = [
-  ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'kv', 'lease', 'maintenance'],
-  ...['matrix', 'mirror', 'transport', 'txn', 'watch'],
+  ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'keys', 'kv', 'lease'],
+  ...['maintenance', 'matrix', 'mirror', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /**
@@ -21,13 +21,13 @@ const OVER_ANY_TRANSPORT = [
  * understands HTTP/2.
  */
 const OVER_THE_GATEWAY = [
-  ...['discovery/*', 'kv/{kv,scan}', 'mirror/*', 'txn/*'],
+  ...['discovery/*', 'keys/*', 'kv/{kv,scan}', 'mirror/*', 'txn/*'],
   'concurrency/{election,etcdctl,holder-lost,mutex,reentrant-mutex,with-lock}',
 ];
 
 /** The tests that also run on a `MemoryEtcd` at a port, because they need neither a cluster nor a process of etcd. */
 const OVER_MEMORY = [
-  ...['auth/*', 'cli/*', 'concurrency/*', 'discovery/*', 'kv/*', 'lease/*', 'mirror/*', 'txn/*', 'watch/*'],
+  ...['auth/*', 'cli/*', 'concurrency/*', 'discovery/*', 'keys/*', 'kv/*', 'lease/*', 'mirror/*', 'txn/*', 'watch/*'],
   ...['maintenance/*', 'cluster/*', 'interop/*', 'namespace', 'raw', 'services', 'keyspace'],
 ];
 

@@ -11,9 +11,9 @@ export {
   type Embedded,
 } from './core-client.js';
 export { EtcdError } from './errors/etcd-error.js';
+export { createKey, deleteKeyIf, modifyKey, updateKey } from './keys/compare-and-set.js';
+export { getMany } from './keys/get-many.js';
 export type { CoreKeyspace } from './keyspace.js';
-export { createKey, deleteKeyIf, modifyKey, updateKey } from './kv/compare-and-set.js';
-export { getMany } from './kv/get-many.js';
 export { fromKey, keyRange, prefix } from './kv/keys.js';
 export {
   withFirstCreate,

@@ -17,7 +17,6 @@ export type { ServerReason, StatusCode } from './errors/status.js';
 export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
-export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
 export {
   type CreateOptions,
   createKey,
@@ -29,8 +28,9 @@ export {
   type NotWritten,
   updateKey,
   type Written,
-} from './kv/compare-and-set.js';
-export { type GetManyOptions, getMany, type Many } from './kv/get-many.js';
+} from './keys/compare-and-set.js';
+export { type GetManyOptions, getMany, type Many } from './keys/get-many.js';
+export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
 export type { KeyValue } from './kv/key-value.js';
 export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';
 export {

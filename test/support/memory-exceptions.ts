@@ -12,6 +12,8 @@ const EXCEPTIONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^`memberList` (needs a quorum|returns the same members from every endpoint)/, ONE_MEMBER],
   [/^`sync` (finds all members|leaves out endpoints|runs every `autoSync)/, ONE_MEMBER],
   [/^`sync` keeps the configured endpoints/, 'a MemoryEtcd always advertises the URL of its port'],
+  [/`balance: round-robin` (send|never|writes)/, ONE_MEMBER],
+  [/^`setEndpoints` (moves|lets)/, ONE_MEMBER],
   [/^`moveLeader` (finds the leader|rejects with NotLeader)/, ONE_MEMBER],
   [/^`status` (returns the status of the member|rejects when the member at the given endpoint is down)/, ONE_MEMBER],
   [/^a hash of the keys is the same on all members/, ONE_MEMBER],

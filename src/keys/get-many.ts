@@ -1,10 +1,10 @@
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
+import type { CoreKeyspace } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { GET_OPTIONS, type GetOptions, type WithHeader, withHeader } from '../kv/requests.js';
+import { op } from '../kv/txn.js';
 import { checkCount, checkList, checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
-import type { KeyValue } from './key-value.js';
-import type { KV } from './kv.js';
-import { GET_OPTIONS, type GetOptions, type WithHeader, withHeader } from './requests.js';
-import { op } from './txn.js';
 
 /** Options of `getMany`. */
 export interface GetManyOptions extends GetOptions, CallOptions {
@@ -36,7 +36,7 @@ const KEYS_PER_TXN = 128;
  * const [color, size] = kvs.map((kv) => kv?.text());
  */
 export async function getMany(
-  client: Pick<KV, 'txn'>,
+  client: CoreKeyspace,
   keys: readonly BytesLike[],
   options: GetManyOptions = {},
 ): Promise<WithHeader<Many>> {

@@ -1,20 +1,17 @@
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import type { CoreKeyspace } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { checkKey } from '../kv/keys.js';
+import { type WithHeader, withHeader } from '../kv/requests.js';
+import { type Compare, compare, op } from '../kv/txn.js';
 import type { LeaseLike } from '../lease/lease-id.js';
 import { checkCount, checkFunction, checkInt64, checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
-import type { KeyValue } from './key-value.js';
-import { checkKey } from './keys.js';
-import type { KV } from './kv.js';
-import { type WithHeader, withHeader } from './requests.js';
-import { type Compare, compare, op } from './txn.js';
 
 // Each function makes one transaction that compares the key and then writes it or reads it, so no other client can
 // change the key in between.
-
-/** A client or a namespace. */
-type Client = Pick<KV, 'get' | 'txn'>;
 
 /** Options of `createKey`. */
 export interface CreateOptions extends CallOptions {
@@ -59,7 +56,7 @@ const DELETE_OPTIONS = { ...EXPECTED, ...CALL_OPTIONS } as const;
  * if (!created.succeeded) console.log('taken by', created.current.text());
  */
 export async function createKey(
-  client: Client,
+  client: CoreKeyspace,
   key: BytesLike,
   value: BytesLike,
   options: CreateOptions = {},
@@ -88,7 +85,7 @@ export async function createKey(
  * }
  */
 export async function updateKey(
-  client: Client,
+  client: CoreKeyspace,
   key: BytesLike,
   value: BytesLike,
   options: Expected & CreateOptions,
@@ -112,7 +109,7 @@ export async function updateKey(
  * if (!deleted.succeeded && deleted.reason === 'changed') console.log('is now', deleted.current.text());
  */
 export async function deleteKeyIf(
-  client: Client,
+  client: CoreKeyspace,
   key: BytesLike,
   options: Expected & CallOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
@@ -159,7 +156,7 @@ export interface Modified {
  * console.log('visits before this one:', old?.text() ?? 0);
  */
 export async function modifyKey(
-  client: Client,
+  client: CoreKeyspace,
   key: BytesLike,
   change: (old: KeyValue | undefined) => BytesLike | undefined | Promise<BytesLike | undefined>,
   options: ModifyOptions = {},
