@@ -6,7 +6,10 @@ import {
   Barrier,
   DoubleBarrier,
   Election,
+  inspectLock,
+  lead,
   Mutex,
+  observe,
   PriorityQueue,
   Queue,
   ReentrantMutex,
@@ -17,6 +20,7 @@ import {
   type StmTransaction,
   stm,
   withLock,
+  withLocks,
 } from '../src/concurrency/index.js';
 import { Client as CoreClient } from '../src/core.js';
 import { Service } from '../src/discovery/index.js';
@@ -169,6 +173,11 @@ const CALLS: Readonly<Record<string, Call>> = {
   'PriorityQueue.dequeue': (options, { etcd, session }) => new PriorityQueue(etcd, 'q').dequeue(session, options),
   stm: (options, { etcd }) => stm(etcd, () => {}, options),
   'StmTransaction.put': (options, { etcd }) => stm(etcd, (tx: StmTransaction) => tx.put('k', 'x', options)),
+  withLocks: (options, { etcd }) => withLocks(etcd, ['l'], () => {}, options),
+  lead: (options, { etcd }) => lead(etcd, 'l', 'x', () => {}, options),
+  observe: (options, { etcd }) => observe(etcd, 'l', options).next(),
+  inspectLock: (options, { etcd }) => inspectLock(etcd, 'l', options),
+  'new Mutex': (options, { session }) => new Mutex(session, 'l', options),
   withLock: (options, { etcd }) => withLock(etcd, 'm', () => {}, options),
   'SelfHealingSession.open': (options, { etcd }) => SelfHealingSession.open(etcd, options),
   'SelfHealingSession.register': (options, subjects) =>

@@ -43,16 +43,17 @@ describe('README.md', () => {
 });
 
 describe('docs/guide.md', () => {
-  const [usage = '', coordination = '', core = '', overGrpcJs = '', logging = '', ...others] =
+  const [usage = '', coordination = '', leading = '', core = '', overGrpcJs = '', logging = '', ...others] =
     programsOf('docs/guide.md');
 
-  it('has exactly the five programs that the next tests run', () => {
+  it('has exactly the six programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 
   it.each([
     ['keys, a watch and a lock', usage, 1],
     ['an election and other coordination', coordination, 3],
+    ['a leader', leading, 1],
     ['the client of etcdwire/core', core, 1],
     ['grpc-js', overGrpcJs, 1],
   ])('has a program with %s that prints what its comments say', async (_what, program, count) => {

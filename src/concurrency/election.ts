@@ -1,5 +1,5 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { mirrorOf } from '../keyspace.js';
+import { type CoreKeyspace, mirrorOf } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type WithHeader, withFirstCreate } from '../kv/requests.js';
@@ -138,36 +138,52 @@ export class Election {
    * @example
    * for await (const leader of election.observe()) console.log(leader.text());
    */
-  async *observe(options: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
+  observe(options: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
     checkOptions(options, OBSERVE_OPTIONS, 'observe');
-    const { signal } = options;
-    const candidates = new Map<string, KeyValue>();
-    let isSynced = false;
-    let last: KeyValue | undefined;
-    for await (const message of mirrorOf(this.#session.client, prefix(`${this.name}/`), { signal })) {
-      switch (message.type) {
-        case 'resync':
-          candidates.clear();
-          isSynced = false;
-          break;
-        case 'keys':
-          for (const kv of message.kvs) candidates.set(kv.keyText(), kv);
-          break;
-        case 'synced':
-          isSynced = true;
-          break;
-        case 'events':
-          for (const event of message.events) {
-            if (event.type === 'put') candidates.set(event.keyText(), event.kv);
-            else candidates.delete(event.keyText());
-          }
-          break;
-      }
-      const leader = isSynced ? firstCreated(candidates.values()) : undefined;
-      if (leader === undefined || isSame(leader, last)) continue;
-      last = leader;
-      yield leader;
+    return observe(this.#session.client, this.name, options);
+  }
+}
+
+/**
+ * Yields the key of the current leader of an election, and then the leader's key after each change of leader and each
+ * proclamation, once and in order, until the caller leaves the loop or `signal` aborts. Needs no session, unlike
+ * `Election.observe`. `name` may also be the name of a `Mutex`.
+ *
+ * @example
+ * for await (const leader of observe(etcd, 'scheduler')) console.log(leader.text());
+ */
+export async function* observe(
+  client: CoreKeyspace,
+  name: string,
+  options: Pick<WaitOptions, 'signal'> = {},
+): AsyncGenerator<KeyValue, void> {
+  checkOptions(options, OBSERVE_OPTIONS, 'observe');
+  const candidates = new Map<string, KeyValue>();
+  let isSynced = false;
+  let last: KeyValue | undefined;
+  for await (const message of mirrorOf(client, prefix(`${checkName(name)}/`), options)) {
+    switch (message.type) {
+      case 'resync':
+        candidates.clear();
+        isSynced = false;
+        break;
+      case 'keys':
+        for (const kv of message.kvs) candidates.set(kv.keyText(), kv);
+        break;
+      case 'synced':
+        isSynced = true;
+        break;
+      case 'events':
+        for (const event of message.events) {
+          if (event.type === 'put') candidates.set(event.keyText(), event.kv);
+          else candidates.delete(event.keyText());
+        }
+        break;
     }
+    const leader = isSynced ? firstCreated(candidates.values()) : undefined;
+    if (leader === undefined || isSame(leader, last)) continue;
+    last = leader;
+    yield leader;
   }
 }
 

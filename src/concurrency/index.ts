@@ -6,9 +6,11 @@
  */
 export { Barrier } from './barrier.js';
 export { DoubleBarrier } from './double-barrier.js';
-export { Election, type Leadership } from './election.js';
+export { Election, type Leadership, observe } from './election.js';
+export { type Contender, inspectLock, type LockState } from './inspect-lock.js';
+export { type LeadOptions, lead, type Term } from './lead.js';
 export type { Held, ReleaseOptions } from './lock.js';
-export { Mutex, type WithLockOptions, withLock } from './mutex.js';
+export { Mutex, type MutexOptions, type WithLockOptions, withLock, withLocks } from './mutex.js';
 export { PriorityQueue, Queue } from './queue.js';
 export { type Owner, type ReentrantHeld, ReentrantMutex } from './reentrant-mutex.js';
 export { RWMutex } from './rw-mutex.js';

@@ -1,10 +1,20 @@
+import { invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
-import { checkFunction, checkOptions } from '../runtime/arguments.js';
+import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
+import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import { acquire, CLEANUP_WAIT_MS, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, Session } from './session.js';
 import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
+
+/** Options of a `Mutex`. */
+export interface MutexOptions {
+  /** The value of the queue key, such as a host name. `inspectLock` shows it. Default: empty, as in Go. */
+  readonly value?: BytesLike | undefined;
+}
+
+const MUTEX_OPTIONS = { value: true } as const;
 
 /**
  * A fair lock: contenders hold it in the order in which they queued, and a release wakes only one waiter. The class
@@ -25,9 +35,10 @@ export class Mutex {
   readonly #contender: Contender;
 
   /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
-  constructor(session: Session, name: string) {
+  constructor(session: Session, name: string, options: MutexOptions = {}) {
+    checkOptions(options, MUTEX_OPTIONS, 'Mutex');
     this.name = checkName(name);
-    this.#contender = sharedContender(checkSession(session), name);
+    this.#contender = sharedContender(checkSession(session), name, toBytes(options.value ?? '', 'value'));
   }
 
   /**
@@ -50,13 +61,15 @@ export class Mutex {
   }
 }
 
-/** Options of `withLock`. */
+/** Options of `withLock` and `withLocks`. */
 export interface WithLockOptions extends WaitOptions {
+  /** The value of the queue keys, such as a host name. `inspectLock` shows it. Default: empty. */
+  readonly value?: BytesLike | undefined;
   /** TTL of the lock's lease in seconds. If this process dies, the lock is free after this time. Default 10. */
   readonly ttl?: number | undefined;
 }
 
-const WITH_LOCK_OPTIONS = { ttl: true, ...WAIT_OPTIONS } as const;
+const WITH_LOCK_OPTIONS = { value: true, ttl: true, ...WAIT_OPTIONS } as const;
 
 /**
  * Opens a session, acquires a lock, runs `action` while holding the lock, and returns what `action` returns.
@@ -77,30 +90,77 @@ export async function withLock<T>(
 ): Promise<T> {
   checkFunction(action, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLock');
-  const { ttl, ...wait } = options;
-  const limit = waitLimit('withLock', wait);
+  return holding('withLock', client, [name], ([held]) => action(held as Held), options);
+}
+
+/**
+ * Does the same as `withLock` for several locks, which belong to one session. The locks are acquired one after the other
+ * in the order of their names in code units, whatever the order of `names` is. So callers of `withLocks` never wait for
+ * each other in a circle. A caller that holds one lock and then waits for another with `withLock` has no such guarantee.
+ * `action` gets the locks in the order of `names`. A name that occurs twice is locked once.
+ *
+ * @throws EtcdError as `withLock` does.
+ *
+ * @example
+ * await withLocks(etcd, ['accounts/ada', 'accounts/bob'], async ([ada, bob]) => {
+ *   console.log(ada?.token, bob?.token);
+ * });
+ */
+export async function withLocks<T>(
+  client: CoreKeyspace,
+  names: readonly string[],
+  action: (held: readonly Held[]) => Promise<T> | T,
+  options: WithLockOptions = {},
+): Promise<T> {
+  checkFunction(action, 'action');
+  checkOptions(options, WITH_LOCK_OPTIONS, 'withLocks');
+  if (!Array.isArray(names) || names.length === 0)
+    throw invalidInput('names', Array.isArray(names) ? 'an empty list' : show(names), 'a list of at least one name');
+  for (const name of names) checkName(name);
+  const ordered = [...new Set(names)].sort((a, b) => (a < b ? -1 : 1));
+  return holding(
+    'withLocks',
+    client,
+    ordered,
+    (held) => action(names.map((name) => held[ordered.indexOf(name)] as Held)),
+    options,
+  );
+}
+
+/** Runs the action while a session holds all locks, which are acquired in the given order. */
+async function holding<T>(
+  what: string,
+  client: CoreKeyspace,
+  names: readonly string[],
+  action: (held: readonly Held[]) => Promise<T> | T,
+  { ttl, value, ...wait }: WithLockOptions,
+): Promise<T> {
+  const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;
-  let held: Held | undefined;
+  const held: Held[] = [];
+  const holdsAll = (): boolean => held.length === names.length;
   try {
     session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl }));
-    held = await new Mutex(session, name).lock({ signal });
+    for (const name of names) held.push(await new Mutex(session, name, { value }).lock({ signal }));
     limit.dispose();
     const result = await action(held);
-    const lost = held.lostBy();
-    if (lost !== undefined && lost.reason !== 'LockReleased') throw lost;
+    for (const each of held) {
+      const lost = each.lostBy();
+      if (lost !== undefined && lost.reason !== 'LockReleased') throw lost;
+    }
     return result;
   } catch (error) {
-    if (held !== undefined) throw error;
+    if (holdsAll()) throw error;
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
     // Errors of `release` and `close` must not replace the result of `action`. If both fail, the lock ends with the
     // lease.
-    await held?.release().catch(() => {});
+    for (const each of held.reverse()) await each.release().catch(() => {});
     const closed = session?.close().catch(() => {});
-    // A caller that did not get the lock waits only a short time for the session to close.
-    if (held !== undefined) await closed;
+    // A caller that did not get the locks waits only a short time for the session to close.
+    if (holdsAll()) await closed;
     else if (closed !== undefined) await settledWithin(CLEANUP_WAIT_MS, closed);
   }
 }

@@ -1,0 +1,143 @@
+import { EtcdError } from '../errors/etcd-error.js';
+import type { CoreKeyspace } from '../keyspace.js';
+import { checkFunction, checkOptions, checkSignal } from '../runtime/arguments.js';
+import { type BytesLike, toBytes } from '../runtime/bytes.js';
+import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
+import { Election, type Leadership } from './election.js';
+import { CLEANUP_WAIT_MS } from './lock.js';
+import { checkName } from './lock-queue.js';
+import { Session } from './session.js';
+import { untilSpace } from './waiting.js';
+
+/** Options of `lead`. */
+export interface LeadOptions {
+  /** Ends the leadership, or the wait for it, when it aborts. `lead` then resolves with undefined. */
+  readonly signal?: AbortSignal | undefined;
+  /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
+  readonly ttl?: number | undefined;
+}
+
+/** What `lead` passes to its action. */
+export interface Term {
+  /**
+   * Aborts when this process is no longer the leader, or when the signal in the options aborts. Reading `aborted`
+   * compares the lease's deadline with the monotonic clock.
+   */
+  readonly signal: AbortSignal;
+  /** The leadership, with its fencing token and `held.txn` for writes that need it. */
+  readonly held: Leadership;
+}
+
+const LEAD_OPTIONS = { signal: true, ttl: true } as const;
+
+/** A term that lasted longer than this time, in milliseconds, ends the backoff before the next campaign. */
+const STABLE_MS = 10_000;
+
+/**
+ * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
+ * `action` has ended, and then campaigns again. So `action` never runs twice at once in this process, and may run many
+ * times. `candidate` is the value that observers of the election see.
+ *
+ * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
+ * `lead` resigns and rejects with the error. What `action` returns or throws after the leadership was lost is ignored.
+ * An action that does not end when its signal aborts delays the next campaign, and its writes are only safe through
+ * `held.txn`.
+ *
+ * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
+ * the server refuses the lease or the campaign. While no server answers, `lead` waits.
+ *
+ * @example
+ * const stop = new AbortController();
+ * process.once('SIGTERM', () => stop.abort());
+ * await lead(etcd, 'scheduler', 'host-1', async ({ signal, held }) => {
+ *   for (let run = 1; run <= 3 && !signal.aborted; run += 1)
+ *     await held.txn({ then: [op.put('scheduler/runs', String(run))] });
+ * }, { signal: stop.signal });
+ */
+export async function lead<T>(
+  client: CoreKeyspace,
+  name: string,
+  candidate: BytesLike,
+  action: (term: Term) => Promise<T> | T,
+  options: LeadOptions = {},
+): Promise<T | undefined> {
+  checkName(name);
+  const value = toBytes(candidate, 'candidate');
+  checkFunction(action, 'action');
+  checkOptions(options, LEAD_OPTIONS, 'lead');
+  checkSignal(options.signal);
+  const { signal: stop = new AbortController().signal, ttl } = options;
+  for (let failures = 0; ; ) {
+    const startedAt = monotonicMs();
+    const outcome = await withSession(client, ttl, stop, async (session) => {
+      const held = await campaign(session, name, value, stop);
+      return held === undefined ? AGAIN : runTerm(held, action, stop);
+    });
+    if (outcome !== AGAIN) return outcome;
+    if (stop.aborted) return undefined;
+    failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
+    await pause(backoffMs(failures), stop);
+  }
+}
+
+/** What a term returns if the leadership was lost. */
+const AGAIN = Symbol('again');
+
+/** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
+async function withSession<T>(
+  client: CoreKeyspace,
+  ttl: number | undefined,
+  stop: AbortSignal,
+  use: (session: Session) => Promise<T>,
+): Promise<T | typeof AGAIN> {
+  let session: Session;
+  try {
+    session = await untilSpace(stop, (callOptions) => Session.open(client, { ...callOptions, ttl }));
+  } catch (error) {
+    if (stop.aborted) return AGAIN;
+    throw error;
+  }
+  try {
+    return await use(session);
+  } finally {
+    await settledWithin(
+      CLEANUP_WAIT_MS,
+      session.close().catch(() => {}),
+    );
+  }
+}
+
+/** Waits for the leadership. Returns undefined if `stop` aborts, the session is lost or the queue key is deleted. */
+async function campaign(
+  session: Session,
+  name: string,
+  value: Uint8Array,
+  stop: AbortSignal,
+): Promise<Leadership | undefined> {
+  try {
+    return await new Election(session, name).campaign(value, { signal: stop });
+  } catch (error) {
+    const { signal } = session;
+    const isLost = signal.aborted && signal.reason.reason !== 'ClientClosed';
+    if (stop.aborted || isLost || (error instanceof EtcdError && error.reason === 'LockLost')) return undefined;
+    throw error;
+  }
+}
+
+/** Runs the action for one term, and resigns. Returns `AGAIN` if the leadership was lost. */
+async function runTerm<T>(
+  held: Leadership,
+  action: (term: Term) => Promise<T> | T,
+  stop: AbortSignal,
+): Promise<T | typeof AGAIN> {
+  try {
+    const result = await action({ signal: held.signalWith(stop), held });
+    const lost = held.lostBy();
+    return stop.aborted || (lost !== undefined && lost.reason !== 'LockReleased') ? AGAIN : result;
+  } catch (error) {
+    if (!stop.aborted && held.valid()) throw error;
+    return AGAIN;
+  } finally {
+    await held.release().catch(() => {});
+  }
+}
