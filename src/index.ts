@@ -72,6 +72,7 @@ export {
 } from './kv/txn.js';
 export type { LeaseLike } from './lease/lease-id.js';
 export type { GrantOptions, Lease, TimeToLive } from './lease/leases.js';
+export type { ChangesOptions, RangeChange } from './mirror/changes.js';
 export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
 export type { Raw, Stub } from './raw.js';

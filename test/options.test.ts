@@ -91,6 +91,10 @@ const CALLS: Readonly<Record<string, Call>> = {
     await using cached = await underTest.exit(() => etcd.cachedRange(unique()));
     await cached.waitForRevision(0n, options);
   },
+  'CachedRange.changes': async (options, { etcd }) => {
+    await using cached = await underTest.exit(() => etcd.cachedRange(unique()));
+    cached.changes(options);
+  },
   'op.get': (options, { etcd }) => etcd.txn({ then: [op.get('k', options)] }),
   'op.range': (options, { etcd }) => etcd.txn({ if: [], else: [op.range('k', options)] }),
   'op.put': (options, { etcd }) => etcd.txn({ then: [op.put('k', 'x', options)] }),

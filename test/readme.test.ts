@@ -52,7 +52,7 @@ describe('docs/guide.md', () => {
 
   it.each([
     ['keys, a watch and a lock', usage, 1],
-    ['an election and other coordination', coordination, 3],
+    ['an election and other coordination', coordination, 4],
     ['a leader', leading, 1],
     ['the client of etcdwire/core', core, 1],
     ['grpc-js', overGrpcJs, 1],

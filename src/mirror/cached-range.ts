@@ -4,12 +4,13 @@ import type { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
 import type { KV } from '../kv/kv.js';
 import { op } from '../kv/txn.js';
-import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { checkInt64, checkOptions, checkSignal, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { SortedList } from '../runtime/sorted-list.js';
 import { after, pause } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
+import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
 import { type MirrorMessage, openMirror } from './mirror.js';
 
 /**
@@ -75,6 +76,7 @@ export class CachedRange implements AsyncDisposable {
   #nextKvs = sortedKeyValues();
   #revision = 0n;
   #ended: EtcdError | undefined;
+  readonly #consumers = new Set<Changes>();
   readonly #waiters = new SortedList<Waiter, Waiter>(compareWaiters);
   #waits = 0;
   #isReadingState = false;
@@ -170,6 +172,31 @@ export class CachedRange implements AsyncDisposable {
     });
   }
 
+  /**
+   * Yields each change of the cached range, also those that the client finds when it has to read the range again. If a
+   * key changes several times before the consumer takes the change, the consumer gets one change from the first state to
+   * the last. All consumers share the watch of the cached range. The iteration ends when the cached range is closed.
+   *
+   * @throws EtcdError with reason `Canceled` when `signal` aborts. If the cached range ends otherwise, throws the same
+   * error as `size`.
+   *
+   * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
+   * await etcd.put('config/color', 'red');
+   * for await (const { type, kv, old } of config.changes()) {
+   *   console.log(type, kv?.keyText(), old?.text(), kv?.text());
+   *   break;
+   * }
+   */
+  changes(options: ChangesOptions = {}): AsyncIterableIterator<RangeChange> {
+    this.#checkOpen();
+    checkOptions(options, CHANGES_OPTIONS, 'changes');
+    checkSignal(options.signal);
+    const consumer = new Changes(this.#consumers, options.signal);
+    if (options.initial) for (const kv of inRange(this.#kvs, this.#range)) consumer.note(kv.key, undefined, kv);
+    return consumer;
+  }
+
   /** Ends the cached range. Later reads throw, and pending and later waits reject, with reason `WatchClosed`. */
   async close(): Promise<void> {
     this.#end(
@@ -232,6 +259,7 @@ export class CachedRange implements AsyncDisposable {
         this.#nextKvs = sortedKeyValues();
         return;
       case 'synced':
+        if (this.#consumers.size > 0) this.#noteDifferences();
         this.#kvs = this.#nextKvs;
         this.#nextKvs = sortedKeyValues();
         // Set the revision even if it is smaller than before, because the cluster may have been restored from a backup.
@@ -239,11 +267,25 @@ export class CachedRange implements AsyncDisposable {
         return this.#advance(message.revision);
       case 'events':
         for (const event of message.events) {
-          if (event.type === 'put') this.#kvs.put(event.key, event.kv);
+          const kv = event.type === 'put' ? event.kv : undefined;
+          if (this.#consumers.size > 0) this.#note(event.key, this.#kvs.get(event.key), kv);
+          if (kv !== undefined) this.#kvs.put(event.key, kv);
           else this.#kvs.delete(event.key);
         }
         return this.#advance(message.revision);
     }
+  }
+
+  /** Reports the differences between the present keys and the keys that will replace them. */
+  #noteDifferences(): void {
+    for (const old of inRange(this.#kvs, this.#range)) {
+      if (this.#nextKvs.get(old.key) === undefined) this.#note(old.key, old, undefined);
+    }
+    for (const kv of inRange(this.#nextKvs, this.#range)) this.#note(kv.key, this.#kvs.get(kv.key), kv);
+  }
+
+  #note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
+    for (const consumer of this.#consumers) consumer.note(key, old, kv);
   }
 
   #advance(revision: bigint): void {
@@ -260,6 +302,7 @@ export class CachedRange implements AsyncDisposable {
     if (this.#ended !== undefined) return;
     this.#ended = error;
     this.#stop.abort(error);
+    for (const consumer of this.#consumers) consumer.end(error.reason === 'WatchClosed' ? undefined : error);
     for (let next = this.#waiters.first; next !== undefined; next = this.#waiters.first) next.reject(error);
   }
 

@@ -1,0 +1,106 @@
+import { canceled, type EtcdError } from '../errors/etcd-error.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { compareBytes, idOf } from '../runtime/bytes.js';
+import { onAbort } from '../runtime/signals.js';
+
+/** A difference of one key between two states of a cached range. `old` is undefined if the key did not exist. */
+export type RangeChange =
+  | { readonly type: 'put'; readonly key: Uint8Array; readonly kv: KeyValue; readonly old: KeyValue | undefined }
+  | { readonly type: 'delete'; readonly key: Uint8Array; readonly kv: undefined; readonly old: KeyValue };
+
+/** Options of `CachedRange.changes`. */
+export interface ChangesOptions {
+  /** Also yields, at first, each key that the cached range contains now, as a put without `old`. Default false. */
+  readonly initial?: boolean | undefined;
+  /** Ends the iteration with reason `Canceled` when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export const CHANGES_OPTIONS = { initial: true, signal: true } as const;
+
+/** The two states of a key between which a consumer has not seen any state. */
+interface Pending {
+  readonly old: KeyValue | undefined;
+  kv: KeyValue | undefined;
+}
+
+/**
+ * The changes of a cached range for one consumer. If a key changes several times before the consumer takes its change,
+ * the consumer gets one change from the first state to the last. So a slow consumer needs at most one entry for each
+ * key, and a key that is as it was before needs none.
+ */
+export class Changes implements AsyncIterableIterator<RangeChange> {
+  readonly #pending = new Map<string, Pending>();
+  readonly #consumers: Set<Changes>;
+  readonly #offAbort: (() => void) | undefined;
+  /** Let the calls of `next` that wait look for a change again. */
+  #wakes: (() => void)[] = [];
+  #isOver = false;
+  #error: EtcdError | undefined;
+
+  /** Adds itself to `consumers`, which gets the changes, until the iteration ends. */
+  constructor(consumers: Set<Changes>, signal: AbortSignal | undefined) {
+    this.#consumers = consumers;
+    consumers.add(this);
+    if (signal === undefined) return;
+    this.#offAbort = onAbort(signal, () => this.end(canceled(signal, 'rejected')));
+    if (signal.aborted) this.end(canceled(signal, 'rejected'));
+  }
+
+  /** Adds a change of a key from `old` to `kv`. */
+  note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
+    const id = idOf(key);
+    const pending = this.#pending.get(id) ?? { old, kv };
+    pending.kv = kv;
+    if (isSameState(pending.old, kv)) this.#pending.delete(id);
+    else this.#pending.set(id, pending);
+    for (const wake of this.#wakes.splice(0)) wake();
+  }
+
+  /** Ends the iteration after the changes so far, with the error if there is one. */
+  end(error?: EtcdError): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#error = error;
+    this.#consumers.delete(this);
+    this.#offAbort?.();
+    for (const wake of this.#wakes.splice(0)) wake();
+  }
+
+  async next(): Promise<IteratorResult<RangeChange, undefined>> {
+    for (;;) {
+      for (const [id, pending] of this.#pending) {
+        this.#pending.delete(id);
+        return { done: false, value: changeOf(pending) };
+      }
+      if (this.#isOver) break;
+      await new Promise<void>((resolve) => void this.#wakes.push(resolve));
+    }
+    const error = this.#error;
+    this.#error = undefined;
+    if (error !== undefined) throw error;
+    return { done: true, value: undefined };
+  }
+
+  async return(): Promise<IteratorResult<RangeChange, undefined>> {
+    this.#pending.clear();
+    this.end();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
+function changeOf({ old, kv }: Pending): RangeChange {
+  if (kv !== undefined) return { type: 'put', key: kv.key, kv, old };
+  const last = old as KeyValue;
+  return { type: 'delete', key: last.key, kv, old: last };
+}
+
+/** Whether the key is the same. Compares values too, because a restored cluster may use a revision again. */
+function isSameState(a: KeyValue | undefined, b: KeyValue | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return a.modRevision === b.modRevision && a.lease === b.lease && compareBytes(a.value, b.value) === 0;
+}
