@@ -24,6 +24,8 @@ interface Run {
   /** The CPU time of the client while it held the locks, in percent of one core. */
   readonly corePercent: number;
   readonly rssMiB: number;
+  /** An upper bound, in seconds, of the slowest write of etcd to its disk. A stall as long as the TTL ends all leases. */
+  readonly slowestSync: string;
 }
 
 const { values } = parseArgs({
@@ -55,14 +57,23 @@ async function measure(): Promise<Run> {
   const busy = values['half-core'] ? shareCoreWithLoop(etcd.cluster?.members[0]?.pid) : undefined;
   await using client = new Client({ endpoints: etcd.endpoints, timeoutMs: 120_000 });
   try {
-    return await hold(client);
+    return { ...(await hold(client)), slowestSync: await slowestSync(etcd.endpoints[0] as string) };
   } finally {
     busy?.kill('SIGKILL');
   }
 }
 
-async function hold(client: Client): Promise<Run> {
+/** Reads the upper bound of the slowest call of fdatasync from the histogram in etcd's metrics. */
+async function slowestSync(endpoint: string): Promise<string> {
+  const metrics = await (await fetch(`${endpoint}/metrics`)).text();
+  const buckets = [...metrics.matchAll(/^etcd_disk_wal_fsync_duration_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm)];
+  const total = buckets.at(-1)?.[2];
+  return buckets.find(([, , count]) => count === total)?.[1] ?? 'unknown';
+}
+
+async function hold(client: Client): Promise<Omit<Run, 'slowestSync'>> {
   let lost = 0;
+  let isOver = false;
   let longestBlockMs = 0;
   let tickedAt = performance.now();
   const ticking = setInterval(() => {
@@ -72,6 +83,8 @@ async function hold(client: Client): Promise<Run> {
   }, TICK_MS);
   const startMs = performance.now();
   const noteLoss = (reason: unknown): void => {
+    // When the client closes, its sessions end.
+    if (isOver) return;
     if (lost === 0)
       process.stderr.write(
         `the first loss, after ${((performance.now() - startMs) / 1_000).toFixed(1)} s: ${reason}\n`,
@@ -94,6 +107,7 @@ async function hold(client: Client): Promise<Run> {
   await pause(Number(values.minutes) * 60_000);
   const { user, system } = process.cpuUsage(cpu);
   clearInterval(ticking);
+  isOver = true;
   return {
     lockedMs,
     lost,
@@ -110,10 +124,10 @@ function shareCoreWithLoop(pid: number | undefined): ChildProcess {
   return spawn('taskset', ['--cpu-list', '0', process.execPath, '-e', 'for (;;) {}'], { stdio: 'ignore' });
 }
 
-function textOf(run: number, { lockedMs, lost, longestBlockMs, corePercent, rssMiB }: Run): string {
+function textOf(run: number, { lockedMs, lost, longestBlockMs, corePercent, rssMiB, slowestSync }: Run): string {
   const seconds = (lockedMs / 1_000).toFixed(1);
   return (
     `run ${run}: all locked after ${seconds} s, ${lost} sessions lost, longest block of the event loop ` +
-    `${longestBlockMs.toFixed(0)} ms, ${corePercent.toFixed(1)} % of a core, ${rssMiB.toFixed(0)} MiB\n`
+    `${longestBlockMs.toFixed(0)} ms, ${corePercent.toFixed(1)} % of a core, ${rssMiB.toFixed(0)} MiB, slowest write to etcd's disk below ${slowestSync} s\n`
   );
 }

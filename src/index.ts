@@ -30,6 +30,16 @@ export {
   type Written,
 } from './keys/compare-and-set.js';
 export { type GetManyOptions, getMany, type Many } from './keys/get-many.js';
+export {
+  json,
+  type TypedCachedRange,
+  type TypedChange,
+  type TypedKeys,
+  type TypedKeyValue,
+  type TypedWatch,
+  typed,
+  type ValueCodec,
+} from './keys/typed.js';
 export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
 export type { KeyValue } from './kv/key-value.js';
 export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';

@@ -32,9 +32,11 @@ import {
   EtcdError,
   getMany,
   type Interceptor,
+  json,
   modifyKey,
   op,
   prefix,
+  typed,
   updateKey,
 } from '../src/index.js';
 import { saveSnapshot } from '../src/node.js';
@@ -64,6 +66,7 @@ interface Subjects {
 }
 type Call = (options: never, subjects: Subjects) => unknown;
 
+const numbers = (etcd: Client) => typed(etcd, 'n/', json(Number));
 const ENDPOINT = inject('endpoints')[0] as string;
 const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
 
@@ -85,6 +88,16 @@ const CALLS: Readonly<Record<string, Call>> = {
   deleteKeyIf: (options, { etcd }) => deleteKeyIf(etcd, 'k', options),
   modifyKey: (options, { etcd }) => modifyKey(etcd, 'k', () => 'v', options),
   getMany: (options, { etcd }) => getMany(etcd, ['k'], options),
+  'TypedKeys.get': (options, { etcd }) => numbers(etcd).get('k', options),
+  'TypedKeys.range': (options, { etcd }) => numbers(etcd).range(options),
+  'TypedKeys.put': (options, { etcd }) => numbers(etcd).put('k', 1, options),
+  'TypedKeys.create': (options, { etcd }) => numbers(etcd).create('k', 1, options),
+  'TypedKeys.modify': (options, { etcd }) => numbers(etcd).modify('k', () => 1, options),
+  'TypedKeys.delete': (options, { etcd }) => numbers(etcd).delete('k', options),
+  'TypedKeys.watch': (options, { etcd }) => numbers(etcd).watch(options),
+  'TypedKeys.cachedRange': (options, { etcd }) => numbers(etcd).cachedRange(options),
+  'TypedKeys.opGet': (options, { etcd }) => etcd.txn({ then: [numbers(etcd).opGet('k', options)] }),
+  'TypedKeys.opPut': (options, { etcd }) => etcd.txn({ then: [numbers(etcd).opPut('k', 1, options)] }),
   'Client.mirror': (options, { etcd }) => etcd.mirror('k', options),
   'Client.cachedRange': (options, { etcd }) => etcd.cachedRange('k', options),
   'CachedRange.waitForRevision': async (options, { etcd }) => {
@@ -253,11 +266,19 @@ async function refusalOf(call: Call, options: unknown): Promise<{ error: EtcdErr
 
 const REFUSED = { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' };
 
+/** The functions whose names the errors of these methods contain, because the methods pass their options on. */
+const DELEGATES: Readonly<Record<string, string>> = {
+  'TypedKeys.create': 'createKey',
+  'TypedKeys.modify': 'modifyKey',
+  'TypedKeys.opGet': 'get',
+  'TypedKeys.opPut': 'put',
+};
+
 test.each(Object.entries(CALLS))('%s refuses an unknown option, and sends nothing', async (name, call) => {
   const { error, sent } = await refusalOf(call, { frobnicate: true });
   expect(error).toMatchObject(REFUSED);
   // `etcdwire/core` exports the class CoreClient as Client.
-  const method = name.replace(/^(?:new (?:Core)?|.*\.)/, '');
+  const method = DELEGATES[name] ?? name.replace(/^(?:new (?:Core)?|.*\.)/, '');
   expect(error.message).toMatch(
     // The error of a method that makes one RPC may name the RPC, such as etcdserverpb.Auth/AuthEnable.
     new RegExp(`^options: got the unknown option frobnicate for [\\w./]*${method}; allowed: \\w+`, 'i'),

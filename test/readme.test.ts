@@ -43,15 +43,16 @@ describe('README.md', () => {
 });
 
 describe('docs/guide.md', () => {
-  const [usage = '', coordination = '', leading = '', core = '', overGrpcJs = '', logging = '', ...others] =
+  const [usage = '', types = '', coordination = '', leading = '', core = '', overGrpcJs = '', logging = '', ...others] =
     programsOf('docs/guide.md');
 
-  it('has exactly the six programs that the next tests run', () => {
+  it('has exactly the seven programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 
   it.each([
     ['keys, a watch and a lock', usage, 1],
+    ['typed keys', types, 1],
     ['an election and other coordination', coordination, 4],
     ['a leader', leading, 1],
     ['the client of etcdwire/core', core, 1],

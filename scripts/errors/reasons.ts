@@ -24,6 +24,12 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'not-sent',
     remedy: 'Correct the argument.',
   },
+  InvalidValue: {
+    cause:
+      'The codec that was passed to `typed` could not decode the value of a key. The `cause` is what the codec has thrown.',
+    outcome: 'none',
+    remedy: 'Read `TypedKeyValue.error` before `value`, or correct the value.',
+  },
   InvalidJson: {
     cause:
       'The value of a key is not JSON, or the function passed to `KeyValue.json` refused it. The `cause` is a ' +

@@ -29,6 +29,7 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `NotInGateway`: The JSON gateway of etcd does not support this call or feature. Or the runtime may send the request
  *   twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
  * - `WatchClosed`: The program closed the watch.
+ * - `InvalidValue`: A codec could not decode the value of a key, see `typed`. The read itself succeeded.
  * - `InvalidJson`: `KeyValue.json` was called, and the value of the key is not valid JSON. `json` sends nothing.
  * - `Other`: The server sent an error message that is not in etcd's table of errors.
  */
@@ -55,6 +56,7 @@ export type ClientReason =
   | 'BarrierFull'
   | 'NotInGateway'
   | 'WatchClosed'
+  | 'InvalidValue'
   | 'InvalidJson'
   | 'Other';
 

@@ -1,0 +1,297 @@
+import type { CallOptions } from '../channel/rpc.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
+import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';
+import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
+import type { ChangesOptions, RangeChange } from '../mirror/changes.js';
+import { checkFunction, show } from '../runtime/arguments.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import type { WatchOptions } from '../watch/watch.js';
+import {
+  type CreateOptions,
+  createKey,
+  type ModifyOptions,
+  modifyKey,
+  type NotWritten,
+  type Written,
+} from './compare-and-set.js';
+
+/**
+ * Converts the values of a program to the values of keys, and back. `decode` throws if the bytes are not a valid value.
+ *
+ * @example
+ * const sizes: ValueCodec<number> = {
+ *   encode: String,
+ *   decode: (bytes) => Number(new TextDecoder().decode(bytes)),
+ * };
+ */
+export interface ValueCodec<T> {
+  /** Returns the bytes or the text that is stored. */
+  readonly encode: (value: T) => BytesLike;
+  /** Returns the value of stored bytes. */
+  readonly decode: (bytes: Uint8Array) => T;
+}
+
+/**
+ * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if it is wrong. It may be the
+ * method `parse` of a schema, such as those of zod.
+ *
+ * @example
+ * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
+ * await users.put('ada', { name: 'Ada Lovelace' });
+ * console.log((await users.get('ada'))?.value.name); // Ada Lovelace
+ */
+export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
+  checkFunction(parse, 'parse');
+  return {
+    encode: (value) => JSON.stringify(value),
+    decode: (bytes) => parse(JSON.parse(new TextDecoder().decode(bytes))),
+  };
+}
+
+/**
+ * A key whose value is decoded. The value is decoded when the program first reads `value` or `error`.
+ *
+ * @example
+ * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
+ * for (const user of await users.range()) {
+ *   if (user.error === undefined) console.log(user.name, user.value);
+ *   else console.log(user.name, user.error.cause);
+ * }
+ */
+export class TypedKeyValue<T> {
+  /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
+  static readonly name = 'TypedKeyValue';
+  /** The key without the prefix. */
+  readonly name: string;
+  /** The key with the value in its encoded form. */
+  readonly kv: KeyValue;
+  readonly #codec: ValueCodec<T>;
+  #decoded: { readonly value: T } | { readonly error: EtcdError } | undefined;
+
+  /** @internal */
+  constructor(name: string, kv: KeyValue, codec: ValueCodec<T>) {
+    this.name = name;
+    this.kv = kv;
+    this.#codec = codec;
+  }
+
+  /** The value. @throws EtcdError with reason `InvalidValue` if the codec could not decode it; see `error`. */
+  get value(): T {
+    const decoded = this.#decode();
+    if ('error' in decoded) throw decoded.error;
+    return decoded.value;
+  }
+
+  /** Undefined if the value is valid. The `cause` of the error is what the codec has thrown. */
+  get error(): EtcdError | undefined {
+    const decoded = this.#decode();
+    return 'error' in decoded ? decoded.error : undefined;
+  }
+
+  #decode(): { readonly value: T } | { readonly error: EtcdError } {
+    if (this.#decoded !== undefined) return this.#decoded;
+    try {
+      this.#decoded = { value: this.#codec.decode(this.kv.value) };
+    } catch (cause) {
+      const problem = 'the codec could not decode the value of the key';
+      const details = { code: 'FailedPrecondition', reason: 'InvalidValue', outcome: 'not-sent', cause } as const;
+      this.#decoded = { error: new EtcdError(problem, details) };
+    }
+    return this.#decoded;
+  }
+}
+
+/** A change of a typed key: a put with the new state, or a deletion. */
+export interface TypedChange<T> {
+  readonly type: 'put' | 'delete';
+  /** The key without the prefix. */
+  readonly name: string;
+  /** The new state. Undefined for a deletion. */
+  readonly kv: TypedKeyValue<T> | undefined;
+  /** The state before. Undefined if the key did not exist, or if a watch does not have the option `prevKv`. */
+  readonly old: TypedKeyValue<T> | undefined;
+}
+
+/** A cached range whose values are decoded. */
+export interface TypedCachedRange<T> extends AsyncDisposable {
+  /** The cached range with the encoded values, for its other methods. */
+  readonly cached: CachedRange;
+  /** Returns a key from memory, or undefined if the key does not exist. */
+  get(name: string): TypedKeyValue<T> | undefined;
+  /** Returns all keys from memory, in the order of their names. */
+  range(): readonly TypedKeyValue<T>[];
+  /** Does the same as `CachedRange.changes`. */
+  changes(options?: ChangesOptions): AsyncIterableIterator<TypedChange<T>>;
+}
+
+/** A watch whose events are decoded. */
+export interface TypedWatch<T> extends AsyncIterableIterator<TypedChange<T>> {
+  /** Resolves with the revision of the store at which the server created the watch; see `Watch.created`. */
+  created(): Promise<bigint>;
+}
+
+/**
+ * Returns the keys under `prefix` as values of one type. Names are keys without the prefix. A value that the codec
+ * cannot decode never ends a watch: `TypedKeyValue.error` tells it.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
+ *
+ * @example
+ * const sizes = typed(etcd, 'sizes/', json(Number));
+ * await sizes.put('small', 10);
+ * console.log((await sizes.get('small'))?.value); // 10
+ */
+export function typed<T>(client: CoreKeyspace, prefix: string, codec: ValueCodec<T>): TypedKeys<T> {
+  return new TypedKeys(client, prefix, codec);
+}
+
+/**
+ * The keys under a prefix as values of one type. `typed` creates it.
+ *
+ * @example
+ * const sizes: TypedKeys<number> = typed(etcd, 'sizes/', json(Number));
+ * await sizes.modify('small', (old) => (old?.value ?? 0) + 1);
+ */
+export class TypedKeys<T> {
+  /** All keys under the prefix, for `op.range`, `etcd.delete` and other calls that accept a range. */
+  readonly all: KeyRange;
+  readonly #client: CoreKeyspace;
+  readonly #prefix: string;
+  readonly #codec: ValueCodec<T>;
+
+  /** @internal */
+  constructor(client: CoreKeyspace, prefix: string, codec: ValueCodec<T>) {
+    this.#client = checkClient(client);
+    if (typeof prefix !== 'string') throw invalidInput('prefix', show(prefix), 'a string');
+    checkFunction(codec?.encode, 'codec.encode');
+    checkFunction(codec?.decode, 'codec.decode');
+    this.#prefix = prefix;
+    this.#codec = codec;
+    this.all = prefixOf(prefix);
+  }
+
+  /** Returns the whole key of a name, for `compare` and other calls. */
+  key(name: string): string {
+    checkKey(name, 'name');
+    return this.#prefix + name;
+  }
+
+  /** Reads a key. Returns undefined if the key does not exist. */
+  async get(name: string, options?: GetOptions & CallOptions): Promise<TypedKeyValue<T> | undefined> {
+    return this.decode(await this.#client.get(this.key(name), options));
+  }
+
+  /** Reads all keys under the prefix. */
+  async range(options?: RangeOptions & CallOptions): Promise<readonly TypedKeyValue<T>[]> {
+    const { kvs } = await this.#client.range(this.all, options);
+    return kvs.map((kv) => this.#typed(kv));
+  }
+
+  /** Writes a key. */
+  async put(name: string, value: T, options?: PutOptions & CallOptions): Promise<WithHeader<PutResult>> {
+    return this.#client.put(this.key(name), this.#codec.encode(value), options);
+  }
+
+  /** Puts a key that does not exist; see `createKey`. */
+  async create(name: string, value: T, options?: CreateOptions): Promise<WithHeader<Written | NotWritten<'exists'>>> {
+    return createKey(this.#client, this.key(name), this.#codec.encode(value), options);
+  }
+
+  /** Calculates a value from the old one and puts it; see `modifyKey`. */
+  async modify(
+    name: string,
+    change: (old: TypedKeyValue<T> | undefined) => T | undefined | Promise<T | undefined>,
+    options?: ModifyOptions,
+  ): Promise<{ readonly changed: boolean; readonly old: TypedKeyValue<T> | undefined }> {
+    checkFunction(change, 'change');
+    const encodedChange = async (kv: KeyValue | undefined): Promise<BytesLike | undefined> => {
+      const value = await change(this.decode(kv));
+      return value === undefined ? undefined : this.#codec.encode(value);
+    };
+    const { changed, old } = await modifyKey(this.#client, this.key(name), encodedChange, options);
+    return { changed, old: this.decode(old) };
+  }
+
+  /** Deletes a key. Returns whether it existed. */
+  async delete(name: string, options?: CallOptions): Promise<boolean> {
+    return (await this.#client.delete(this.key(name), options)).deleted > 0;
+  }
+
+  /** Watches all keys under the prefix. The options are those of `watch`. Breaking out of the loop ends the watch. */
+  watch(options?: WatchOptions): TypedWatch<T> {
+    const watch: Watch = this.#client.watch(this.all, options);
+    const events = mapped(watch[Symbol.asyncIterator](), (event): TypedChange<T> => ({
+      type: event.type,
+      name: event.keyText().slice(this.#prefix.length),
+      kv: event.type === 'put' ? this.#typed(event.kv) : undefined,
+      old: this.decode(event.prevKv),
+    }));
+    return Object.assign(events, { created: () => watch.created() });
+  }
+
+  /** Holds all keys under the prefix in memory; see `Keyspace.cachedRange`. */
+  async cachedRange(options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<TypedCachedRange<T>> {
+    const cached = await cachedRangeOf(this.#client, this.all, options);
+    return {
+      cached,
+      get: (name) => this.decode(cached.get(this.key(name))),
+      range: () => cached.range().map((kv) => this.#typed(kv)),
+      changes: (changesOptions) => mapped(cached.changes(changesOptions), (change) => this.#change(change)),
+      [Symbol.asyncDispose]: () => cached.close(),
+    };
+  }
+
+  #change({ type, kv, old }: RangeChange): TypedChange<T> {
+    const typedKv = this.decode(kv);
+    const typedOld = this.decode(old);
+    return { type, name: (typedKv ?? (typedOld as TypedKeyValue<T>)).name, kv: typedKv, old: typedOld };
+  }
+
+  /** Decodes a key that another call has returned, such as the result of a transaction. */
+  decode(kv: KeyValue): TypedKeyValue<T>;
+  decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined;
+  decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined {
+    return kv === undefined ? undefined : this.#typed(kv);
+  }
+
+  /** Returns an operation of a transaction. Pass its result to `decode`. */
+  opGet(name: string, options?: GetOptions): GetOp {
+    return op.get(this.key(name), options);
+  }
+
+  /** Returns an operation of a transaction. */
+  opPut(name: string, value: T, options?: PutOptions): PutOp {
+    return op.put(this.key(name), this.#codec.encode(value), options);
+  }
+
+  /** Returns an operation of a transaction. */
+  opDelete(name: string): DeleteOp {
+    return op.delete(this.key(name));
+  }
+
+  #typed(kv: KeyValue): TypedKeyValue<T> {
+    return new TypedKeyValue(kv.keyText().slice(this.#prefix.length), kv, this.#codec);
+  }
+}
+
+/** Returns an iterator over what `convert` returns for each item. It ends `items` when it ends. */
+function mapped<Item, Result>(
+  items: AsyncIterableIterator<Item>,
+  convert: (item: Item) => Result,
+): AsyncIterableIterator<Result> {
+  const iterator: AsyncIterableIterator<Result> = {
+    next: async () => {
+      const { done, value } = await items.next();
+      return done ? { done, value: undefined } : { done: false, value: convert(value) };
+    },
+    return: async () => {
+      await items.return?.();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]: () => iterator,
+  };
+  return iterator;
+}
