@@ -262,6 +262,9 @@ describe('the packed package', () => {
           get: () => undefined,
           range: () => [],
           waitForRevision: async () => {},
+          changes: () => {
+            throw new Error('the test double has no changes');
+          },
           async close() {},
           async [Symbol.asyncDispose]() {},
         }),

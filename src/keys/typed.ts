@@ -223,12 +223,15 @@ export class TypedKeys<T> {
   /** Watches all keys under the prefix. The options are those of `watch`. Breaking out of the loop ends the watch. */
   watch(options?: WatchOptions): TypedWatch<T> {
     const watch: Watch = this.#client.watch(this.all, options);
-    const events = mapped(watch[Symbol.asyncIterator](), (event): TypedChange<T> => ({
-      type: event.type,
-      name: event.keyText().slice(this.#prefix.length),
-      kv: event.type === 'put' ? this.#typed(event.kv) : undefined,
-      old: this.decode(event.prevKv),
-    }));
+    const events = mapped(
+      watch[Symbol.asyncIterator](),
+      (event): TypedChange<T> => ({
+        type: event.type,
+        name: event.keyText().slice(this.#prefix.length),
+        kv: event.type === 'put' ? this.#typed(event.kv) : undefined,
+        old: this.decode(event.prevKv),
+      }),
+    );
     return Object.assign(events, { created: () => watch.created() });
   }
 
