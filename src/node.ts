@@ -1,13 +1,16 @@
 /**
- * Functions that need a file system. They run only on Node.js, Bun and Deno.
+ * Functions that need a file system or environment variables. They run only on Node.js, Bun and Deno.
  *
  * @module etcdwire/node
  */
 
+import { readFileSync } from 'node:fs';
 import { lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
-import type { Client } from './client.js';
-import { invalidInput } from './errors/etcd-error.js';
+import type { Client, ClientOptions } from './client.js';
+import { invalidInput, missingInput } from './errors/etcd-error.js';
+import { checkOptions } from './runtime/arguments.js';
 import { concatBytes, randomId } from './runtime/bytes.js';
+import { parseDuration } from './runtime/duration.js';
 import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
 
 /**
@@ -93,4 +96,76 @@ async function targetOf(path: string): Promise<string> {
 
 function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
+}
+
+/** Options of `fromEnv`. */
+export interface FromEnvOptions {
+  /** The environment variables. Default `process.env`. */
+  readonly variables?: Readonly<Record<string, string | undefined>> | undefined;
+  /** Allows a password for endpoints without TLS; see `Credentials`. Default false. */
+  readonly allowPlaintext?: boolean | undefined;
+}
+
+const FROM_ENV_OPTIONS = { variables: true, allowPlaintext: true } as const;
+
+/** Variables of etcdctl whose effect the client does not have, with the reason. To ignore them would be dangerous. */
+const REFUSED: Readonly<Record<string, string>> = {
+  ETCDCTL_INSECURE_SKIP_TLS_VERIFY:
+    'unset; the client always verifies certificates, so name the authority in ETCDCTL_CACERT',
+  ETCDCTL_DISCOVERY_SRV: 'unset; name the members in ETCDCTL_ENDPOINTS',
+};
+
+/**
+ * Returns the options of a client from the environment variables of etcdctl: `ETCDCTL_ENDPOINTS` (default
+ * 127.0.0.1:2379), `ETCDCTL_CACERT`, `ETCDCTL_CERT`, `ETCDCTL_KEY`, `ETCDCTL_USER` (`name` or `name:password`),
+ * `ETCDCTL_PASSWORD`, `ETCDCTL_DIAL_TIMEOUT` and `ETCDCTL_COMMAND_TIMEOUT` (such as `5s`). The client reads the files
+ * again for each new connection, so renewed certificates take effect. Without the two timeouts, the defaults of
+ * `Client` apply.
+ *
+ * @throws EtcdError with reason `InvalidInput` if a variable is invalid, or if it has an effect that the client lacks.
+ *
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { fromEnv } from 'etcdwire/node';
+ *
+ * await using etcd = new Client(fromEnv({ variables: { ETCDCTL_ENDPOINTS: '127.0.0.1:2379' } }));
+ */
+export function fromEnv(options: FromEnvOptions = {}): ClientOptions {
+  checkOptions(options, FROM_ENV_OPTIONS, 'fromEnv');
+  const { variables = process.env, allowPlaintext } = options;
+  // An empty variable counts as unset, as in etcdctl.
+  const read = (name: string): string | undefined => variables[`ETCDCTL_${name}`] || undefined;
+  for (const [name, allowed] of Object.entries(REFUSED)) {
+    const given = variables[name];
+    if (given && given !== 'false') throw invalidInput(name, 'a value', allowed);
+  }
+  const duration = (name: string): number | undefined => {
+    const text = read(name);
+    const ms = text === undefined ? undefined : parseDuration(text);
+    if (text !== undefined && !ms)
+      throw invalidInput(`ETCDCTL_${name}`, JSON.stringify(text), 'a duration such as 5s or 500ms');
+    return ms;
+  };
+  const [ca, cert, key] = [read('CACERT'), read('CERT'), read('KEY')];
+  const hasTls = ca !== undefined || cert !== undefined || key !== undefined;
+  const text = (path: string | undefined): string | undefined => path && readFileSync(path, 'utf8');
+  const login = loginOf(read('USER'), read('PASSWORD'));
+  return {
+    endpoints: (read('ENDPOINTS') ?? '127.0.0.1:2379').split(',').filter((each) => each !== ''),
+    ...(hasTls && { tls: () => ({ ca: text(ca), cert: text(cert), key: text(key) }) }),
+    ...(login !== undefined && { auth: { ...login, allowPlaintext } }),
+    connectTimeoutMs: duration('DIAL_TIMEOUT'),
+    timeoutMs: duration('COMMAND_TIMEOUT'),
+  };
+}
+
+function loginOf(
+  user: string | undefined,
+  password: string | undefined,
+): { readonly username: string; readonly password: string } | undefined {
+  if (user === undefined) return undefined;
+  const colon = user.indexOf(':');
+  if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
+  if (password !== undefined) return { username: user, password };
+  throw missingInput('the password of ETCDCTL_USER', 'set ETCDCTL_USER to name:password, or set ETCDCTL_PASSWORD');
 }

@@ -39,7 +39,7 @@ import {
   typed,
   updateKey,
 } from '../src/index.js';
-import { saveSnapshot } from '../src/node.js';
+import { fromEnv, saveSnapshot } from '../src/node.js';
 import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
@@ -206,6 +206,7 @@ const CALLS: Readonly<Record<string, Call>> = {
   'Service.list': (options, { etcd }) => new Service(etcd, 's').list(options),
   'Service.watch': (options, { etcd }) => new Service(etcd, 's').watch(options).next(),
   gateway: (options) => gateway(options),
+  fromEnv: (options) => fromEnv(options),
   saveSnapshot: (options, { etcd }) => saveSnapshot(etcd, ENDPOINT, '/nowhere/at/all', options),
   'EtcdCluster.start': (options) => EtcdCluster.start(options),
   'EtcdCluster.join': (options) => EtcdCluster.prototype.join.call(undefined as never, options),

@@ -3,6 +3,7 @@ import { EtcdError } from '../errors/etcd-error.js';
 import type { Codec } from '../protobuf/codec.js';
 import { type BytesFromJson, type BytesToJson, type FromJsonOptions, fromBase64, fromJson } from '../protobuf/json.js';
 import { toBase64, toBytes } from '../runtime/bytes.js';
+import { parseDuration } from '../runtime/duration.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { BASE64_PREFIX, textOrBase64 } from './output.js';
 
@@ -32,17 +33,14 @@ export function seconds(text: string): number {
   return value;
 }
 
-const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
-
 /**
  * Parses a duration such as "500ms", "5s" or "1m30s", and returns it in milliseconds. @throws InvalidArgumentError if
  * the text is not a duration.
  */
 export function durationMs(text: string): number {
-  const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|s|m|h)/g)];
-  if (parts.length === 0 || parts.map(([part]) => part).join('') !== text)
-    throw new InvalidArgumentError('Allowed: a duration such as 500ms, 5s or 1m30s.');
-  return parts.reduce((sum, [, count, unit = '']) => sum + Number(count) * (UNIT_MS[unit] as number), 0);
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError('Allowed: a duration such as 500ms, 5s or 1m30s.');
+  return ms;
 }
 
 /**
