@@ -16,6 +16,7 @@ export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type
 export type { ServerReason, StatusCode } from './errors/status.js';
 export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
+export { type EndpointHealth, type Health, type HealthOptions, health } from './health.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
 export {
   type CreateOptions,

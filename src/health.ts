@@ -1,0 +1,94 @@
+import type { Client } from './client.js';
+import { EtcdError, invalidInput } from './errors/etcd-error.js';
+import { checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { monotonicMs } from './runtime/timers.js';
+
+/** Options of `health`. */
+export interface HealthOptions {
+  /** Time limit in milliseconds for the answers of one endpoint. Default 2,000. */
+  readonly timeoutMs?: number | undefined;
+  /** Cancels the calls. `health` then resolves at once, and the endpoints that have not answered are not healthy. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+const HEALTH_OPTIONS = { timeoutMs: true, signal: true } as const;
+const DEFAULT_TIMEOUT_MS = 2_000;
+/** A key that no program uses. etcdctl reads the same key for `endpoint health`. */
+const KEY = 'health';
+
+/** What one endpoint answers. The fields that are undefined are unknown, because the member did not answer. */
+export interface EndpointHealth {
+  readonly endpoint: string;
+  /** Whether the member answered a linearizable read, which needs a leader and a quorum. */
+  readonly isHealthy: boolean;
+  /** Milliseconds until the answer to that read. Undefined if the endpoint is not healthy. */
+  readonly latencyMs: number | undefined;
+  /** Why the endpoint is not healthy. Undefined if it is. Its `cause` is the last failure. */
+  readonly error: EtcdError | undefined;
+  readonly memberId: bigint | undefined;
+  readonly isLeader: boolean | undefined;
+  readonly isLearner: boolean | undefined;
+  readonly version: string | undefined;
+  /** Alarms and other problems that the member reports, as text. */
+  readonly problems: readonly string[];
+  /** Size of the member's database file in bytes. */
+  readonly dbSize: bigint | undefined;
+}
+
+/** What the endpoints of a client answer. */
+export interface Health {
+  /** Whether all endpoints are healthy and report no problems. */
+  readonly isHealthy: boolean;
+  /** In the order of `etcd.endpoints`. */
+  readonly endpoints: readonly EndpointHealth[];
+}
+
+/**
+ * Asks each endpoint of a client for a linearizable read, as `etcdctl endpoint health` does, and for its status. Never
+ * rejects because of an endpoint that does not answer. A user without permission for the read is no problem. A learner
+ * refuses the read, so it is not healthy.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
+ *
+ * @example
+ * const { isHealthy, endpoints } = await health(etcd);
+ * for (const { endpoint, latencyMs, error } of endpoints) console.log(endpoint, latencyMs, error?.reason);
+ * console.log(isHealthy); // true
+ */
+export async function health(client: Client, options: HealthOptions = {}): Promise<Health> {
+  checkOptions(options, HEALTH_OPTIONS, 'health');
+  if (typeof client?.maintenance?.status !== 'function')
+    throw invalidInput('client', show(client), 'a Client of etcdwire');
+  const timeoutMs = checkPositive(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, 'timeoutMs', 'milliseconds');
+  const call = { timeoutMs, signal: options.signal };
+  const endpoints = await Promise.all(client.endpoints.map((endpoint) => healthOf(client, endpoint, call)));
+  return { isHealthy: endpoints.every((each) => each.isHealthy && each.problems.length === 0), endpoints };
+}
+
+async function healthOf(
+  client: Client,
+  endpoint: string,
+  call: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
+): Promise<EndpointHealth> {
+  const startedAt = monotonicMs();
+  const [latencyMs, status] = await Promise.all([
+    client.get(KEY, { ...call, endpoint }).then(
+      () => monotonicMs() - startedAt,
+      (error: EtcdError) => (error.reason === 'PermissionDenied' ? monotonicMs() - startedAt : error),
+    ),
+    client.maintenance.status(endpoint, call).catch((error: EtcdError) => error),
+  ]);
+  const known = status instanceof EtcdError ? undefined : status;
+  return {
+    endpoint,
+    isHealthy: typeof latencyMs === 'number',
+    latencyMs: typeof latencyMs === 'number' ? latencyMs : undefined,
+    error: typeof latencyMs === 'number' ? undefined : latencyMs,
+    memberId: known?.header.memberId,
+    isLeader: known && known.leader === known.header.memberId,
+    isLearner: known?.isLearner,
+    version: known?.version,
+    problems: known?.errors ?? [],
+    dbSize: known?.dbSize,
+  };
+}
