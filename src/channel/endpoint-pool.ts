@@ -27,7 +27,8 @@ export type CallClass = 'normal' | 'urgent' | 'blocking';
  * - sticky: The client starts at a random endpoint and uses it until it fails. It then uses another random endpoint. If
  *   a fleet has many clients, their load spreads over all members.
  * - round-robin: Unary calls use all available endpoints in turn. Streams, which carry watches and keepalives, use one
- *   endpoint, as with `sticky`. Use it if a few clients cause most of the load.
+ *   endpoint, as with `sticky`. Use it if a few clients cause most of the load. Serializable reads then see the data of
+ *   different members, so one may be older than the one before it; `orderedReads` prevents that.
  * - in-order: As `sticky`, but the client tries the endpoints in the order of the list, for example the nearest first.
  *
  * @example
