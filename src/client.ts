@@ -110,7 +110,7 @@ export class Client extends CoreClient implements Keyspace {
         throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function that takes a URL and returns a boolean');
       const direct = orderedReads ? new OrderedReads(inner, () => channel.endpoints, channel.cluster) : inner;
       const directRpc = new Rpc(direct, settings);
-      sync = (callOptions) => syncEndpoints(directRpc, channel, configured(), allowEndpoint, callOptions);
+      sync = (callOptions) => syncEndpoints(directRpc, channel, configured, allowEndpoint, callOptions);
       // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.
       const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
       rpc = new Rpc(transport, settings);

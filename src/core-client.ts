@@ -71,8 +71,7 @@ export interface CoreClientOptions {
   readonly maxInFlight?: number | undefined;
   /**
    * How the client chooses the endpoint of each call: `sticky` uses one random endpoint until it fails, `round-robin`
-   * uses all endpoints in turn for unary calls, and `in-order` uses the first endpoint of the list that works. Default
-   * `sticky`.
+   * uses all endpoints in turn for unary calls, and `in-order` starts at the first endpoint of the list. Default `sticky`.
    */
   readonly balance?: Balance | undefined;
   /** Credentials for a cluster that has authentication enabled. */
@@ -191,9 +190,12 @@ export class CoreClient extends KeyspaceClient {
     extension.check(options);
     const { logger, callSites } = options;
     checkTransport(options.transport);
+    // Copies, because the caller may change the objects later, and `setEndpoints` must check the same credentials.
+    const auth = options.auth && { ...options.auth };
+    const scheme = options.tls === undefined ? 'http' : 'https';
     const checked = (urls: readonly string[] | undefined): readonly Endpoint[] => {
-      const list = checkEndpoints(urls, options.tls === undefined ? 'http' : 'https');
-      if (options.auth !== undefined) checkCredentials(options.auth, list);
+      const list = checkEndpoints(urls, scheme);
+      if (auth !== undefined) checkCredentials(auth, list);
       return list;
     };
     let endpoints = checked(options.endpoints ?? embeddedEndpoints(options.transport));
@@ -201,7 +203,7 @@ export class CoreClient extends KeyspaceClient {
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
-    const credentials = options.auth === undefined ? undefined : checkCredentials(options.auth, endpoints);
+    const credentials = auth === undefined ? undefined : checkCredentials(auth, endpoints);
     const interceptors = checkInterceptors(options.interceptors);
     const transportOf = options.transport ?? defaultTransport;
 
@@ -268,7 +270,7 @@ export class CoreClient extends KeyspaceClient {
   /**
    * Replaces the endpoints, for example after members were moved. Watches, leases and locks continue: calls and streams
    * in progress stay at their endpoints until these end, and everything else uses the new endpoints. `urls` has the form
-   * of the option `endpoints`.
+   * of the option `endpoints`. A later `sync`, also one of `autoSyncIntervalMs`, replaces the endpoints again.
    *
    * @throws EtcdError with reason `InvalidInput` if an endpoint is invalid, or `ClientClosed` after `close`.
    *

@@ -1,6 +1,6 @@
 import type { Client } from './client.js';
-import { EtcdError, invalidInput } from './errors/etcd-error.js';
-import { checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { type EtcdError, invalidInput } from './errors/etcd-error.js';
+import { checkOptions, checkPositive, checkSignal, show } from './runtime/arguments.js';
 import { monotonicMs } from './runtime/timers.js';
 
 /** Options of `health`. */
@@ -60,6 +60,7 @@ export async function health(client: Client, options: HealthOptions = {}): Promi
   if (typeof client?.maintenance?.status !== 'function')
     throw invalidInput('client', show(client), 'a Client of etcdwire');
   const timeoutMs = checkPositive(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, 'timeoutMs', 'milliseconds');
+  checkSignal(options.signal);
   const call = { timeoutMs, signal: options.signal };
   const endpoints = await Promise.all(client.endpoints.map((endpoint) => healthOf(client, endpoint, call)));
   return { isHealthy: endpoints.every((each) => each.isHealthy && each.problems.length === 0), endpoints };
@@ -71,14 +72,13 @@ async function healthOf(
   call: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
 ): Promise<EndpointHealth> {
   const startedAt = monotonicMs();
-  const [latencyMs, status] = await Promise.all([
+  const [latencyMs, known] = await Promise.all([
     client.get(KEY, { ...call, endpoint }).then(
       () => monotonicMs() - startedAt,
       (error: EtcdError) => (error.reason === 'PermissionDenied' ? monotonicMs() - startedAt : error),
     ),
-    client.maintenance.status(endpoint, call).catch((error: EtcdError) => error),
+    client.maintenance.status(endpoint, call).catch(() => undefined),
   ]);
-  const known = status instanceof EtcdError ? undefined : status;
   return {
     endpoint,
     isHealthy: typeof latencyMs === 'number',

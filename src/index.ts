@@ -27,6 +27,7 @@ export {
   type ModifyOptions,
   modifyKey,
   type NotWritten,
+  type UpdateOptions,
   updateKey,
   type Written,
 } from './keys/compare-and-set.js';

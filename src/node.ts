@@ -118,7 +118,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 /**
  * Returns the options of a client from the environment variables of etcdctl: `ETCDCTL_ENDPOINTS` (default
  * 127.0.0.1:2379), `ETCDCTL_CACERT`, `ETCDCTL_CERT`, `ETCDCTL_KEY`, `ETCDCTL_USER` (`name` or `name:password`),
- * `ETCDCTL_PASSWORD`, `ETCDCTL_DIAL_TIMEOUT` and `ETCDCTL_COMMAND_TIMEOUT` (such as `5s`). The client reads the files
+ * `ETCDCTL_PASSWORD`, `ETCDCTL_AUTH_JWT_TOKEN`, `ETCDCTL_INSECURE_TRANSPORT`, `ETCDCTL_DIAL_TIMEOUT` and `ETCDCTL_COMMAND_TIMEOUT` (such as `5s`). The client reads the files
  * again for each new connection, so renewed certificates take effect. Without the two timeouts, the defaults of
  * `Client` apply.
  *
@@ -147,9 +147,16 @@ export function fromEnv(options: FromEnvOptions = {}): ClientOptions {
     return ms;
   };
   const [ca, cert, key] = [read('CACERT'), read('CERT'), read('KEY')];
-  const hasTls = ca !== undefined || cert !== undefined || key !== undefined;
+  if ((cert === undefined) !== (key === undefined))
+    throw missingInput(
+      cert === undefined ? 'ETCDCTL_CERT' : 'ETCDCTL_KEY',
+      'set both ETCDCTL_CERT and ETCDCTL_KEY, or neither',
+    );
+  // As in etcdctl, `false` asks for TLS, with the authorities of the system if no file names others.
+  const hasTls = ca !== undefined || cert !== undefined || read('INSECURE_TRANSPORT') === 'false';
   const text = (path: string | undefined): string | undefined => path && readFileSync(path, 'utf8');
-  const login = loginOf(read('USER'), read('PASSWORD'));
+  const token = read('AUTH_JWT_TOKEN');
+  const login = token === undefined ? loginOf(read('USER'), read('PASSWORD')) : { token };
   return {
     endpoints: (read('ENDPOINTS') ?? '127.0.0.1:2379').split(',').filter((each) => each !== ''),
     ...(hasTls && { tls: () => ({ ca: text(ca), cert: text(cert), key: text(key) }) }),
@@ -164,8 +171,8 @@ function loginOf(
   password: string | undefined,
 ): { readonly username: string; readonly password: string } | undefined {
   if (user === undefined) return undefined;
+  if (password !== undefined) return { username: user, password };
   const colon = user.indexOf(':');
   if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
-  if (password !== undefined) return { username: user, password };
   throw missingInput('the password of ETCDCTL_USER', 'set ETCDCTL_USER to name:password, or set ETCDCTL_PASSWORD');
 }

@@ -47,6 +47,7 @@ test('`fromEnv` takes the password from a variable of its own, and sends it with
 test.each([
   [{ ETCDCTL_DIAL_TIMEOUT: 'soon' }, 'ETCDCTL_DIAL_TIMEOUT: got "soon"; allowed: a duration such as 5s or 500ms'],
   [{ ETCDCTL_COMMAND_TIMEOUT: '0s' }, 'ETCDCTL_COMMAND_TIMEOUT: got "0s"'],
+  [{ ETCDCTL_CERT: 'cert.pem' }, 'ETCDCTL_KEY: missing'],
   [{ ETCDCTL_USER: 'root' }, 'the password of ETCDCTL_USER: missing'],
   [{ ETCDCTL_INSECURE_SKIP_TLS_VERIFY: 'true' }, 'the client always verifies certificates'],
   [{ ETCDCTL_DISCOVERY_SRV: 'example.com' }, 'name the members in ETCDCTL_ENDPOINTS'],
@@ -54,6 +55,21 @@ test.each([
   const error = await errorOf(() => fromEnv({ variables }));
   expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   expect(error.message).toContain(message);
+});
+
+test.each([
+  [
+    { ETCDCTL_USER: 'a:b', ETCDCTL_PASSWORD: 'c' },
+    { username: 'a:b', password: 'c' },
+  ],
+  [{ ETCDCTL_AUTH_JWT_TOKEN: 'token' }, { token: 'token' }],
+])('`fromEnv` reads the credentials of %o', (variables, auth) => {
+  expect(fromEnv({ variables }).auth).toMatchObject(auth);
+});
+
+test('`fromEnv` asks for TLS if ETCDCTL_INSECURE_TRANSPORT is false, as etcdctl does', () => {
+  const options = fromEnv({ variables: { ETCDCTL_ENDPOINTS: 'a:1', ETCDCTL_INSECURE_TRANSPORT: 'false' } });
+  expect(new Client(options).endpoints).toEqual(['https://a:1']);
 });
 
 test('`fromEnv` reads `process.env`', async () => {

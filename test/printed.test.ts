@@ -89,6 +89,17 @@ test('a Session and a Held print what identifies them, and whether they are vali
   await session.close();
 });
 
+test('the method for `util.inspect` does not need its last argument, which some libraries for assertions leave out', async () => {
+  const session = await Session.open(openClient());
+  const method = Reflect.get(session, Symbol.for('nodejs.util.inspect.custom')) as (depth: number) => string;
+  expect(method.call(session, 2)).toBe(`Session {"leaseId":"${session.leaseId}","valid":true}`);
+});
+
+test('`JSON.stringify` writes the results of a held lock', async () => {
+  const held = await new Mutex(await Session.open(openClient()), unique()).lock();
+  expect(JSON.parse(JSON.stringify(await held.txn({})))).toMatchObject({ header: { revision: expect.any(String) } });
+});
+
 test('`KeyValue.json` passes the parsed value to a parser, whose error becomes the cause', async () => {
   const etcd = openClient();
   const key = unique();

@@ -94,10 +94,16 @@ export class CallQueue {
   }
 
   /**
-   * Picks the endpoint for the next attempt of a call in flight. The call does not wait again. If the endpoint differs
+   * Picks the endpoint for the next attempt of a call in flight: the same endpoint if `stays` and it is available. The call does not wait again. If the endpoint differs
    * from `before`, the call may therefore exceed the bound of the new endpoint.
    */
-  move({ endpoint }: UnaryCall<unknown, unknown>, callClass: CallClass, before: PooledEndpoint): PooledEndpoint {
+  move(
+    { endpoint }: UnaryCall<unknown, unknown>,
+    callClass: CallClass,
+    before: PooledEndpoint,
+    stays: boolean,
+  ): PooledEndpoint {
+    if (stays && this.#endpoints.isAvailable(before)) return before;
     const picked = this.#endpoints.pickForCall(endpoint, callClass, this.maxInFlight);
     picked.inFlight[callClass] += 1;
     this.leave(before, callClass);

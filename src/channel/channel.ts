@@ -133,7 +133,7 @@ export class Channel implements Transport {
     try {
       for (let failed: FailedAttempts | undefined; ; ) {
         if (failed !== undefined) {
-          endpoint = this.#queue.move(call, callClass, endpoint);
+          endpoint = this.#queue.move(call, callClass, endpoint, isRefusalOfTheMoment(failed));
           await this.#waitBeforeRetry(call, endpoint, failed);
         }
         const startedAt = monotonicMs();
@@ -279,6 +279,11 @@ export class Channel implements Transport {
   #isOnlyEndpoint({ endpoint }: { readonly endpoint?: string | undefined }): boolean {
     return endpoint !== undefined || this.#endpoints.all.length === 1;
   }
+}
+
+/** Whether the member will answer the call soon, so that the call is repeated at the same member (S39). */
+function isRefusalOfTheMoment({ last, momentaryRefusals }: FailedAttempts): boolean {
+  return isOverloadRefusal(last) || (isMomentaryRefusal(last) && momentaryRefusals <= MAX_MOMENTARY_REFUSALS);
 }
 
 function noteFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError): void {

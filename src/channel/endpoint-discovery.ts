@@ -18,13 +18,16 @@ export type AllowEndpoint = (url: string) => boolean;
 export async function syncEndpoints(
   rpc: Rpc,
   channel: Channel,
-  configured: readonly Endpoint[],
+  configured: () => readonly Endpoint[],
   allow: AllowEndpoint,
   options?: CallOptions,
 ): Promise<readonly string[]> {
   // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
+  const before = configured();
   const { members } = await rpc.checkedCall(clusterMethods.memberList, { linearizable: true }, options, 'sync');
-  const endpoints = memberEndpoints(members, configured, allow);
+  // `setEndpoints` has replaced the endpoints in the meantime. The member list of the former endpoints must not undo it.
+  if (configured() !== before) return channel.endpoints;
+  const endpoints = memberEndpoints(members, before, allow);
   if (endpoints.length > 0) channel.follow(endpoints);
   return channel.endpoints;
 }
@@ -65,6 +68,8 @@ function isAllowed(url: string, allow: AllowEndpoint): boolean {
  * Parses a URL. Returns undefined if it is malformed, or if it names a Unix socket, which is on the member's machine.
  */
 function parseAdvertised(url: string): Endpoint | undefined {
+  // Members advertise URLs. The scheme of a text without one would be a guess, and might be `http:`.
+  if (!url.includes('://')) return undefined;
   try {
     const endpoint = parseEndpoint(url, 'clientUrls');
     return 'host' in endpoint.address ? endpoint : undefined;

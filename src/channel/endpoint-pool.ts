@@ -29,7 +29,8 @@ export type CallClass = 'normal' | 'urgent' | 'blocking';
  * - round-robin: Unary calls use all available endpoints in turn. Streams, which carry watches and keepalives, use one
  *   endpoint, as with `sticky`. Use it if a few clients cause most of the load. Serializable reads then see the data of
  *   different members, so one may be older than the one before it; `orderedReads` prevents that.
- * - in-order: As `sticky`, but the client tries the endpoints in the order of the list, for example the nearest first.
+ * - in-order: As `sticky`, but the client starts at the first endpoint of the list, for example the nearest, and goes on
+ *   to the next one in the list when an endpoint fails. It does not return while the endpoint in use works.
  *
  * @example
  * const balance: Balance = 'round-robin';
@@ -151,6 +152,11 @@ export class EndpointPool {
     return turn;
   }
 
+  /** Whether calls may use the endpoint: it is still preferred, and works as far as the client knows. */
+  isAvailable(endpoint: PooledEndpoint): boolean {
+    return this.#preferred.includes(endpoint) && isAvailable(endpoint, monotonicMs());
+  }
+
   /**
    * Removes one user of the endpoint. Closes its transport if no user remains and `replace` has removed the endpoint.
    */
@@ -255,7 +261,7 @@ export class EndpointPool {
   #forgetUnused(endpoint: PooledEndpoint): void {
     if (endpoint.users > 0 || this.#preferred.includes(endpoint) || this.#spare.includes(endpoint)) return;
     this.#known.delete(endpoint.url);
-    void endpoint.transport.close();
+    void endpoint.transport.close().catch(() => {});
   }
 }
 

@@ -2,10 +2,10 @@ import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, mirrorOf } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
-import { type WithHeader, withFirstCreate } from '../kv/requests.js';
+import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { checkInt64, checkOptions } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import type { KeyUse } from './late-puts.js';
 import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
@@ -49,7 +49,7 @@ export class Leadership extends Held {
       );
       if (succeeded) {
         this.#modRevision = header.revision;
-        return { header };
+        return withHeader(header, {});
       }
       // The mod revision differs because an earlier proclamation took effect although its response was lost, or because
       // another client put the key.
@@ -168,15 +168,15 @@ export async function* observe(
         isSynced = false;
         break;
       case 'keys':
-        for (const kv of message.kvs) candidates.set(kv.keyText(), kv);
+        for (const kv of message.kvs) candidates.set(idOf(kv.key), kv);
         break;
       case 'synced':
         isSynced = true;
         break;
       case 'events':
         for (const event of message.events) {
-          if (event.type === 'put') candidates.set(event.keyText(), event.kv);
-          else candidates.delete(event.keyText());
+          if (event.type === 'put') candidates.set(idOf(event.key), event.kv);
+          else candidates.delete(idOf(event.key));
         }
         break;
     }

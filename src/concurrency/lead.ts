@@ -39,7 +39,8 @@ const STABLE_MS = 10_000;
  * times. `candidate` is the value that observers of the election see.
  *
  * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
- * `lead` resigns and rejects with the error. What `action` returns or throws after the leadership was lost is ignored.
+ * `lead` resigns and rejects with the error. What `action` returns or throws after the leadership was lost, or after the
+ * signal in the options has aborted, is ignored.
  * An action that does not end when its signal aborts delays the next campaign, and its writes are only safe through
  * `held.txn`.
  *
@@ -135,7 +136,8 @@ async function runTerm<T>(
     const lost = held.lostBy();
     return stop.aborted || (lost !== undefined && lost.reason !== 'LockReleased') ? AGAIN : result;
   } catch (error) {
-    if (!stop.aborted && held.valid()) throw error;
+    const lost = held.lostBy();
+    if (!stop.aborted && (lost === undefined || lost.reason === 'LockReleased')) throw error;
     return AGAIN;
   } finally {
     await held.release().catch(() => {});

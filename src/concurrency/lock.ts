@@ -1,7 +1,7 @@
 import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
 import { type Keys, prefix } from '../kv/keys.js';
-import type { WithHeader } from '../kv/requests.js';
+import { type WithHeader, withHeader } from '../kv/requests.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
@@ -343,7 +343,7 @@ export class Held implements AsyncDisposable {
       this.#end(keyGone);
       throw notHeld(this.lostBy());
     }
-    return { header: result.header, ...result.responses[0] } as WithHeader<TxnResult<If, Then, Else>>;
+    return withHeader(result.header, result.responses[0]) as WithHeader<TxnResult<If, Then, Else>>;
   }
 
   /**

@@ -1,4 +1,4 @@
-import { invalidInput } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
@@ -135,31 +135,40 @@ async function holding<T>(
   action: (held: readonly Held[]) => Promise<T> | T,
   { ttl, value, ...wait }: WithLockOptions,
 ): Promise<T> {
+  for (const name of names) checkName(name);
+  const checkedValue = toBytes(value ?? '', 'value');
   const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;
   const held: Held[] = [];
+  const loss = (): EtcdError | undefined => held.map((each) => each.lostBy()).find((lost) => lost !== undefined);
   const holdsAll = (): boolean => held.length === names.length;
   try {
     session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl }));
-    for (const name of names) held.push(await new Mutex(session, name, { value }).lock({ signal }));
+    let waitSignal = signal;
+    for (const name of names) {
+      const next = await new Mutex(session, name, { value: checkedValue }).lock({ signal: waitSignal });
+      held.push(next);
+      // The loss of a lock ends the wait for the next one.
+      if (!holdsAll()) waitSignal = next.signalWith(waitSignal);
+    }
+    const lostBefore = loss();
+    if (lostBefore !== undefined) throw lostBefore;
     limit.dispose();
     const result = await action(held);
-    for (const each of held) {
-      const lost = each.lostBy();
-      if (lost !== undefined && lost.reason !== 'LockReleased') throw lost;
-    }
+    const lost = loss();
+    if (lost !== undefined && lost.reason !== 'LockReleased') throw lost;
     return result;
   } catch (error) {
     if (holdsAll()) throw error;
-    throw limit.endedBy(error);
+    throw loss() ?? limit.endedBy(error);
   } finally {
     limit.dispose();
     // Errors of `release` and `close` must not replace the result of `action`. If both fail, the lock ends with the
     // lease.
-    for (const each of held.reverse()) await each.release().catch(() => {});
+    if (holdsAll()) await Promise.all(held.map((each) => each.release().catch(() => {})));
     const closed = session?.close().catch(() => {});
-    // A caller that did not get the locks waits only a short time for the session to close.
+    // A caller that did not get all locks waits only a short time for the session to close, which frees them.
     if (holdsAll()) await closed;
     else if (closed !== undefined) await settledWithin(CLEANUP_WAIT_MS, closed);
   }

@@ -27,6 +27,12 @@ export interface Expected {
   readonly oldValue?: BytesLike | undefined;
 }
 
+/** Options of `updateKey`. */
+export interface UpdateOptions extends CallOptions {
+  /** The lease that the key is attached to. 0n: no lease. Default: the lease that the key has. */
+  readonly lease?: LeaseLike | undefined;
+}
+
 /** The write was done, in the revision `header.revision`. */
 export interface Written {
   readonly succeeded: true;
@@ -88,12 +94,17 @@ export async function updateKey(
   client: CoreKeyspace,
   key: BytesLike,
   value: BytesLike,
-  options: Expected & CreateOptions,
+  options: Expected & UpdateOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
   checkOptions(options, UPDATE_OPTIONS, 'updateKey');
   const { modRevision, oldValue, lease, ...callOptions } = options;
   const result = await client.txn(
-    { if: unchanged(key, { modRevision, oldValue }), then: [op.put(key, value, { lease })], else: [op.get(key)] },
+    {
+      if: unchanged(key, { modRevision, oldValue }),
+      // The condition proves that the key exists. The server refuses the option `ignoreLease` for other keys.
+      then: [op.put(key, value, lease === undefined ? { ignoreLease: true } : { lease })],
+      else: [op.get(key)],
+    },
     callOptions,
   );
   return withHeader(result.header, result.succeeded ? { succeeded: true } : notWritten(result.responses[0]));
@@ -132,6 +143,8 @@ export interface ModifyOptions extends CallOptions {
 
 const MODIFY_OPTIONS = { maxAttempts: true, ...CREATE_OPTIONS } as const;
 const DEFAULT_MAX_ATTEMPTS = 100;
+/** The number of attempts without a pause between them. */
+const EAGER_ATTEMPTS = 3;
 /** The exponent from which the pause between two attempts does not grow any more. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
@@ -180,8 +193,11 @@ export async function modifyKey(
     );
     if (result.succeeded) return { changed: true, old };
     if (attempt === maxAttempts) throw conflict(maxAttempts);
-    await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), callOptions.signal);
     old = result.responses[0];
+    if (attempt < EAGER_ATTEMPTS) continue;
+    // Read the key after the pause. The state from before the pause would be outdated in most cases.
+    await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), callOptions.signal);
+    old = await client.get(key, callOptions);
   }
 }
 

@@ -40,19 +40,22 @@ export async function getMany(
   keys: readonly BytesLike[],
   options: GetManyOptions = {},
 ): Promise<WithHeader<Many>> {
-  checkList(keys, 'keys');
+  const all = [...checkList(keys, 'keys')];
   checkOptions(options, GET_MANY_OPTIONS, 'getMany');
   const { keysPerTxn = KEYS_PER_TXN, revision, serializable, keysOnly, ...callOptions } = options;
   checkCount(keysPerTxn, 'keysPerTxn', 1);
   const read = (start: number, how: GetOptions): Promise<WithHeader<{ readonly responses: Many['kvs'] }>> => {
-    const part = keys.slice(start, start + keysPerTxn);
+    const part = all.slice(start, start + keysPerTxn);
     return client.txn({ then: part.map((key) => op.get(key, how)) }, callOptions);
   };
   const { header, responses } = await read(0, { revision, serializable, keysOnly });
   const kvs = [...responses];
   // Not serializable, because another member might not have reached the revision of the first transaction yet.
-  const later = revision === undefined ? { revision: header.revision, keysOnly } : { revision, serializable, keysOnly };
-  for (let start = keysPerTxn; start < keys.length; start += keysPerTxn)
+  const later =
+    revision === undefined || revision === 0n
+      ? { revision: header.revision, keysOnly }
+      : { revision, serializable, keysOnly };
+  for (let start = keysPerTxn; start < all.length; start += keysPerTxn)
     kvs.push(...(await read(start, later)).responses);
   return withHeader(header, { kvs });
 }

@@ -7,7 +7,7 @@ import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from
 import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
 import type { ChangesOptions, RangeChange } from '../mirror/changes.js';
 import { checkFunction, show } from '../runtime/arguments.js';
-import type { BytesLike } from '../runtime/bytes.js';
+import { type BytesLike, toBytes, validTextOf } from '../runtime/bytes.js';
 import type { WatchOptions } from '../watch/watch.js';
 import {
   type CreateOptions,
@@ -47,8 +47,17 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
   checkFunction(parse, 'parse');
   return {
     encode: (value) => JSON.stringify(value),
-    decode: (bytes) => parse(JSON.parse(new TextDecoder().decode(bytes))),
+    decode: (bytes) => parse(parsedJson(bytes)),
   };
+}
+
+/** Parses JSON. The error of `JSON.parse` may quote the value, but errors of this package never contain values. */
+function parsedJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(validTextOf(bytes) ?? '');
+  } catch {
+    throw new SyntaxError('the value is not JSON');
+  }
 }
 
 /**
@@ -209,7 +218,7 @@ export class TypedKeys<T> {
     checkFunction(change, 'change');
     const encodedChange = async (kv: KeyValue | undefined): Promise<BytesLike | undefined> => {
       const value = await change(this.decode(kv));
-      return value === undefined ? undefined : this.#codec.encode(value);
+      return value === undefined ? undefined : toBytes(this.#codec.encode(value), 'value');
     };
     const { changed, old } = await modifyKey(this.#client, this.key(name), encodedChange, options);
     return { changed, old: this.decode(old) };

@@ -175,7 +175,8 @@ export class CachedRange implements AsyncDisposable {
   /**
    * Yields each change of the cached range, also those that the client finds when it has to read the range again. If a
    * key changes several times before the consumer takes the change, the consumer gets one change from the first state to
-   * the last. All consumers share the watch of the cached range. The iteration ends when the cached range is closed.
+   * the last. All consumers share the watch of the cached range. The iteration ends when the cached range is closed. An
+   * iterator collects changes from the call of `changes` on, so iterate over it, or call its `return`.
    *
    * @throws EtcdError with reason `Canceled` when `signal` aborts. If the cached range ends otherwise, throws the same
    * error as `size`.

@@ -43,12 +43,17 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
     this.#consumers = consumers;
     consumers.add(this);
     if (signal === undefined) return;
-    this.#offAbort = onAbort(signal, () => this.end(canceled(signal, 'rejected')));
-    if (signal.aborted) this.end(canceled(signal, 'rejected'));
+    const cancel = (): void => {
+      this.#pending.clear();
+      this.end(canceled(signal, 'rejected'));
+    };
+    this.#offAbort = onAbort(signal, cancel);
+    if (signal.aborted) cancel();
   }
 
   /** Adds a change of a key from `old` to `kv`. */
   note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
+    if (this.#isOver) return;
     const id = idOf(key);
     const pending = this.#pending.get(id) ?? { old, kv };
     pending.kv = kv;

@@ -12,11 +12,13 @@ interface InspectOptions {
 type Inspect = (value: unknown, options: InspectOptions) => string;
 
 /** The arguments of the method `INSPECT`. `depth` is negative if the object is nested too deeply to be shown. */
-export type InspectArguments = readonly [depth: number, options: InspectOptions, inspect: Inspect];
+export type InspectArguments = readonly [depth: number, options?: InspectOptions, inspect?: Inspect];
 
 /** Returns the text that `console.log` prints for an object: the name of its class and `fields`. */
-export function inspected(name: string, fields: object, ...[depth, options, inspect]: InspectArguments): string {
+export function inspected(name: string, fields: object, ...[depth, options = {}, inspect]: InspectArguments): string {
   if (depth < 0) return `[${name}]`;
+  // Some libraries for assertions call the method without `inspect`.
+  if (inspect === undefined) return `${name} ${JSON.stringify(plainFields(fields))}`;
   const { depth: left = 2 } = options;
   return `${name} ${inspect(fields, { ...options, depth: left === null ? null : left - 1 })}`;
 }

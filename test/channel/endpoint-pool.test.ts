@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CallQueue } from '../../src/channel/call-queue.js';
 import { type Balance, EndpointPool, type PooledEndpoint } from '../../src/channel/endpoint-pool.js';
+import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { environment, replaceEnvironment } from '../../src/runtime/environment.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
@@ -137,6 +139,20 @@ describe('the balance', () => {
     expect(Array.from({ length: 4 }, () => call(pool).url)).toEqual([C, C, C, C]);
     c.inFlight.normal = MAX_IN_FLIGHT;
     expect([b, c]).toContain(call(pool));
+  });
+
+  it('round-robin repeats a call at the same endpoint after a refusal of the moment, unless the endpoint has failed (S39)', () => {
+    const pool = balanced('round-robin', A, B, C);
+    const queue = new CallQueue(pool, MAX_IN_FLIGHT);
+    const sent = { method: methods.kv.range, request: {}, deadline: 0 } as never;
+    const first = queue.enter(sent, 'normal') as PooledEndpoint;
+    expect(queue.move(sent, 'normal', first, true)).toBe(first);
+    expect(first.inFlight.normal).toBe(1);
+    const second = queue.move(sent, 'normal', first, false);
+    expect(second).not.toBe(first);
+    fail(pool, second);
+    expect(queue.move(sent, 'normal', second, true)).not.toBe(second);
+    expect(second.inFlight.normal).toBe(0);
   });
 
   it('round-robin sends a call that names its endpoint to that endpoint', () => {

@@ -59,6 +59,31 @@ test('`setEndpoints` refuses endpoints without TLS for credentials that must not
   expect(error.message).toContain('credentials together with the endpoint http://a:1, which has no TLS');
 });
 
+test('`setEndpoints` checks the credentials that the client was created with, even if the options have changed since', async () => {
+  const options = { endpoints: ['https://a:1'], auth: { username: 'root', password: 'secret', allowPlaintext: false } };
+  const etcd = new Client(options);
+  options.auth.allowPlaintext = true;
+  Object.assign(options, { auth: undefined });
+  expect(await errorOf(() => etcd.setEndpoints(['http://a:1']))).toMatchObject({ reason: 'InvalidInput' });
+});
+
+test('`setEndpoints` is not undone by a `sync` that had begun before', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({
+    endpoints,
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          const response = await next(call);
+          etcd.setEndpoints(['http://127.0.0.1:1']);
+          return response;
+        },
+      },
+    ],
+  });
+  expect(await etcd.sync()).toEqual(['http://127.0.0.1:1']);
+});
+
 test('`setEndpoints` throws ClientClosed after the client was closed', async () => {
   const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
   await etcd.close();

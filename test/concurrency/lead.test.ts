@@ -38,6 +38,16 @@ describe('`lead`', () => {
     expect((await inspectLock(etcd, name)).holder).toBeUndefined();
   });
 
+  test('rejects with the error of an action that throws after it has resigned', async () => {
+    const [etcd, name] = [openClient(), unique('election')];
+    const error = new Error('the action failed');
+    const failing = lead(etcd, name, 'x', async ({ held }) => {
+      await using _ = held;
+      throw error;
+    });
+    await expect(failing).rejects.toBe(error);
+  });
+
   test.each(['queue key', 'lease'])(
     'ends the term when an operator deletes its %s, waits for the action, and campaigns again',
     async (what) => {

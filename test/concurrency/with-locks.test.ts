@@ -35,6 +35,25 @@ test('callers of `withLocks` that name the same locks in any order never deadloc
   );
 });
 
+test('`withLocks` does not run the action if one of the locks is lost while it waits for another one', async () => {
+  const etcd = openClient();
+  const [a, b] = [unique('a'), unique('b')];
+  let ran = false;
+  await withLock(etcd, b, async () => {
+    const losing = errorOf(
+      withLocks(etcd, [a, b], () => {
+        ran = true;
+      }),
+    );
+    await expect.poll(async () => (await inspectLock(etcd, b)).waiters.length).toBe(1);
+    const { holder } = await inspectLock(etcd, a);
+    await etcd.delete(holder?.kv.key ?? '');
+    // The lock b is still held, so the wait for it ends because of the loss.
+    expect(await losing).toMatchObject({ reason: 'LockLost' });
+  });
+  expect(ran).toBe(false);
+});
+
 test('`withLocks` releases the locks it already holds when the wait for another one ends', async () => {
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
@@ -64,6 +83,12 @@ test('`withLocks` refuses a list without names, and sends nothing', async () => 
   const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
   for (const names of [[], [''], 'lock', undefined] as never[])
     expect(await errorOf(withLocks(etcd, names, () => 1))).toMatchObject({ reason: 'InvalidInput' });
+});
+
+test('`withLock` refuses an empty name and an invalid value although no server answers', async () => {
+  const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
+  for (const call of [withLock(etcd, '', () => 1), withLock(etcd, 'a', () => 1, { value: 1 as never })])
+    expect(await errorOf(call)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
 });
 
 test('`withLock` gives its queue key the value in its options', async () => {

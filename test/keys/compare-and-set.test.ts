@@ -48,6 +48,18 @@ describe('updateKey and deleteKeyIf', () => {
     expect(await etcd.get(key)).toBeUndefined();
   });
 
+  test('keep the lease of the key, unless the options name another one', async () => {
+    const etcd = openClient();
+    const key = unique();
+    const lease = await etcd.lease.grant({ ttl: 60 });
+    await etcd.put(key, 'a', { lease });
+    await updateKey(etcd, key, 'b', { oldValue: 'a' });
+    expect(await etcd.get(key)).toMatchObject({ lease: lease.id });
+    await updateKey(etcd, key, 'c', { oldValue: 'b', lease: 0n });
+    expect(await etcd.get(key)).toMatchObject({ lease: 0n });
+    await etcd.lease.revoke(lease);
+  });
+
   test('write the key if its value is the expected one, even if the value is empty', async () => {
     const etcd = openClient();
     const key = unique();
@@ -109,6 +121,20 @@ describe('modifyKey', () => {
     });
     await expect(failing).rejects.toBe(error);
     expect((await etcd.get(key))?.modRevision).toBe(header.revision);
+  });
+
+  test('reads the key again after each pause', async () => {
+    const etcd = openClient();
+    const key = unique();
+    let runs = 0;
+    const { changed } = await modifyKey(etcd, key, async (old) => {
+      runs += 1;
+      expect(old?.text()).toBe((await etcd.get(key))?.text());
+      // Another client is faster in the first six attempts.
+      if (runs <= 6) await etcd.put(key, `other ${runs}`);
+      return 'mine';
+    });
+    expect([changed, runs, (await etcd.get(key))?.text()]).toEqual([true, 7, 'mine']);
   });
 
   test('gives up after `maxAttempts`, and says that nothing was written', async () => {

@@ -12,26 +12,32 @@ test('`getMany` returns the keys in the order of the request, with undefined for
   expect(header.revision).toBeGreaterThan(0n);
 });
 
-test('`getMany` reads more than 128 keys at one revision, even if they change meanwhile', async () => {
-  const etcd = openClient();
-  const root = unique();
-  const keys = Array.from({ length: 300 }, (_, index) => `${root}/${index}`);
-  await Promise.all(keys.map((key) => etcd.put(key, 'old')));
-  const changing = openClient({
-    interceptors: [
-      {
-        unary: async (call, next) => {
-          const response = await next(call);
-          await Promise.all(keys.map((key) => etcd.put(key, 'new')));
-          return response;
+test.each([
+  ['the latest revision', {}],
+  ['revision 0n', { revision: 0n }],
+])(
+  '`getMany` reads more than 128 keys at one revision with %s, even if they change meanwhile',
+  async (_what, options) => {
+    const etcd = openClient();
+    const root = unique();
+    const keys = Array.from({ length: 300 }, (_, index) => `${root}/${index}`);
+    await Promise.all(keys.map((key) => etcd.put(key, 'old')));
+    const changing = openClient({
+      interceptors: [
+        {
+          unary: async (call, next) => {
+            const response = await next(call);
+            await Promise.all(keys.map((key) => etcd.put(key, 'new')));
+            return response;
+          },
         },
-      },
-    ],
-  });
-  const { kvs } = await getMany(changing, keys);
-  expect(kvs).toHaveLength(300);
-  expect(new Set(kvs.map((kv) => kv?.text()))).toEqual(new Set(['old']));
-});
+      ],
+    });
+    const { kvs } = await getMany(changing, keys, options);
+    expect(kvs).toHaveLength(300);
+    expect(new Set(kvs.map((kv) => kv?.text()))).toEqual(new Set(['old']));
+  },
+);
 
 test('`getMany` reads the revision in its options', async () => {
   const etcd = openClient();

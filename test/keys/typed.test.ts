@@ -46,7 +46,8 @@ describe('`typed`', () => {
     expect(good?.value.name).toBe('Good');
     expect(bad?.name).toBe('bad');
     expect(bad?.error).toMatchObject({ reason: 'InvalidValue', cause: new TypeError('a user has a name') });
-    expect(worse?.error?.cause).toBeInstanceOf(SyntaxError);
+    // The error of `JSON.parse` would quote the value.
+    expect(worse?.error?.cause).toEqual(new SyntaxError('the value is not JSON'));
     expect(await errorOf(() => bad?.value)).toBe(bad?.error);
     expect(bad?.kv.text()).toBe('{"name":1}');
     expect(bad?.error?.message).not.toContain('bad');
@@ -107,6 +108,12 @@ describe('`typed`', () => {
     expect([changed, old?.value.name]).toEqual([true, 'Ada']);
     expect((await keys.get('ada'))?.value.name).toBe('Ada Lovelace');
     expect(await keys.modify('ada', () => undefined)).toMatchObject({ changed: false });
+  });
+
+  test('refuses to put a value that the codec does not encode', async () => {
+    const { keys } = users();
+    for (const call of [keys.put('a', (() => 1) as never), keys.modify('a', () => (() => 1) as never)])
+      expect(await errorOf(call)).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   });
 
   test('makes operations of transactions, and decodes their results', async () => {

@@ -102,6 +102,20 @@ describe('`CachedRange.changes`', () => {
     expect(await errorOf(() => cached.changes())).toMatchObject({ reason: 'WatchClosed' });
   });
 
+  test('yields no further change after its signal has aborted', async () => {
+    const [etcd, name] = [openClient(), `${unique('cache')}/`];
+    await etcd.txn({ then: [op.put(`${name}a`, '1'), op.put(`${name}b`, '2')] });
+    await using cached = await etcd.cachedRange(prefix(name));
+    const stop = new AbortController();
+    const changes = cached.changes({ initial: true, signal: stop.signal });
+    await changes.next();
+    stop.abort();
+    expect(await errorOf(changes.next())).toMatchObject({ reason: 'Canceled' });
+    expect(await errorOf(cached.changes({ initial: true, signal: stop.signal }).next())).toMatchObject({
+      reason: 'Canceled',
+    });
+  });
+
   test('rejects with ClientClosed when the client is closed', async () => {
     const etcd = openClient();
     const cached = await etcd.cachedRange(unique());
