@@ -5,17 +5,25 @@
  * @module etcdwire/core
  */
 
+// From the main entry point, although programs that use this module need only a part of it: bundlers leave out the rest,
+// and the package has fewer files, which Node.js would load one by one.
 export {
   CoreClient as Client,
   type CoreClientOptions,
+  type CoreKeyspace,
+  compare,
+  createKey,
+  deleteKeyIf,
   type Embedded,
-} from './core-client.js';
-export { EtcdError } from './errors/etcd-error.js';
-export { createKey, deleteKeyIf, modifyKey, updateKey } from './keys/compare-and-set.js';
-export { getMany } from './keys/get-many.js';
-export type { CoreKeyspace } from './keyspace.js';
-export { fromKey, keyRange, prefix } from './kv/keys.js';
-export {
+  EtcdError,
+  fromKey,
+  getMany,
+  keyRange,
+  modifyKey,
+  objectFirst,
+  op,
+  prefix,
+  updateKey,
   withFirstCreate,
   withFirstKey,
   withFirstRev,
@@ -23,6 +31,4 @@ export {
   withLastKey,
   withLastRev,
   withMaxCreateRev,
-} from './kv/requests.js';
-export { compare, op } from './kv/txn.js';
-export { objectFirst } from './runtime/log.js';
+} from './index.js';
