@@ -304,18 +304,21 @@ function reference(type: protobuf.ReflectionObject, file: string, imports: Map<s
 
 /** Writes one module for each service, so that bundlers can leave out every method that a program never calls. */
 function writeMethods(): void {
-  const names = PROTO_FILES.flatMap((file) =>
+  const services = PROTO_FILES.flatMap((file) =>
     namespaceOf(file).nestedArray.filter((entry) => entry instanceof protobuf.Service),
   ).map((service) => {
     const name = camelCase(service.name === 'KV' ? 'kv' : service.name);
     write(`methods/${name}.ts`, methodsModule(service));
     return { name, service };
   });
-  const imports = names.map(({ name }) => `import * as ${name} from './methods/${name}.js';`);
-  const rows = names.map(
-    ({ name, service }) =>
-      `${doc(service.comment)}${name}: {\n${service.methodsArray.map(propertyOf(name)).join('\n')}\n},`,
-  );
+  const imports = services.map(({ name }) => `import * as ${name} from './methods/${name}.js';`);
+  const rows = services.map(({ name, service }) => {
+    const properties = service.methodsArray.map((method) => {
+      const property = camelCase(method.name);
+      return `${doc(method.comment)}${property}: ${name}.${property},`;
+    });
+    return `${doc(service.comment)}${name}: {\n${properties.join('\n')}\n},`;
+  });
   write(
     'methods.ts',
     `${header('')}
@@ -337,11 +340,6 @@ export type MethodPath = {
 }[keyof typeof methods];
 `,
   );
-}
-
-/** Returns a function that writes a method of the service `name` as a property with the comment of the method. */
-function propertyOf(name: string): (method: protobuf.Method) => string {
-  return (method) => `${doc(method.comment)}${camelCase(method.name)}: ${name}.${camelCase(method.name)},`;
 }
 
 function methodsModule(service: protobuf.Service): string {

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { Mutex, Session } from '../src/concurrency/index.js';
 import { Client } from '../src/index.js';
 import { startEtcd } from './etcd.js';
+import { measureLongestBlock } from './longest-block.js';
 
 // Opens many sessions of one client at once, takes a lock with each of them, holds all locks, and counts the sessions
 // that lose their leases. Each run has a new server. Exits with 1 if a session loses its lease.
@@ -74,13 +75,7 @@ async function slowestSync(endpoint: string): Promise<string> {
 async function hold(client: Client): Promise<Omit<Run, 'slowestSync'>> {
   let lost = 0;
   let isOver = false;
-  let longestBlockMs = 0;
-  let tickedAt = performance.now();
-  const ticking = setInterval(() => {
-    const now = performance.now();
-    longestBlockMs = Math.max(longestBlockMs, now - tickedAt - TICK_MS);
-    tickedAt = now;
-  }, TICK_MS);
+  const block = measureLongestBlock(TICK_MS);
   const startMs = performance.now();
   const noteLoss = (reason: unknown): void => {
     // When the client closes, its sessions end.
@@ -106,12 +101,12 @@ async function hold(client: Client): Promise<Omit<Run, 'slowestSync'>> {
   const cpu = process.cpuUsage();
   await pause(Number(values.minutes) * 60_000);
   const { user, system } = process.cpuUsage(cpu);
-  clearInterval(ticking);
+  block.stop();
   isOver = true;
   return {
     lockedMs,
     lost,
-    longestBlockMs,
+    longestBlockMs: block.longestMs(),
     corePercent: (user + system) / 1_000 / (Number(values.minutes) * 600),
     rssMiB: process.memoryUsage().rss / 2 ** 20,
   };

@@ -190,20 +190,18 @@ export class CoreClient extends KeyspaceClient {
     extension.check(options);
     const { logger, callSites } = options;
     checkTransport(options.transport);
-    // Copies, because the caller may change the objects later, and `setEndpoints` must check the same credentials.
+    // A copy, because the caller may change the object later, and `setEndpoints` must check the same credentials. `null`
+    // stays as it is, so that the check refuses it.
     const auth = options.auth && { ...options.auth };
     const scheme = options.tls === undefined ? 'http' : 'https';
-    const checked = (urls: readonly string[] | undefined): readonly Endpoint[] => {
-      const list = checkEndpoints(urls, scheme);
-      if (auth !== undefined) checkCredentials(auth, list);
-      return list;
-    };
-    let endpoints = checked(options.endpoints ?? embeddedEndpoints(options.transport));
+    const credentialsFor = (list: readonly Endpoint[]): Credentials | undefined =>
+      auth === undefined ? undefined : checkCredentials(auth, list);
+    let endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
+    const credentials = credentialsFor(endpoints);
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
     const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
-    const credentials = auth === undefined ? undefined : checkCredentials(auth, endpoints);
     const interceptors = checkInterceptors(options.interceptors);
     const transportOf = options.transport ?? defaultTransport;
 
@@ -246,7 +244,8 @@ export class CoreClient extends KeyspaceClient {
     });
     this.#channel = channel;
     this.#setEndpoints = (urls) => {
-      const list = checked(urls);
+      const list = checkEndpoints(urls, scheme);
+      credentialsFor(list);
       channel.reset(list);
       endpoints = list;
     };

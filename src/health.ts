@@ -72,18 +72,19 @@ async function healthOf(
   call: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
 ): Promise<EndpointHealth> {
   const startedAt = monotonicMs();
-  const [latencyMs, known] = await Promise.all([
+  const [answer, known] = await Promise.all([
     client.get(KEY, { ...call, endpoint }).then(
       () => monotonicMs() - startedAt,
       (error: EtcdError) => (error.reason === 'PermissionDenied' ? monotonicMs() - startedAt : error),
     ),
     client.maintenance.status(endpoint, call).catch(() => undefined),
   ]);
+  const isHealthy = typeof answer === 'number';
   return {
     endpoint,
-    isHealthy: typeof latencyMs === 'number',
-    latencyMs: typeof latencyMs === 'number' ? latencyMs : undefined,
-    error: typeof latencyMs === 'number' ? undefined : latencyMs,
+    isHealthy,
+    latencyMs: isHealthy ? answer : undefined,
+    error: isHealthy ? undefined : answer,
     memberId: known?.header.memberId,
     isLeader: known && known.leader === known.header.memberId,
     isLearner: known?.isLearner,

@@ -94,8 +94,9 @@ export class CallQueue {
   }
 
   /**
-   * Picks the endpoint for the next attempt of a call in flight: the same endpoint if `stays` and it is available. The call does not wait again. If the endpoint differs
-   * from `before`, the call may therefore exceed the bound of the new endpoint.
+   * Picks the endpoint for the next attempt of a call in flight: the same endpoint if `stays` and it is available. The
+   * call does not wait again. If the endpoint differs from `before`, the call may therefore exceed the bound of the new
+   * endpoint.
    */
   move(
     { endpoint }: UnaryCall<unknown, unknown>,

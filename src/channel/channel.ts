@@ -56,6 +56,8 @@ interface FailedAttempts {
   /** Outcome of the whole call so far: `unknown` as soon as one attempt has that outcome. */
   readonly outcome: Outcome;
   readonly momentaryRefusals: number;
+  /** Whether the member will answer the call soon, so that the call is repeated at the same member (S39). */
+  readonly stays: boolean;
 }
 
 /**
@@ -133,7 +135,7 @@ export class Channel implements Transport {
     try {
       for (let failed: FailedAttempts | undefined; ; ) {
         if (failed !== undefined) {
-          endpoint = this.#queue.move(call, callClass, endpoint, isRefusalOfTheMoment(failed));
+          endpoint = this.#queue.move(call, callClass, endpoint, failed.stays);
           await this.#waitBeforeRetry(call, endpoint, failed);
         }
         const startedAt = monotonicMs();
@@ -262,7 +264,8 @@ export class Channel implements Transport {
     const details = { method: call.method.path, reason, problem, endpoint: endpoint.url, attempt };
     log(this.#logger, 'debug', 'call retried', details);
     call.onRetry?.(error);
-    return { count: attempt + 1, last: error, outcome, momentaryRefusals };
+    const stays = isMomentary || isOverloadRefusal(error);
+    return { count: attempt + 1, last: error, outcome, momentaryRefusals, stays };
   }
 
   /**
@@ -279,11 +282,6 @@ export class Channel implements Transport {
   #isOnlyEndpoint({ endpoint }: { readonly endpoint?: string | undefined }): boolean {
     return endpoint !== undefined || this.#endpoints.all.length === 1;
   }
-}
-
-/** Whether the member will answer the call soon, so that the call is repeated at the same member (S39). */
-function isRefusalOfTheMoment({ last, momentaryRefusals }: FailedAttempts): boolean {
-  return isOverloadRefusal(last) || (isMomentaryRefusal(last) && momentaryRefusals <= MAX_MOMENTARY_REFUSALS);
 }
 
 function noteFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError): void {

@@ -37,7 +37,11 @@ export type CallClass = 'normal' | 'urgent' | 'blocking';
  */
 export type Balance = 'sticky' | 'round-robin' | 'in-order';
 
-export const BALANCES = { sticky: 'sticky', 'round-robin': 'round-robin', 'in-order': 'in-order' } as const;
+export const BALANCES = {
+  sticky: 'sticky',
+  'round-robin': 'round-robin',
+  'in-order': 'in-order',
+} as const satisfies Record<Balance, Balance>;
 
 /** One endpoint with its transport and its recent failures. All times are on the monotonic clock. */
 export interface PooledEndpoint {
@@ -88,7 +92,7 @@ export class EndpointPool {
     this.#balance = balance;
     this.#logger = logger;
     this.#preferred = configured.map((endpoint) => this.#pooled(endpoint));
-    this.#current = balance === 'in-order' ? 0 : randomIndex(this.#preferred);
+    this.#current = this.#firstOf(this.#preferred);
     this.#next = this.#current;
   }
 
@@ -121,7 +125,7 @@ export class EndpointPool {
       .map((endpoint) => this.#pooled(endpoint))
       .filter((endpoint) => !this.#preferred.includes(endpoint));
     const index = this.#preferred.indexOf(current);
-    this.#current = index >= 0 ? index : this.#balance === 'in-order' ? 0 : randomIndex(this.#preferred);
+    this.#current = index >= 0 ? index : this.#firstOf(this.#preferred);
     for (const endpoint of [...this.#known.values()]) this.#forgetUnused(endpoint);
   }
 
@@ -225,17 +229,23 @@ export class EndpointPool {
     const now = monotonicMs();
     const current = this.#preferred[this.#current] as PooledEndpoint;
     if (isAvailable(current, now)) return current;
-    const others = this.#preferred.filter((endpoint) => isAvailable(endpoint, now));
+    const next = [...this.#preferred.slice(this.#current), ...this.#preferred.slice(0, this.#current)];
+    const others = next.filter((endpoint) => isAvailable(endpoint, now));
     if (others.length > 0) {
-      // The choice is random, so that the clients of a failed member spread over the other members.
-      const after = (endpoint: PooledEndpoint): boolean => this.#preferred.indexOf(endpoint) > this.#current;
-      const next = this.#balance === 'in-order' ? others.find(after) : others[randomIndex(others)];
-      const endpoint = next ?? (others[0] as PooledEndpoint);
+      const endpoint = others[this.#firstOf(others)] as PooledEndpoint;
       this.#current = this.#preferred.indexOf(endpoint);
       return endpoint;
     }
     const spare = this.#spare.find((endpoint) => isAvailable(endpoint, now));
     return spare ?? this.all.reduce((best, other) => (other.parkedUntil < best.parkedUntil ? other : best));
+  }
+
+  /**
+   * Returns the index of the endpoint to use first. The choice is random, so that many clients, or the clients of
+   * a failed member, spread over the endpoints.
+   */
+  #firstOf(endpoints: readonly PooledEndpoint[]): number {
+    return this.#balance === 'in-order' ? 0 : Math.floor(environment.Math.random() * endpoints.length);
   }
 
   #named(given: string): PooledEndpoint {
@@ -268,10 +278,6 @@ export class EndpointPool {
 /** Whether one more call of the class may be sent to the endpoint. */
 export function hasRoom({ inFlight }: PooledEndpoint, callClass: CallClass, maxInFlight: number): boolean {
   return callClass === 'blocking' || inFlight[callClass] < maxInFlight;
-}
-
-function randomIndex(list: readonly unknown[]): number {
-  return Math.floor(environment.Math.random() * list.length);
 }
 
 function isAvailable({ parkedUntil, transport }: PooledEndpoint, now: number): boolean {

@@ -40,9 +40,8 @@ const STABLE_MS = 10_000;
  *
  * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
  * `lead` resigns and rejects with the error. What `action` returns or throws after the leadership was lost, or after the
- * signal in the options has aborted, is ignored.
- * An action that does not end when its signal aborts delays the next campaign, and its writes are only safe through
- * `held.txn`.
+ * signal in the options has aborted, is ignored. An action that does not end when its signal aborts delays the next
+ * campaign, and its writes are only safe through `held.txn`.
  *
  * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
  * the server refuses the lease or the campaign. While no server answers, `lead` waits.
@@ -81,7 +80,7 @@ export async function lead<T>(
   }
 }
 
-/** What a term returns if the leadership was lost. */
+/** What a term returns if the leadership was lost or the caller has asked `lead` to stop. */
 const AGAIN = Symbol('again');
 
 /** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
@@ -125,20 +124,19 @@ async function campaign(
   }
 }
 
-/** Runs the action for one term, and resigns. Returns `AGAIN` if the leadership was lost. */
+/** Runs the action for one term, and resigns. Returns `AGAIN` if the leadership was lost or `stop` has aborted. */
 async function runTerm<T>(
   held: Leadership,
   action: (term: Term) => Promise<T> | T,
   stop: AbortSignal,
 ): Promise<T | typeof AGAIN> {
+  const isLost = (): boolean => stop.aborted || held.loss() !== undefined;
   try {
     const result = await action({ signal: held.signalWith(stop), held });
-    const lost = held.lostBy();
-    return stop.aborted || (lost !== undefined && lost.reason !== 'LockReleased') ? AGAIN : result;
+    return isLost() ? AGAIN : result;
   } catch (error) {
-    const lost = held.lostBy();
-    if (!stop.aborted && (lost === undefined || lost.reason === 'LockReleased')) throw error;
-    return AGAIN;
+    if (isLost()) return AGAIN;
+    throw error;
   } finally {
     await held.release().catch(() => {});
   }

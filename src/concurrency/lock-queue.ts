@@ -1,5 +1,4 @@
-import { traceCalls } from '../channel/attempts.js';
-import { type CallOptions, internally } from '../channel/rpc.js';
+import type { CallOptions } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -8,8 +7,8 @@ import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/request
 import { compare, op } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, randomId, toBytes } from '../runtime/bytes.js';
-import { onAbort, orAborted } from '../runtime/signals.js';
 import { after, pause } from '../runtime/timers.js';
+import type { QueueKeyPut } from './queue-key-put.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
@@ -71,66 +70,6 @@ export function uniqueKey(prefix: string, lease: bigint): string {
 export interface Enqueued {
   readonly own: OwnKey;
   readonly predecessor: KeyValue | undefined;
-}
-
-/** The result of a transaction that puts a queue key, or that reads the key if the transaction does not succeed. */
-type EnterResult = { readonly header: { readonly revision: bigint } } & (
-  | { readonly succeeded: true; readonly responses: unknown }
-  | { readonly succeeded: false; readonly responses: readonly [KeyValue | undefined, ...unknown[]] }
-);
-
-/**
- * Makes the calls of one wait that put its queue key. If the wait ends while a server may have received the put, the put
- * continues without the wait, because its answer tells whether the key exists.
- */
-export class QueueKeyPut {
-  readonly #lifetime: AbortSignal;
-  /** The create revision that the unanswered put will return. */
-  #unanswered: Promise<bigint | undefined> | undefined;
-
-  /** `lifetime` aborts when the session ends. */
-  constructor(lifetime: AbortSignal) {
-    this.#lifetime = lifetime;
-  }
-
-  /** Makes a call. @throws the reason of `signal` if `signal` aborts first. */
-  async call<T extends EnterResult>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
-    if (signal === this.#lifetime) return call({ signal });
-    const controller = new AbortController();
-    let isSent = false;
-    const offEnd = onAbort(this.#lifetime, () => controller.abort(this.#lifetime.reason));
-    const offAbort = onAbort(signal, () => {
-      if (!isSent) controller.abort(signal.reason);
-    });
-    traceCalls(controller.signal, signal);
-    const onSent = (): void => {
-      isSent = true;
-    };
-    const onRetry = (): void => {
-      isSent = false;
-    };
-    const result = call(internally({ signal: controller.signal }, { onSent, onRetry })).finally(() => {
-      offEnd();
-      offAbort();
-    });
-    this.#unanswered = result.then(({ header, succeeded, responses }) =>
-      succeeded ? header.revision : responses[0]?.createRevision,
-    );
-    this.#unanswered.catch(() => {});
-    try {
-      return await orAborted(result, signal);
-    } finally {
-      if (!signal.aborted) this.#unanswered = undefined;
-    }
-  }
-
-  /**
-   * Waits for the answer to a put that was unanswered when the wait ended. Resolves with the create revision of the
-   * queue key if the key exists. @throws EtcdError if the put failed.
-   */
-  async answer(): Promise<bigint | undefined> {
-    return this.#unanswered;
-  }
 }
 
 /**

@@ -16,13 +16,13 @@ import {
   leaveQueue,
   type OwnKey,
   type QueueKey,
-  QueueKeyPut,
   queueKey,
   uniqueKey,
   WATCH_AFTER_MS,
   waitUntilFirst,
   watchOwnKey,
 } from './lock-queue.js';
+import { QueueKeyPut } from './queue-key-put.js';
 import type { Session } from './session.js';
 import { type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
@@ -318,6 +318,12 @@ export class Held implements AsyncDisposable {
     if (this.#endedBy !== undefined) return this.#endedBy();
     const { signal } = this.session;
     return signal.aborted ? signal.reason : undefined;
+  }
+
+  /** @internal Returns why the caller has lost the lock. Undefined while it holds the lock, and after a release. */
+  loss(): EtcdError | undefined {
+    const ended = this.lostBy();
+    return ended?.reason === 'LockReleased' ? undefined : ended;
   }
 
   /**

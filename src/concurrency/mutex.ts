@@ -1,4 +1,4 @@
-import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
@@ -90,6 +90,7 @@ export async function withLock<T>(
 ): Promise<T> {
   checkFunction(action, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLock');
+  checkName(name);
   return holding('withLock', client, [name], ([held]) => action(held as Held), options);
 }
 
@@ -135,13 +136,11 @@ async function holding<T>(
   action: (held: readonly Held[]) => Promise<T> | T,
   { ttl, value, ...wait }: WithLockOptions,
 ): Promise<T> {
-  for (const name of names) checkName(name);
   const checkedValue = toBytes(value ?? '', 'value');
   const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;
   const held: Held[] = [];
-  const loss = (): EtcdError | undefined => held.map((each) => each.lostBy()).find((lost) => lost !== undefined);
   const holdsAll = (): boolean => held.length === names.length;
   try {
     session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl }));
@@ -152,16 +151,15 @@ async function holding<T>(
       // The loss of a lock ends the wait for the next one.
       if (!holdsAll()) waitSignal = next.signalWith(waitSignal);
     }
-    const lostBefore = loss();
-    if (lostBefore !== undefined) throw lostBefore;
+    throwIfLost(held);
     limit.dispose();
     const result = await action(held);
-    const lost = loss();
-    if (lost !== undefined && lost.reason !== 'LockReleased') throw lost;
+    throwIfLost(held);
     return result;
   } catch (error) {
     if (holdsAll()) throw error;
-    throw loss() ?? limit.endedBy(error);
+    throwIfLost(held);
+    throw limit.endedBy(error);
   } finally {
     limit.dispose();
     // Errors of `release` and `close` must not replace the result of `action`. If both fail, the lock ends with the
@@ -171,5 +169,12 @@ async function holding<T>(
     // A caller that did not get all locks waits only a short time for the session to close, which frees them.
     if (holdsAll()) await closed;
     else if (closed !== undefined) await settledWithin(CLEANUP_WAIT_MS, closed);
+  }
+}
+
+function throwIfLost(held: readonly Held[]): void {
+  for (const each of held) {
+    const loss = each.loss();
+    if (loss !== undefined) throw loss;
   }
 }

@@ -4,7 +4,7 @@ import type { CoreKeyspace } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
-import { type Compare, compare, op } from '../kv/txn.js';
+import { type Compare, compare, type DeleteOp, op, type PutOp } from '../kv/txn.js';
 import type { LeaseLike } from '../lease/lease-id.js';
 import { checkCount, checkFunction, checkInt64, checkOptions } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
@@ -98,16 +98,9 @@ export async function updateKey(
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
   checkOptions(options, UPDATE_OPTIONS, 'updateKey');
   const { modRevision, oldValue, lease, ...callOptions } = options;
-  const result = await client.txn(
-    {
-      if: unchanged(key, { modRevision, oldValue }),
-      // The condition proves that the key exists. The server refuses the option `ignoreLease` for other keys.
-      then: [op.put(key, value, lease === undefined ? { ignoreLease: true } : { lease })],
-      else: [op.get(key)],
-    },
-    callOptions,
-  );
-  return withHeader(result.header, result.succeeded ? { succeeded: true } : notWritten(result.responses[0]));
+  // The condition proves that the key exists. The server refuses the option `ignoreLease` for other keys.
+  const put = op.put(key, value, lease === undefined ? { ignoreLease: true } : { lease });
+  return writeIfUnchanged(client, key, put, { modRevision, oldValue }, callOptions);
 }
 
 /**
@@ -126,17 +119,11 @@ export async function deleteKeyIf(
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
   checkOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
   const { modRevision, oldValue, ...callOptions } = options;
-  const result = await client.txn(
-    { if: unchanged(key, { modRevision, oldValue }), then: [op.delete(key)], else: [op.get(key)] },
-    callOptions,
-  );
-  return withHeader(result.header, result.succeeded ? { succeeded: true } : notWritten(result.responses[0]));
+  return writeIfUnchanged(client, key, op.delete(key), { modRevision, oldValue }, callOptions);
 }
 
 /** Options of `modifyKey`. `timeoutMs` limits each call; use `signal` to limit the whole. */
-export interface ModifyOptions extends CallOptions {
-  /** The lease that the key is attached to. Default: the lease that the key had. */
-  readonly lease?: LeaseLike | undefined;
+export interface ModifyOptions extends UpdateOptions {
   /** How many times `change` runs at most. Default 100. */
   readonly maxAttempts?: number | undefined;
 }
@@ -182,11 +169,10 @@ export async function modifyKey(
   for (let attempt = 1; ; attempt += 1) {
     const value = await change(old);
     if (value === undefined) return { changed: false, old };
-    const keptLease = lease ?? (old === undefined || old.lease === 0n ? undefined : old.lease);
     const result = await client.txn(
       {
         if: [compare.modRevision(key, '==', old?.modRevision ?? 0n)],
-        then: [op.put(key, value, { lease: keptLease })],
+        then: [op.put(key, value, { lease: lease ?? old?.lease })],
         else: [op.get(key)],
       },
       callOptions,
@@ -206,6 +192,24 @@ function conflict(maxAttempts: number): EtcdError {
   return new EtcdError(problem, { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' });
 }
 
+/** Runs the operation if the key exists and is the expected version. */
+async function writeIfUnchanged(
+  client: CoreKeyspace,
+  key: BytesLike,
+  write: PutOp | DeleteOp,
+  expected: Expected,
+  options: CallOptions,
+): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
+  const { header, succeeded, responses } = await client.txn(
+    { if: unchanged(key, expected), then: [write], else: [op.get(key)] },
+    options,
+  );
+  if (succeeded) return withHeader(header, { succeeded });
+  const [current] = responses;
+  if (current === undefined) return withHeader(header, { succeeded, reason: 'missing', current });
+  return withHeader(header, { succeeded, reason: 'changed', current });
+}
+
 /** Returns the conditions that hold while the key exists and is the expected version. */
 function unchanged(key: BytesLike, { modRevision, oldValue }: Expected): readonly Compare[] {
   checkKey(key, 'key');
@@ -213,9 +217,4 @@ function unchanged(key: BytesLike, { modRevision, oldValue }: Expected): readonl
     throw invalidInput('options', modRevision === undefined ? 'neither' : 'both', 'one of modRevision and oldValue');
   if (modRevision !== undefined) return [compare.modRevision(key, '==', checkInt64(modRevision, 'modRevision', 1n))];
   return [compare.exists(key), compare.value(key, '==', oldValue as BytesLike)];
-}
-
-function notWritten(current: KeyValue | undefined): NotWritten<'missing'> | NotWritten<'changed'> {
-  if (current === undefined) return { succeeded: false, reason: 'missing', current };
-  return { succeeded: false, reason: 'changed', current };
 }

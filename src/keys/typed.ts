@@ -1,13 +1,14 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../keyspace.js';
-import type { KeyValue } from '../kv/key-value.js';
+import { type KeyValue, parseJson } from '../kv/key-value.js';
 import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
 import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';
 import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
 import type { ChangesOptions, RangeChange } from '../mirror/changes.js';
 import { checkFunction, show } from '../runtime/arguments.js';
-import { type BytesLike, toBytes, validTextOf } from '../runtime/bytes.js';
+import { BatchItemIterator } from '../runtime/async.js';
+import { type BytesLike, textOf, toBytes, validTextOf } from '../runtime/bytes.js';
 import type { WatchOptions } from '../watch/watch.js';
 import {
   type CreateOptions,
@@ -47,17 +48,8 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
   checkFunction(parse, 'parse');
   return {
     encode: (value) => JSON.stringify(value),
-    decode: (bytes) => parse(parsedJson(bytes)),
+    decode: (bytes) => parse(parseJson(validTextOf(bytes) ?? '', 'value')),
   };
-}
-
-/** Parses JSON. The error of `JSON.parse` may quote the value, but errors of this package never contain values. */
-function parsedJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(validTextOf(bytes) ?? '');
-  } catch {
-    throw new SyntaxError('the value is not JSON');
-  }
 }
 
 /**
@@ -196,7 +188,7 @@ export class TypedKeys<T> {
   /** Reads all keys under the prefix. */
   async range(options?: RangeOptions & CallOptions): Promise<readonly TypedKeyValue<T>[]> {
     const { kvs } = await this.#client.range(this.all, options);
-    return kvs.map((kv) => this.#typed(kv));
+    return kvs.map((kv) => this.decode(kv));
   }
 
   /** Writes a key. */
@@ -232,16 +224,10 @@ export class TypedKeys<T> {
   /** Watches all keys under the prefix. The options are those of `watch`. Breaking out of the loop ends the watch. */
   watch(options?: WatchOptions): TypedWatch<T> {
     const watch: Watch = this.#client.watch(this.all, options);
-    const events = mapped(
-      watch[Symbol.asyncIterator](),
-      (event): TypedChange<T> => ({
-        type: event.type,
-        name: event.keyText().slice(this.#prefix.length),
-        kv: event.type === 'put' ? this.#typed(event.kv) : undefined,
-        old: this.decode(event.prevKv),
-      }),
+    const changes = new BatchItemIterator(watch.batches(), ({ events }) =>
+      events.map((event) => this.#change(event, event.type === 'put' ? event.kv : undefined, event.prevKv)),
     );
-    return Object.assign(events, { created: () => watch.created() });
+    return Object.assign(changes, { created: () => watch.created() });
   }
 
   /** Holds all keys under the prefix in memory; see `Keyspace.cachedRange`. */
@@ -250,23 +236,20 @@ export class TypedKeys<T> {
     return {
       cached,
       get: (name) => this.decode(cached.get(this.key(name))),
-      range: () => cached.range().map((kv) => this.#typed(kv)),
-      changes: (changesOptions) => mapped(cached.changes(changesOptions), (change) => this.#change(change)),
+      range: () => cached.range().map((kv) => this.decode(kv)),
+      changes: (changesOptions) =>
+        new BatchItemIterator(cached.changes(changesOptions), (change) => [
+          this.#change(change, change.kv, change.old),
+        ]),
       [Symbol.asyncDispose]: () => cached.close(),
     };
-  }
-
-  #change({ type, kv, old }: RangeChange): TypedChange<T> {
-    const typedKv = this.decode(kv);
-    const typedOld = this.decode(old);
-    return { type, name: (typedKv ?? (typedOld as TypedKeyValue<T>)).name, kv: typedKv, old: typedOld };
   }
 
   /** Decodes a key that another call has returned, such as the result of a transaction. */
   decode(kv: KeyValue): TypedKeyValue<T>;
   decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined;
   decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined {
-    return kv === undefined ? undefined : this.#typed(kv);
+    return kv === undefined ? undefined : new TypedKeyValue(this.#nameOf(kv.key), kv, this.#codec);
   }
 
   /** Returns an operation of a transaction. Pass its result to `decode`. */
@@ -284,26 +267,15 @@ export class TypedKeys<T> {
     return op.delete(this.key(name));
   }
 
-  #typed(kv: KeyValue): TypedKeyValue<T> {
-    return new TypedKeyValue(kv.keyText().slice(this.#prefix.length), kv, this.#codec);
+  #change(
+    { type, key }: Pick<RangeChange, 'type' | 'key'>,
+    kv: KeyValue | undefined,
+    old: KeyValue | undefined,
+  ): TypedChange<T> {
+    return { type, name: this.#nameOf(key), kv: this.decode(kv), old: this.decode(old) };
   }
-}
 
-/** Returns an iterator over what `convert` returns for each item. It ends `items` when it ends. */
-function mapped<Item, Result>(
-  items: AsyncIterableIterator<Item>,
-  convert: (item: Item) => Result,
-): AsyncIterableIterator<Result> {
-  const iterator: AsyncIterableIterator<Result> = {
-    next: async () => {
-      const { done, value } = await items.next();
-      return done ? { done, value: undefined } : { done: false, value: convert(value) };
-    },
-    return: async () => {
-      await items.return?.();
-      return { done: true, value: undefined };
-    },
-    [Symbol.asyncIterator]: () => iterator,
-  };
-  return iterator;
+  #nameOf(key: Uint8Array): string {
+    return textOf(key).slice(this.#prefix.length);
+  }
 }

@@ -60,10 +60,9 @@ export class KeyValue {
   json(parse: (json: unknown) => unknown = (json) => json): unknown {
     let json: unknown;
     try {
-      json = JSON.parse(this.text());
-    } catch {
-      // The error of `JSON.parse` may quote the value, but errors of this package never contain values.
-      throw invalidJson('is not JSON', new SyntaxError('the text is not JSON'));
+      json = parseJson(this.text(), 'text');
+    } catch (error) {
+      throw invalidJson('is not JSON', error);
     }
     try {
       return parse(json);
@@ -97,6 +96,18 @@ export class KeyValue {
   [INSPECT](...args: InspectArguments): string {
     const text = (bytes: Uint8Array): unknown => validTextOf(bytes) ?? bytes;
     return inspected('KeyValue', { ...this, key: text(this.key), value: text(this.value) }, ...args);
+  }
+}
+
+/**
+ * Parses JSON. `what` is the name of the text in the message of the error. The error of `JSON.parse` is not passed on,
+ * because it may quote the value, and errors of this package never contain values.
+ */
+export function parseJson(text: string, what: 'text' | 'value'): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SyntaxError(`the ${what} is not JSON`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { enqueue, leaveQueue, QueueKeyPut, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
+import { enqueue, leaveQueue, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
+import { QueueKeyPut } from '../../src/concurrency/queue-key-put.js';
 import type { TxnRequest, TxnResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Interceptor, op, prefix, withFirstCreate, withLastCreate } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';

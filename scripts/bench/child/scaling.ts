@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, op, prefix } from '../../../src/index.js';
 import { gateway } from '../../../src/transport/gateway/index.js';
+import { measureLongestBlock } from '../../longest-block.js';
 import type { Sample } from '../metrics.js';
 
 /** How often the longest block of the event loop is sampled, in milliseconds. */
@@ -99,13 +100,15 @@ const MEASUREMENTS = {
     await putKeys(client, size);
     return measured(() => client.range(prefix(`${ALL}keys/`)));
   },
-  'deletion of a tenth of a cached range': async (size, open) => {
+  'deletion of a cached range in tenths': async (size, open) => {
     const client = open();
     await putKeys(client, size);
     await using cached = await client.cachedRange(prefix(`${ALL}keys/`));
     return await measured(async () => {
-      const { header } = await client.delete(prefix(`${ALL}keys/0`));
-      await cached.waitForRevision(header.revision);
+      for (let digit = 0; digit < 10; digit += 1) {
+        const { header } = await client.delete(prefix(`${ALL}keys/${digit}`));
+        await cached.waitForRevision(header.revision);
+      }
     });
   },
   'waiters for a revision of a cached range': async (size, open) => {
@@ -158,14 +161,7 @@ export async function measureScaling(endpoint: string, { name, size }: Scaling):
  * `tickMs`.
  */
 async function measured(work: () => Promise<unknown>, tickMs = TICK_MS): Promise<Sample> {
-  let longestMs = 0;
-  let tickedAt = performance.now();
-  const tick = (): void => {
-    const now = performance.now();
-    longestMs = Math.max(longestMs, now - tickedAt - tickMs);
-    tickedAt = now;
-  };
-  const ticking = setInterval(tick, tickMs);
+  const block = measureLongestBlock(tickMs);
   const startCpu = process.cpuUsage();
   const startMs = performance.now();
   await work();
@@ -173,16 +169,16 @@ async function measured(work: () => Promise<unknown>, tickMs = TICK_MS): Promise
   const { user, system } = process.cpuUsage(startCpu);
   const rssKb = process.memoryUsage().rss / 1_000;
   await sleep(2 * TICK_MS);
-  clearInterval(ticking);
+  block.stop();
   const cpuMs = (user + system) / 1_000;
-  return { totalMs, cpuMs, corePercent: (cpuMs / totalMs) * 100, longestBlockMs: longestMs, rssKb };
+  return { totalMs, cpuMs, corePercent: (cpuMs / totalMs) * 100, longestBlockMs: block.longestMs(), rssKb };
 }
 
 function all(size: number, action: (index: number) => Promise<unknown>): Promise<unknown> {
   return Promise.all(Array.from({ length: size }, (_, index) => action(index)));
 }
 
-/** Puts `size` keys, of which a tenth begins with the digit 0. */
+/** Puts `size` keys, of which a tenth begins with each digit. */
 async function putKeys(client: Client, size: number): Promise<void> {
   const keys = Array.from({ length: size }, (_, index) => `${ALL}keys/${index % 10}/${index}`);
   const batches = Math.ceil(size / KEYS_PER_TXN);

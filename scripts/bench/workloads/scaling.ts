@@ -16,7 +16,7 @@ const SIZES: Readonly<Record<ScalingName, number>> = {
   'creation of watches': 100_000,
   'creation of watches over the gateway': 500,
   'range with one response': 100_000,
-  'deletion of a tenth of a cached range': 100_000,
+  'deletion of a cached range in tenths': 100_000,
   'waiters for a revision of a cached range': 30_000,
   'idle sessions and watches': 1_000,
 };
@@ -54,9 +54,12 @@ export function scalingWorkloads({ quick, rounds }: Settings): Workload[] {
   });
 }
 
-/** Adds the exponent by which the CPU time grows with the size: 1 for linear work, 2 for quadratic work. */
+/**
+ * Adds the exponent by which the CPU time grows with the size: 1 for linear work, 2 for quadratic work. It compares the
+ * least CPU time of all rounds, because other processes of the machine can only add to a CPU time.
+ */
 function addExponent(outcomes: readonly Outcome[]): Outcome[] {
-  const [smaller, greater] = outcomes.map(({ samples }) => metricSpreadOf(samples, 'cpuMs')?.median);
+  const [smaller, greater] = outcomes.map(({ samples }) => metricSpreadOf(samples, 'cpuMs')?.min);
   if (smaller === undefined || greater === undefined) return [...outcomes];
   const exponent = Math.log(greater / smaller) / Math.log(FACTOR);
   return outcomes.map((outcome, index) =>
