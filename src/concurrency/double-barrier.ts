@@ -6,10 +6,10 @@ import { type RangeResult, withLastCreate } from '../kv/requests.js';
 import { type Compare, compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { settledWithin } from '../runtime/timers.js';
-import { CLEANUP_WAIT_MS } from './lock.js';
 import { checkName, keyGone, leaveQueue, uniqueKey, watchOwnKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {
+  CLEANUP_WAIT_MS,
   untilAnswered,
   untilDone,
   type WaitLimit,

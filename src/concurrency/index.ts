@@ -8,10 +8,12 @@ export { Barrier } from './barrier.js';
 export { DoubleBarrier } from './double-barrier.js';
 export { Election, type Leadership, observe } from './election.js';
 export { type Contender, inspectLock, type LockState } from './inspect-lock.js';
+export { Job, type RetryOptions } from './job.js';
 export { type LeadOptions, lead, type Term } from './lead.js';
 export type { Held, ReleaseOptions } from './lock.js';
 export { Mutex, type MutexOptions, type WithLockOptions, withLock, withLocks } from './mutex.js';
 export { PriorityQueue, Queue } from './queue.js';
+export { RateLimiter, type RateLimiterOptions } from './rate-limiter.js';
 export { type Owner, type ReentrantHeld, ReentrantMutex } from './reentrant-mutex.js';
 export { RWMutex } from './rw-mutex.js';
 export { type Gap, SelfHealingSession } from './self-healing-session.js';
@@ -19,3 +21,11 @@ export { Semaphore } from './semaphore.js';
 export { Session, type SessionOptions } from './session.js';
 export { type Isolation, type StmOptions, type StmTransaction, stm } from './stm.js';
 export type { WaitOptions } from './waiting.js';
+export {
+  type DeadJob,
+  type EnqueueOptions,
+  type WorkOptions,
+  WorkQueue,
+  type WorkQueueCounts,
+  type WorkQueueOptions,
+} from './work-queue.js';

@@ -2,12 +2,10 @@ import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, checkSignal } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { Election, type Leadership } from './election.js';
-import { CLEANUP_WAIT_MS } from './lock.js';
 import { checkName } from './lock-queue.js';
-import { Session } from './session.js';
-import { untilSpace } from './waiting.js';
+import { AGAIN, type Session, withSession } from './session.js';
 
 /** Options of `lead`. */
 export interface LeadOptions {
@@ -77,33 +75,6 @@ export async function lead<T>(
     if (stop.aborted) return undefined;
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
     await pause(backoffMs(failures), stop);
-  }
-}
-
-/** What a term returns if the leadership was lost or the caller has asked `lead` to stop. */
-const AGAIN = Symbol('again');
-
-/** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
-async function withSession<T>(
-  client: CoreKeyspace,
-  ttl: number | undefined,
-  stop: AbortSignal,
-  use: (session: Session) => Promise<T>,
-): Promise<T | typeof AGAIN> {
-  let session: Session;
-  try {
-    session = await untilSpace(stop, (callOptions) => Session.open(client, { ...callOptions, ttl }));
-  } catch (error) {
-    if (stop.aborted) return AGAIN;
-    throw error;
-  }
-  try {
-    return await use(session);
-  } finally {
-    await settledWithin(
-      CLEANUP_WAIT_MS,
-      session.close().catch(() => {}),
-    );
   }
 }
 

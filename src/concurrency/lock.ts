@@ -24,13 +24,8 @@ import {
 } from './lock-queue.js';
 import { QueueKeyPut } from './queue-key-put.js';
 import type { Session } from './session.js';
-import { type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
+import { CLEANUP_WAIT_MS, type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
-/**
- * How long, in milliseconds, a failed call waits for the deletion of its queue key. After this time, the deletion
- * continues in the background.
- */
-export const CLEANUP_WAIT_MS = 1_000;
 /** Default time limit of `release`, in milliseconds. */
 const RELEASE_TIMEOUT_MS = 10_000;
 
@@ -63,7 +58,15 @@ export function uniqueContender(session: Session, name: string, ownPrefix: strin
   return { session, name, queueKey: key, value: '', isShared: false, watched };
 }
 
-type HeldClass<T extends Held> = new (session: Session, name: string, own: OwnKey, leave: () => void) => T;
+type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (
+  session: Session,
+  name: string,
+  own: Own,
+  leave: () => void,
+) => T;
+
+/** What a hold needs to know about its key. */
+type HeldKey = Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
 
 /**
  * Acquires a lock: enters the local queue, puts the queue key, and waits until no other key in the queue is before it.
@@ -215,11 +218,11 @@ export const RELEASE_OPTIONS = { timeoutMs: true } as const;
  * @throws EtcdError with the reason of the session's end, if the session was lost in the meantime. etcd then deletes
  * the queue key with the lease.
  */
-export function hold<T extends Held>(
-  type: HeldClass<T>,
+export function hold<T extends Held, Own extends HeldKey>(
+  type: HeldClass<T, Own>,
   session: Session,
   name: string,
-  own: OwnKey,
+  own: Own,
   leave: () => void,
 ): T {
   const held = new type(session, name, own, leave);
@@ -259,7 +262,7 @@ export class Held implements AsyncDisposable {
   #releasing: Promise<void> | undefined;
 
   /** @internal `leave` lets the next locker in the same session use the key. */
-  constructor(session: Session, name: string, own: OwnKey, leave: () => void) {
+  constructor(session: Session, name: string, own: HeldKey, leave: () => void) {
     this.name = name;
     this.key = own.key;
     this.token = own.createRevision;
@@ -368,6 +371,11 @@ export class Held implements AsyncDisposable {
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }
 
+  /** @internal Ends the hold like `release`, but leaves the key: the caller deletes it in a transaction of its own. */
+  settle(): void {
+    this.#end(lockReleased, () => Promise.resolve());
+  }
+
   /** Same as `release`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
@@ -377,7 +385,7 @@ export class Held implements AsyncDisposable {
    * Ends the caller's hold on the lock: aborts `signal`, deletes the queue key, and then lets the next locker of the
    * session use the key.
    */
-  #end(reason: () => EtcdError): void {
+  #end(reason: () => EtcdError, deleteKey = () => this.#deleteKey()): void {
     if (this.#releasing !== undefined) return;
     let error: EtcdError | undefined;
     this.#endedBy = () => {
@@ -387,7 +395,7 @@ export class Held implements AsyncDisposable {
     this.#offSessionLost();
     this.#stopWatching();
     this.#signal?.abort(this.#endedBy());
-    this.#releasing = this.#deleteKey();
+    this.#releasing = deleteKey();
   }
 
   async #deleteKey(): Promise<void> {
@@ -405,7 +413,7 @@ function lockReleased(): EtcdError {
   return new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' });
 }
 
-function notHeld(cause: unknown): EtcdError {
+export function notHeld(cause: unknown): EtcdError {
   const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
   return new EtcdError('the caller no longer holds the lock; nothing was written', {
     code: 'Aborted',

@@ -3,10 +3,10 @@ import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
-import { acquire, CLEANUP_WAIT_MS, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
+import { acquire, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, Session } from './session.js';
-import { untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
+import { CLEANUP_WAIT_MS, untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /** Options of a `Mutex`. */
 export interface MutexOptions {

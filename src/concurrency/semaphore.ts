@@ -6,10 +6,17 @@ import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
 import { deleteLatePut } from './late-puts.js';
-import { acquire, CLEANUP_WAIT_MS, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
+import { acquire, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
 import { checkName, ownKey, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { untilAnswered, type WaitLimit, type WaitOptions, watchUntil, withinLimit } from './waiting.js';
+import {
+  CLEANUP_WAIT_MS,
+  untilAnswered,
+  type WaitLimit,
+  type WaitOptions,
+  watchUntil,
+  withinLimit,
+} from './waiting.js';
 
 /**
  * A fixed number of permits, granted in the order in which contenders ask for them. All clients that use the same name

@@ -7,9 +7,10 @@ import { checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
+import { settledWithin } from '../runtime/timers.js';
 import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
-import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
+import { CLEANUP_WAIT_MS, untilAnswered, untilSpace, type WaitLimit, withinLimit } from './waiting.js';
 
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 const DEFAULT_TTL_S = 10;
@@ -224,4 +225,31 @@ function isLeaseOver(error: unknown, lifetimeMs: number): boolean {
 /** Returns the session. @throws EtcdError with reason `InvalidInput` if it is not a `Session`. */
 export function checkSession(session: Session): Session {
   return checkCan(session, 'localQueue', 'session', 'a Session, as Session.open returns it');
+}
+
+/** What `use` returns if its session was lost or its caller has asked to stop, so that the result does not count. */
+export const AGAIN = Symbol('again');
+
+/** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
+export async function withSession<T>(
+  client: CoreKeyspace,
+  ttl: number | undefined,
+  stop: AbortSignal,
+  use: (session: Session) => Promise<T>,
+): Promise<T | typeof AGAIN> {
+  let session: Session;
+  try {
+    session = await untilSpace(stop, (callOptions) => Session.open(client, { ...callOptions, ttl }));
+  } catch (error) {
+    if (stop.aborted) return AGAIN;
+    throw error;
+  }
+  try {
+    return await use(session);
+  } finally {
+    await settledWithin(
+      CLEANUP_WAIT_MS,
+      session.close().catch(() => {}),
+    );
+  }
 }

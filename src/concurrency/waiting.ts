@@ -242,6 +242,11 @@ function isTransient(error: EtcdError): boolean {
   return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }
 
+/**
+ * How long, in milliseconds, a failed call waits for its cleanup, such as the deletion of its queue key. After this
+ * time, the cleanup continues in the background.
+ */
+export const CLEANUP_WAIT_MS = 1_000;
 /** Milliseconds before an interrupted watch is created again. */
 export const REWATCH_MS = 50;
 

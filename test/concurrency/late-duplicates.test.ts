@@ -3,7 +3,7 @@ import * as concurrency from '../../src/concurrency/index.js';
 import * as discovery from '../../src/discovery/index.js';
 import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { type Client, prefix } from '../../src/index.js';
+import { type Client, op, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 
@@ -18,7 +18,7 @@ vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
 }));
 
 const { Barrier, DoubleBarrier, Election, Mutex, PriorityQueue, Queue, ReentrantMutex, RWMutex } = concurrency;
-const { Semaphore, SelfHealingSession, Session, stm, withLock, withLocks, lead } = concurrency;
+const { Semaphore, SelfHealingSession, Session, stm, withLock, withLocks, lead, RateLimiter, WorkQueue } = concurrency;
 
 type Step = () => Promise<unknown>;
 
@@ -171,6 +171,41 @@ const HISTORIES: Readonly<Record<string, History>> = {
       () => dequeue(own, session, other, name),
       () => others.enqueue('c', 1),
     ];
+  },
+  WorkQueue: async (etcd, other, name) => {
+    const [own, others] = [new WorkQueue(etcd, name), new WorkQueue(other, name)];
+    const [session, otherSession] = [await Session.open(etcd), await Session.open(other)];
+    return [
+      () => own.enqueue('a', { id: 'a' }),
+      async () => (await own.take(session)).retry({ delayMs: 0 }),
+      async () => (await own.take(session)).complete(),
+      () => own.enqueue('b', { id: 'b', delayMs: 1 }),
+      async () => (await others.take(otherSession)).retry({ delayMs: 0 }),
+      async () => (await own.take(session)).bury('failed'),
+      () => own.requeue('b'),
+      async () => (await others.take(otherSession)).bury('failed'),
+      () => own.discard('b'),
+      () => others.enqueue('c', { id: 'c' }),
+    ];
+  },
+  Job: async (etcd, other, name) => {
+    const [own, others] = [new WorkQueue(etcd, name), new WorkQueue(other, name)];
+    const [session, otherSession] = [await Session.open(etcd), await Session.open(other)];
+    let job: concurrency.Job | undefined;
+    return [
+      () => own.enqueue('a', { id: 'a' }),
+      async () => (job = await own.take(session)),
+      () => job?.held.release() as Promise<void>,
+      async () => (job = await own.take(session)),
+      () => job?.complete([op.put(`${name}-result`, 'own')]) as Promise<void>,
+      () => others.enqueue('b', { id: 'b' }),
+      async () => (await others.take(otherSession)).complete([op.put(`${name}-result`, 'of another')]),
+    ];
+  },
+  RateLimiter: async (etcd, other, name) => {
+    const options = { perSecond: 1_000_000, burst: 1_000 };
+    const [own, others] = [new RateLimiter(etcd, name, options), new RateLimiter(other, name, options)];
+    return [() => own.take(), () => own.tryTake(2), () => others.take(), () => own.take(3)];
   },
   stm: async (etcd, other, name) => {
     await other.put(name, '0');

@@ -1,0 +1,101 @@
+import { describe, expect, test, vi } from 'vitest';
+import { RateLimiter, type RateLimiterOptions } from '../../src/concurrency/index.js';
+import { containing } from '../../src/testing/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
+
+/** Returns limiters of several processes for the same key, and sets their clock. */
+function fleet(size: number, options: RateLimiterOptions): readonly RateLimiter[] {
+  const key = unique('limit');
+  return Array.from({ length: size }, () => new RateLimiter(openClient(), key, options));
+}
+
+describe('RateLimiter', () => {
+  test('lets a fleet take a burst and then the tokens of the time that has passed, and not one more', async () => {
+    const limiters = fleet(3, { perSecond: 10, burst: 5 });
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(1_000_000);
+    const taken = async (calls: number): Promise<number> => {
+      const results = await Promise.all(Array.from({ length: calls }, (_, index) => limiters[index % 3]?.tryTake()));
+      return results.filter(Boolean).length;
+    };
+    expect(await taken(12)).toBe(5);
+    clock.mockReturnValue(1_000_250);
+    expect(await taken(12)).toBe(2);
+    clock.mockReturnValue(1_000_300);
+    expect(await taken(12)).toBe(1);
+    clock.mockReturnValue(2_000_000);
+    expect(await taken(12)).toBe(5);
+    clock.mockRestore();
+  });
+
+  test('never lets processes with different clocks take more than the clock that is ahead allows', async () => {
+    const [ahead, behind] = fleet(2, { perSecond: 10, burst: 2 }) as [RateLimiter, RateLimiter];
+    const clock = vi.spyOn(Date, 'now');
+    const at = async (limiter: RateLimiter, nowMs: number): Promise<boolean> => {
+      clock.mockReturnValue(nowMs);
+      return limiter.tryTake();
+    };
+    let taken = 0;
+    // The clock of one process is a second ahead of the other. Both try once in each of 2,000 ms.
+    for (let ms = 0; ms < 2_000; ms += 50) {
+      if (await at(ahead, 11_000 + ms)) taken += 1;
+      if (await at(behind, 10_000 + ms)) taken += 1;
+    }
+    clock.mockRestore();
+    expect(taken).toBe(2 + 19);
+  });
+
+  test('makes calls wait for their tokens in the order in which they took them', async () => {
+    const limiters = fleet(2, { perSecond: 50 });
+    const startedAt = performance.now();
+    const order: number[] = [];
+    const waiting: Promise<void>[] = [];
+    for (const index of [0, 1, 2, 3]) {
+      const before = (await openClient().get(limiters[0]?.key ?? ''))?.version ?? 0n;
+      waiting.push((limiters[index % 2] as RateLimiter).take().then(() => void order.push(index)));
+      await expect
+        .poll(async () => (await openClient().get(limiters[0]?.key ?? ''))?.version, { interval: 2 })
+        .toBe(before + 1n);
+    }
+    await Promise.all(waiting);
+    expect(order).toEqual([0, 1, 2, 3]);
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(59);
+  });
+
+  test('rejects at once and takes nothing when the tokens are due later than `maxWaitMs`', async () => {
+    const [limiter] = fleet(1, { perSecond: 0.001 }) as [RateLimiter];
+    await limiter.take();
+    const error = await errorOf(limiter.take(1, { maxWaitMs: 60_000 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
+    expect((await openClient().get(limiter.key))?.version).toBe(1n);
+    const stop = new AbortController();
+    const waiting = errorOf(limiter.take(1, { signal: stop.signal }));
+    await expect.poll(async () => (await openClient().get(limiter.key))?.version).toBe(2n);
+    stop.abort();
+    expect(await waiting).toMatchObject({ reason: 'Canceled' });
+  });
+
+  test('takes tokens although the answer to its write is lost', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const limiter = new RateLimiter(etcd, unique('limit'), { perSecond: 1_000, burst: 10 });
+    const lost = proxy.loseNextAnswer(containing(limiter.key, 'KV/Txn'));
+    await limiter.take();
+    await lost;
+    expect((await direct.get(limiter.key))?.version).toBe(2n);
+  });
+
+  test('starts again with a burst when the key holds no time', async () => {
+    const [limiter] = fleet(1, { perSecond: 1, burst: 2 }) as [RateLimiter];
+    await openClient().put(limiter.key, 'not a time');
+    expect([await limiter.tryTake(), await limiter.tryTake(), await limiter.tryTake()]).toEqual([true, true, false]);
+  });
+
+  test('rejects wrong arguments', async () => {
+    const [limiter] = fleet(1, { perSecond: 1, burst: 2 }) as [RateLimiter];
+    for (const tokens of [0, 3, 1.5, '1' as never])
+      expect(await errorOf(limiter.take(tokens))).toMatchObject({ reason: 'InvalidInput' });
+    expect(() => new RateLimiter(openClient(), 'x', { perSecond: 0 })).toThrow(/perSecond/);
+    expect(() => new RateLimiter(openClient(), '', { perSecond: 1 })).toThrow(/key/);
+  });
+});

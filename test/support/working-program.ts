@@ -1,0 +1,21 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { WorkQueue } from '../../src/concurrency/index.js';
+import { Client, op } from '../../src/index.js';
+
+// This program works on the jobs of a queue until it receives SIGTERM. Each job takes a few milliseconds. It puts the
+// key NAME-results/ID in the transaction that completes the job. It prints "took ID" for each job.
+// Usage: working-program.ts ENDPOINT NAME TTL
+
+const [endpoint = '', name = '', ttl = ''] = process.argv.slice(2);
+const etcd = new Client({ endpoints: [endpoint] });
+const stop = new AbortController();
+process.once('SIGTERM', () => stop.abort());
+await new WorkQueue(etcd, name, { maxAttempts: 1_000 }).work(
+  async (job) => {
+    process.stdout.write(`took ${job.id}\n`);
+    await sleep(20);
+    await job.complete([op.put(`${name}-results/${job.id}`, job.value)]);
+  },
+  { concurrency: 2, ttl: Number(ttl), signal: stop.signal },
+);
+await etcd.close();
