@@ -1,6 +1,8 @@
 /**
- * A transport that uses `@grpc/grpc-js`, which must be installed along with this package.
+ * A transport that uses `@grpc/grpc-js`, and a resolver that lets channels of `@grpc/grpc-js` find services in etcd.
+ * `@grpc/grpc-js` must be installed along with this package.
  *
  * @module etcdwire/grpc-js
  */
+export { registerGrpcResolver } from './discovery/grpc-resolver.js';
 export { grpcJs } from './transport/grpc-js/transport.js';

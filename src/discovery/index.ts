@@ -3,4 +3,13 @@
  *
  * @module etcdwire/discovery
  */
-export { type Registration, Service, type ServiceEndpoint, type Update } from './service.js';
+export {
+  type PickedEndpoint,
+  type Picking,
+  type Registration,
+  Service,
+  type ServiceEndpoint,
+  ServiceView,
+  type Update,
+  type ViewOptions,
+} from './service.js';

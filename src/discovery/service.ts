@@ -3,10 +3,34 @@ import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-s
 import type { Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import { type CoreKeyspace, keyspaceClientOf, mirrorOf } from '../keyspace.js';
+import { type CachedRange, type CoreKeyspace, cachedRangeOf, keyspaceClientOf, mirrorOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
-import { checkOptions, show } from '../runtime/arguments.js';
+import { checkChoice, checkOptions, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
+
+/** How a `ServiceView` chooses endpoints: all in turn, or the one with the fewest picks that are not done. */
+export type Picking = 'round-robin' | 'least-used';
+
+const PICKINGS = { 'round-robin': 'round-robin', 'least-used': 'least-used' } as const satisfies Record<
+  Picking,
+  Picking
+>;
+
+/** Options of `Service.view`. */
+export interface ViewOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
+  /** How `pick` chooses. Default `round-robin`. */
+  readonly picking?: Picking | undefined;
+}
+
+const VIEW_OPTIONS = { picking: true, signal: true, timeoutMs: true } as const;
+
+/** An endpoint that `ServiceView.pick` has chosen. */
+export interface PickedEndpoint extends ServiceEndpoint, Disposable {
+  /** The ID that the endpoint was registered with. */
+  readonly id: string;
+  /** Tells the view that the endpoint is no longer in use. Only `least-used` needs it. */
+  done(): void;
+}
 
 const REGISTER_OPTIONS = { signal: true, timeoutMs: true } as const;
 const WATCH_OPTIONS = { signal: true } as const;
@@ -159,6 +183,26 @@ export class Service {
     }
   }
 
+  /**
+   * Reads all endpoints, and keeps them up to date in memory until the view is closed. `signal` and `timeoutMs` limit
+   * the first read. While no server answers, the view keeps the endpoints that it knows.
+   *
+   * @throws EtcdError as `list` does.
+   *
+   * @example
+   * const service = new Service(etcd, 'services/web');
+   * await using view = await service.view({ picking: 'least-used' });
+   * using picked = view.pick();
+   * console.log(picked?.address ?? 'no instance is registered', view.endpoints.size);
+   */
+  async view(options: ViewOptions = {}): Promise<ServiceView> {
+    checkOptions(options, VIEW_OPTIONS, 'Service.view');
+    const { picking = 'round-robin', ...limits } = options;
+    checkChoice(PICKINGS, picking, 'picking');
+    const cached = await cachedRangeOf(this.#client, prefix(`${this.target}/`), limits);
+    return new ServiceView(cached, this.target.length + 1, picking);
+  }
+
   async #registerPlain(
     session: Session,
     key: string,
@@ -193,6 +237,95 @@ export class Service {
       registered.stopUsing();
     };
   }
+}
+
+/**
+ * The endpoints of a service, kept up to date in memory. `Service.view` creates it.
+ *
+ * @example
+ * await using view: ServiceView = await new Service(etcd, 'services/web').view();
+ * for (const [id, { address }] of view.endpoints) console.log(id, address);
+ */
+export class ServiceView implements AsyncDisposable {
+  readonly #cached: CachedRange;
+  readonly #idStart: number;
+  readonly #picking: Picking;
+  /** The number of picks of each ID that are not done. */
+  readonly #uses = new Map<string, number>();
+  /** The endpoints, and the revision of the range that they were decoded from. */
+  #decoded: { readonly revision: bigint; readonly endpoints: ReadonlyMap<string, ServiceEndpoint> } | undefined;
+  /** The last pick, and its position among the IDs at that time. */
+  #last = { id: '', index: 0 };
+
+  /** @internal `idStart` is the length of the part of each key that comes before the ID. */
+  constructor(cached: CachedRange, idStart: number, picking: Picking) {
+    this.#cached = cached;
+    this.#idStart = idStart;
+    this.#picking = picking;
+  }
+
+  /**
+   * All endpoints by their IDs, without values that are not endpoints.
+   *
+   * @throws EtcdError if the view was closed, or if the client can no longer keep it up to date.
+   */
+  get endpoints(): ReadonlyMap<string, ServiceEndpoint> {
+    const { revision } = this.#cached;
+    const kvs = this.#cached.range();
+    if (this.#decoded?.revision === revision) return this.#decoded.endpoints;
+    const endpoints = new Map<string, ServiceEndpoint>();
+    for (const kv of kvs) {
+      const endpoint = decodeEndpoint(kv.value);
+      if (endpoint !== undefined) endpoints.set(kv.keyText().slice(this.#idStart), endpoint);
+    }
+    this.#decoded = { revision, endpoints };
+    return endpoints;
+  }
+
+  /**
+   * Chooses an endpoint: with `round-robin`, the one whose ID comes after that of the previous pick, and with
+   * `least-used`, the one with the fewest picks that are not done. Returns undefined if there is none.
+   *
+   * @throws EtcdError as `endpoints` does.
+   */
+  pick(): PickedEndpoint | undefined {
+    const endpoints = this.endpoints;
+    const ids = [...endpoints.keys()];
+    // The position of the last pick changes when endpoints come and go.
+    const last = ids.indexOf(this.#last.id);
+    const start = last === -1 ? this.#last.index : last + 1;
+    const turn = [...ids.slice(start), ...ids.slice(0, start)];
+    const usesOf = (id: string): number => this.#uses.get(id) ?? 0;
+    const id = this.#picking === 'round-robin' ? turn[0] : leastOf(turn, usesOf);
+    if (id === undefined) return undefined;
+    this.#last = { id, index: ids.indexOf(id) };
+    this.#uses.set(id, usesOf(id) + 1);
+    let isDone = false;
+    const done = (): void => {
+      if (isDone) return;
+      isDone = true;
+      if (usesOf(id) > 1) this.#uses.set(id, usesOf(id) - 1);
+      else this.#uses.delete(id);
+    };
+    return { id, ...(endpoints.get(id) as ServiceEndpoint), done, [Symbol.dispose]: done };
+  }
+
+  /** Ends the view. */
+  async close(): Promise<void> {
+    await this.#cached.close();
+  }
+
+  /** Same as `close`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** Returns the first of the IDs with the fewest uses. */
+function leastOf(ids: readonly string[], usesOf: (id: string) => number): string | undefined {
+  let [least] = ids;
+  for (const id of ids) if (usesOf(id) < usesOf(least as string)) least = id;
+  return least;
 }
 
 async function registerHealing(

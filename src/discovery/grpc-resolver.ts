@@ -1,0 +1,102 @@
+import { experimental, type StatusObject, status } from '@grpc/grpc-js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
+import { checkName } from '../runtime/arguments.js';
+import { backoffMs, pause } from '../runtime/timers.js';
+import { Service } from './service.js';
+
+type ResolverListener = experimental.ResolverListener;
+type Target = { readonly path: string };
+
+const { registerResolver, statusOrFromError, statusOrFromValue } = experimental;
+
+/**
+ * Lets every channel of `@grpc/grpc-js` in this process find the instances of a `Service` in etcd: the target
+ * `etcd:///services/web` stands for the instances of the service `services/web`. The channel follows their
+ * registrations, and spreads its calls over them with the load balancing policy of its service config. An instance whose
+ * address is not `host:port` is left out. Needs `@grpc/grpc-js` 1.14 or newer, of which the function uses the
+ * experimental API. The resolver works until the client is closed.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an argument is invalid, or if `@grpc/grpc-js` is too old.
+ *
+ * @example
+ * import { credentials, Client as GrpcClient } from '@grpc/grpc-js';
+ *
+ * registerGrpcResolver(etcd);
+ * const web = new GrpcClient('etcd:///services/web', credentials.createInsecure(), {
+ *   'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ round_robin: {} }] }),
+ * });
+ * web.close();
+ */
+export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): void {
+  checkClient(client);
+  checkName(scheme, 'scheme');
+  if (statusOrFromValue === undefined)
+    throw invalidInput('@grpc/grpc-js', 'a version that is too old for resolvers', 'version 1.14 or newer');
+
+  class EtcdResolver {
+    readonly #target: string;
+    readonly #listener: ResolverListener;
+    #stop: AbortController | undefined;
+
+    constructor(target: Target, listener: ResolverListener) {
+      this.#target = target.path;
+      this.#listener = listener;
+    }
+
+    /** Starts to follow the service. grpc-js also calls this method when a connection fails. */
+    updateResolution(): void {
+      if (this.#stop !== undefined) return;
+      this.#stop = new AbortController();
+      void this.#follow(this.#stop.signal);
+    }
+
+    destroy(): void {
+      this.#stop?.abort();
+      this.#stop = undefined;
+    }
+
+    /** Returns the last part of the service's name, because an authority must not contain slashes. */
+    static getDefaultAuthority(target: Target): string {
+      return encodeURIComponent(target.path.split('/').at(-1) ?? '');
+    }
+
+    async #follow(signal: AbortSignal): Promise<void> {
+      for (let failures = 0; !signal.aborted; failures += 1) {
+        try {
+          const addresses = new Map<string, { readonly host: string; readonly port: number }>();
+          for await (const updates of new Service(client, this.#target).watch({ signal })) {
+            failures = 0;
+            for (const update of updates) {
+              const address = update.type === 'add' ? addressOf(update.endpoint.address) : undefined;
+              if (address === undefined) addresses.delete(update.key);
+              else addresses.set(update.key, address);
+            }
+            const endpoints = [...addresses.values()].map((address) => ({ addresses: [address] }));
+            if (!signal.aborted) this.#listener(statusOrFromValue(endpoints), {}, null, '');
+          }
+          return;
+        } catch (error) {
+          if (signal.aborted) return;
+          this.#listener(statusOrFromError(statusOf(error)), {}, null, '');
+          if (error instanceof EtcdError && error.reason === 'ClientClosed') return;
+        }
+        await pause(backoffMs(failures), signal);
+      }
+    }
+  }
+
+  registerResolver(scheme, EtcdResolver);
+}
+
+function statusOf(error: unknown): Pick<StatusObject, 'code' | 'details'> {
+  return { code: status.UNAVAILABLE, details: `could not find the service in etcd: ${(error as Error).message}` };
+}
+
+/** Returns the parts of `host:port`, or undefined if the text has another form. Square brackets enclose IPv6 addresses. */
+function addressOf(address: string): { readonly host: string; readonly port: number } | undefined {
+  const { host, bracketed, port } =
+    /^(?:\[(?<bracketed>[^\]]+)\]|(?<host>[^:]+)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};
+  const name = host ?? bracketed;
+  return name === undefined || Number(port) > 65_535 ? undefined : { host: name, port: Number(port) };
+}
