@@ -7,11 +7,13 @@ import {
   DoubleBarrier,
   Election,
   inspectLock,
+  type Job,
   lead,
   Mutex,
   observe,
   PriorityQueue,
   Queue,
+  RateLimiter,
   ReentrantMutex,
   RWMutex,
   SelfHealingSession,
@@ -19,6 +21,7 @@ import {
   Session,
   type StmTransaction,
   stm,
+  WorkQueue,
   withLock,
   withLocks,
 } from '../src/concurrency/index.js';
@@ -68,6 +71,15 @@ interface Subjects {
 type Call = (options: never, subjects: Subjects) => unknown;
 
 const numbers = (etcd: Client) => typed(etcd, 'n/', json(Number));
+/** Takes a job of a new queue, and calls `use` with it. */
+const withJob = (session: Session, use: (job: Job) => unknown): Promise<unknown> =>
+  underTest
+    .exit(async () => {
+      const queue = new WorkQueue(session.client, unique());
+      await queue.enqueue('x');
+      return queue.take(session);
+    })
+    .then(use);
 const ENDPOINT = inject('endpoints')[0] as string;
 const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
 
@@ -193,6 +205,18 @@ const CALLS: Readonly<Record<string, Call>> = {
   'StmTransaction.put': (options, { etcd }) => stm(etcd, (tx: StmTransaction) => tx.put('k', 'x', options)),
   withLocks: (options, { etcd }) => withLocks(etcd, ['l'], () => {}, options),
   lead: (options, { etcd }) => lead(etcd, 'l', 'x', () => {}, options),
+  'new WorkQueue': (options, { etcd }) => new WorkQueue(etcd, 'w', options),
+  'WorkQueue.enqueue': (options, { etcd }) => new WorkQueue(etcd, 'w').enqueue('x', options),
+  'WorkQueue.work': (options, { etcd }) => new WorkQueue(etcd, 'w').work(() => {}, options),
+  'WorkQueue.take': (options, { etcd, session }) => new WorkQueue(etcd, 'w').take(session, options),
+  'WorkQueue.counts': (options, { etcd }) => new WorkQueue(etcd, 'w').counts(options),
+  'WorkQueue.dead': (options, { etcd }) => new WorkQueue(etcd, 'w').dead(options),
+  'WorkQueue.requeue': (options, { etcd }) => new WorkQueue(etcd, 'w').requeue('1', options),
+  'WorkQueue.discard': (options, { etcd }) => new WorkQueue(etcd, 'w').discard('1', options),
+  'Job.retry': (options, { session }) => withJob(session, (job) => job.retry(options)),
+  'new RateLimiter': (options, { etcd }) => new RateLimiter(etcd, 'r', options),
+  'RateLimiter.take': (options, { etcd }) => new RateLimiter(etcd, 'r', { perSecond: 1 }).take(1, options),
+  'RateLimiter.tryTake': (options, { etcd }) => new RateLimiter(etcd, 'r', { perSecond: 1 }).tryTake(1, options),
   observe: (options, { etcd }) => observe(etcd, 'l', options).next(),
   inspectLock: (options, { etcd }) => inspectLock(etcd, 'l', options),
   'new Mutex': (options, { session }) => new Mutex(session, 'l', options),
@@ -206,6 +230,7 @@ const CALLS: Readonly<Record<string, Call>> = {
     new Service(etcd, 's').register(session, 'id', { address: 'a' }, options),
   'Service.list': (options, { etcd }) => new Service(etcd, 's').list(options),
   'Service.watch': (options, { etcd }) => new Service(etcd, 's').watch(options).next(),
+  'Service.view': (options, { etcd }) => new Service(etcd, 's').view(options),
   gateway: (options) => gateway(options),
   fromEnv: (options) => fromEnv(options),
   health: (options, { etcd }) => health(etcd, options),

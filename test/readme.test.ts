@@ -43,10 +43,11 @@ describe('README.md', () => {
 });
 
 describe('docs/guide.md', () => {
-  const [usage = '', types = '', coordination = '', leading = '', core = '', overGrpcJs = '', logging = '', ...others] =
+  const [usage = '', types = '', coordination = '', leading = '', core = '', jobs = '', ...rest] =
     programsOf('docs/guide.md');
+  const [overGrpcJs = '', logging = '', ...others] = rest;
 
-  it('has exactly the seven programs that the next tests run', () => {
+  it('has exactly the eight programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 
@@ -56,6 +57,7 @@ describe('docs/guide.md', () => {
     ['an election and other coordination', coordination, 4],
     ['a leader', leading, 1],
     ['the client of etcdwire/core', core, 1],
+    ['a queue of jobs', jobs, 2],
     ['grpc-js', overGrpcJs, 1],
   ])('has a program with %s that prints what its comments say', async (_what, program, count) => {
     const claims = printed(program);

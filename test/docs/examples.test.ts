@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { format, promisify } from 'node:util';
@@ -10,12 +10,16 @@ import { Client, EtcdError, prefix } from '../../src/index.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
 import { claimsOf, documented, isPublic, programOf, usesMemoryEtcd } from '../support/examples.js';
+import { importingSources } from '../support/program.js';
 import { Authority } from '../support/tls/authority.js';
 
 // These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}.cache/examples-${process.pid}/`;
+
+/** The programs that test/docs/programs.test.ts runs. */
+const PROGRAMS = `${ROOT}docs/examples/`;
 
 const all = documented();
 const examples = all
@@ -28,6 +32,10 @@ const examples = all
 beforeAll(async () => {
   mkdirSync(FOLDER, { recursive: true });
   for (const { example, path } of examples) writeFileSync(path, programOf(example, SCOPE_NAMES));
+  for (const file of readdirSync(PROGRAMS)) {
+    const program = importingSources(readFileSync(PROGRAMS + file, 'utf8'));
+    writeFileSync(FOLDER + file, program.replaceAll(/(from '.*)\.ts'/g, "$1.js'"));
+  }
   // Examples read certificates from the current folder and write snapshots to it.
   const authority = await Authority.create();
   const { cert, key } = await authority.issue({ names: [] });
@@ -47,7 +55,7 @@ it('each exported class and function has an example', () => {
   expect(named.filter(({ name }) => !shown.has(name)).map(({ file, name }) => `${file} ${name}`)).toEqual([]);
 });
 
-it('each example compiles when predefined names such as `etcd` are in scope', async () => {
+it('each example compiles when predefined names such as `etcd` are in scope, and so does each program of docs/examples', async () => {
   const config = {
     extends: `${ROOT}tsconfig.json`,
     compilerOptions: {

@@ -1,0 +1,14 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, op } from 'etcdwire';
+import { lead, type Term } from 'etcdwire/concurrency';
+import { fromEnv } from 'etcdwire/node';
+
+const stop = new AbortController();
+process.once('SIGTERM', () => stop.abort());
+await using etcd = new Client(fromEnv());
+await lead(etcd, 'cron', `process ${process.pid}`, makeReports, { signal: stop.signal });
+
+async function makeReports({ signal, held }: Term): Promise<void> {
+  for (; !signal.aborted; await sleep(Number(process.env.INTERVAL_MS ?? 60_000), undefined, { signal }))
+    await held.txn({ then: [op.put('reports/latest', `${process.pid} at ${new Date().toISOString()}`)] });
+}

@@ -1,0 +1,171 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
+import { type Client, prefix } from '../../src/index.js';
+import { freePorts } from '../../src/testing/free-ports.js';
+import { type Child, startChild } from '../support/child.js';
+import { openClient, unique } from '../support/client.js';
+import { compiledSource } from '../support/compiled.js';
+import { proxied } from '../support/locks.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { importingSources } from '../support/program.js';
+
+// Runs the programs of docs/examples against real servers, in processes of their own, and injects faults.
+
+/** The maximum number of lines of each program. The programs show that common tasks need little code. */
+const MAX_LINES = { cron: 14, configuration: 28, worker: 29, registry: 14, migration: 20 } as const;
+type Name = keyof typeof MAX_LINES;
+
+function source(name: Name): string {
+  return readFileSync(new URL(`../../docs/examples/${name}.ts`, import.meta.url), 'utf8');
+}
+
+interface Start {
+  readonly endpoint: string;
+  readonly args?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+function start(name: Name, { endpoint, args = [], environment = {} }: Start): Child {
+  const file = compiledSource(importingSources(source(name)), unique(`example-${name}`));
+  onTestFinished(() => rmSync(file, { force: true }));
+  return startChild(process.execPath, [file, ...args], {
+    environment: { ETCDCTL_ENDPOINTS: endpoint, ...environment },
+  });
+}
+
+async function ended(...children: readonly Child[]): Promise<void> {
+  for (const child of children) child.process.kill('SIGTERM');
+  expect(await Promise.all(children.map((child) => child.exited))).toEqual(children.map(() => 0));
+}
+
+async function text(etcd: Client, key: string): Promise<string | undefined> {
+  return (await etcd.get(key))?.text();
+}
+
+test.each(Object.entries(MAX_LINES))('docs/examples/%s.ts has at most %i lines', (name, maxLines) => {
+  expect(
+    source(name as Name)
+      .trimEnd()
+      .split('\n').length,
+  ).toBeLessThanOrEqual(maxLines);
+});
+
+test('the scheduler makes reports in one process, and in another one when the first is killed or asked to stop', async () => {
+  const {
+    endpoints: [endpoint = ''],
+  } = await ownEtcd();
+  const etcd = openClient({ endpoints: [endpoint] });
+  const environment = { INTERVAL_MS: '20' };
+  const author = async (): Promise<number> => Number((await text(etcd, 'reports/latest'))?.split(' ')[0]);
+  const first = start('cron', { endpoint, environment });
+  await expect.poll(author).toBe(first.process.pid);
+  const second = start('cron', { endpoint, environment });
+  await expect.poll(async () => (await inspectLock(etcd, 'cron')).waiters.length).toBe(1);
+  first.process.kill('SIGKILL');
+  // The lease of the killed process ends now instead of after its TTL.
+  await etcd.lease.revoke((await inspectLock(etcd, 'cron')).holder?.leaseId ?? 0n);
+  await expect.poll(author).toBe(second.process.pid);
+  const third = start('cron', { endpoint, environment });
+  await expect.poll(async () => (await inspectLock(etcd, 'cron')).waiters.length).toBe(1);
+  await ended(second);
+  await expect.poll(author).toBe(third.process.pid);
+  // An operator deletes the queue key of the leader, which then leads again.
+  const { holder } = await inspectLock(etcd, 'cron');
+  await etcd.delete(holder?.kv.key ?? '');
+  await expect
+    .poll(async () => (await inspectLock(etcd, 'cron')).holder?.token ?? 0n)
+    .toBeGreaterThan(holder?.token ?? 0n);
+  await ended(third);
+});
+
+test('the web server applies new settings, keeps the present ones if a value is wrong, and catches up after an outage', async () => {
+  const { endpoints } = await ownEtcd();
+  const { direct, proxy } = await proxied(endpoints);
+  const [port] = await freePorts(1);
+  const child = start('configuration', { endpoint: proxy.endpoint, environment: { PORT: `${port}` } });
+  const served = async (): Promise<unknown> =>
+    fetch(`http://127.0.0.1:${port}`).then(
+      (response) => response.json(),
+      () => undefined,
+    );
+  await expect.poll(served).toEqual({ greeting: 'hello', limit: 10 });
+  const put = (settings: object) => direct.put('settings/web', JSON.stringify(settings));
+  await put({ greeting: 'hi', limit: 20 });
+  await expect.poll(served).toEqual({ greeting: 'hi', limit: 20 });
+  await put({ greeting: 'hi', limit: -1 });
+  await put({ greeting: 'hi', limit: 30 });
+  await expect.poll(served).toEqual({ greeting: 'hi', limit: 30 });
+  proxy.blackhole();
+  await put({ greeting: 'lost', limit: 1 });
+  const { header } = await put({ greeting: 'found', limit: 40 });
+  await direct.compact(header.revision);
+  proxy.heal();
+  proxy.dropConnections();
+  await expect.poll(served).toEqual({ greeting: 'found', limit: 40 });
+  await ended(child);
+});
+
+test('the workers make every thumbnail once although one of them is killed, and keep broken images as dead jobs', async () => {
+  const {
+    endpoints: [endpoint = ''],
+  } = await ownEtcd();
+  const etcd = openClient({ endpoints: [endpoint] });
+  const ids = Array.from({ length: 40 }, (_, index) => `image-${index}`);
+  const adding = start('worker', { endpoint, args: ['add', ...ids, 'broken-1'] });
+  expect(await adding.exited).toBe(0);
+  const [killed, other] = [start('worker', { endpoint }), start('worker', { endpoint })];
+  await expect.poll(async () => (await etcd.range(prefix('done/'))).count).toBeGreaterThan(0);
+  killed.process.kill('SIGKILL');
+  for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
+  const queue = new WorkQueue(etcd, 'thumbnails');
+  await expect.poll(() => queue.counts(), { timeout: 30_000 }).toEqual({ ready: 0, delayed: 0, running: 0, dead: 1 });
+  const { kvs } = await etcd.range(prefix('done/'));
+  expect(kvs.map((kv) => kv.text()).toSorted()).toEqual(ids.map((id) => `thumbnail of ${id}`).toSorted());
+  expect(kvs.every((kv) => kv.version === 1n)).toBe(true);
+  expect(await start('worker', { endpoint, args: ['dead'] }).rest()).toEqual(['broken-1 3 not an image']);
+  await ended(other);
+});
+
+test('the instances of a service find each other, and forget one that is killed', async () => {
+  const {
+    endpoints: [endpoint = ''],
+  } = await ownEtcd();
+  const etcd = openClient({ endpoints: [endpoint] });
+  const ports = await freePorts(2);
+  const children = ports.map((port) => start('registry', { endpoint, environment: { PORT: `${port}` } }));
+  const [first, second] = children as [Child, Child];
+  const addresses = ports.map((port) => `127.0.0.1:${port}`);
+  const asked = async (times: number): Promise<readonly string[]> => {
+    const picked = new Set<string>();
+    for (let time = 0; time < times; time += 1)
+      picked.add(
+        await fetch(`http://${addresses[1]}`).then(
+          (response) => response.text(),
+          () => '',
+        ),
+      );
+    return [...picked].toSorted();
+  };
+  await expect.poll(() => asked(2)).toEqual(addresses.toSorted());
+  first.process.kill('SIGKILL');
+  // The leases of both end. The session of the instance that lives heals, and registers it again.
+  for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
+  await expect
+    .poll(async () => (await etcd.range(prefix('services/web/'))).kvs.map((kv) => kv.keyText()))
+    .toEqual([`services/web/${addresses[1]}`]);
+  await expect.poll(() => asked(2)).toEqual([addresses[1]]);
+  await ended(second);
+});
+
+test('the program that came from etcd3 counts its starts under a lock, and ends its lease', async () => {
+  const {
+    endpoints: [endpoint = ''],
+  } = await ownEtcd();
+  const etcd = openClient({ endpoints: [endpoint] });
+  const children = [1, 2, 3].map(() => start('migration', { endpoint }));
+  const lines = await Promise.all(children.map((child) => child.line()));
+  expect(lines.toSorted()).toEqual(['start 1', 'start 2', 'start 3']);
+  await ended(...children);
+  expect((await etcd.range(prefix('status/'))).count).toBe(0);
+});
