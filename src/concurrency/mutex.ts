@@ -1,4 +1,6 @@
 import { invalidInput } from '../errors/etcd-error.js';
+import type { AsyncContext } from '../host/host.js';
+import { asyncContext } from '../host/node.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
@@ -77,6 +79,8 @@ const WITH_LOCK_OPTIONS = { value: true, ttl: true, ...WAIT_OPTIONS } as const;
  *
  * @throws EtcdError if the lock was not acquired, or if it was lost before `action` returned. If the lock was lost,
  * another holder may have run at the same time as `action`. In that case, only writes through `held.txn` were safe.
+ * A call inside `action` for the same lock of the same client would wait for itself. It rejects with reason
+ * `InvalidInput`, on runtimes that have `AsyncLocalStorage` of Node.js.
  * @example
  * await withLock(etcd, 'jobs', async (held) => {
  *   await held.txn({ then: [op.put('jobs/last', 'done')] });
@@ -128,6 +132,30 @@ export async function withLocks<T>(
   );
 }
 
+/** The locks that a call of `withLock` or `withLocks` holds, for the code that its action calls. */
+interface Holding {
+  readonly client: CoreKeyspace;
+  readonly names: readonly string[];
+  /** Whether the action still runs. */
+  isActive: boolean;
+  readonly outer: Holding | undefined;
+}
+
+/** Created by the first call, because its creation would be a side effect of the import. */
+let holdings: AsyncContext<Holding> | undefined;
+
+/** @throws EtcdError with reason `InvalidInput` if the calling action already holds one of the locks. */
+function checkNotNested(client: CoreKeyspace, names: readonly string[]): void {
+  for (let holding = holdings?.getStore(); holding !== undefined; holding = holding.outer) {
+    if (!holding.isActive || holding.client !== client || !holding.names.some((name) => names.includes(name))) continue;
+    throw invalidInput(
+      'name',
+      'a lock that the caller already holds, so the call would never end',
+      'a lock that no enclosing withLock holds; pass the `held` of the enclosing action on, or use ReentrantMutex',
+    );
+  }
+}
+
 /** Runs the action while a session holds all locks, which are acquired in the given order. */
 async function holding<T>(
   what: string,
@@ -137,9 +165,11 @@ async function holding<T>(
   { ttl, value, ...wait }: WithLockOptions,
 ): Promise<T> {
   const checkedValue = toBytes(value ?? '', 'value');
+  checkNotNested(client, names);
   const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;
+  let own: Holding | undefined;
   const held: Held[] = [];
   const holdsAll = (): boolean => held.length === names.length;
   try {
@@ -153,7 +183,9 @@ async function holding<T>(
     }
     throwIfLost(held);
     limit.dispose();
-    const result = await action(held);
+    holdings ??= asyncContext<Holding>();
+    own = { client, names, isActive: true, outer: holdings.getStore() };
+    const result = await holdings.run(own, () => action(held));
     throwIfLost(held);
     return result;
   } catch (error) {
@@ -161,6 +193,7 @@ async function holding<T>(
     throwIfLost(held);
     throw limit.endedBy(error);
   } finally {
+    if (own !== undefined) own.isActive = false;
     limit.dispose();
     // Errors of `release` and `close` must not replace the result of `action`. If both fail, the lock ends with the
     // lease.

@@ -65,3 +65,15 @@ interface DiagnosticsChannel {
 export function silentChannel(): DiagnosticsChannel {
   return { hasSubscribers: false, publish: () => {} };
 }
+
+/** The part of `AsyncLocalStorage` that the client uses: a value that follows the calls of an asynchronous function. */
+export interface AsyncContext<T> {
+  /** Calls `action`. `getStore` returns `value` inside `action`, also after an `await`. */
+  run<R>(value: T, action: () => R): R;
+  getStore(): T | undefined;
+}
+
+/** Returns the context for runtimes without `AsyncLocalStorage`. Its value is always undefined. */
+export function noContext(): AsyncContext<never> {
+  return { run: (_, action) => action(), getStore: () => undefined };
+}

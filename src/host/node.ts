@@ -1,10 +1,17 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { after } from '../runtime/timers.js';
 import type { Endpoint } from './endpoint.js';
-import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from './host.js';
+import {
+  type AsyncContext,
+  type ByteStream,
+  type ByteStreamEvents,
+  failedByteStream,
+  type OpenByteStream,
+} from './host.js';
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
@@ -19,6 +26,10 @@ const LONG_BACKLOG_BYTES = 262_144;
 const FLUSH_TIMEOUT_MS = 1_000;
 
 export { channel as diagnosticsChannel };
+
+export function asyncContext<T>(): AsyncContext<T> {
+  return new AsyncLocalStorage<T>();
+}
 
 export function createSha256(): IncrementalHash {
   return createHash('sha256');

@@ -3,7 +3,7 @@ import { concatBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from './host.js';
 
-export { silentChannel as diagnosticsChannel } from './host.js';
+export { noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 
 /**

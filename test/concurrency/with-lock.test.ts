@@ -1,5 +1,5 @@
 import { describe, expect, inject, test } from 'vitest';
-import { withLock } from '../../src/concurrency/index.js';
+import { withLock, withLocks } from '../../src/concurrency/index.js';
 import { timedOut } from '../../src/errors/etcd-error.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
@@ -95,5 +95,39 @@ describe('`withLock`', () => {
       await gone;
     });
     expect(await errorOf(lost)).toMatchObject({ reason: 'LockLost' });
+  });
+
+  test('refuses a call inside its action for the same lock of the same client, at any depth, and names the way out', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    const nested = (): Promise<unknown> => withLock(etcd, name, () => 'never', { maxWaitMs: 10_000 });
+    const [direct, deep, several] = await withLock(etcd, name, async () => [
+      await errorOf(nested()),
+      await withLock(etcd, `${name}-other`, async () => {
+        await etcd.get(name);
+        return errorOf(nested());
+      }),
+      await errorOf(withLocks(etcd, [`${name}-third`, name], () => 'never', { maxWaitMs: 10_000 })),
+    ]);
+    for (const error of [direct, deep, several]) {
+      expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+      expect(error?.message).toContain('ReentrantMutex');
+    }
+    expect((await etcd.range(prefix(name))).count).toBe(0);
+  });
+
+  test('accepts calls inside its action for another lock or of another client, and calls after the action has ended', async () => {
+    const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
+    let later: Promise<string> | undefined;
+    let end = (): void => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const results = await withLock(etcd, name, async () => {
+      later = ended.then(() => withLock(etcd, name, () => 'later'));
+      const outer = errorOf(withLock(other, name, () => 'never', { maxWaitMs: 50 }));
+      return [await withLock(etcd, `${name}-2`, () => 'inner'), (await outer).reason];
+    });
+    end();
+    expect([...results, await later]).toEqual(['inner', 'DeadlineExceeded', 'later']);
   });
 });

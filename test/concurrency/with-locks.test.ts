@@ -39,7 +39,7 @@ test('`withLocks` does not run the action if one of the locks is lost while it w
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
   let ran = false;
-  await withLock(etcd, b, async () => {
+  await withLock(openClient(), b, async () => {
     const losing = errorOf(
       withLocks(etcd, [a, b], () => {
         ran = true;
@@ -57,7 +57,7 @@ test('`withLocks` does not run the action if one of the locks is lost while it w
 test('`withLocks` releases the locks it already holds when the wait for another one ends', async () => {
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
-  await withLock(etcd, b, async () => {
+  await withLock(openClient(), b, async () => {
     const error = await errorOf(withLocks(etcd, [a, b], () => 1, { maxWaitMs: 200 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded' });
     expect(error.message).toContain('withLocks');
