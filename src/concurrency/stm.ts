@@ -1,11 +1,12 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
-import type { KeyValue } from '../kv/key-value.js';
-import { checkKey } from '../kv/keys.js';
-import { PUT_HINTS, type PutOptions } from '../kv/requests.js';
+import { KeyValue } from '../kv/key-value.js';
+import { checkKey, contains, type Keys, ownKeys, resolveKeys } from '../kv/keys.js';
+import { PUT_HINTS, type PutOptions, type RangeResult } from '../kv/requests.js';
 import { type Compare, compare, type GetOp, type Op, op } from '../kv/txn.js';
+import { leaseIdOf } from '../lease/lease-id.js';
 import { checkChoice, checkCount, checkFunction, checkOptions } from '../runtime/arguments.js';
-import { type BytesLike, idOf, textOf, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
@@ -143,14 +144,21 @@ interface Write {
 
 const PUT_OPTIONS = { lease: true } as const;
 
+interface RangeRead {
+  readonly keys: Keys;
+  readonly kvs: readonly KeyValue[];
+  /** The store revision of the read. */
+  readonly revision: bigint;
+}
+
 /**
  * One run of a transaction. It collects the writes until the commit at the end of the run.
  *
  * @example
  * async function move(tx: StmTransaction, from: string, to: string): Promise<void> {
- *   const value = await tx.get(from);
- *   if (value === undefined) return;
- *   tx.put(to, value);
+ *   const job = await tx.get(from);
+ *   if (job === undefined) return;
+ *   tx.put(to, job.value);
  *   tx.delete(from);
  * }
  * await stm(etcd, (tx) => move(tx, 'jobs/waiting/1', 'jobs/running/1'));
@@ -160,6 +168,7 @@ export class StmTransaction {
   readonly #isolation: Guarantees;
   readonly #signal: AbortSignal;
   readonly #reads = new Map<string, Read>();
+  readonly #ranges = new Map<string, RangeRead>();
   readonly #writes = new Map<string, Write>();
   /** The keys that the failed commit of the previous run has read, all at one store revision. */
   readonly #prefetched: ReadonlyMap<string, Read>;
@@ -181,23 +190,47 @@ export class StmTransaction {
     if (prefetched !== undefined) this.#revision = Promise.resolve(prefetched.revision);
   }
 
-  /** Returns the value, or undefined if the key does not exist. Sees the writes of this transaction. */
-  async get(key: BytesLike): Promise<Uint8Array | undefined> {
+  /**
+   * Returns the key, or undefined if it does not exist. Sees the writes of this transaction: a key that it has put has
+   * the new value and lease, and revisions of 0n.
+   */
+  async get(key: BytesLike): Promise<KeyValue | undefined> {
     const bytes = checkKey(key, 'key');
     const written = this.#writes.get(idOf(bytes));
-    if (written !== undefined) return written.value;
-    return (await this.#read(bytes)).kv?.value;
+    return written === undefined ? (await this.#read(bytes)).kv : asWritten(written);
+  }
+
+  /**
+   * Returns the keys of a range, in ascending order. Sees the writes of this transaction, like `get`. If a key of the
+   * range is put or deleted before the commit, also one that did not exist, the transaction runs again under all levels
+   * that check the reads. The commit has a condition for each key that was read, so the number of keys is limited by the
+   * option `maxTxnOps` of the client.
+   *
+   * @example
+   * const total = await stm(etcd, async (tx) => {
+   *   const { kvs } = await tx.range(prefix('stock/'));
+   *   return kvs.reduce((sum, kv) => sum + Number(kv.text()), 0);
+   * });
+   */
+  async range(keys: Keys): Promise<Pick<RangeResult, 'kvs' | 'count'>> {
+    const own = ownKeys(keys);
+    const range = resolveKeys(own, 'keys');
+    const { kvs } = await this.#readRange(own, `${idOf(range.key)} ${idOf(range.rangeEnd)}`);
+    const writes = [...this.#writes.values()].filter(({ key }) => contains(range, key));
+    const unwritten = kvs.filter((kv) => !this.#writes.has(idOf(kv.key)));
+    const merged = [...unwritten, ...writes.map(asWritten).filter((kv) => kv !== undefined)];
+    const sorted = merged.toSorted((a, b) => compareBytes(a.key, b.key));
+    return { kvs: sorted, count: sorted.length };
   }
 
   /** Returns the value as UTF-8 text, or undefined if the key does not exist. */
   async text(key: BytesLike): Promise<string | undefined> {
-    const value = await this.get(key);
-    return value && textOf(value);
+    return (await this.get(key))?.text();
   }
 
   /** Returns the key's mod revision before this transaction, or 0n if the key does not exist. */
   async revision(key: BytesLike): Promise<bigint> {
-    return (await this.#read(checkKey(key, 'key'))).kv?.modRevision ?? 0n;
+    return modRevisionOf((await this.#read(checkKey(key, 'key'))).kv);
   }
 
   /** Puts a key when the transaction commits. */
@@ -235,6 +268,8 @@ export class StmTransaction {
       { signal: this.#signal },
     );
     if (result.succeeded) return undefined;
+    // The next run reads its ranges again, so all its reads need a new snapshot.
+    if (this.#ranges.size > 0) return new StmTransaction(this.#client, this.#isolation, this.#signal);
     const current = result.responses as readonly (KeyValue | undefined)[];
     const prefetched = new Map(reads.map(({ key }, index): [string, Read] => [idOf(key), { key, kv: current[index] }]));
     return new StmTransaction(this.#client, this.#isolation, this.#signal, {
@@ -247,7 +282,17 @@ export class StmTransaction {
     const { readsUnchanged, writesUnchanged } = this.#isolation;
     const conditions: Compare[] = [];
     if (readsUnchanged) {
-      for (const { key, kv } of reads) conditions.push(compare.modRevision(key, '==', kv?.modRevision ?? 0n));
+      // A key may be read on its own and in ranges. If the reads saw different revisions, the commit must fail.
+      const unchanged = new Map<string, Compare>();
+      const expect = (key: Uint8Array, modRevision: bigint): unknown =>
+        unchanged.set(`${idOf(key)} ${modRevision}`, compare.modRevision(key, '==', modRevision));
+      for (const { key, kv } of reads) expect(key, modRevisionOf(kv));
+      for (const { keys, kvs, revision } of this.#ranges.values()) {
+        // No key of the range was put, and none of the keys that were read was deleted.
+        conditions.push(compare.modRevision(keys, '<', revision + 1n));
+        for (const kv of kvs) expect(kv.key, kv.modRevision);
+      }
+      conditions.push(...unchanged.values());
     }
     const since = writesUnchanged ? await this.#revision : undefined;
     if (since !== undefined) {
@@ -263,7 +308,10 @@ export class StmTransaction {
     const known = this.#reads.get(id);
     if (known !== undefined && this.#isolation.readsUnchanged) return known;
     const prefetched = this.#prefetched.get(id);
-    const read = prefetched !== undefined && this.#isolation.readsUnchanged ? prefetched : await this.#fetch(key);
+    const read =
+      prefetched !== undefined && this.#isolation.readsUnchanged
+        ? prefetched
+        : { key, kv: (await this.#fetch(key)).kvs[0] };
     // If `apply` reads a key twice at the same time, both reads return the result that arrives first.
     const first = this.#reads.get(id);
     if (first !== undefined && this.#isolation.readsUnchanged) return first;
@@ -271,17 +319,39 @@ export class StmTransaction {
     return read;
   }
 
-  async #fetch(key: Uint8Array): Promise<Read> {
-    const signal = this.#signal;
-    if (!this.#isolation.snapshot) return { key, kv: await this.#client.get(key, { signal }) };
-    if (this.#revision !== undefined) {
-      return { key, kv: await this.#client.get(key, { revision: await this.#revision, signal }) };
-    }
-    const first = this.#client.range(key, { signal });
-    this.#revision = first.then(({ header }) => header.revision);
-    this.#revision.catch(() => {});
-    return { key, kv: (await first).kvs[0] };
+  async #readRange(keys: Keys, id: string): Promise<RangeRead> {
+    const known = this.#ranges.get(id);
+    if (known !== undefined && this.#isolation.readsUnchanged) return known;
+    const read = await this.#fetch(keys);
+    const first = this.#ranges.get(id);
+    if (first !== undefined && this.#isolation.readsUnchanged) return first;
+    this.#ranges.set(id, read);
+    return read;
   }
+
+  /** Reads the keys at the revision of the first read if all reads must see the same revision. */
+  async #fetch(keys: Keys): Promise<RangeRead> {
+    const snapshot = this.#isolation.snapshot ? this.#revision : undefined;
+    const revision = await snapshot;
+    const reading = this.#client.range(keys, { revision, signal: this.#signal });
+    if (snapshot === undefined && this.#isolation.snapshot) {
+      this.#revision = reading.then(({ header }) => header.revision);
+      this.#revision.catch(() => {});
+    }
+    const { header, kvs } = await reading;
+    return { keys, kvs, revision: revision ?? header.revision };
+  }
+}
+
+function modRevisionOf(kv: KeyValue | undefined): bigint {
+  return kv?.modRevision ?? 0n;
+}
+
+/** Returns the key as the transaction has written it, or undefined if the transaction has deleted the key. */
+function asWritten({ key, value, options }: Write): KeyValue | undefined {
+  if (value === undefined) return undefined;
+  const lease = options.lease === undefined ? 0n : leaseIdOf(options.lease, 'lease', 0n);
+  return new KeyValue({ key, value, lease, createRevision: 0n, modRevision: 0n, version: 0n });
 }
 
 function writeOp({ key, value, options }: Write): Op {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Isolation, Session, stm } from '../../src/concurrency/index.js';
-import { op, prefix } from '../../src/index.js';
+import { type Client, op, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -233,4 +233,114 @@ test('`stm` rejects when the isolation level, the number of attempts or a key is
   expect(await errorOf(stm(etcd, () => {}, { maxAttempts: 0 }))).toMatchObject({ reason: 'InvalidInput' });
   expect(await errorOf(stm(etcd, (tx) => tx.put('', 'x')))).toMatchObject({ reason: 'InvalidInput' });
   expect(await errorOf(stm(etcd, () => {}, { signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
+});
+
+describe('`StmTransaction.range`', () => {
+  /** Runs a transaction that reads a range and writes a key outside of it. `disturb` runs between, in the first run. */
+  async function runsWith(
+    etcd: Client,
+    name: string,
+    isolation: Isolation,
+    disturb: () => Promise<unknown>,
+  ): Promise<{ readonly runs: number; readonly seen: readonly string[] }> {
+    let runs = 0;
+    const seen = await stm(
+      etcd,
+      async (tx) => {
+        const { kvs } = await tx.range(prefix(`${name}/`));
+        runs += 1;
+        if (runs === 1) await disturb();
+        tx.put(`${name}-sum`, String(kvs.length));
+        return kvs.map((kv) => kv.text());
+      },
+      { isolation },
+    );
+    return { runs, seen };
+  }
+
+  test.for(ALL)(
+    'sees the writes of its transaction, in the order of the keys, with isolation `%s`',
+    async (isolation) => {
+      const [etcd, name] = [openClient(), unique()];
+      for (const key of ['b', 'c', 'd']) await etcd.put(`${name}/${key}`, key);
+      const lease = (await Session.open(etcd)).leaseId;
+      const seen = await stm(
+        etcd,
+        async (tx) => {
+          tx.put(`${name}/a`, 'new', { lease });
+          tx.put(`${name}/c`, 'changed');
+          tx.delete(`${name}/d`);
+          tx.put(`${name}-outside`, 'x');
+          const { kvs, count } = await tx.range(prefix(`${name}/`));
+          expect(count).toBe(kvs.length);
+          return kvs.map((kv) => [kv.keyText().slice(name.length), kv.text(), kv.lease, kv.modRevision > 0n]);
+        },
+        { isolation },
+      );
+      expect(seen).toEqual([
+        ['/a', 'new', lease, false],
+        ['/b', 'b', 0n, true],
+        ['/c', 'changed', 0n, false],
+      ]);
+    },
+  );
+
+  test.for(['serializableSnapshot', 'serializable', 'repeatableReads'] as const)(
+    'makes the transaction run again when a key of the range appears, changes or disappears, with isolation `%s`',
+    async (isolation) => {
+      const [etcd, name] = [openClient(), unique()];
+      await etcd.put(`${name}/b`, '1');
+      const added = await runsWith(etcd, name, isolation, () => etcd.put(`${name}/a`, '0'));
+      expect(added).toEqual({ runs: 2, seen: ['0', '1'] });
+      const changed = await runsWith(etcd, name, isolation, () => etcd.put(`${name}/a`, '2'));
+      expect(changed).toEqual({ runs: 2, seen: ['2', '1'] });
+      const deleted = await runsWith(etcd, name, isolation, () => etcd.delete(`${name}/a`));
+      expect(deleted).toEqual({ runs: 2, seen: ['1'] });
+      const beside = await runsWith(etcd, name, isolation, () => etcd.put(`${name}-beside`, '1'));
+      expect(beside).toEqual({ runs: 1, seen: ['1'] });
+    },
+  );
+
+  test('does not make the transaction run again with isolation `readCommitted`', async () => {
+    const [etcd, name] = [openClient(), unique()];
+    expect(await runsWith(etcd, name, 'readCommitted', () => etcd.put(`${name}/a`, '0'))).toEqual({
+      runs: 1,
+      seen: [],
+    });
+  });
+
+  test('makes the commit fail when a read of the range and a read of one of its keys saw different values', async () => {
+    const [etcd, name] = [openClient(), unique()];
+    await etcd.put(`${name}/a`, '1');
+    let runs = 0;
+    const seen = await stm(
+      etcd,
+      async (tx) => {
+        runs += 1;
+        const alone = await tx.text(`${name}/a`);
+        if (runs === 1) await etcd.put(`${name}/a`, '2');
+        const { kvs } = await tx.range(prefix(`${name}/`));
+        tx.put(`${name}-sum`, 'x');
+        return [alone, kvs[0]?.text()];
+      },
+      { isolation: 'repeatableReads' },
+    );
+    expect([seen, runs]).toEqual([['2', '2'], 2]);
+  });
+
+  test('keeps the sum of accounts that many transactions move money between', async () => {
+    const [etcd, name] = [openClient(), unique()];
+    for (let index = 0; index < 5; index += 1) await etcd.put(`${name}/${index}`, '100');
+    const move = (step: number): Promise<number> =>
+      stm(etcd, async (tx) => {
+        const { kvs } = await tx.range(prefix(`${name}/`));
+        const [from, to] = [kvs[step % 5], kvs[(step * 3 + 1) % 5]];
+        if (from !== undefined && to !== undefined && from !== to) {
+          tx.put(from.key, String(Number(from.text()) - 1));
+          tx.put(to.key, String(Number(to.text()) + 1));
+        }
+        return kvs.reduce((sum, kv) => sum + Number(kv.text()), 0);
+      });
+    expect(await Promise.all(Array.from({ length: 20 }, (_, step) => move(step)))).toEqual(new Array(20).fill(500));
+  });
 });

@@ -3,7 +3,6 @@ import { Election, Mutex, Session, stm, withLock } from '../../src/concurrency/i
 import { methods } from '../../src/gen/methods.js';
 import { type Client, compare, EtcdError, type KeyRange, keyRange, op, prefix } from '../../src/index.js';
 import { allMethods } from '../../src/protobuf/method-table.js';
-import { NO_BYTES, textOf } from '../../src/runtime/bytes.js';
 import { type GatewayOptions, gateway } from '../../src/transport/gateway/index.js';
 import { repeatEffectOf } from '../../src/transport/gateway/rpcs.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
@@ -104,9 +103,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
     const key = unique();
     const { etcd, host } = resending(how);
     for (let count = 0; count < 2; count += 1)
-      await attempted(
-        stm(etcd, async (tx) => tx.put(key, String(Number(textOf((await tx.get(key)) ?? NO_BYTES)) + 1))),
-      );
+      await attempted(stm(etcd, async (tx) => tx.put(key, String(Number((await tx.text(key)) ?? 0) + 1))));
     await host.sendLate();
     expect((await openClient().get(key))?.text()).toBe('2');
   });
@@ -161,7 +158,7 @@ describe('without a guard, on a runtime that sends each request twice', () => {
       return isFirst;
     };
     for (let count = 0; count < 2; count += 1)
-      await stm(etcd, async (tx) => tx.put(key, String(Number(textOf((await tx.get(key)) ?? NO_BYTES)) + 1)));
+      await stm(etcd, async (tx) => tx.put(key, String(Number((await tx.text(key)) ?? 0) + 1)));
     expect((await openClient().get(key))?.text()).toBe('3');
   });
 });

@@ -1,6 +1,5 @@
 import { stm } from '../../src/concurrency/index.js';
 import { Client, type EtcdError } from '../../src/index.js';
-import { textOf } from '../../src/runtime/bytes.js';
 import { gateway } from '../../src/transport/gateway/index.js';
 
 // This program writes through the HTTP/JSON gateway, in a browser page or under Deno. It must not use an API that only
@@ -33,8 +32,7 @@ async function perform({ endpoint, key, what, guardWrites }: Task): Promise<Ends
     for (let count = 0; count < 2; count += 1)
       await end(
         stm(etcd, async (tx) => {
-          const value = await tx.get(key);
-          tx.put(key, String((value === undefined ? 0 : Number(textOf(value))) + 1));
+          tx.put(key, String(Number((await tx.text(key)) ?? 0) + 1));
         }),
       );
   await etcd.close();
