@@ -84,6 +84,7 @@ try {
   const flags = entryPoints.flatMap((path) => ['--entryPoints', path]);
   execFileSync('npm', ['exec', '--', 'typedoc', '--logLevel', 'Warn', ...flags], { cwd: folder, stdio: 'inherit' });
   linkPages();
+  mendAnchors();
 } finally {
   rmSync(parts, { recursive: true });
 }
@@ -103,5 +104,24 @@ function linkPages(): void {
     const path = join(output, name);
     const text = readFileSync(path, 'utf8');
     writeFileSync(path, text.replace(/`docs\/([\w-]+\.md)`/g, '[docs/$1](../$1)'));
+  }
+}
+
+/**
+ * Mends the links to exports whose names equal, apart from case and separators, a class followed by one of its methods:
+ * for `ServiceView` and `Service.view`, the plugin writes `#serviceview-1`, but the headings are "ServiceView" and
+ * "view()".
+ */
+function mendAnchors(): void {
+  const output = join(root, 'docs/reference');
+  const pages = readdirSync(output, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.md'));
+  for (const path of pages.map((name) => join(output, name))) {
+    const text = readFileSync(path, 'utf8');
+    const headings = [...text.matchAll(/^#+ (\w+)$/gm)].map(([, heading = '']) => heading.toLowerCase());
+    const isUnique = (name: string): boolean => headings.filter((heading) => heading === name).length === 1;
+    writeFileSync(
+      path,
+      text.replace(/\(#(\w+)-\d\)/g, (link, name: string) => (isUnique(name) ? `(#${name})` : link)),
+    );
   }
 }

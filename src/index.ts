@@ -84,6 +84,7 @@ export {
 } from './kv/txn.js';
 export type { LeaseLike } from './lease/lease-id.js';
 export type { GrantOptions, Lease, TimeToLive } from './lease/leases.js';
+export type { CachedRangeState } from './mirror/cached-range.js';
 export type { ChangesOptions, RangeChange } from './mirror/changes.js';
 export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';

@@ -4,7 +4,7 @@ import { KV, type KVOptions } from './kv/kv.js';
 import type { KeepAlive as LeaseKeepAlive } from './lease/keep-alive.js';
 import type { LeaseLike } from './lease/lease-id.js';
 import { type Lease, Leases as LeaseClient } from './lease/leases.js';
-import { type CachedRange as CachedKeyRange, openCachedRange } from './mirror/cached-range.js';
+import { type CachedRange as CachedKeyRange, type CachedRangeState, openCachedRange } from './mirror/cached-range.js';
 import { type MirrorOptions, openMirror, type Mirror as RangeMirror } from './mirror/mirror.js';
 import { namespaceTransport } from './namespace.js';
 import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
@@ -60,7 +60,7 @@ export interface Mirror extends PublicOf<RangeMirror> {}
  * await config.waitForRevision(header.revision);
  * console.log(config.get('config/color')?.text());
  */
-export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size'> {
+export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size' | 'state'> {
   /** The revision of the store that the range shows. */
   readonly revision: bigint;
   /**
@@ -69,6 +69,12 @@ export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size
    * @throws EtcdError if the range was closed, or if the client can no longer keep it up to date.
    */
   readonly size: number;
+  /**
+   * Whether the range is up to date now; see `CachedRangeState`. For a proof, use `catchUp`.
+   *
+   * @throws EtcdError as `size` does.
+   */
+  readonly state: CachedRangeState;
 }
 
 /**

@@ -117,6 +117,10 @@ const CALLS: Readonly<Record<string, Call>> = {
     await using cached = await underTest.exit(() => etcd.cachedRange(unique()));
     await cached.waitForRevision(0n, options);
   },
+  'CachedRange.catchUp': async (options, { etcd }) => {
+    await using cached = await underTest.exit(() => etcd.cachedRange(unique()));
+    await cached.catchUp(options);
+  },
   'CachedRange.changes': async (options, { etcd }) => {
     await using cached = await underTest.exit(() => etcd.cachedRange(unique()));
     cached.changes(options);

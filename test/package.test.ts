@@ -56,7 +56,7 @@ function output(type: 'module' | 'commonjs', code: string): string {
 describe('the packed package', () => {
   test('contains the build, the sources and the documentation pages, and nothing else', () => {
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|docs\/examples\/\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
@@ -262,6 +262,8 @@ describe('the packed package', () => {
           get: () => undefined,
           range: () => [],
           waitForRevision: async () => {},
+          state: { status: 'current' },
+          catchUp: async () => {},
           changes: () => {
             throw new Error('the test double has no changes');
           },

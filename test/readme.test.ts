@@ -54,7 +54,7 @@ describe('docs/guide.md', () => {
   it.each([
     ['keys, a watch and a lock', usage, 1],
     ['typed keys', types, 1],
-    ['an election and other coordination', coordination, 4],
+    ['an election and other coordination', coordination, 5],
     ['a leader', leading, 1],
     ['the client of etcdwire/core', core, 1],
     ['a queue of jobs', jobs, 2],

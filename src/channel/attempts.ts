@@ -56,6 +56,8 @@ export interface CallTrace {
    * concurrency/waiting.ts).
    */
   outcome: Outcome | undefined;
+  /** Since when a watch has no stream, on the monotonic clock. Undefined while it has one. */
+  detachedAt?: number | undefined;
 }
 
 const traces = new WeakMap<AbortSignal, CallTrace>();

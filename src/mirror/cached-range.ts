@@ -1,3 +1,4 @@
+import { traceCalls } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout } from '../channel/rpc.js';
 import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -8,7 +9,7 @@ import { checkInt64, checkOptions, checkSignal, KEYS_HINTS } from '../runtime/ar
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { SortedList } from '../runtime/sorted-list.js';
-import { after, pause } from '../runtime/timers.js';
+import { after, monotonicMs, pause } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
 import { type MirrorMessage, openMirror } from './mirror.js';
@@ -26,6 +27,19 @@ const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
 /** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
 type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
+
+/**
+ * Whether a cached range is up to date.
+ *
+ * - `current`: The watch is open, so every change arrives as soon as the server sends it. The client notices after some
+ *   seconds that a server does not answer any more. After an interruption, missed changes may still be on their way.
+ * - `stale`: The watch has been interrupted for `forMs` milliseconds. The range shows the keys from before.
+ * - `syncing`: The client reads the whole range again, because it may have missed changes. The range shows the keys from
+ *   before until all keys are read.
+ */
+export type CachedRangeState =
+  | { readonly status: 'current' | 'syncing' }
+  | { readonly status: 'stale'; readonly forMs: number };
 
 /** A pending call to `waitForRevision`. */
 interface Waiter {
@@ -80,6 +94,8 @@ export class CachedRange implements AsyncDisposable {
   readonly #waiters = new SortedList<Waiter, Waiter>(compareWaiters);
   #waits = 0;
   #isReadingState = false;
+  #isSyncing = true;
+  readonly #trace = traceCalls(this.#stop.signal, undefined);
 
   /** @internal */
   constructor(keys: Keys, kv: Pick<KV, 'txn'>, mirror: MirrorOf) {
@@ -92,6 +108,18 @@ export class CachedRange implements AsyncDisposable {
   /** The revision of the store that the cached range shows. 0n until the client has read the whole range once. */
   get revision(): bigint {
     return this.#revision;
+  }
+
+  /**
+   * Whether the range is up to date now; see `CachedRangeState`. For a proof, use `catchUp`.
+   *
+   * @throws EtcdError as `size` does.
+   */
+  get state(): CachedRangeState {
+    this.#checkOpen();
+    const { detachedAt } = this.#trace;
+    if (detachedAt !== undefined) return { status: 'stale', forMs: monotonicMs() - detachedAt };
+    return { status: this.#isSyncing ? 'syncing' : 'current' };
   }
 
   /**
@@ -170,6 +198,27 @@ export class CachedRange implements AsyncDisposable {
       ];
       void this.#readStateWhileAwaited();
     });
+  }
+
+  /**
+   * Waits until the cached range contains every change that was complete when this method was called. After it, reads
+   * from memory are linearizable with respect to the call: it costs one read of the store's revision from a quorum.
+   *
+   * @throws EtcdError as `waitForRevision` does, and with the reason of the read if it fails.
+   *
+   * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
+   * await config.catchUp({ timeoutMs: 5_000 });
+   * console.log(config.get('config/color')?.text(), config.state.status); // blue current
+   */
+  async catchUp(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
+    checkOptions(options, CACHED_RANGE_OPTIONS, 'catchUp');
+    this.#checkOpen();
+    const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
+    const deadline = monotonicMs() + checkTimeout(timeoutMs, 'timeoutMs');
+    const count = op.range(this.#keys, { countOnly: true });
+    const { header } = await this.#kv.txn({ then: [count] }, options);
+    await this.waitForRevision(header.revision, { signal, timeoutMs: Math.max(1, deadline - monotonicMs()) });
   }
 
   /**
@@ -258,8 +307,10 @@ export class CachedRange implements AsyncDisposable {
         return;
       case 'resync':
         this.#nextKvs = sortedKeyValues();
+        this.#isSyncing = true;
         return;
       case 'synced':
+        this.#isSyncing = false;
         if (this.#consumers.size > 0) this.#noteDifferences();
         this.#kvs = this.#nextKvs;
         this.#nextKvs = sortedKeyValues();

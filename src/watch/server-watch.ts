@@ -4,6 +4,7 @@ import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
 import { AsyncQueue } from '../runtime/queues.js';
+import { monotonicMs } from '../runtime/timers.js';
 import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 
 /** Records which revisions a watch has delivered, and from which revision the watch continues on the next stream. */
@@ -170,7 +171,7 @@ export class ServerWatch {
   created(headerRevision: bigint): void {
     this.tokenRefusals = 0;
     const { trace } = this.#options;
-    if (trace !== undefined) trace.failure = undefined;
+    if (trace !== undefined) Object.assign(trace, { failure: undefined, detachedAt: undefined });
     this.#cursor.created(headerRevision);
     this.#creation?.resolve(headerRevision);
     this.#creation = undefined;
@@ -222,7 +223,10 @@ export class ServerWatch {
   /** Called when the watch is no longer on a stream. On the next stream, the watch continues from its cursor. */
   detached(error?: EtcdError): void {
     const { trace } = this.#options;
-    if (trace !== undefined && error !== undefined) trace.failure = error;
+    if (trace !== undefined) {
+      trace.detachedAt ??= monotonicMs();
+      if (error !== undefined) trace.failure = error;
+    }
     this.#assembler.reset();
   }
 
