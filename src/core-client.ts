@@ -1,4 +1,9 @@
-import { AuthenticatedTransport, type Credentials, checkCredentials } from './channel/authentication.js';
+import {
+  AuthenticatedTransport,
+  askForCredentials,
+  type CredentialsSource,
+  checkCredentials,
+} from './channel/authentication.js';
 import { Channel, MAX_IN_FLIGHT } from './channel/channel.js';
 import { withDiagnostics } from './channel/diagnostics.js';
 import { BALANCES, type Balance } from './channel/endpoint-pool.js';
@@ -74,8 +79,8 @@ export interface CoreClientOptions {
    * uses all endpoints in turn for unary calls, and `in-order` starts at the first endpoint of the list. Default `sticky`.
    */
   readonly balance?: Balance | undefined;
-  /** Credentials for a cluster that has authentication enabled. */
-  readonly auth?: Credentials | undefined;
+  /** Credentials for a cluster that has authentication enabled, or a function that returns them. */
+  readonly auth?: CredentialsSource | undefined;
   /**
    * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
    * watches and keepalives that wait for a server, lost leases, and changes of the endpoints. `console` is a logger.
@@ -192,11 +197,13 @@ export class CoreClient extends KeyspaceClient {
     checkTransport(options.transport);
     // A copy, because the caller may change the object later, and `setEndpoints` must check the same credentials. `null`
     // stays as it is, so that the check refuses it.
-    const auth = options.auth && { ...options.auth };
+    const auth = typeof options.auth === 'object' ? options.auth && { ...options.auth } : options.auth;
     const scheme = options.tls === undefined ? 'http' : 'https';
-    const credentialsFor = (list: readonly Endpoint[]): Credentials | undefined =>
-      auth === undefined ? undefined : checkCredentials(auth, list);
     let endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
+    const credentialsFor = (list: readonly Endpoint[]) => {
+      if (typeof auth === 'function') return () => askForCredentials(auth, endpoints);
+      return auth === undefined ? undefined : checkCredentials(auth, list);
+    };
     const credentials = credentialsFor(endpoints);
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
@@ -215,7 +222,8 @@ export class CoreClient extends KeyspaceClient {
     const closing = new AbortController();
     const settings = {
       timeoutMs,
-      renewsTokens: credentials !== undefined && 'password' in credentials,
+      renewsTokens: credentials !== undefined && !('token' in credentials),
+      rotatesSecrets: typeof auth === 'function',
       closed: closing.signal,
       logger,
       callSites,

@@ -4,10 +4,11 @@
  * @module etcdwire
  */
 
-export type { Credentials } from './channel/authentication.js';
+export type { Credentials, CredentialsSource } from './channel/authentication.js';
 export type { CallDiagnostics } from './channel/diagnostics.js';
 export type { Balance } from './channel/endpoint-pool.js';
 export type { Interceptor } from './channel/interceptors.js';
+export { type RetryPolicy, retryPolicy } from './channel/retry-policy.js';
 export type { CallOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';

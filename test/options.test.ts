@@ -40,6 +40,7 @@ import {
   modifyKey,
   op,
   prefix,
+  retryPolicy,
   typed,
   updateKey,
 } from '../src/index.js';
@@ -85,6 +86,7 @@ const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 
 
 /** A call to every public function, method and constructor that accepts options. */
 const CALLS: Readonly<Record<string, Call>> = {
+  retryPolicy: (options) => retryPolicy(options),
   'new Client': (options) => new Client({ endpoints: [ENDPOINT], ...(options as object) }),
   'new CoreClient': (options) => new CoreClient({ endpoints: [ENDPOINT], ...(options as object) }),
   'Client.sync': (options, { etcd }) => etcd.sync(options),

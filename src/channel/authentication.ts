@@ -41,6 +41,16 @@ export type Credentials = (
   readonly allowPlaintext?: boolean | undefined;
 };
 
+/**
+ * Credentials, or a function that returns them. The client calls the function before the first call, and again each time
+ * that the server refuses the token or the password, so that rotated secrets take effect. Calls wait for its result. If
+ * it rejects, the waiting calls fail with reason `AuthFailed`.
+ *
+ * @example
+ * const auth: CredentialsSource = async () => ({ username: 'app', password: await readFile('/run/secrets/etcd', 'utf8') });
+ */
+export type CredentialsSource = Credentials | (() => Credentials | Promise<Credentials>);
+
 const CREDENTIALS = { username: true, password: true, token: true, allowPlaintext: true } as const;
 
 /**
@@ -117,12 +127,16 @@ function refuses(error: EtcdError, token: string | undefined): boolean {
  * The token is undefined while the cluster has authentication disabled.
  */
 export class TokenSource {
-  readonly #credentials: Credentials;
+  readonly #credentials: Credentials | (() => Promise<Credentials>);
   readonly #authenticate: (username: string, password: string) => Promise<string>;
   #current: { readonly token: string | undefined } | undefined;
   #request: Promise<string | undefined> | undefined;
 
-  constructor(credentials: Credentials, authenticate: (username: string, password: string) => Promise<string>) {
+  /** If `credentials` is a function, it is called for each new token. */
+  constructor(
+    credentials: Credentials | (() => Promise<Credentials>),
+    authenticate: (username: string, password: string) => Promise<string>,
+  ) {
     this.#credentials = credentials;
     this.#authenticate = authenticate;
     if ('token' in credentials) this.#current = { token: credentials.token };
@@ -148,14 +162,34 @@ export class TokenSource {
   }
 
   async #fetch(): Promise<string | undefined> {
-    const { username, password } = this.#credentials as Extract<Credentials, { username: string }>;
-    const token = await this.#authenticate(username, password).catch((error: unknown) => {
-      if (error instanceof EtcdError && error.reason === 'AuthNotEnabled') return undefined;
-      throw error;
-    });
+    const given = this.#credentials;
+    const credentials = typeof given === 'function' ? await given() : given;
+    const token =
+      'token' in credentials
+        ? credentials.token
+        : await this.#authenticate(credentials.username, credentials.password).catch((error: unknown) => {
+            if (error instanceof EtcdError && error.reason === 'AuthNotEnabled') return undefined;
+            throw error;
+          });
     this.#current = { token };
     return token;
   }
+}
+
+/** Calls the function that the caller gave as `auth`, and checks its result; see `checkCredentials`. */
+export async function askForCredentials(
+  ask: () => Credentials | Promise<Credentials>,
+  endpoints: readonly Endpoint[],
+): Promise<Credentials> {
+  let given: Credentials;
+  try {
+    given = await ask();
+  } catch (cause) {
+    // The message of the cause may contain secrets, so it is not copied into the message of this error.
+    const details = { code: 'Unavailable', reason: 'AuthFailed', outcome: 'not-sent', cause } as const;
+    throw new EtcdError('the function given as auth failed', details);
+  }
+  return checkCredentials(given, endpoints);
 }
 
 /**
@@ -173,7 +207,7 @@ export class AuthenticatedTransport implements Transport {
   /** The failure of the latest failed attempt of the current `Authenticate` call. */
   #problem: EtcdError | undefined;
 
-  constructor(inner: Transport, credentials: Credentials) {
+  constructor(inner: Transport, credentials: Credentials | (() => Promise<Credentials>)) {
     this.#inner = inner;
     this.#tokens = new TokenSource(credentials, async (name, password) => {
       this.#problem = undefined;

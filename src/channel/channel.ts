@@ -58,6 +58,8 @@ interface FailedAttempts {
   readonly momentaryRefusals: number;
   /** Whether the member will answer the call soon, so that the call is repeated at the same member (S39). */
   readonly stays: boolean;
+  /** The delay in milliseconds that the call's `retryAfter` wants. */
+  readonly delayMs: number | undefined;
 }
 
 /**
@@ -224,12 +226,12 @@ export class Channel implements Transport {
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
-    { count, last, outcome }: FailedAttempts,
+    { count, last, outcome, delayMs }: FailedAttempts,
   ): Promise<void> {
     const wasRefused = isMomentaryRefusal(last) || isOverloadRefusal(last);
-    if (!wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
-    const delayMs = Math.min(this.#endpoints.pauseMs(endpoint, count), call.deadline - monotonicMs());
-    await pause(delayMs, call.signal, this.#closed.signal);
+    if (delayMs === undefined && !wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
+    const wantedMs = delayMs ?? this.#endpoints.pauseMs(endpoint, count);
+    await pause(Math.min(wantedMs, call.deadline - monotonicMs()), call.signal, this.#closed.signal);
     if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }
@@ -254,7 +256,9 @@ export class Channel implements Transport {
       this.#endpoints.failed(endpoint, error.reason, error.problem);
     const attempt = before?.count ?? 0;
     const outcome = combined(before?.outcome ?? 'not-sent', error.outcome);
-    if (this.#isHopeless(call, error, attempt) || !mayRetry(call.method, error)) {
+    const isSafe = !this.#isHopeless(call, error, attempt) && mayRetry(call.method, error);
+    const delayMs = call.retryAfter?.(error, attempt + 1, isSafe);
+    if (delayMs === false || (!isSafe && (delayMs === undefined || !call.method.repeatable))) {
       // The server received the caller's deadline with the request, and timed out before the client did.
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, error);
       if (error.reason === 'DeadlineExceeded' && before !== undefined) throw callTimedOut(call, outcome, before.last);
@@ -265,7 +269,7 @@ export class Channel implements Transport {
     log(this.#logger, 'debug', 'call retried', details);
     call.onRetry?.(error);
     const stays = isMomentary || isOverloadRefusal(error);
-    return { count: attempt + 1, last: error, outcome, momentaryRefusals, stays };
+    return { count: attempt + 1, last: error, outcome, momentaryRefusals, stays, delayMs };
   }
 
   /**

@@ -67,6 +67,8 @@ export interface RpcSettings {
   readonly timeoutMs: number;
   /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
   readonly renewsTokens: boolean;
+  /** Whether the client asks for the credentials again after a refusal, so that a refused password is not final. */
+  readonly rotatesSecrets?: boolean | undefined;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
   readonly logger?: Logger | undefined;

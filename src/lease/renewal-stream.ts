@@ -334,7 +334,9 @@ export class RenewalStream {
 
   /** Whether a new stream would fail with the same error. Also counts how often the server has refused the token. */
   #isFinal(error: EtcdError): boolean {
-    if (isTokenRefused(error)) return !this.#rpc.settings.renewsTokens || this.#tokenRefusals++ === MAX_TOKEN_RENEWALS;
+    const { renewsTokens, rotatesSecrets } = this.#rpc.settings;
+    if (rotatesSecrets) return error.reason === 'ClusterChanged';
+    if (isTokenRefused(error)) return !renewsTokens || this.#tokenRefusals++ === MAX_TOKEN_RENEWALS;
     return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';
   }
 

@@ -42,6 +42,14 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly urgent?: boolean | undefined;
   /** Called at each attempt when the client begins to send the request. From then on, the server may receive it. */
   readonly onSent?: (() => void) | undefined;
+  /**
+   * Decides whether the call is attempted again after an error. `failures` counts the failed attempts. `isSafe` says
+   * whether the client would do so by itself. The result is the delay in milliseconds before the next attempt, or
+   * undefined for the client's own, or false for no attempt. A write is never attempted again unless `isSafe` is true.
+   */
+  readonly retryAfter?:
+    | ((error: EtcdError, failures: number, isSafe: boolean) => number | false | undefined)
+    | undefined;
   /** Called with each error after which the call is attempted again. */
   readonly onRetry?: ((error: EtcdError) => void) | undefined;
 }

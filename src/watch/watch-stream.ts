@@ -263,7 +263,9 @@ export class WatchStream {
    * refused before this error.
    */
   #canGetNewToken(error: EtcdError, refusals: number): boolean {
-    return this.#rpc.settings.renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
+    const { renewsTokens, rotatesSecrets } = this.#rpc.settings;
+    if (rotatesSecrets) return isTokenRefused(error) || error.reason === 'AuthFailed';
+    return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
   }
 
   #receive(response: WatchResponse): void {

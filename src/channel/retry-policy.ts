@@ -1,0 +1,66 @@
+import type { EtcdError } from '../errors/etcd-error.js';
+import { checkCount, checkFunction, checkOptions, checkPositive } from '../runtime/arguments.js';
+import { environment } from '../runtime/environment.js';
+import type { Interceptor } from './interceptors.js';
+
+/** Options of `retryPolicy`. */
+export interface RetryPolicy {
+  /** How many times a call is attempted at most, with the first time. 1: no call is repeated. Default: no limit. */
+  readonly maxAttempts?: number | undefined;
+  /**
+   * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
+   * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. Default: the client's own delays, which
+   * are 0 if another endpoint is available.
+   */
+  readonly minBackoffMs?: number | undefined;
+  readonly maxBackoffMs?: number | undefined;
+  /**
+   * Decides whether a failed read is repeated. `isSafe` says whether the client would repeat it by itself. Writes are
+   * not asked about: the client repeats a write only if the server provably did not process it.
+   */
+  readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
+}
+
+const RETRY_POLICY = { maxAttempts: true, minBackoffMs: true, maxBackoffMs: true, retryRead: true } as const;
+const DEFAULT_MIN_BACKOFF_MS = 50;
+const DEFAULT_MAX_BACKOFF_MS = 2_000;
+
+/**
+ * Returns an interceptor that limits and delays the attempts of each unary call. It can make the client repeat fewer
+ * writes, and never more. A deadline ends each call as without a policy. Locks and other functions of
+ * `etcdwire/concurrency` repeat their calls until they know the outcome, whatever the policy is, because their safety
+ * depends on it.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an option is invalid.
+ *
+ * @example
+ * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [retryPolicy({ maxAttempts: 1 })] });
+ */
+export function retryPolicy(options: RetryPolicy): Interceptor {
+  checkOptions(options, RETRY_POLICY, 'retryPolicy');
+  const { maxAttempts = Number.MAX_SAFE_INTEGER, minBackoffMs, maxBackoffMs, retryRead } = options;
+  checkCount(maxAttempts, 'maxAttempts', 1);
+  if (retryRead !== undefined) checkFunction(retryRead, 'retryRead');
+  const hasBackoff = minBackoffMs !== undefined || maxBackoffMs !== undefined;
+  const maxMs = checkPositive(maxBackoffMs ?? DEFAULT_MAX_BACKOFF_MS, 'maxBackoffMs', 'milliseconds');
+  const minMs = checkPositive(minBackoffMs ?? Math.min(DEFAULT_MIN_BACKOFF_MS, maxMs), 'minBackoffMs', 'milliseconds');
+  const delayMs = (failures: number): number =>
+    environment.Math.random() * Math.min(maxMs, minMs * 2 ** (failures - 1));
+  return {
+    unary: (call, next) => {
+      const outer = call.retryAfter;
+      const retryAfter = (error: EtcdError, failures: number, isSafe: boolean): number | false | undefined => {
+        if (failures >= maxAttempts) return false;
+        const isRead = call.method.repeatable;
+        // The client itself has refused or ended a call that was not sent and that it would not repeat.
+        const isDecided = isSafe || error.outcome !== 'not-sent';
+        const wanted = isRead && isDecided && retryRead !== undefined ? retryRead(error, failures, isSafe) : isSafe;
+        if (!wanted) return false;
+        // A read that only the predicate repeats needs a delay, because the client has none for such an error.
+        if (hasBackoff || !isSafe) return delayMs(failures);
+        return outer?.(error, failures, isSafe);
+      };
+      return next({ ...call, retryAfter });
+    },
+  };
+}
