@@ -7,6 +7,7 @@
 export type { Credentials, CredentialsSource } from './channel/authentication.js';
 export type { CallDiagnostics } from './channel/diagnostics.js';
 export type { Balance } from './channel/endpoint-pool.js';
+export { type HedgedReadsOptions, hedgedReads } from './channel/hedged-reads.js';
 export type { Interceptor } from './channel/interceptors.js';
 export { type RetryPolicy, retryPolicy } from './channel/retry-policy.js';
 export type { CallOptions } from './channel/rpc.js';

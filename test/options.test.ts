@@ -35,6 +35,7 @@ import {
   EtcdError,
   getMany,
   health,
+  hedgedReads,
   type Interceptor,
   json,
   modifyKey,
@@ -86,6 +87,7 @@ const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 
 
 /** A call to every public function, method and constructor that accepts options. */
 const CALLS: Readonly<Record<string, Call>> = {
+  hedgedReads: (options) => hedgedReads(options),
   retryPolicy: (options) => retryPolicy(options),
   'new Client': (options) => new Client({ endpoints: [ENDPOINT], ...(options as object) }),
   'new CoreClient': (options) => new CoreClient({ endpoints: [ENDPOINT], ...(options as object) }),

@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import { type Client, hedgedReads, type Interceptor } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { faultProxy } from '../support/fault-proxy.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+interface Two {
+  readonly etcd: Client;
+  /** The proxies in front of the first and the second endpoint. */
+  readonly proxies: readonly Awaited<ReturnType<typeof faultProxy>>[];
+  /** The endpoints of the reads in the order in which they were sent. */
+  readonly sent: string[];
+  readonly key: string;
+}
+
+/** Returns a client that uses the first of two endpoints and hedges its reads, after `reads` reads. */
+async function hedging(reads = 40, options: { maxDelayMs?: number } = {}): Promise<Two> {
+  const { endpoints } = await ownEtcd();
+  const proxies = await Promise.all([0, 1].map(() => faultProxy(endpoints[0] as string)));
+  const sent: string[] = [];
+  const recording: Interceptor = {
+    unary: (call, next) => {
+      const onAttempt = (url: string): void => {
+        sent.push(url);
+        call.onAttempt?.(url);
+      };
+      return next({ ...call, onAttempt });
+    },
+  };
+  const etcd: Client = openClient({
+    endpoints: proxies.map(({ endpoint }) => endpoint),
+    balance: 'in-order',
+    interceptors: [hedgedReads({ endpoints: () => etcd.endpoints, ...options }), recording],
+  });
+  const key = unique();
+  await etcd.put(key, 'v');
+  for (let read = 0; read < reads; read += 1) await etcd.get(key);
+  sent.length = 0;
+  return { etcd, proxies, sent, key };
+}
+
+describe('`hedgedReads`', () => {
+  test('answers reads from another endpoint while the first one is silent, one after the other', async () => {
+    const { etcd, proxies, sent, key } = await hedging();
+    proxies[0]?.blackhole();
+    for (let read = 0; read < 5; read += 1) expect((await etcd.get(key))?.text()).toBe('v');
+    expect(sent.slice(0, 2)).toEqual(proxies.map(({ endpoint }) => endpoint));
+  });
+
+  test('sends no second call for writes, or for reads that name their endpoint', async () => {
+    const { etcd, proxies, sent, key } = await hedging();
+    const [first] = etcd.endpoints;
+    proxies[0]?.blackhole();
+    const calls = [etcd.put(key, 'w', { timeoutMs: 300 }), etcd.range(key, { endpoint: first, timeoutMs: 300 })];
+    const errors = await Promise.all(calls.map((call) => errorOf(call)));
+    expect(errors.map(({ reason }) => reason)).toEqual(['DeadlineExceeded', 'DeadlineExceeded']);
+    expect(sent).toEqual([first, first]);
+  });
+
+  test('continues with the first call when the second endpoint refuses the read', async () => {
+    const { etcd, proxies, sent, key } = await hedging();
+    await proxies[1]?.close();
+    proxies[0]?.blackhole();
+    const reading = etcd.get(key);
+    await expect.poll(() => sent.length).toBeGreaterThan(1);
+    proxies[0]?.heal();
+    expect((await reading)?.text()).toBe('v');
+  });
+
+  test('cancels both calls when the signal aborts, and ends them at the time limit', async () => {
+    const { etcd, proxies, sent, key } = await hedging();
+    for (const proxy of proxies) proxy.blackhole();
+    const stop = new AbortController();
+    const reading = errorOf(etcd.get(key, { signal: stop.signal }));
+    await expect.poll(() => sent.length).toBe(2);
+    stop.abort(new Error('not needed any more'));
+    expect(await reading).toMatchObject({ reason: 'Canceled', cause: { message: 'not needed any more' } });
+    expect(await errorOf(etcd.get(key, { timeoutMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(await errorOf(etcd.get(key, { signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
+  });
+
+  test('stops to send second calls that are of no use', async () => {
+    // Each answer takes longer than the delay, so each read without a limit would be sent twice.
+    const { etcd, sent, key } = await hedging(0, { maxDelayMs: 0.001 });
+    for (let read = 0; read < 500; read += 1) await etcd.get(key);
+    expect(sent.length - 500).toBeLessThan(500);
+  });
+
+  test('refuses wrong options', () => {
+    expect(() => hedgedReads({ endpoints: ['http://127.0.0.1:1'] as never })).toThrow(/endpoints/);
+    expect(() => hedgedReads({ endpoints: () => [], minDelayMs: 0 })).toThrow(/minDelayMs/);
+    expect(() => hedgedReads({ endpoints: () => [], maxDelayMs: 0 })).toThrow(/maxDelayMs/);
+  });
+});
