@@ -12,7 +12,7 @@ import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
   ...['index', 'core', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'transport/index'],
-  ...['testing/index', 'node', 'grpc-js'],
+  ...['testing/index', 'node', 'grpc-js', 'opentelemetry'],
 ];
 /**
  * The modules that use APIs of a runtime, one for each kind of runtime. `#host` in package.json selects one of them by

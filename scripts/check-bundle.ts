@@ -53,6 +53,16 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
     limit: 58_200,
   },
   {
+    imports: '`Client`, `collectStats`',
+    code: "export { Client, collectStats } from './src/index.js'",
+    limit: 58_200,
+  },
+  {
+    imports: '`Client`, `etcdwire/opentelemetry` (without @opentelemetry/api)',
+    code: "export { Client } from './src/index.js'; export * from './src/opentelemetry.js'",
+    limit: 58_200,
+  },
+  {
     imports: '`Client`, `etcdwire/testing`',
     code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
     limit: 92_600,
@@ -68,7 +78,7 @@ for (const { imports, code, limit } of BUNDLES) {
     minify: true,
     format: 'esm',
     target: 'es2022',
-    external: ['node:*', '@grpc/grpc-js'],
+    external: ['node:*', '@grpc/grpc-js', '@opentelemetry/api'],
     write: false,
   });
   const bytes = outputFiles[0]?.contents ?? new Uint8Array();

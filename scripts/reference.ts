@@ -45,6 +45,7 @@ const PAGES: Readonly<Record<string, Page>> = {
   gen: { name: 'raw', title: '' },
   protobuf: { name: 'raw', title: '' },
   runtime: { name: 'client', title: '' },
+  stats: { name: 'client', title: '' },
   transport: { name: 'transports', title: 'The interface of a transport.' },
 };
 

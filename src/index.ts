@@ -105,5 +105,14 @@ export type {
   SnapshotSink,
   Status,
 } from './services/maintenance.js';
+export {
+  type CallStats,
+  collectStats,
+  type ErrorCounts,
+  type LatencyStats,
+  type Stats,
+  type StatsSnapshot,
+  type StreamStats,
+} from './stats.js';
 export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
 export type { WatchOptions } from './watch/watch.js';

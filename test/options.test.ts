@@ -46,6 +46,7 @@ import {
   updateKey,
 } from '../src/index.js';
 import { fromEnv, saveSnapshot } from '../src/node.js';
+import { openTelemetry } from '../src/opentelemetry.js';
 import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
@@ -242,6 +243,7 @@ const CALLS: Readonly<Record<string, Call>> = {
   gateway: (options) => gateway(options),
   fromEnv: (options) => fromEnv(options),
   health: (options, { etcd }) => health(etcd, options),
+  openTelemetry: (options) => openTelemetry(options),
   saveSnapshot: (options, { etcd }) => saveSnapshot(etcd, ENDPOINT, '/nowhere/at/all', options),
   'EtcdCluster.start': (options) => EtcdCluster.start(options),
   'EtcdCluster.join': (options) => EtcdCluster.prototype.join.call(undefined as never, options),

@@ -23,7 +23,7 @@ const canRequireModules = major > 22 || (major === 22 && minor >= 12) || (major 
 
 const ENTRY_POINTS = [
   ...['etcdwire', 'etcdwire/concurrency', 'etcdwire/discovery', 'etcdwire/gateway', 'etcdwire/grpc-js'],
-  ...['etcdwire/node', 'etcdwire/testing'],
+  ...['etcdwire/node', 'etcdwire/opentelemetry', 'etcdwire/testing'],
 ];
 
 let folder: string;
@@ -33,7 +33,7 @@ beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'etcdwire-consumer-'));
   tarball = installInto(folder);
   // These packages are linked rather than installed, so that the tests need no package registry.
-  for (const scope of ['@grpc', '@types']) {
+  for (const scope of ['@grpc', '@opentelemetry', '@types']) {
     symlinkSync(join(root, 'node_modules', scope), join(folder, 'node_modules', scope));
   }
 });
@@ -127,6 +127,7 @@ describe('the packed package', () => {
     ['etcdwire/discovery', ['Service']],
     ['etcdwire/gateway', ['gateway']],
     ['etcdwire/node', ['saveSnapshot']],
+    ['etcdwire/opentelemetry', ['openTelemetry']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
     ['etcdwire/transport', []],
@@ -207,6 +208,7 @@ describe('the packed package', () => {
       import { Service, type ServiceEndpoint } from 'etcdwire/discovery';
       import { grpcJs } from 'etcdwire/grpc-js';
       import { saveSnapshot } from 'etcdwire/node';
+      import { openTelemetry } from 'etcdwire/opentelemetry';
       import { checkPuts, History, type PutCall } from 'etcdwire/testing';
       import type { Transport, UnaryCall } from 'etcdwire/transport';
 
@@ -219,6 +221,7 @@ describe('the packed package', () => {
       export const others = [prefix('a'), withLock];
       export const sorted = client.raw.kv.range({ sortOrder: rawEnums.SortOrder.DESCEND });
       export const noted = <Q, R>(call: UnaryCall<Q, R>, inner: Transport): Promise<R> => inner.unary(call);
+      export const traced = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [openTelemetry()] });
       export const interceptor: Interceptor = { unary: (call, next) => next({ ...call, timeoutMs: 5 }) };
       const watch: Watch = {
         created: async () => 1n,

@@ -34,8 +34,8 @@ const NOTES: Readonly<Record<string, string>> = {
   [HOOKS_GROUP]:
     'This table is about etcdwire only, and has three times as many rounds as the others. "Without hooks" is a ' +
     'client built from the same sources, but without the code for interceptors and diagnostics channels. "Hooks ' +
-    'unused" is the client as published. The interceptor only passes each call on. The subscriber listens to ' +
-    '`etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
+    'unused" is the client as published. The interceptor only passes each call on. "collectStats" counts and times ' +
+    'the calls. The subscriber listens to `etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
   [LIVE_EVENTS_GROUP]:
     'Each event is one put of 100 bytes. Whichever client watches, the puts always come from an etcdwire client in ' +
     'another process, which keeps 64 puts in flight. The column CPU shows the CPU time of the watching process. The ' +

@@ -20,6 +20,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/guide.md': ['sh', 'ts'],
   'docs/opentelemetry.md': ['ts'],
   'docs/runtimes.md': ['ts'],
+  'docs/statistics.md': ['ts'],
   'docs/testing.md': ['ts'],
   'docs/wire.md': ['text'],
 };

@@ -3,6 +3,7 @@ import { Channel } from '../../../src/channel/channel.js';
 import { Client } from '../../../src/client.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
 import { KeyspaceClient } from '../../../src/keyspace.js';
+import { collectStats } from '../../../src/stats.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
 import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
 import type { BenchClient, HookedName } from './bench-client.js';
@@ -17,6 +18,8 @@ export function openHooked(name: HookedName, endpoint: string): BenchClient {
       return benchClientOf(new Client({ endpoints }));
     case 'an interceptor':
       return benchClientOf(new Client({ endpoints, interceptors: [{ unary: (call, next) => next(call) }] }));
+    case 'collectStats':
+      return benchClientOf(new Client({ endpoints, interceptors: [collectStats()] }));
     case 'a subscriber':
       for (const channel of ['etcdwire:call:start', 'etcdwire:call:end']) subscribe(channel, () => {});
       return benchClientOf(new Client({ endpoints }));

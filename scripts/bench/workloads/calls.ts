@@ -82,8 +82,8 @@ const HOOKED_VALUE_BYTES = 100;
 const HOOKED_ROUNDS_FACTOR = 3;
 
 /**
- * Returns the workloads with gets by a client without hooks, with unused hooks, with an interceptor, and with a
- * subscriber.
+ * Returns the workloads with gets by a client without hooks, with unused hooks, with an interceptor, with
+ * `collectStats`, and with a subscriber.
  */
 export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
   const work: Work = { kind: 'get', valueBytes: HOOKED_VALUE_BYTES };
