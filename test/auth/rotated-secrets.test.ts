@@ -49,7 +49,10 @@ test('a client asks its function for another token each time that the server ref
   const { endpoints } = await authEtcd();
   const valid = await openClient({ endpoints }).auth.authenticate(USER.username, USER.password);
   const tokens = ['refused.1', 'refused.2', String(valid)];
-  const etcd = openClient({ endpoints, auth: async () => ({ token: tokens.shift() ?? String(valid), allowPlaintext: true }) });
+  const etcd = openClient({
+    endpoints,
+    auth: async () => ({ token: tokens.shift() ?? String(valid), allowPlaintext: true }),
+  });
   await etcd.put('app/a', '1');
   expect(tokens).toEqual([]);
 });
