@@ -30,6 +30,8 @@ export interface JobState {
   readonly enqueuedAt: number;
   /** How many times a worker has claimed the job. */
   readonly attempts: number;
+  /** The milliseconds of the latest delay. */
+  readonly delayMs: number;
   /** Whether the queue remembers the ID after the job is completed. */
   readonly keepsId: boolean;
   /** The message of the last error. */
@@ -53,6 +55,7 @@ export function parseState(kv: KeyValue): JobState {
     priority: Math.min(count(json.priority), 65_535),
     enqueuedAt: count(json.enqueuedAt),
     attempts: count(json.attempts),
+    delayMs: count(json.delayMs),
     keepsId: json.keepsId === true,
     ...(typeof json.error === 'string' ? { error: json.error } : {}),
   };
@@ -180,10 +183,9 @@ export class Job {
     checkOptions(options, RETRY_OPTIONS, 'Job.retry');
     const { keys, state, maxAttempts, retryDelayMs } = this.#parts;
     if (state.attempts >= maxAttempts) return this.bury(options.error);
-    const { delayMs = retryDelayMs(state.attempts) } = options;
-    if (delayMs !== 0) checkPositive(delayMs, 'delayMs', 'milliseconds');
-    const next = { ...state, ...errorField(options.error) };
-    const to = delayMs === 0 ? keys.ready(next) : keys.delayed(environment.Date.now() + Math.ceil(delayMs));
+    const delayMs = checkDelay(options.delayMs ?? retryDelayMs(state.attempts));
+    const next = { ...state, delayMs, ...errorField(options.error) };
+    const to = delayMs === 0 ? keys.ready(next) : keys.delayed(environment.Date.now() + delayMs);
     await this.#settle(async () => [op.put(to, stateText(next))]);
   }
 
@@ -237,6 +239,11 @@ export class Job {
       throw lifetime.aborted ? notHeld(lifetime.reason) : error;
     }
   }
+}
+
+/** Returns the delay in whole milliseconds. @throws EtcdError with reason `InvalidInput` unless it is 0 or more. */
+export function checkDelay(delayMs: number): number {
+  return delayMs === 0 ? 0 : Math.ceil(checkPositive(delayMs, 'delayMs', 'milliseconds'));
 }
 
 function errorField(error: unknown): { readonly error?: string } {

@@ -27,7 +27,7 @@ const US_PER_S = 1_000_000;
  *
  * etcd has no clock that clients can read, so the processes use their own. Differences between their clocks never let
  * the fleet take more than `burst` tokens, and `perSecond` for each second by the clock that is ahead. But a process
- * whose clock is ahead makes the others wait longer, by the difference. If the key is deleted, or the cluster is
+ * whose clock is ahead makes the others wait longer, by the difference, and so does a clock that is set back. If the key is deleted, or the cluster is
  * restored from a backup, the fleet can take `burst` tokens at once. Each call costs at least two round trips, and the
  * calls of all processes compete for the key, so use it for up to some hundred calls in a second.
  *

@@ -1,16 +1,16 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient, keyspaceClientOf, type Watch } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { compare, type Op, op } from '../kv/txn.js';
-import { checkCount, checkFunction, checkOptions, checkPositive, checkSignal, show } from '../runtime/arguments.js';
+import { checkCount, checkFunction, checkOptions, checkSignal, show } from '../runtime/arguments.js';
 import { type BytesLike, randomId, textOf, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 
-import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { checkDelay, type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
 import { Held, hold } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { AGAIN, checkSession, type Session, withSession } from './session.js';
@@ -26,6 +26,8 @@ const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
 const PAGE = 16;
+/** The reasons of errors that mean that the job does not belong to the worker any more. */
+const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 /** A worker whose sessions last longer than this time, in milliseconds, opens the next one without a backoff. */
 const STABLE_MS = 10_000;
 
@@ -54,7 +56,10 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
   readonly id?: string | undefined;
   /** A whole number from 0 to 65,535. Jobs with smaller numbers come first. Default 100. */
   readonly priority?: number | undefined;
-  /** Milliseconds before the job may be taken, by the clocks of this process and of the workers. Default 0. */
+  /**
+   * Milliseconds before the job may be taken. If the clocks of this process and of the workers differ, workers may take it
+   * earlier, and at the latest when they have seen it for so long. Default 0.
+   */
   readonly delayMs?: number | undefined;
 }
 
@@ -120,6 +125,8 @@ export class WorkQueue {
   readonly #maxAttempts: number;
   readonly #retryDelayMs: (attempt: number) => number;
   readonly #idLease: IdLease;
+  /** When this worker has first seen each of the delayed jobs that are due next, on the monotonic clock. */
+  #seen = new Map<string, number>();
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions = {}) {
@@ -153,12 +160,18 @@ export class WorkQueue {
     checkId(id);
     if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
       throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
-    if (delayMs !== 0) checkPositive(delayMs, 'delayMs', 'milliseconds');
+    const wholeDelayMs = checkDelay(delayMs);
     const bytes = toBytes(value, 'value');
     const now = environment.Date.now();
-    const state: JobState = { priority, enqueuedAt: now, attempts: 0, keepsId: options.id !== undefined };
+    const state: JobState = {
+      priority,
+      enqueuedAt: now,
+      attempts: 0,
+      delayMs: wholeDelayMs,
+      keepsId: options.id !== undefined,
+    };
     const keys = this.#keys(id);
-    const todo = delayMs === 0 ? keys.ready(state) : keys.delayed(now + Math.ceil(delayMs));
+    const todo = wholeDelayMs === 0 ? keys.ready(state) : keys.delayed(now + wholeDelayMs);
     const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(options);
     const add = {
       if: [compare.missing(keys.job), compare.missing(keys.done)],
@@ -359,8 +372,8 @@ export class WorkQueue {
       }
       if (!job.isSettled) await job.complete();
     } catch (error) {
-      // The job was lost, so it returns to the queue.
-      if (!(error instanceof EtcdError) || error.reason !== 'LockLost') throw error;
+      // The job was lost, or the handler has released the claim. In both cases, the job returns to the queue.
+      if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
     }
   }
 
@@ -400,7 +413,8 @@ export class WorkQueue {
   }
 
   /**
-   * Looks for a job once, and takes it. If there is none, returns the time at which the next delayed job is due. Also
+   * Looks for a job once, and takes it. If there is none, returns when the next delayed job is due, on the monotonic
+   * clock. Also
    * moves the delayed jobs that are due and the jobs of dead workers to the ready jobs.
    */
   async #look(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
@@ -421,8 +435,9 @@ export class WorkQueue {
         ),
       );
       const [ready, delayed, claimed, running] = responses;
-      const now = environment.Date.now();
-      const due = delayed.kvs.filter((kv) => dueOf(kv) <= now);
+      const now = monotonicMs();
+      const times = this.#dueTimes(delayed.kvs);
+      const due = delayed.kvs.filter((_, index) => (times[index] as number) <= now);
       const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), signal)));
       const returned = claimed.count > running.count && (await this.#returnOrphans(signal));
       if (returned || moved.some(Boolean)) continue;
@@ -431,9 +446,26 @@ export class WorkQueue {
         if (job !== undefined) return job;
       }
       if (ready.kvs.length > 0 || due.length > 0) continue;
-      const [first] = delayed.kvs;
-      return { dueMs: first === undefined ? Number.POSITIVE_INFINITY : dueOf(first) };
+      return { dueMs: Math.min(...times) };
     }
+  }
+
+  /**
+   * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
+   * the latest when their delay has passed since this worker saw them first. Otherwise, a wall clock that is set back, or
+   * differs from that of the process that has delayed the job, could delay it for hours.
+   */
+  #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
+    const [now, wallMs] = [monotonicMs(), environment.Date.now()];
+    const seen = this.#seen;
+    this.#seen = new Map();
+    return delayed.map((kv) => {
+      const { attempts, delayMs } = parseState(kv);
+      const id = `${lastPart(kv)} ${attempts}`;
+      const seenAt = seen.get(id) ?? now;
+      this.#seen.set(id, seenAt);
+      return Math.min(now + dueOf(kv) - wallMs, seenAt + delayMs);
+    });
   }
 
   #makeReady(kv: KeyValue, state: JobState, signal: AbortSignal): Promise<boolean> {
@@ -562,12 +594,12 @@ class News {
     this.#stopWaiting();
   }
 
-  /** Resolves after the next arrival, or at `dueMs` of the wall clock. @throws the error of a watch. */
+  /** Resolves after the next arrival, or at `dueMs` of the monotonic clock. @throws the error of a watch. */
   async next(dueMs: number): Promise<void> {
     const waiting = new AbortController();
     this.#stopWaiting = () => waiting.abort();
     if (!this.#arrived && this.#error === undefined)
-      await pause(Math.max(0, dueMs - environment.Date.now()), waiting.signal, this.#signal);
+      await pause(Math.max(0, dueMs - monotonicMs()), waiting.signal, this.#signal);
     this.#arrived = false;
     this.#signal.throwIfAborted();
     if (this.#error !== undefined) throw this.#error;

@@ -229,6 +229,19 @@ describe('WorkQueue', () => {
     await workOn(queue, 1, (job) => expect(job.attempt).toBe(1));
   });
 
+  test('returns a job when its handler releases the claim, whether it then returns or throws', async () => {
+    const { etcd, queue } = open(NOW);
+    await queue.enqueue('x');
+    const attempts: number[] = [];
+    await workOn(queue, 3, async (job) => {
+      attempts.push(job.attempt);
+      if (job.attempt < 3) await job.held.release();
+      if (job.attempt === 2) throw new Error('after the release');
+    });
+    expect(attempts).toEqual([1, 2, 3]);
+    expect(await keysOf(etcd, queue)).toEqual([]);
+  });
+
   test('opens another session and works on when an operator revokes the lease of a worker', async () => {
     const { etcd, queue } = open();
     for (const id of ['1', '2']) await queue.enqueue(id, { id });

@@ -108,6 +108,8 @@ export interface Player<Op> {
   check(): void;
   /** Whether a key may be left at the end. */
   mayStay(key: string): boolean;
+  /** Whether leases may be left at the end. Default: no. */
+  mayLeasesStay?(): boolean;
 }
 
 /** What a history has shown. */
@@ -282,7 +284,8 @@ class Play<Op> {
     await world.run(() => false, world.now + AFTERMATH_MS);
     this.#bytes?.checkLeft();
     const { member } = this.#cluster.server;
-    for (const lease of member.leases.ids) this.#violated('lease left', lease.toString(16));
+    for (const lease of member.leases.ids)
+      if (!this.#player.mayLeasesStay?.()) this.#violated('lease left', lease.toString(16));
     const left = new Set<string>();
     for (const { type, key } of this.#cluster.truth) {
       if (type === 'put') left.add(key);

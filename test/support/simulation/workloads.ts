@@ -10,11 +10,13 @@ import { registers } from './workloads/registers.js';
 import { registrations } from './workloads/self-healing.js';
 import { transfers } from './workloads/stm.js';
 import { watches } from './workloads/watches.js';
+import { jobs } from './workloads/work-queue.js';
 
 /** All workloads. */
 export const WORKLOADS = [
   ...LOCKS,
   ...QUEUES,
+  jobs,
   backups,
   leases,
   orderedReads,

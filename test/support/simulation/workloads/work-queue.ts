@@ -1,0 +1,149 @@
+import type { Job } from '../../../../src/concurrency/job.js';
+import { WorkQueue } from '../../../../src/concurrency/work-queue.js';
+import { EtcdError } from '../../../../src/errors/etcd-error.js';
+import { op } from '../../../../src/kv/txn.js';
+import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import { expected } from './expected.js';
+
+/** A job that a process enqueues, and what its handler does at the first try. Every later try completes the job. */
+interface JobOp {
+  readonly afterMs: number;
+  /** An ID of the caller's own. Several jobs may have the same. */
+  readonly id: string | undefined;
+  readonly priority: number;
+  readonly delayMs: number;
+  readonly firstTry: 'complete' | 'throw' | 'retry' | 'release' | 'ignore';
+  readonly handlerMs: number;
+}
+
+const NAME = 'w';
+/** Longer than any history, so that no job with an ID of the caller's own may run twice. */
+const ID_TTL_S = 1_000;
+
+/** Jobs that workers complete, each together with a result. */
+export const jobs: Workload<JobOp> = {
+  name: 'work queue',
+  weight: 1,
+  generate: (random) =>
+    Array.from({ length: random.between(1, 3) }, () => ({
+      ops: Array.from({ length: random.between(1, 5) }, () => ({
+        afterMs: random.pick([0, 0, random.magnitude(1, 4_000)]),
+        id: random.chance(0.5) ? `own-${random.below(3)}` : undefined,
+        priority: random.below(3),
+        delayMs: random.pick([0, 0, random.magnitude(1, 2_000)]),
+        firstTry: random.pick(['complete', 'complete', 'throw', 'retry', 'release', 'ignore'] as const),
+        handlerMs: random.pick([0, 0, random.magnitude(1, 5_000)]),
+      })),
+    })),
+  begin: (context) => new Jobs(context),
+};
+
+class Jobs implements Player<JobOp> {
+  readonly #context: Context<JobOp>;
+  /** The outcome of each `enqueue`, by the job's value. */
+  readonly #enqueued = new Map<string, 'ok' | 'known' | 'unknown' | 'fail'>();
+  readonly #ops = new Map<string, JobOp>();
+  #values = 0;
+  #finished = 0;
+
+  constructor(context: Context<JobOp>) {
+    this.#context = context;
+  }
+
+  async play(index: number, { ops }: ProcessPlan<JobOp>): Promise<void> {
+    const { world, waits } = this.#context;
+    const client = this.#context.client(index);
+    const queue = new WorkQueue(client, NAME, { maxAttempts: 1_000, retryDelayMs: () => 100, idTtl: ID_TTL_S });
+    const stop = new AbortController();
+    const working = queue.work((job) => this.#handle(job), { concurrency: 2, ttl: 2, signal: stop.signal });
+    // A rejection must not be unhandled until the process awaits it.
+    working.catch(() => {});
+    for (const each of ops) {
+      if (each.afterMs > 0) await world.sleep(each.afterMs);
+      waits(index, 'enqueue');
+      await this.#enqueue(queue, each);
+    }
+    await this.#context.healed();
+    waits(index, 'the rest of the queue');
+    while (!(await isEmpty(queue))) await world.sleep(200);
+    stop.abort();
+    waits(index, 'the end of its work');
+    await working;
+    this.#finished += 1;
+  }
+
+  async #enqueue(queue: WorkQueue, each: JobOp): Promise<void> {
+    const value = `job ${this.#values++}`;
+    this.#enqueued.set(value, 'unknown');
+    this.#ops.set(value, each);
+    const { id, priority, delayMs } = each;
+    try {
+      const { added } = await queue.enqueue(value, { id, priority, delayMs, timeoutMs: 5_000 });
+      this.#enqueued.set(value, added ? 'ok' : 'known');
+    } catch (error) {
+      expected(error);
+      this.#enqueued.set(value, (error as EtcdError).outcome === 'unknown' ? 'unknown' : 'fail');
+    }
+  }
+
+  async #handle(job: Job): Promise<void> {
+    const each = this.#ops.get(job.text());
+    if (each === undefined) return this.#context.violated('invented job', job.text());
+    if (each.handlerMs > 0) await this.#context.world.sleep(each.handlerMs);
+    const result = [op.put(`r/${job.text()}`, `${job.id} ${job.attempt}`)];
+    if (job.attempt > 1 || each.firstTry === 'complete') return job.complete(result);
+    if (each.firstTry === 'throw') throw new Error('the first try fails');
+    if (each.firstTry === 'retry') return job.retry({ delayMs: 50 });
+    if (each.firstTry === 'release') return job.held.release();
+    // A handler that ignores the loss of its job. `work` completes the job if it is not lost, without a result.
+    await job.held.txn({ then: result });
+  }
+
+  check(): void {
+    const { cluster, violated } = this.#context;
+    /** The results by the value of the job, and by its ID. */
+    const results = new Map<string, string[]>();
+    const byId = new Map<string, Set<string>>();
+    for (const { type, key, value } of cluster.truth) {
+      if (type !== 'put' || !key.startsWith('r/')) continue;
+      const job = key.slice('r/'.length);
+      const [id = ''] = value.split(' ');
+      results.set(job, [...(results.get(job) ?? []), value]);
+      byId.set(id, (byId.get(id) ?? new Set()).add(job));
+    }
+    for (const [value, outcome] of this.#enqueued) {
+      const of = results.get(value) ?? [];
+      const { id } = this.#ops.get(value) as JobOp;
+      if (outcome === 'ok' && of.length === 0 && this.#finished > 0) violated('lost job', value);
+      if (outcome === 'fail' && of.length > 0) violated('job of a failed call', value);
+      // A handler that writes its result before the job is complete may write it once for each try.
+      const isAtomic = this.#ops.get(value)?.firstTry !== 'ignore';
+      if (id !== undefined && isAtomic && of.length > 1) violated('two results', `${value}: ${of.join(', ')}`);
+    }
+    for (const [id, values] of byId)
+      if (id.startsWith('own-') && values.size > 1) violated('two jobs of one ID', `${id}: ${[...values].join(', ')}`);
+  }
+
+  mayStay(key: string): boolean {
+    // A late copy of a request may add a job after the last worker has stopped.
+    if (/^w\/(?:jobs|todo)\//.test(key) || key.startsWith('r/')) return true;
+    if (key.startsWith('w/done/')) return true;
+    // If all workers were killed, no process returns their jobs.
+    return key.startsWith('w/held/claimed/') && this.#finished === 0;
+  }
+
+  /** A late copy of a grant creates another lease for IDs, which lasts longer than the history. */
+  mayLeasesStay(): boolean {
+    return true;
+  }
+}
+
+async function isEmpty(queue: WorkQueue): Promise<boolean> {
+  try {
+    const { ready, delayed, running } = await queue.counts({ timeoutMs: 50_000 });
+    return ready + delayed + running === 0;
+  } catch (error) {
+    if (error instanceof EtcdError) expected(error);
+    return false;
+  }
+}
