@@ -5,6 +5,7 @@ import { compare, type Op, op } from '../kv/txn.js';
 import { checkList, checkOptions, checkPositive } from '../runtime/arguments.js';
 import { textOf, validTextOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
+import { monotonicMs } from '../runtime/timers.js';
 import { type Held, notHeld } from './lock.js';
 import { leaveQueue } from './lock-queue.js';
 import { untilAnswered } from './waiting.js';
@@ -73,12 +74,37 @@ const RETRY_OPTIONS = { delayMs: true, error: true } as const;
 /** The maximum length of a stored error message, in UTF-16 code units. */
 const MAX_ERROR_LENGTH = 1_000;
 
-/** The lease of the IDs of completed jobs. */
-export interface IdLease {
-  /** Returns a lease that lasts at least as long as the queue promises. */
-  get(): Promise<bigint>;
+/**
+ * Grants the leases of the IDs of completed jobs. Each lease lasts for at least `ttl` seconds from the call of `get`. Many
+ * IDs share a lease, which is therefore granted for twice as long.
+ */
+export class IdLease {
+  readonly #client: CoreKeyspace;
+  readonly #ttl: number;
+  #current: { readonly id: Promise<bigint>; readonly untilMs: number } | undefined;
+
+  constructor(client: CoreKeyspace, ttl: number) {
+    this.#client = client;
+    this.#ttl = ttl;
+  }
+
+  get(): Promise<bigint> {
+    const now = monotonicMs();
+    if (this.#current === undefined || now >= this.#current.untilMs) {
+      const granted = this.#client.lease.grant({ ttl: 2 * this.#ttl });
+      const current = { id: granted.then(({ id }) => id), untilMs: now + this.#ttl * 1_000 };
+      current.id.catch(() => {
+        if (this.#current === current) this.forget();
+      });
+      this.#current = current;
+    }
+    return this.#current.id;
+  }
+
   /** Makes the next call of `get` grant a new lease, because etcd does not have the present one any more. */
-  forget(): void;
+  forget(): void {
+    this.#current = undefined;
+  }
 }
 
 interface JobParts {

@@ -1,20 +1,18 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient, keyspaceClientOf, type Watch } from '../keyspace.js';
-import type { KeyValue } from '../kv/key-value.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { compare, type Op, op } from '../kv/txn.js';
 import { checkCount, checkFunction, checkOptions, checkSignal, show } from '../runtime/arguments.js';
-import { type BytesLike, randomId, textOf, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
-import { checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 
-import { checkDelay, type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
-import { Held, hold } from './lock.js';
+import { checkDelay, IdLease, type Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkName } from './lock-queue.js';
 import { AGAIN, checkSession, type Session, withSession } from './session.js';
-import { isWatchInterrupted, REWATCH_MS, untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
+import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
 const MAX_PRIORITY = 65_535;
 const DEFAULT_PRIORITY = 100;
@@ -24,8 +22,6 @@ const DEFAULT_ID_TTL_S = 3_600;
 /** The default delays before a job is tried again: they start here and double each time, in milliseconds. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
-/** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
-const PAGE = 16;
 /** The reasons of errors that mean that the job does not belong to the worker any more. */
 const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 /** A worker whose sessions last longer than this time, in milliseconds, opens the next one without a backoff. */
@@ -122,11 +118,8 @@ const WORK_OPTIONS = { concurrency: true, ttl: true, signal: true, onFailure: tr
 export class WorkQueue {
   readonly name: string;
   readonly #client: CoreKeyspace;
-  readonly #maxAttempts: number;
-  readonly #retryDelayMs: (attempt: number) => number;
   readonly #idLease: IdLease;
-  /** When this worker has first seen each of the delayed jobs that are due next, on the monotonic clock. */
-  #seen = new Map<string, number>();
+  readonly #source: JobSource;
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions = {}) {
@@ -139,9 +132,10 @@ export class WorkQueue {
       idTtl = DEFAULT_ID_TTL_S,
     } = options;
     checkFunction(retryDelayMs, 'retryDelayMs');
-    this.#maxAttempts = checkCount(maxAttempts, 'maxAttempts', 1);
-    this.#retryDelayMs = retryDelayMs;
-    this.#idLease = new SharedIdLease(client, checkCount(idTtl, 'idTtl', 1));
+    checkCount(maxAttempts, 'maxAttempts', 1);
+    const idLease = new IdLease(client, checkCount(idTtl, 'idTtl', 1));
+    this.#idLease = idLease;
+    this.#source = new JobSource(client, name, { maxAttempts, retryDelayMs, idLease });
   }
 
   /**
@@ -170,7 +164,7 @@ export class WorkQueue {
       delayMs: wholeDelayMs,
       keepsId: options.id !== undefined,
     };
-    const keys = this.#keys(id);
+    const keys = keysOf(this.name, id);
     const todo = wholeDelayMs === 0 ? keys.ready(state) : keys.delayed(now + wholeDelayMs);
     const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(options);
     const add = {
@@ -232,7 +226,7 @@ export class WorkQueue {
         try {
           const ending = session.signalWith(stop, failed.signal);
           while (!ending.aborted) {
-            const job = await this.#take(session, ending, stop);
+            const job = await this.#source.take(session, ending, stop);
             const run = this.#run(job, handler, stop, onFailure)
               .catch((error: unknown) => failed.abort(error))
               .finally(() => running.delete(run));
@@ -271,7 +265,7 @@ export class WorkQueue {
         'a session of another client or namespace',
         'a session of the client or namespace that the WorkQueue was created with',
       );
-    return withinLimit('WorkQueue.take', options, session.signal, ({ signal }) => this.#take(session, signal));
+    return withinLimit('WorkQueue.take', options, session.signal, ({ signal }) => this.#source.take(session, signal));
   }
 
   /** Counts the jobs in each state, at one revision. */
@@ -294,7 +288,7 @@ export class WorkQueue {
     for (const kv of kvs) {
       const { attempts, error } = parseState(kv);
       const id = lastPart(kv);
-      const job = await this.#client.get(this.#keys(id).job, options);
+      const job = await this.#client.get(keysOf(this.name, id).job, options);
       // Undefined if another process has completed or discarded the job in the meantime.
       if (job !== undefined) jobs.push({ id, value: job.value, attempts, error });
     }
@@ -304,7 +298,7 @@ export class WorkQueue {
   /** Lets workers try a dead job again, as if it had never been tried. Returns false if there is no such dead job. */
   async requeue(id: string, options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.requeue');
-    const keys = this.#keys(checkId(id));
+    const keys = keysOf(this.name, checkId(id));
     return this.#fromDead(keys, options, ({ error: _, ...state }) => [
       op.put(keys.ready(state), stateText({ ...state, attempts: 0 })),
     ]);
@@ -313,7 +307,7 @@ export class WorkQueue {
   /** Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such dead job. */
   async discard(id: string, options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.discard');
-    const keys = this.#keys(checkId(id));
+    const keys = keysOf(this.name, checkId(id));
     return this.#fromDead(keys, options, async ({ keepsId }) => {
       // Without the marker, a late copy of the enqueue call could add the job again.
       const marker = keepsId ? [op.put(keys.done, '', { lease: await this.#idLease.get() })] : [];
@@ -328,30 +322,7 @@ export class WorkQueue {
   ): Promise<boolean> {
     const kv = await this.#client.get(keys.dead, options);
     if (kv === undefined) return false;
-    return this.#move(kv, await next(parseState(kv)), options);
-  }
-
-  /**
-   * Deletes the key that holds a job's state, and does the other operations, unless the state has changed. A late copy
-   * of the request has no effect, because the key has gone.
-   */
-  async #move(kv: KeyValue, ops: readonly Op[], options: CallOptions | undefined): Promise<boolean> {
-    const isUnchanged = [compare.modRevision(kv.key, '==', kv.modRevision)];
-    const { succeeded } = await this.#client.txn({ if: isUnchanged, then: [op.delete(kv.key), ...ops] }, options);
-    return succeeded;
-  }
-
-  #keys(id: string): JobKeys {
-    const { name } = this;
-    return {
-      job: `${name}/jobs/${id}`,
-      ready: ({ priority, enqueuedAt }) => `${name}/todo/ready/${digits(priority, 5)}/${digits(enqueuedAt, 15)}/${id}`,
-      delayed: (dueMs) => `${name}/todo/delayed/${digits(dueMs, 15)}/${id}`,
-      claimed: `${name}/held/claimed/${id}`,
-      running: `${name}/held/running/${id}`,
-      dead: `${name}/dead/${id}`,
-      done: `${name}/done/${id}`,
-    };
+    return moveState(this.#client, kv, await next(parseState(kv)), options);
   }
 
   /** Calls the handler, and then settles the job unless the handler has done so. Never rejects because of the handler. */
@@ -376,246 +347,6 @@ export class WorkQueue {
       if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
     }
   }
-
-  /** Waits for a job and takes it. Watches the queue only after it has found no job. */
-  async #take(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job> {
-    for (;;) {
-      const job = await this.#look(session, signal, stop);
-      if (job instanceof Job) return job;
-      const watching = new AbortController();
-      const offAbort = onAbort(signal, () => watching.abort(signal.reason));
-      const news = new News(watching.signal);
-      // A worker's end deletes `running/ID` alone. All other deletions under `held/` delete `claimed/ID` too.
-      const watches = [
-        this.#client.watch(prefix(`${this.name}/todo/`), { only: 'put', signal: watching.signal }),
-        this.#client.watch(prefix(`${this.name}/held/`), { only: 'delete', signal: watching.signal }),
-      ] as const;
-      const running = `${this.name}/held/running/`;
-      const following = [
-        follow(watches[0], () => true, news),
-        follow(watches[1], (keys) => keys.every((key) => key.startsWith(running)), news),
-      ];
-      try {
-        await Promise.all(watches.map((watch) => watch.created()));
-        for (let found = await this.#look(session, signal, stop); ; found = await this.#look(session, signal, stop)) {
-          if (found instanceof Job) return found;
-          await news.next(found.dueMs);
-        }
-      } catch (error) {
-        if (signal.aborted || !isWatchInterrupted(error)) throw error;
-      } finally {
-        offAbort();
-        watching.abort();
-        await Promise.allSettled(following);
-      }
-      await pause(REWATCH_MS, signal);
-    }
-  }
-
-  /**
-   * Looks for a job once, and takes it. If there is none, returns when the next delayed job is due, on the monotonic
-   * clock. Also
-   * moves the delayed jobs that are due and the jobs of dead workers to the ready jobs.
-   */
-  async #look(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
-    const { name } = this;
-    const count = { countOnly: true } as const;
-    for (;;) {
-      const { responses } = await untilAnswered(signal, (call) =>
-        this.#client.txn(
-          {
-            then: [
-              op.range(prefix(`${name}/todo/ready/`), { limit: PAGE }),
-              op.range(prefix(`${name}/todo/delayed/`), { limit: PAGE }),
-              op.range(prefix(`${name}/held/claimed/`), count),
-              op.range(prefix(`${name}/held/running/`), count),
-            ],
-          },
-          call,
-        ),
-      );
-      const [ready, delayed, claimed, running] = responses;
-      const now = monotonicMs();
-      const times = this.#dueTimes(delayed.kvs);
-      const due = delayed.kvs.filter((_, index) => (times[index] as number) <= now);
-      const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), signal)));
-      const returned = claimed.count > running.count && (await this.#returnOrphans(signal));
-      if (returned || moved.some(Boolean)) continue;
-      for (const kv of ready.kvs) {
-        const job = await this.#claim(session, kv, signal, stop);
-        if (job !== undefined) return job;
-      }
-      if (ready.kvs.length > 0 || due.length > 0) continue;
-      return { dueMs: Math.min(...times) };
-    }
-  }
-
-  /**
-   * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
-   * the latest when their delay has passed since this worker saw them first. Otherwise, a wall clock that is set back, or
-   * differs from that of the process that has delayed the job, could delay it for hours.
-   */
-  #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
-    const [now, wallMs] = [monotonicMs(), environment.Date.now()];
-    const seen = this.#seen;
-    this.#seen = new Map();
-    return delayed.map((kv) => {
-      const { attempts, delayMs } = parseState(kv);
-      const id = `${lastPart(kv)} ${attempts}`;
-      const seenAt = seen.get(id) ?? now;
-      this.#seen.set(id, seenAt);
-      return Math.min(now + dueOf(kv) - wallMs, seenAt + delayMs);
-    });
-  }
-
-  #makeReady(kv: KeyValue, state: JobState, signal: AbortSignal): Promise<boolean> {
-    const put = op.put(this.#keys(lastPart(kv)).ready(state), stateText(state));
-    return untilAnswered(signal, (call) => this.#move(kv, [put], call));
-  }
-
-  /** Returns the jobs of dead workers to the queue. Returns whether there were any. */
-  async #returnOrphans(signal: AbortSignal): Promise<boolean> {
-    const all = { claimed: prefix(`${this.name}/held/claimed/`), running: prefix(`${this.name}/held/running/`) };
-    const { responses } = await untilAnswered(signal, (call) =>
-      this.#client.txn({ then: [op.range(all.claimed), op.range(all.running, { keysOnly: true })] }, call),
-    );
-    const [claimed, running] = responses;
-    const alive = new Set(running.kvs.map(lastPart));
-    const orphans = claimed.kvs.filter((kv) => !alive.has(lastPart(kv)));
-    const returned = orphans.map((kv) => {
-      const [keys, state] = [this.#keys(lastPart(kv)), parseState(kv)];
-      const to = state.attempts < this.#maxAttempts ? keys.ready(state) : keys.dead;
-      const isOrphan = [compare.modRevision(kv.key, '==', kv.modRevision), compare.missing(keys.running)];
-      const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
-      return untilAnswered(signal, async (call) => (await this.#client.txn(move, call)).succeeded);
-    });
-    return (await Promise.all(returned)).some(Boolean);
-  }
-
-  /** Takes a ready job. Returns undefined if another worker was faster, or if the job's value is gone. */
-  async #claim(session: Session, kv: KeyValue, signal: AbortSignal, stop?: AbortSignal): Promise<Job | undefined> {
-    const id = lastPart(kv);
-    const keys = this.#keys(id);
-    const state = parseState(kv);
-    const next = { ...state, attempts: state.attempts + 1 };
-    const claim = {
-      if: [compare.modRevision(kv.key, '==', kv.modRevision), compare.exists(keys.job)],
-      then: [
-        op.delete(kv.key),
-        op.put(keys.claimed, stateText(next)),
-        op.put(keys.running, '', { lease: session }),
-        op.get(keys.job),
-      ],
-      else: [op.get(keys.running), op.get(keys.job)],
-    } as const;
-    let isUnknown = false;
-    const noteUnknown = (): void => {
-      isUnknown = true;
-    };
-    const result = await untilAnswered(signal, (call) => this.#client.txn(claim, call), noteUnknown).catch(
-      (error: unknown) => {
-        session.losesWith(error);
-        throw error;
-      },
-    );
-    const [running, job] = result.succeeded ? [undefined, result.responses[3]] : result.responses;
-    // After a lost answer, an earlier attempt of this call may have taken the job.
-    const isOwn = result.succeeded || (isUnknown && running?.lease === session.leaseId);
-    if (!isOwn || job === undefined) {
-      // Another client has deleted the job's value.
-      if (job === undefined) await untilAnswered(signal, (call) => this.#move(kv, [], call));
-      return undefined;
-    }
-    const createRevision = running?.createRevision ?? result.header.revision;
-    const own = { key: keys.running, createRevision, seenAt: result.header.revision };
-    const held = hold(Held, session, id, own, () => {});
-    return new Job({
-      client: this.#client,
-      lifetime: session.signal,
-      keys,
-      held,
-      state: next,
-      value: job.value,
-      signal: stop === undefined ? held.signal : checkedSignalOf(held.signal, [stop]),
-      maxAttempts: this.#maxAttempts,
-      retryDelayMs: this.#retryDelayMs,
-      idLease: this.#idLease,
-    });
-  }
-}
-
-/** A lease for at least `ttl` seconds. Many IDs share a lease, which is therefore granted for twice as long. */
-class SharedIdLease implements IdLease {
-  readonly #client: CoreKeyspace;
-  readonly #ttl: number;
-  #current: { readonly id: Promise<bigint>; readonly untilMs: number } | undefined;
-
-  constructor(client: CoreKeyspace, ttl: number) {
-    this.#client = client;
-    this.#ttl = ttl;
-  }
-
-  get(): Promise<bigint> {
-    const now = monotonicMs();
-    if (this.#current === undefined || now >= this.#current.untilMs) {
-      const granted = this.#client.lease.grant({ ttl: 2 * this.#ttl });
-      const current = { id: granted.then(({ id }) => id), untilMs: now + this.#ttl * 1_000 };
-      current.id.catch(() => {
-        if (this.#current === current) this.forget();
-      });
-      this.#current = current;
-    }
-    return this.#current.id;
-  }
-
-  forget(): void {
-    this.#current = undefined;
-  }
-}
-
-/** Lets a worker wait until one of its watches shows that a look may find a job. */
-class News {
-  #arrived = false;
-  #error: unknown;
-  #stopWaiting = (): void => {};
-  readonly #signal: AbortSignal;
-
-  constructor(signal: AbortSignal) {
-    this.#signal = signal;
-  }
-
-  arrive(): void {
-    this.#arrived = true;
-    this.#stopWaiting();
-  }
-
-  fail(error: unknown): void {
-    this.#error ??= error;
-    this.#stopWaiting();
-  }
-
-  /** Resolves after the next arrival, or at `dueMs` of the monotonic clock. @throws the error of a watch. */
-  async next(dueMs: number): Promise<void> {
-    const waiting = new AbortController();
-    this.#stopWaiting = () => waiting.abort();
-    if (!this.#arrived && this.#error === undefined)
-      await pause(Math.max(0, dueMs - monotonicMs()), waiting.signal, this.#signal);
-    this.#arrived = false;
-    this.#signal.throwIfAborted();
-    if (this.#error !== undefined) throw this.#error;
-  }
-}
-
-/** Reports the batches of a watch for whose keys `isNews` returns true, until the watch ends. */
-async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, news: News): Promise<void> {
-  try {
-    for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) news.arrive();
-    news.fail(
-      new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome: 'rejected' }),
-    );
-  } catch (error) {
-    news.fail(error);
-  }
 }
 
 /** Whether the error means only that the session or the work has ended. */
@@ -637,19 +368,4 @@ function checkId(id: string): string {
     typeof id === 'string' && id !== '' ? 'a string with "/"' : show(id),
     'a non-empty string without "/"',
   );
-}
-
-function digits(number: number, length: number): string {
-  return String(number).padStart(length, '0');
-}
-
-/** Returns the ID, which is the last part of each key of a job. */
-function lastPart(kv: KeyValue): string {
-  const key = textOf(kv.key);
-  return key.slice(key.lastIndexOf('/') + 1);
-}
-
-/** Returns the time at which a delayed job is due, in milliseconds since 1970. */
-function dueOf(kv: KeyValue): number {
-  return Number(kv.keyText().split('/').at(-2));
 }

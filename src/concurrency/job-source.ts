@@ -1,0 +1,300 @@
+import type { CallOptions } from '../channel/rpc.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import type { CoreKeyspace, Watch } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { prefix } from '../kv/keys.js';
+import { compare, type Op, op } from '../kv/txn.js';
+import { textOf } from '../runtime/bytes.js';
+import { environment } from '../runtime/environment.js';
+import { checkedSignalOf, onAbort } from '../runtime/signals.js';
+import { monotonicMs, pause } from '../runtime/timers.js';
+import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { Held, hold } from './lock.js';
+import type { Session } from './session.js';
+import { isWatchInterrupted, REWATCH_MS, untilAnswered } from './waiting.js';
+
+/** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
+const PAGE = 16;
+
+/** What a `JobSource` passes on to the jobs that it takes. */
+interface JobSettings {
+  readonly maxAttempts: number;
+  readonly retryDelayMs: (attempt: number) => number;
+  readonly idLease: IdLease;
+}
+
+/**
+ * Takes jobs from a `WorkQueue`. Each state of a job is one key, and each change of the state is a transaction that
+ * deletes this key if it has not changed, and puts the key of the next state:
+ *
+ * ```text
+ *   enqueue ─▶ delayed ──due──▶ ready ──claim──▶ claimed + running ──complete──▶ (gone)
+ *                 ▲               ▲                 │      │     └──bury──▶ dead ──requeue──▶ ready
+ *                 └────retry──────│─────────────────┘      │
+ *                                 └──the worker has died, so `running` is gone: any other worker returns the job
+ * ```
+ */
+export class JobSource {
+  readonly #client: CoreKeyspace;
+  readonly #name: string;
+  readonly #settings: JobSettings;
+  /** When this worker has first seen each of the delayed jobs that are due next, on the monotonic clock. */
+  #seen = new Map<string, number>();
+
+  constructor(client: CoreKeyspace, name: string, settings: JobSettings) {
+    this.#client = client;
+    this.#name = name;
+    this.#settings = settings;
+  }
+
+  /** Waits for a job and takes it. Watches the queue only after it has found no job. */
+  async take(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job> {
+    for (;;) {
+      const job = await this.#look(session, signal, stop);
+      if (job instanceof Job) return job;
+      const watching = new AbortController();
+      const offAbort = onAbort(signal, () => watching.abort(signal.reason));
+      const news = new News(watching.signal);
+      // A worker's end deletes `running/ID` alone. All other deletions under `held/` delete `claimed/ID` too.
+      const watches = [
+        this.#client.watch(prefix(`${this.#name}/todo/`), { only: 'put', signal: watching.signal }),
+        this.#client.watch(prefix(`${this.#name}/held/`), { only: 'delete', signal: watching.signal }),
+      ] as const;
+      const running = `${this.#name}/held/running/`;
+      const following = [
+        follow(watches[0], () => true, news),
+        follow(watches[1], (keys) => keys.every((key) => key.startsWith(running)), news),
+      ];
+      try {
+        await Promise.all(watches.map((watch) => watch.created()));
+        for (let found = await this.#look(session, signal, stop); ; found = await this.#look(session, signal, stop)) {
+          if (found instanceof Job) return found;
+          await news.next(found.dueMs);
+        }
+      } catch (error) {
+        if (signal.aborted || !isWatchInterrupted(error)) throw error;
+      } finally {
+        offAbort();
+        watching.abort();
+        await Promise.allSettled(following);
+      }
+      await pause(REWATCH_MS, signal);
+    }
+  }
+
+  /**
+   * Looks for a job once, and takes it. If there is none, returns when the next delayed job is due, on the monotonic
+   * clock. Also moves the delayed jobs that are due, and the jobs of dead workers, to the ready jobs.
+   */
+  async #look(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
+    const name = this.#name;
+    const count = { countOnly: true } as const;
+    for (;;) {
+      const { responses } = await untilAnswered(signal, (call) =>
+        this.#client.txn(
+          {
+            then: [
+              op.range(prefix(`${name}/todo/ready/`), { limit: PAGE }),
+              op.range(prefix(`${name}/todo/delayed/`), { limit: PAGE }),
+              op.range(prefix(`${name}/held/claimed/`), count),
+              op.range(prefix(`${name}/held/running/`), count),
+            ],
+          },
+          call,
+        ),
+      );
+      const [ready, delayed, claimed, running] = responses;
+      const now = monotonicMs();
+      const times = this.#dueTimes(delayed.kvs);
+      const due = delayed.kvs.filter((_, index) => (times[index] as number) <= now);
+      const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), signal)));
+      const returned = claimed.count > running.count && (await this.#returnOrphans(signal));
+      if (returned || moved.some(Boolean)) continue;
+      for (const kv of ready.kvs) {
+        const job = await this.#claim(session, kv, signal, stop);
+        if (job !== undefined) return job;
+      }
+      if (ready.kvs.length > 0 || due.length > 0) continue;
+      return { dueMs: Math.min(...times) };
+    }
+  }
+
+  /**
+   * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
+   * the latest when their delay has passed since this worker saw them first. Otherwise, a wall clock that is set back, or
+   * differs from that of the process that has delayed the job, could delay it for hours.
+   */
+  #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
+    const [now, wallMs] = [monotonicMs(), environment.Date.now()];
+    const seen = this.#seen;
+    this.#seen = new Map();
+    return delayed.map((kv) => {
+      const { attempts, delayMs } = parseState(kv);
+      const id = `${lastPart(kv)} ${attempts}`;
+      const seenAt = seen.get(id) ?? now;
+      this.#seen.set(id, seenAt);
+      return Math.min(now + dueOf(kv) - wallMs, seenAt + delayMs);
+    });
+  }
+
+  #makeReady(kv: KeyValue, state: JobState, signal: AbortSignal): Promise<boolean> {
+    const put = op.put(keysOf(this.#name, lastPart(kv)).ready(state), stateText(state));
+    return untilAnswered(signal, (call) => moveState(this.#client, kv, [put], call));
+  }
+
+  /** Returns the jobs of dead workers to the queue. Returns whether there were any. */
+  async #returnOrphans(signal: AbortSignal): Promise<boolean> {
+    const all = { claimed: prefix(`${this.#name}/held/claimed/`), running: prefix(`${this.#name}/held/running/`) };
+    const { responses } = await untilAnswered(signal, (call) =>
+      this.#client.txn({ then: [op.range(all.claimed), op.range(all.running, { keysOnly: true })] }, call),
+    );
+    const [claimed, running] = responses;
+    const alive = new Set(running.kvs.map(lastPart));
+    const orphans = claimed.kvs.filter((kv) => !alive.has(lastPart(kv)));
+    const returned = orphans.map((kv) => {
+      const [keys, state] = [keysOf(this.#name, lastPart(kv)), parseState(kv)];
+      const to = state.attempts < this.#settings.maxAttempts ? keys.ready(state) : keys.dead;
+      const isOrphan = [compare.modRevision(kv.key, '==', kv.modRevision), compare.missing(keys.running)];
+      const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
+      return untilAnswered(signal, async (call) => (await this.#client.txn(move, call)).succeeded);
+    });
+    return (await Promise.all(returned)).some(Boolean);
+  }
+
+  /** Takes a ready job. Returns undefined if another worker was faster, or if the job's value is gone. */
+  async #claim(session: Session, kv: KeyValue, signal: AbortSignal, stop?: AbortSignal): Promise<Job | undefined> {
+    const id = lastPart(kv);
+    const keys = keysOf(this.#name, id);
+    const state = parseState(kv);
+    const next = { ...state, attempts: state.attempts + 1 };
+    const claim = {
+      if: [compare.modRevision(kv.key, '==', kv.modRevision), compare.exists(keys.job)],
+      then: [
+        op.delete(kv.key),
+        op.put(keys.claimed, stateText(next)),
+        op.put(keys.running, '', { lease: session }),
+        op.get(keys.job),
+      ],
+      else: [op.get(keys.running), op.get(keys.job)],
+    } as const;
+    let isUnknown = false;
+    const noteUnknown = (): void => {
+      isUnknown = true;
+    };
+    const result = await untilAnswered(signal, (call) => this.#client.txn(claim, call), noteUnknown).catch(
+      (error: unknown) => {
+        session.losesWith(error);
+        throw error;
+      },
+    );
+    const [running, job] = result.succeeded ? [undefined, result.responses[3]] : result.responses;
+    // After a lost answer, an earlier attempt of this call may have taken the job.
+    const isOwn = result.succeeded || (isUnknown && running?.lease === session.leaseId);
+    if (!isOwn || job === undefined) {
+      // Another client has deleted the job's value.
+      if (job === undefined) await untilAnswered(signal, (call) => moveState(this.#client, kv, [], call));
+      return undefined;
+    }
+    const createRevision = running?.createRevision ?? result.header.revision;
+    const own = { key: keys.running, createRevision, seenAt: result.header.revision };
+    const held = hold(Held, session, id, own, () => {});
+    return new Job({
+      client: this.#client,
+      lifetime: session.signal,
+      keys,
+      held,
+      state: next,
+      value: job.value,
+      signal: stop === undefined ? held.signal : checkedSignalOf(held.signal, [stop]),
+      ...this.#settings,
+    });
+  }
+}
+
+/** Lets a worker wait until one of its watches shows that a look may find a job. */
+class News {
+  #arrived = false;
+  #error: unknown;
+  #stopWaiting = (): void => {};
+  readonly #signal: AbortSignal;
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+  }
+
+  arrive(): void {
+    this.#arrived = true;
+    this.#stopWaiting();
+  }
+
+  fail(error: unknown): void {
+    this.#error ??= error;
+    this.#stopWaiting();
+  }
+
+  /** Resolves after the next arrival, or at `dueMs` of the monotonic clock. @throws the error of a watch. */
+  async next(dueMs: number): Promise<void> {
+    const waiting = new AbortController();
+    this.#stopWaiting = () => waiting.abort();
+    if (!this.#arrived && this.#error === undefined)
+      await pause(Math.max(0, dueMs - monotonicMs()), waiting.signal, this.#signal);
+    this.#arrived = false;
+    this.#signal.throwIfAborted();
+    if (this.#error !== undefined) throw this.#error;
+  }
+}
+
+/** Reports the batches of a watch for whose keys `isNews` returns true, until the watch ends. */
+async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean, news: News): Promise<void> {
+  try {
+    for await (const { events } of watch.batches()) if (isNews(events.map((event) => event.keyText()))) news.arrive();
+    news.fail(
+      new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome: 'rejected' }),
+    );
+  } catch (error) {
+    news.fail(error);
+  }
+}
+
+function digits(number: number, length: number): string {
+  return String(number).padStart(length, '0');
+}
+
+/** Returns the ID, which is the last part of each key of a job. */
+export function lastPart(kv: KeyValue): string {
+  const key = textOf(kv.key);
+  return key.slice(key.lastIndexOf('/') + 1);
+}
+
+/** Returns the time at which a delayed job is due, in milliseconds since 1970. */
+function dueOf(kv: KeyValue): number {
+  return Number(kv.keyText().split('/').at(-2));
+}
+
+/** Returns the keys of a job of the queue `name`. */
+export function keysOf(name: string, id: string): JobKeys {
+  return {
+    job: `${name}/jobs/${id}`,
+    ready: ({ priority, enqueuedAt }) => `${name}/todo/ready/${digits(priority, 5)}/${digits(enqueuedAt, 15)}/${id}`,
+    delayed: (dueMs) => `${name}/todo/delayed/${digits(dueMs, 15)}/${id}`,
+    claimed: `${name}/held/claimed/${id}`,
+    running: `${name}/held/running/${id}`,
+    dead: `${name}/dead/${id}`,
+    done: `${name}/done/${id}`,
+  };
+}
+
+/**
+ * Deletes the key that holds a job's state, and does the other operations, unless the state has changed. A late copy
+ * of the request has no effect, because the key has gone.
+ */
+export async function moveState(
+  client: CoreKeyspace,
+  kv: KeyValue,
+  ops: readonly Op[],
+  options: CallOptions | undefined,
+): Promise<boolean> {
+  const isUnchanged = [compare.modRevision(kv.key, '==', kv.modRevision)];
+  const { succeeded } = await client.txn({ if: isUnchanged, then: [op.delete(kv.key), ...ops] }, options);
+  return succeeded;
+}
