@@ -28,6 +28,8 @@ import { StreamTable } from './stream-table.js';
 
 /** Time in milliseconds. If a connection has not opened within this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
+/** Maximum interval in milliseconds between PINGs, however often a peer has refused them. */
+const MAX_PING_INTERVAL_MS = 7_200_000;
 
 /** The callbacks by which a connection notifies its transport. */
 export interface ConnectionEvents {
@@ -61,6 +63,7 @@ type State =
 /** The client's side of one HTTP/2 connection: RFC 9113. It owns the byte stream and all streams on it. */
 export class Connection implements StreamConnection, FrameTarget<ResponseFields> {
   readonly #endpoint: Endpoint;
+  readonly #options: { pingIntervalMs: number };
   readonly #events: ConnectionEvents;
   readonly settings = new PeerSettings();
   readonly limits = new PeerLimits();
@@ -84,14 +87,16 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #opening = false;
   #state: State;
 
+  /** If the peer refuses the PINGs as too many, the connection doubles `options.pingIntervalMs` for the next one. */
   constructor(
     endpoint: Endpoint,
-    options: TransportOptions,
+    options: TransportOptions & { pingIntervalMs: number },
     open: OpenByteStream,
     events: ConnectionEvents,
     firstStreamId: number,
   ) {
     this.#endpoint = endpoint;
+    this.#options = options;
     this.#events = events;
     this.streams = new StreamTable(firstStreamId);
     const { connectTimeoutMs, pingIntervalMs, pingTimeoutMs } = options;
@@ -274,6 +279,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
+    // What servers based on grpc-go, such as etcd, and proxies send with the error code ENHANCE_YOUR_CALM.
+    if (problem.includes('too_many_pings'))
+      this.#options.pingIntervalMs = Math.min(MAX_PING_INTERVAL_MS, 2 * this.#options.pingIntervalMs);
     if (before.name === 'connecting') return this.#close(problem);
     // A second GOAWAY matters only if it excludes more streams: RFC 9113, section 6.8.
     if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;

@@ -24,8 +24,13 @@ import { Connection, type ConnectionEvents } from './connection.js';
  *   so that the identifiers run out.
  */
 export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory {
-  return (endpoint, options) =>
-    new Http2Transport(endpoint, options, (events) => new Connection(endpoint, options, open, events, firstStreamId));
+  return (endpoint, given) => {
+    // The connections of the endpoint share a copy, in which they lengthen the interval between PINGs.
+    const options = { ...given };
+    const connect = (events: ConnectionEvents): Connection =>
+      new Connection(endpoint, options, open, events, firstStreamId);
+    return new Http2Transport(endpoint, options, connect);
+  };
 }
 
 /**

@@ -9,7 +9,7 @@ import {
   trailers,
   watch,
 } from '../../support/http2-calls.js';
-import { FLAG, ping, words } from '../../support/http2-frames.js';
+import { FLAG, goAway, ping, words } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
 // PING from the peer and from the client, on a simulated clock: RFC 9113, section 6.7. A PING by which the client
@@ -151,6 +151,38 @@ describe('a connection whose streams are all closed', () => {
     await call;
     await passes(TIMEOUT_MS + GRACE_MS);
     expect(peer.connection.closed).toBe(true);
+  });
+});
+
+describe('a peer that refuses PINGs as too many', () => {
+  test('gets PINGs on later connections after twice the interval each time, up to two hours', async () => {
+    const peer = new Http2Peer(PINGING);
+    let intervalMs = INTERVAL_MS;
+    for (let connections = 1; connections <= 12; connections += 1) {
+      await answeredWatch(peer);
+      expect(peer.connections.length).toBe(connections);
+      const connection = peer.connections.at(-1) as PeerConnection;
+      await passes(intervalMs - 1);
+      expect(probes(connection)).toBe(0);
+      await passes(1);
+      expect(probes(connection)).toBe(1);
+      connection.send(goAway(2 ** 31 - 1, 'ENHANCE_YOUR_CALM', 'too_many_pings'));
+      connection.lose();
+      await turn();
+      intervalMs = Math.min(7_200_000, intervalMs * 2);
+    }
+    expect(intervalMs).toBe(7_200_000);
+  });
+
+  test('does not change the interval when it sends GOAWAY for another reason', async () => {
+    const peer = new Http2Peer(PINGING);
+    await answeredWatch(peer);
+    peer.connection.send(goAway(2 ** 31 - 1, 'NO_ERROR', 'maintenance'));
+    peer.connection.lose();
+    await turn();
+    await answeredWatch(peer);
+    await passes(INTERVAL_MS);
+    expect(probes(peer.connections.at(-1) as PeerConnection)).toBe(1);
   });
 });
 
