@@ -135,7 +135,7 @@ export const CORE_CLIENT_OPTIONS = {
 } as const;
 /** Hints for option names of the npm package etcd3. */
 export const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
-const ONLY_FULL = 'only the Client of etcdwire has this option, the Client of etcdwire/core does not';
+const ONLY_FULL = 'only the Client of etcdwire has this option';
 const CORE_CLIENT_HINTS = {
   ...CLIENT_HINTS,
   orderedReads: ONLY_FULL,

@@ -171,7 +171,7 @@ export class ServerWatch {
   created(headerRevision: bigint): void {
     this.tokenRefusals = 0;
     const { trace } = this.#options;
-    if (trace !== undefined) Object.assign(trace, { failure: undefined, detachedAt: undefined });
+    if (trace !== undefined) trace.failure = trace.detachedAt = undefined;
     this.#cursor.created(headerRevision);
     this.#creation?.resolve(headerRevision);
     this.#creation = undefined;
