@@ -43,10 +43,19 @@ describe('README.md', () => {
 });
 
 describe('docs/guide.md', () => {
-  const [usage = '', types = '', coordination = '', leading = '', core = '', overGrpcJs = '', logging = '', ...others] =
-    programsOf('docs/guide.md');
+  const [
+    usage = '',
+    types = '',
+    coordination = '',
+    leading = '',
+    mirrored = '',
+    core = '',
+    overGrpcJs = '',
+    logging = '',
+    ...others
+  ] = programsOf('docs/guide.md');
 
-  it('has exactly the seven programs that the next tests run', () => {
+  it('has exactly the eight programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 
@@ -55,6 +64,7 @@ describe('docs/guide.md', () => {
     ['typed keys', types, 1],
     ['an election and other coordination', coordination, 4],
     ['a leader', leading, 1],
+    ['a mirror that continues after a restart', mirrored, 1],
     ['the client of etcdwire/core', core, 1],
     ['grpc-js', overGrpcJs, 1],
   ])('has a program with %s that prints what its comments say', async (_what, program, count) => {

@@ -81,6 +81,23 @@ describe('the client of a cluster that is restored from an older copy', () => {
     expect(cached.range().map((kv) => kv.keyText())).toEqual(['k/added', 'k/kept']);
   });
 
+  test('reads the whole range after a restart when a mirror continues from a revision that the copy does not contain', async () => {
+    const etcd = await restorableEtcd();
+    const before = openClient({ endpoints: etcd.endpoints });
+    await before.put('k/kept', 'before');
+    await etcd.backup();
+    const { header } = await before.put('k/lost', 'x');
+    await etcd.restore();
+    // A new client has seen no revision, so that only `fromRevision` shows that the store went back.
+    const restarted = openClient({ endpoints: etcd.endpoints });
+    const found: string[] = [];
+    for await (const message of restarted.mirror(prefix('k/'), { fromRevision: header.revision })) {
+      found.push(message.type === 'keys' ? message.kvs.map((kv) => kv.keyText()).join() : message.type);
+      if (message.type === 'synced') break;
+    }
+    expect(found).toEqual(['resync', 'k/kept', 'synced']);
+  });
+
   test('ends a lock whose key is not in the copy, although the lease of the lock is in the copy', async () => {
     const etcd = await restorableEtcd();
     const client = openClient({ endpoints: etcd.endpoints });
