@@ -1,46 +1,13 @@
-import { cpSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { prefix } from '../../src/index.js';
-import type { EtcdMember } from '../../src/testing/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { temporaryFolder } from '../support/temporary-folder.js';
-
-interface Restorable {
-  readonly endpoints: readonly string[];
-  /** Stops the member, copies its data folder, and starts the member again. */
-  backup(): Promise<void>;
-  /** Stops the member, replaces its data folder with the copy, and starts the member again. */
-  restore(): Promise<void>;
-}
-
-/** Starts a cluster of one member whose data the test can restore to an older state. The cluster ID stays the same. */
-async function restorableEtcd(): Promise<Restorable> {
-  const folder = temporaryFolder();
-  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
-  const { endpoints, members } = await ownEtcd({ args: [`--data-dir=${data}`] });
-  const [member] = members as readonly [EtcdMember];
-  const replace = async (action: () => void): Promise<void> => {
-    await member.stop();
-    action();
-    await member.start();
-  };
-  return {
-    endpoints,
-    backup: () => replace(() => cpSync(data, copy, { recursive: true })),
-    restore: () =>
-      replace(() => {
-        rmSync(data, { recursive: true });
-        cpSync(copy, data, { recursive: true });
-      }),
-  };
-}
+import { restorableEtcd } from '../support/restorable-etcd.js';
 
 // Rule S40 (docs/semantics.md): the client notices a restored cluster.
 describe('the client of a cluster that is restored from an older copy', () => {
