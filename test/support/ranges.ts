@@ -17,7 +17,7 @@ export async function contentOf(
 export async function changeSome(etcd: Client, start: string, random: Random): Promise<void> {
   const key = (): Uint8Array => {
     const name = [...Buffer.from(start), 0x61 + random.below(20)];
-    return Uint8Array.from(random.chance(0.2) ? [...name, 0xff, random.below(256)] : name);
+    return Uint8Array.from(random.chance(0.2) ? [...name, 0xff, random.below(4)] : name);
   };
   const value = (): Uint8Array => Uint8Array.from({ length: random.below(20) }, () => random.below(256));
   const kind = random.below(10);

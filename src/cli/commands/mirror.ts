@@ -119,15 +119,16 @@ async function mirror(job: Job): Promise<void> {
   const { io } = job.source;
   const progress = new Progress(io);
   const run = newRun();
-  let hasWorked = false;
+  let [hasWorked, hasClaimed] = [false, false];
   let reported = '';
   try {
     for (let failures = 0; ; failures += 1) {
-      const follower = new Follower(job, progress, run, hasWorked);
+      const follower = new Follower(job, progress, run, hasClaimed);
       try {
         return await follower.run();
       } catch (error) {
         hasWorked ||= follower.hasWorked;
+        hasClaimed = follower.hasClaimed;
         if (!hasWorked || io.interrupted.aborted || !mayPass(error)) throw error;
         if (follower.hasWorked) failures = 0;
         const { message } = error as Error;
@@ -157,16 +158,17 @@ class Follower {
   readonly #job: Job;
   readonly #progress: Progress;
   readonly #run: string;
-  readonly #isRestart: boolean;
   readonly #counts = { written: 0, deleted: 0 };
   /** Whether both clusters have answered. */
   hasWorked = false;
+  /** Whether this process has taken the position over. Then the position must remain its own. */
+  hasClaimed: boolean;
 
-  constructor(job: Job, progress: Progress, run: string, isRestart: boolean) {
+  constructor(job: Job, progress: Progress, run: string, hasClaimed: boolean) {
     this.#job = job;
     this.#progress = progress;
     this.#run = run;
-    this.#isRestart = isRestart;
+    this.hasClaimed = hasClaimed;
   }
 
   run(): Promise<void> {
@@ -184,21 +186,19 @@ class Follower {
     const { clusterId } = (await from.range(keysOf(range), { ...call, limit: 1, keysOnly: true })).header;
     const { positionKey, destination } = renaming;
     const { maxTxnOps } = flags;
+    const targetId = await this.#idOfTarget(to);
+    this.hasWorked = true;
     const target = new MirrorTarget(
       { client: to, positionKey, source: range, destination, maxTxnOps, call },
       this.#run,
     );
-    const claim = {
-      ownOnly: this.#isRestart,
-      startsAnew: (flags.resync ?? false) && !this.#isRestart,
+    await target.claim({
+      ownOnly: this.hasClaimed,
+      startsAnew: (flags.resync ?? false) && !this.hasClaimed,
       checkNew: () => this.#checkDestination(to),
-    };
-    await target.claim(claim).catch((error: unknown) => {
-      if (this.#isRestart || !(error instanceof EtcdError) || error.reason === 'Canceled') throw error;
-      throw new CliError(describeFailure(error).exitCode, `the cluster of --to: ${error.message}`);
     });
-    if (!this.#isRestart) await this.#checkApart(from, to, clusterId, target);
-    this.hasWorked = true;
+    if (!this.hasClaimed && clusterId === targetId) await this.#checkApart(from, target);
+    this.hasClaimed = true;
     const { revision } = target.position;
     if (revision > 0n) this.#report({ state: 'continuing', revision: String(revision) });
     else this.#report({ state: 'reading' });
@@ -319,13 +319,25 @@ class Follower {
     );
   }
 
-  /** @throws CliError if the destination overlaps the source in the same cluster, because each write would cause more. */
-  async #checkApart(from: Client, to: Client, clusterId: bigint, target: MirrorTarget): Promise<void> {
-    const { range, renaming, source } = this.#job;
-    const { header } = await to.range(renaming.positionKey, { ...source.call, countOnly: true });
-    // Different clusters may have the same ID, but not the same position.
-    if (header.clusterId !== clusterId || !overlap(range, renaming.destination)) return;
-    if (!(await target.isSameCluster(from))) return;
+  /** Returns the ID of the other cluster. @throws CliError if that cluster does not answer at the first start. */
+  async #idOfTarget(to: Client): Promise<bigint> {
+    const { renaming, source } = this.#job;
+    try {
+      return (await to.range(renaming.positionKey, { ...source.call, countOnly: true })).header.clusterId;
+    } catch (error) {
+      if (this.hasClaimed || !(error instanceof EtcdError) || error.reason === 'Canceled') throw error;
+      throw new CliError(describeFailure(error).exitCode, `the cluster of --to: ${error.message}`);
+    }
+  }
+
+  /**
+   * Checks two clusters with the same ID. Different clusters may have the same ID, but not the same position.
+   *
+   * @throws CliError if the destination overlaps the source in the same cluster, because each write would cause another.
+   */
+  async #checkApart(from: Client, target: MirrorTarget): Promise<void> {
+    const { range, renaming } = this.#job;
+    if (!overlap(range, renaming.destination) || !(await target.isSameCluster(from))) return;
     await target.abandon();
     throw new CliError(
       ExitCode.USAGE,
