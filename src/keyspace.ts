@@ -162,7 +162,10 @@ export interface CoreKeyspace extends PublicOf<KV, 'scanPages'>, AsyncDisposable
  * }
  */
 export interface Keyspace extends CoreKeyspace {
-  /** Reads a range at one revision, and then delivers every later change in the range. */
+  /**
+   * Reads a range at one revision, and then delivers every later change in the range. With `fromRevision`, delivers the
+   * changes after that revision without reading the range.
+   */
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
   /**

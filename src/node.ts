@@ -5,19 +5,12 @@
  */
 
 import { readFileSync } from 'node:fs';
-import { lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import type { Client, ClientOptions } from './client.js';
 import { invalidInput, missingInput } from './errors/etcd-error.js';
+import { PartFile } from './host/part-file.js';
 import { checkOptions } from './runtime/arguments.js';
-import { concatBytes, randomId } from './runtime/bytes.js';
 import { parseDuration } from './runtime/duration.js';
 import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
-
-/**
- * Number of bytes that `saveSnapshot` collects before it writes to the file. etcd sends chunks of 32 or 64 kB, and
- * writing each chunk separately would take most of the time of `saveSnapshot`.
- */
-const WRITE_BYTES = 1_048_576;
 
 /**
  * Saves the database of a member to a file from which `etcdutl snapshot restore` can restore it. Resolves with the size
@@ -45,57 +38,15 @@ export async function saveSnapshot(
   options: MemberCallOptions = {},
 ): Promise<number> {
   checkMemberCall(options, 'saveSnapshot');
-  const target = await targetOf(path);
-  // The name is unique, because another call may save to the same path at the same time.
-  const part = `${target}.${randomId().toString(16)}.part`;
-  const file = await open(part, 'wx', 0o600);
-  let chunks: Uint8Array[] = [];
-  let length = 0;
-  const flush = async (): Promise<void> => {
-    const bytes = concatBytes(...chunks);
-    chunks = [];
-    length = 0;
-    await file.writeFile(bytes);
-  };
-  const write = async (chunk: Uint8Array): Promise<void> => {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length >= WRITE_BYTES) await flush();
-  };
+  const file = await PartFile.create(path);
   try {
-    const size = await client.maintenance.snapshot(endpoint, options).writeTo({ write });
-    await flush();
-    await file.sync();
-    await file.close();
-    await rename(part, target);
+    const size = await client.maintenance.snapshot(endpoint, options).writeTo(file);
+    await file.commit();
     return size;
   } catch (error) {
-    await file.close().catch(() => {});
-    await rm(part, { force: true });
+    await file.discard();
     throw error;
   }
-}
-
-/**
- * Returns `path`, or its target if `path` is a symbolic link.
- *
- * @throws EtcdError with reason `InvalidInput` if the returned path would name something other than a regular file, or
- * if the target of the link does not exist.
- */
-async function targetOf(path: string): Promise<string> {
-  const allowed = 'the path of a regular file, or a path that does not exist yet';
-  if (typeof path !== 'string' || path === '') throw invalidInput('path', 'an empty name', allowed);
-  const existing = await lstat(path).catch(undefinedIfMissing);
-  if (existing === undefined) return path;
-  const target = await realpath(path).catch(undefinedIfMissing);
-  // `realpath` fails for a dangling link, and for /dev/stdout if that is a pipe.
-  if (target === undefined) throw invalidInput('path', 'a link whose target does not exist', allowed);
-  if (!(await stat(target)).isFile()) throw invalidInput('path', 'something that is not a regular file', allowed);
-  return target;
-}
-
-function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {
-  if (error.code !== 'ENOENT') throw error;
 }
 
 /** Options of `fromEnv`. */

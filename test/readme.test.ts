@@ -43,11 +43,11 @@ describe('README.md', () => {
 });
 
 describe('docs/guide.md', () => {
-  const [usage = '', types = '', coordination = '', leading = '', core = '', jobs = '', ...rest] =
+  const [usage = '', types = '', coordination = '', leading = '', mirrored = '', core = '', jobs = '', ...rest] =
     programsOf('docs/guide.md');
   const [overGrpcJs = '', logging = '', ...others] = rest;
 
-  it('has exactly the eight programs that the next tests run', () => {
+  it('has exactly the nine programs that the next tests run', () => {
     expect(others).toEqual([]);
   });
 
@@ -56,6 +56,7 @@ describe('docs/guide.md', () => {
     ['typed keys', types, 1],
     ['an election and other coordination', coordination, 5],
     ['a leader', leading, 1],
+    ['a mirror that continues after a restart', mirrored, 1],
     ['the client of etcdwire/core', core, 1],
     ['a queue of jobs', jobs, 2],
     ['grpc-js', overGrpcJs, 1],

@@ -1,4 +1,4 @@
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Codec } from '../protobuf/codec.js';
 import { type BytesFromJson, type BytesToJson, type FromJsonOptions, fromBase64, fromJson } from '../protobuf/json.js';
@@ -51,6 +51,21 @@ export function timeLimitMs(text: string): number {
   const ms = durationMs(text);
   if (ms > 0) return ms;
   throw new InvalidArgumentError('Allowed: a duration longer than 0, such as 500ms.');
+}
+
+/** Value of the client option `maxRequestBytes` for commands that leave this limit to the server. */
+export const ANY_REQUEST_BYTES = 2 ** 30;
+
+/** Returns the option for the number of operations in a transaction, which has the name and default of etcdctl. */
+export function opsPerTxn(): Option {
+  const parse = (text: string): number => {
+    const value = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+    if (value < 2) throw new InvalidArgumentError('Allowed: a whole number from 2 to 999999.');
+    return value;
+  };
+  return new Option('--max-txn-ops <count>', 'operations in a transaction; at most --max-txn-ops of the server')
+    .default(128)
+    .argParser(parse);
 }
 
 /**

@@ -52,11 +52,11 @@ export function interruptedBy({ interrupted }: Io): EtcdError {
 /** The values of the global flags. */
 interface GlobalFlags {
   readonly endpoints: string;
-  readonly cacert?: string;
-  readonly cert?: string;
-  readonly key?: string;
-  readonly user?: string;
-  readonly password?: string;
+  readonly cacert?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  readonly user?: string | undefined;
+  readonly password?: string | undefined;
   readonly plaintextAuth?: boolean;
   readonly dialTimeout: number;
   readonly commandTimeout: number;
@@ -86,8 +86,15 @@ export function addConnectionFlags(program: Command): Command {
     .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000));
 }
 
-/** Returns the client options for the flags. @throws CliError if a file or a password is missing. */
-function clientOptions(flags: GlobalFlags): ClientOptions {
+/** The values of the flags that say where a cluster is and how to log in there. */
+type ClusterFlags = Pick<GlobalFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 'user' | 'password'>;
+
+/**
+ * Returns the client options for the flags. `userFlag` is the name of the flag `user` in error messages.
+ *
+ * @throws CliError if a file or a password is missing.
+ */
+function clientOptions(flags: GlobalFlags, userFlag = '--user'): ClientOptions {
   const { cacert, cert, key, user, plaintextAuth } = flags;
   const wantsTls = cacert !== undefined || cert !== undefined || key !== undefined;
   // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
@@ -101,19 +108,24 @@ function clientOptions(flags: GlobalFlags): ClientOptions {
     // A user who lists endpoints expects the answer of the first one that works.
     balance: 'in-order',
     ...(wantsTls ? { tls: { ca: text(cacert), cert: text(cert), key: text(key) } } : {}),
-    ...(user === undefined ? {} : { auth: { ...login(user, flags), allowPlaintext: plaintextAuth } }),
+    ...(user === undefined ? {} : { auth: { ...login(user, flags, userFlag), allowPlaintext: plaintextAuth } }),
     connectTimeoutMs: flags.dialTimeout,
     timeoutMs: flags.commandTimeout,
   };
 }
 
-function login(user: string, { password }: GlobalFlags): { readonly username: string; readonly password: string } {
+function login(
+  user: string,
+  { password }: GlobalFlags,
+  flag: string,
+): { readonly username: string; readonly password: string } {
   const colon = user.indexOf(':');
   if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
   if (password !== undefined) return { username: user, password };
   throw new CliError(
     ExitCode.USAGE,
-    'password of --user: missing; give --user NAME:PASSWORD, or set --password or ETCDCTL_PASSWORD',
+    `password of ${flag}: missing; give ${flag} NAME:PASSWORD, or set ${flag.replace('user', 'password')} or ` +
+      `ETCDCTL_${flag.slice(2).replace('user', 'password').replace('-', '_').toUpperCase()}`,
   );
 }
 
@@ -134,16 +146,22 @@ export interface Context {
   readonly call: CallOptions;
   /** Returns the client options for the global flags. @throws CliError if a file or a password is missing. */
   readonly clientOptions: () => ClientOptions;
+  /** Returns the same context for another cluster, whose `user` has the flag `userFlag`. */
+  readonly atCluster: (cluster: ClusterFlags, userFlag: string) => Context;
 }
 
 export function contextOf(io: Io, command: Command): Context {
   const flags = command.optsWithGlobals<GlobalFlags>();
-  return {
+  const context: Omit<Context, 'clientOptions'> = {
     io,
     out: new Output(io.stdout, flags.writeOut),
     call: { signal: io.interrupted },
-    clientOptions: () => clientOptions(flags),
+    atCluster: (cluster, userFlag) => ({
+      ...context,
+      clientOptions: () => clientOptions({ ...flags, ...cluster }, userFlag),
+    }),
   };
+  return { ...context, clientOptions: () => clientOptions(flags) };
 }
 
 /** Opens a client, passes it to `use`, and closes it afterwards. */
@@ -151,8 +169,9 @@ export async function withClient<T>(
   { io, clientOptions }: Context,
   use: (client: Client) => Promise<T>,
   logger?: Logger,
+  options: Pick<ClientOptions, 'maxTxnOps' | 'maxRequestBytes'> = {},
 ): Promise<T> {
-  await using client = new Client({ ...clientOptions(), transport: io.transport, logger });
+  await using client = new Client({ ...clientOptions(), ...options, transport: io.transport, logger });
   return await use(client);
 }
 
@@ -160,7 +179,7 @@ export async function withClient<T>(
  * Returns a logger for commands that run for a long time. The logger prints failures and recoveries of endpoints to
  * standard error.
  */
-export function endpointLogger({ stderr }: Io): Logger {
+export function endpointLogger({ stderr }: Pick<Io, 'stderr'>): Logger {
   const log = (message: string, { endpoint, problem }: LogDetails): void => {
     // Print only the messages about endpoints. The other messages describe the calls and watches that the failure of an
     // endpoint affects.

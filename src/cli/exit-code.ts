@@ -7,11 +7,11 @@ import { methodByPath } from '../protobuf/method-table.js';
  */
 export const ExitCode = {
   OK: 0,
-  /** The server refused the call, or something else failed. Nothing was done. */
+  /** The server refused the call, or something else failed. Nothing was done, except by `import` and `mirror`. */
   FAILED: 1,
   /** The arguments are wrong. Nothing was sent. */
   USAGE: 64,
-  /** The input or a response contains malformed JSON or malformed bytes. */
+  /** The input or a response contains malformed JSON or malformed bytes, or an export is incomplete. */
   DATA: 65,
   /** No member can be reached. */
   UNAVAILABLE: 69,
@@ -23,7 +23,7 @@ export const ExitCode = {
   UNKNOWN: 74,
   /** The call timed out, or another contender holds the lock. */
   TRY_AGAIN: 75,
-  /** The lock or the leadership was lost while the command ran. */
+  /** The lock or the leadership was lost while the command ran, or another mirror took over the destination. */
   LOST: 76,
   /** The server refused the credentials. */
   NO_PERMISSION: 77,

@@ -232,8 +232,9 @@ export class CachedRange implements AsyncDisposable {
    *
    * @example
    * await using config = await etcd.cachedRange(prefix('config/'));
+   * const changes = config.changes();
    * await etcd.put('config/color', 'red');
-   * for await (const { type, kv, old } of config.changes()) {
+   * for await (const { type, kv, old } of changes) {
    *   console.log(type, kv?.keyText(), old?.text(), kv?.text());
    *   break;
    * }

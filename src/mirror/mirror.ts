@@ -3,14 +3,15 @@ import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, ownKeys } from '../kv/keys.js';
 import type { KV } from '../kv/kv.js';
 import type { ScanPage } from '../kv/scan.js';
-import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { checkInt64, checkOptions, checkUint64, KEYS_HINTS } from '../runtime/arguments.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import type { WatchEvent } from '../watch/event.js';
 import { Watch } from '../watch/watch.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 
 /**
- * A message of a mirror. First, the mirror reads the whole range. It then delivers the changes.
+ * A message of a mirror. First, the mirror reads the whole range. It then delivers the changes. With `fromRevision`, it
+ * delivers only the changes, unless it has to read the range after all. It then says so with `resync`.
  *
  * - `keys`: Some of the keys of the range, as they were at `revision`. The mirror delivers the range in any number of
  *   these messages.
@@ -30,15 +31,34 @@ export type MirrorMessage =
 export interface MirrorOptions {
   /** Whether each event also contains the key as it was before the change. Default false. */
   readonly prevKv?: boolean | undefined;
+  /**
+   * The last revision of which the caller has applied every change. The mirror does not read the range, but starts with
+   * the changes after this revision. Default 0n: the mirror reads the range first. Persist the `revision` of each
+   * `synced` and `events` message together with the changes, after all of them are applied. Between the first message of
+   * type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
+   *
+   * If etcd has compacted a change after this revision, or if the store is at an older revision because the cluster was
+   * restored from a backup, the first message is `resync`, and the whole range follows. A store that has passed this
+   * revision again since its restoration is not detected, so also pass `clusterId`, and restore with `etcdutl snapshot
+   * restore --bump-revision --mark-compacted`.
+   */
+  readonly fromRevision?: bigint | undefined;
+  /**
+   * The ID of the cluster that `fromRevision` belongs to: `header.clusterId` of any result from that cluster. If another
+   * cluster answers, the first message is `resync`, and the whole range follows. Default 0n: any cluster.
+   */
+  readonly clusterId?: bigint | undefined;
   /** A signal that ends the mirror: when the signal aborts, the iteration throws an error with reason `Canceled`. */
   readonly signal?: AbortSignal | undefined;
 }
 
-const MIRROR_OPTIONS = { prevKv: true, signal: true } as const;
+const MIRROR_OPTIONS = { prevKv: true, fromRevision: true, clusterId: true, signal: true } as const;
 
 /** Checks the options of a mirror and returns the mirror. */
 export function openMirror(kv: KV, watchStream: WatchStream, keys: Keys, options: MirrorOptions): Mirror {
   checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
+  checkInt64(options.fromRevision ?? 0n, 'fromRevision');
+  checkUint64(options.clusterId ?? 0n, 'clusterId');
   return new Mirror(kv, watchStream, keys, options);
 }
 
@@ -79,39 +99,68 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
    * mirror still needs, if the cluster was restored from a backup, or if no server answered for a while.
    *
    * @throws EtcdError if the signal aborts, if the mirror fails before it has received any keys, or if the watch or a
-   * read fails for a reason other than the three above.
+   * read fails for a reason other than the three above. A mirror with `fromRevision` also throws if no server answers
+   * at the start, so that the caller can keep its keys and try again.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
     const { signal, prevKv } = this.#options;
+    let { fromRevision = 0n } = this.#options;
     let hasDelivered = false;
     let readsWhole = false;
     for (let failures = 0; ; failures += 1) {
       // Create the watch before reading the keys, so that the watch starts at the current revision. etcd sends the
       // events of such a watch at once. etcd processes a watch that starts at a past revision only every 100 ms, and
       // cancels it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
-      const watch = new Watch(this.#watchStream, this.#keys, { prevKv, signal });
-      let isReading = true;
+      const startRevision = fromRevision > 0n ? fromRevision + 1n : 0n;
+      const watch = new Watch(this.#watchStream, this.#keys, { startRevision, prevKv, signal });
+      let isReading = fromRevision === 0n;
       try {
-        let revision = 0n;
-        for await (const page of this.#pages(watch, readsWhole)) {
-          revision = page.revision;
-          hasDelivered = true;
-          yield { type: 'keys', revision, kvs: [...page.kvs] };
-        }
-        isReading = false;
-        yield { type: 'synced', revision };
+        let revision = fromRevision;
+        if (isReading) {
+          for await (const page of this.#pages(watch, readsWhole)) {
+            revision = page.revision;
+            hasDelivered = true;
+            yield { type: 'keys', revision, kvs: [...page.kvs] };
+          }
+          isReading = false;
+          yield { type: 'synced', revision };
+        } else await this.#checkStore();
+        hasDelivered = true;
         failures = 0;
         for await (const batch of watch.batches()) if (batch.revision > revision) yield { type: 'events', ...batch };
         return;
       } catch (error) {
-        if (!(error instanceof EtcdError) || !hasDelivered || signal?.aborted || !canResync(error)) throw error;
+        if (!(error instanceof EtcdError) || signal?.aborted || !canResync(error)) throw error;
+        // A caller that continues from a revision keeps its keys if it is only that no server answers.
+        if (!hasDelivered && (fromRevision === 0n || !isHistoryLost(error))) throw error;
         readsWhole = isReading && !readsWhole && error.reason === 'Compacted';
+        fromRevision = 0n;
+        hasDelivered = true;
         yield { type: 'resync', cause: error };
       } finally {
         await watch.close();
       }
       await pause(backoffMs(failures), signal);
     }
+  }
+
+  /**
+   * Checks that the store contains `fromRevision`. A watch that starts at a later revision than the store's waits in
+   * silence until the store reaches it. This happens at a member that lags behind, where it is right, and in a restored
+   * cluster, where the changes until then would be missed. Only a linearizable read tells the two apart: the revision
+   * in the answer to the creation of the watch is that of one member.
+   *
+   * @throws EtcdError with reason `ClusterChanged` if the store is at an older revision, or belongs to another cluster.
+   */
+  async #checkStore(): Promise<void> {
+    const { fromRevision = 0n, clusterId = 0n, signal } = this.#options;
+    const { header } = await this.#kv.range(this.#keys, { limit: 1, keysOnly: true, signal });
+    const isOther = clusterId !== 0n && header.clusterId !== clusterId;
+    if (!isOther && header.revision >= fromRevision) return;
+    const problem = isOther
+      ? `cluster ${header.clusterId.toString(16)} answers instead of cluster ${clusterId.toString(16)}`
+      : `the store is at revision ${header.revision}, before fromRevision ${fromRevision}, because it was restored`;
+    throw new EtcdError(problem, { code: 'FailedPrecondition', reason: 'ClusterChanged', outcome: 'rejected' });
   }
 
   /**
@@ -157,8 +206,11 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
  * Whether the mirror can continue after the error by reading the range again. This is possible after a compaction,
  * after a restore from a backup, and after a time when no server answered.
  */
-function canResync({ code, reason }: EtcdError): boolean {
-  return (
-    reason === 'Compacted' || reason === 'ClusterChanged' || code === 'Unavailable' || reason === 'DeadlineExceeded'
-  );
+function canResync(error: EtcdError): boolean {
+  return isHistoryLost(error) || error.code === 'Unavailable' || error.reason === 'DeadlineExceeded';
+}
+
+/** Whether changes that the mirror still needs are lost. */
+function isHistoryLost({ reason }: EtcdError): boolean {
+  return reason === 'Compacted' || reason === 'ClusterChanged';
 }

@@ -21,6 +21,7 @@ const EXCEPTIONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^canceled `readLock` calls leave no key and at most one watch/, NO_METRICS],
   [/^DoubleBarrier admits the participants of the next round when/, NO_METRICS],
   [/^etcdwire `lock` exits with the command's exit code even if etcdwire cannot revoke/, NO_PROCESS],
+  [/^etcdwire mirror with a restored cluster/, 'a MemoryEtcd has no data folder that a test can restore'],
   [/^a put that rejects with NoSpace has outcome unknown/, 'a MemoryEtcd never applies a put that it refuses'],
 ];
 

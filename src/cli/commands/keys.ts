@@ -111,14 +111,14 @@ export function addKeyCommands(program: Command, io: Io): void {
     });
 }
 
-function addRangeFlags(command: Command): Command {
+export function addRangeFlags(command: Command): Command {
   return command
     .option('--prefix', 'all keys that begin with <key>')
     .option('--from-key', 'all keys that are equal to or greater than <key>');
 }
 
 /** Returns the range that the arguments and flags describe. @throws CliError or EtcdError if they are invalid. */
-function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyFlags): WireRange {
+export function rangeOf(key: string, end: string | undefined, { prefix, fromKey }: KeyFlags): WireRange {
   const [first, second] = [end !== undefined && 'a range end', prefix && '--prefix', fromKey && '--from-key'].filter(
     Boolean,
   );

@@ -100,9 +100,10 @@ async function trace(
 function withoutSecrets(args: readonly string[]): readonly string[] {
   const holdsSecrets = args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
   return args.map((arg, index) => {
-    if (args[index - 1] === '--password' || (holdsSecrets && arg.trimStart().startsWith('{'))) return '…';
-    if (args[index - 1] === '--user') return arg.replace(/:.*$/s, ':…');
-    return arg.replace(/^(--password=|--user=[^:]*:).*$/s, '$1…');
+    if (/^--(dest-)?password$/.test(args[index - 1] ?? '') || (holdsSecrets && arg.trimStart().startsWith('{')))
+      return '…';
+    if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
+    return arg.replace(/^(--(?:dest-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
   });
 }
 
