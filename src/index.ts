@@ -17,6 +17,7 @@ export type { ServerReason, StatusCode } from './errors/status.js';
 export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
 export { type EndpointHealth, type Health, type HealthOptions, health } from './health.js';
+export type { CallerStream, DuplexStream, WebStreams } from './host/host.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
 export {
   type CreateOptions,
@@ -102,5 +103,6 @@ export type {
   SnapshotSink,
   Status,
 } from './services/maintenance.js';
+export { type Http2Options, http2 } from './transport/http2.js';
 export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
 export type { WatchOptions } from './watch/watch.js';

@@ -23,7 +23,7 @@ import { Connection, type ConnectionEvents } from './connection.js';
  * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
  *   so that the identifiers run out.
  */
-export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory {
+export function http2Over(open: OpenByteStream, firstStreamId = 1): TransportFactory {
   return (endpoint, options) =>
     new Http2Transport(endpoint, options, (events) => new Connection(endpoint, options, open, events, firstStreamId));
 }
