@@ -11,6 +11,7 @@ export type { Interceptor } from './channel/interceptors.js';
 export type { CallOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
+export { type ConnectOptions, connect } from './connect.js';
 export { CoreClient, type CoreClientOptions, type Embedded } from './core-client.js';
 export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
 export type { ServerReason, StatusCode } from './errors/status.js';

@@ -27,6 +27,7 @@ import { Service } from '../src/discovery/index.js';
 import {
   Client,
   compare,
+  connect,
   createKey,
   deleteKeyIf,
   EtcdError,
@@ -207,6 +208,7 @@ const CALLS: Readonly<Record<string, Call>> = {
     new Service(etcd, 's').register(session, 'id', { address: 'a' }, options),
   'Service.list': (options, { etcd }) => new Service(etcd, 's').list(options),
   'Service.watch': (options, { etcd }) => new Service(etcd, 's').watch(options).next(),
+  connect: (options) => connect(options),
   gateway: (options) => gateway(options),
   http2: (options) => http2(options),
   fromEnv: (options) => fromEnv(options),

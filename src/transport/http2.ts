@@ -45,7 +45,8 @@ const HTTP2_OPTIONS = { connect: true } as const;
  * @example
  * import { connect } from 'node:net';
  *
- * const transport = http2({ connect: (endpoint) => connect(2379, '127.0.0.1') });
+ * // A port of this machine that `ssh -L` forwards to the member.
+ * const transport = http2({ connect: () => connect(2379, '127.0.0.1') });
  * const etcd = new Client({ endpoints: ['http://etcd.internal:2379'], transport });
  */
 export function http2(options: Http2Options): TransportFactory {
