@@ -42,7 +42,7 @@ import {
   typed,
   updateKey,
 } from '../src/index.js';
-import { fromEnv, saveSnapshot } from '../src/node.js';
+import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints, saveSnapshot } from '../src/node.js';
 import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
@@ -212,6 +212,10 @@ const CALLS: Readonly<Record<string, Call>> = {
   gateway: (options) => gateway(options),
   http2: (options) => http2(options),
   fromEnv: (options) => fromEnv(options),
+  fromEnvWithDiscovery: (options) => fromEnvWithDiscovery(options),
+  discoverSrv: (options) => discoverSrv('example.test', options),
+  resolveEndpoints: (options) => resolveEndpoints(['http://127.0.0.1'], options),
+  followDns: (options, { etcd }) => followDns(etcd, ['http://127.0.0.1'], options),
   health: (options, { etcd }) => health(etcd, options),
   saveSnapshot: (options, { etcd }) => saveSnapshot(etcd, ENDPOINT, '/nowhere/at/all', options),
   'EtcdCluster.start': (options) => EtcdCluster.start(options),

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
 import { Client, type ClientOptions } from '../client.js';
+import { discoverSrv } from '../dns.js';
 import { canceled, type EtcdError } from '../errors/etcd-error.js';
 import { LineSplitter } from '../runtime/bytes.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
@@ -52,6 +53,9 @@ export function interruptedBy({ interrupted }: Io): EtcdError {
 /** The values of the global flags. */
 interface GlobalFlags {
   readonly endpoints: string;
+  readonly discoverySrv?: string;
+  readonly discoverySrvName?: string;
+  readonly insecureDiscovery: 'true' | 'false';
   readonly cacert?: string;
   readonly cert?: string;
   readonly key?: string;
@@ -76,6 +80,13 @@ export function addConnectionFlags(program: Command): Command {
       .argParser(timeLimitMs);
   return program
     .addOption(flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS').default('127.0.0.1:2379'))
+    .addOption(flag('--discovery-srv <domain>', 'domain whose SRV records name the members', 'DISCOVERY_SRV'))
+    .addOption(flag('--discovery-srv-name <name>', 'name of the cluster in those records', 'DISCOVERY_SRV_NAME'))
+    .addOption(
+      flag('--insecure-discovery <boolean>', 'accept records of members without TLS', 'INSECURE_DISCOVERY')
+        .choices(['true', 'false'])
+        .default('true'),
+    )
     .addOption(flag('--cacert <file>', 'authorities that sign server certificates, PEM', 'CACERT'))
     .addOption(flag('--cert <file>', 'client certificate, PEM', 'CERT'))
     .addOption(flag('--key <file>', 'private key of the client certificate, PEM', 'KEY'))
@@ -86,25 +97,50 @@ export function addConnectionFlags(program: Command): Command {
     .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000));
 }
 
-/** Returns the client options for the flags. @throws CliError if a file or a password is missing. */
-function clientOptions(flags: GlobalFlags): ClientOptions {
+/**
+ * Returns the client options for the flags.
+ *
+ * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
+ */
+async function clientOptions(flags: GlobalFlags): Promise<ClientOptions> {
   const { cacert, cert, key, user, plaintextAuth } = flags;
-  const wantsTls = cacert !== undefined || cert !== undefined || key !== undefined;
-  // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
-  const endpoints = flags.endpoints
-    .split(',')
-    .filter((each) => each !== '')
-    .map((each) => (each.includes('://') ? each : `${wantsTls ? 'https' : 'http'}://${each}`));
+  const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined;
+  const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
   const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
   return {
     endpoints,
     // A user who lists endpoints expects the answer of the first one that works.
     balance: 'in-order',
-    ...(wantsTls ? { tls: { ca: text(cacert), cert: text(cert), key: text(key) } } : {}),
+    ...(hasTlsFlag || serverName !== undefined
+      ? { tls: { ca: text(cacert), cert: text(cert), key: text(key), serverName } }
+      : {}),
     ...(user === undefined ? {} : { auth: { ...login(user, flags), allowPlaintext: plaintextAuth } }),
     connectTimeoutMs: flags.dialTimeout,
     timeoutMs: flags.commandTimeout,
   };
+}
+
+/** The members, and the name that their certificates must contain. Without the name, that is the host of the member. */
+interface MemberUrls {
+  readonly endpoints: readonly string[];
+  readonly serverName?: string;
+}
+
+/** Returns the members that the flags name. As in etcdctl, --discovery-srv takes precedence over --endpoints. */
+async function membersOf(flags: GlobalFlags, scheme: 'http' | 'https'): Promise<MemberUrls> {
+  const { discoverySrv: domain, discoverySrvName: serviceName } = flags;
+  if (domain !== undefined) {
+    const allowInsecure = flags.insecureDiscovery === 'true';
+    const endpoints = await discoverSrv(domain, { serviceName, allowInsecure });
+    // As in etcdctl: DNS answers are not authenticated, so the certificates must contain the domain itself.
+    return allowInsecure ? { endpoints } : { endpoints, serverName: domain };
+  }
+  // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
+  const endpoints = flags.endpoints
+    .split(',')
+    .filter((each) => each !== '')
+    .map((each) => (each.includes('://') ? each : `${scheme}://${each}`));
+  return { endpoints };
 }
 
 function login(user: string, { password }: GlobalFlags): { readonly username: string; readonly password: string } {
@@ -132,8 +168,12 @@ export interface Context {
   readonly out: Output;
   /** Options for each call. They cancel the call when the program is interrupted. */
   readonly call: CallOptions;
-  /** Returns the client options for the global flags. @throws CliError if a file or a password is missing. */
-  readonly clientOptions: () => ClientOptions;
+  /**
+   * Resolves with the client options for the global flags.
+   *
+   * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
+   */
+  readonly clientOptions: () => Promise<ClientOptions>;
 }
 
 export function contextOf(io: Io, command: Command): Context {
@@ -152,7 +192,7 @@ export async function withClient<T>(
   use: (client: Client) => Promise<T>,
   logger?: Logger,
 ): Promise<T> {
-  await using client = new Client({ ...clientOptions(), transport: io.transport, logger });
+  await using client = new Client({ ...(await clientOptions()), transport: io.transport, logger });
   return await use(client);
 }
 
