@@ -18,7 +18,7 @@ import { Connection, type ConnectionEvents } from './connection.js';
 
 /**
  * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport depends on the runtime only
- * through `open`, a function that opens byte streams. The package has no public option for that function.
+ * through `open`, a function that opens byte streams.
  *
  * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
  *   so that the identifiers run out.

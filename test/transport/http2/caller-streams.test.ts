@@ -521,3 +521,8 @@ test('`http2` refuses options without a function `connect`', async () => {
     expect(error.message).toMatch(/^connect: got (?:undefined|a string); allowed: a function/);
   }
 });
+
+test('`Client` refuses an option `connect`, and names the function that has it', async () => {
+  const error = await errorOf(() => openClient({ connect: tcp } as never));
+  expect(error.message).toContain('the unknown option connect for Client (use transport: http2({ connect }))');
+});
