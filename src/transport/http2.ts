@@ -58,7 +58,6 @@ export function http2(options: Http2Options): TransportFactory {
   const open: OpenByteStream = (endpoint, tls, events) => {
     const gaveUp = new AbortController();
     let bytes: ByteStream | undefined;
-    let isHeld = true;
     let isClosed = false;
     const dial = async (): Promise<void> => {
       const stream = await connect(endpoint, { signal: gaveUp.signal });
@@ -73,7 +72,6 @@ export function http2(options: Http2Options): TransportFactory {
         discard(stream);
         throw error;
       }
-      if (!isHeld) bytes.hold(false);
     };
     dial().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : `connect threw ${describeType(error)}`;
@@ -81,10 +79,7 @@ export function http2(options: Http2Options): TransportFactory {
     });
     return {
       write: (parts) => bytes?.write(parts) ?? true,
-      hold(busy) {
-        isHeld = busy;
-        bytes?.hold(busy);
-      },
+      hold: (busy) => bytes?.hold(busy),
       close() {
         if (isClosed) return;
         isClosed = true;

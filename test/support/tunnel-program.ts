@@ -7,7 +7,7 @@ import { Client, type DuplexStream, http2 } from '../../src/index.js';
 // Usage: tunnel-program.ts ENDPOINT socket|plain
 
 const [endpoint = '', kind] = process.argv.slice(2);
-const { hostname, port } = new URL(endpoint);
+const { protocol, hostname, port } = new URL(endpoint);
 
 /** Returns a stream without the methods `ref` and `unref`, over a socket that does not keep the process alive. */
 function plain(): DuplexStream {
@@ -16,6 +16,6 @@ function plain(): DuplexStream {
 }
 
 const open = (): DuplexStream => (kind === 'plain' ? plain() : connect(Number(port), hostname));
-const client = new Client({ endpoints: ['http://etcd.internal'], transport: http2({ connect: open }) });
+const client = new Client({ endpoints: [`${protocol}//localhost`], transport: http2({ connect: open }) });
 await client.get('a');
 process.stdout.write('answered\n');

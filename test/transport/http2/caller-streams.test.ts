@@ -1,5 +1,7 @@
+import { writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect as connectTcp, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
@@ -17,10 +19,13 @@ import { openClient, unique } from '../../support/client.js';
 import { type ConnectProxy, connectProxy } from '../../support/connect-proxy.js';
 import { errorOf } from '../../support/errors.js';
 import { UNTIMED } from '../../support/http2-peer.js';
+import { temporaryFolder } from '../../support/temporary-folder.js';
 import { Authority } from '../../support/tls/authority.js';
 import { useSecureEtcd } from '../../support/tls/secure-etcd.js';
 
 const ETCD = new URL(inject('endpoints')[0] as string);
+
+const PROGRAM = new URL('../../support/tunnel-program.ts', import.meta.url);
 
 const tcp = (port = Number(ETCD.port)): Socket => connectTcp(port, '127.0.0.1');
 const webTcp = (port?: number): CallerStream => Duplex.toWeb(tcp(port)) as CallerStream;
@@ -199,6 +204,14 @@ describe('a client with `http2({ connect })` and an https: endpoint', async () =
   test('advises the right scheme when the peer of the stream does not use TLS', async () => {
     const error = await failureOf(() => tcp(), 'https://etcd.internal');
     expect(error.message).toContain('; check the URL: https: for a server with TLS');
+  });
+
+  test.each(['socket', 'plain'])('keeps the process alive while a call is open, and no longer (%s)', async (kind) => {
+    const file = join(temporaryFolder(), 'ca.pem');
+    writeFileSync(file, authority.cert);
+    const child = startScript(PROGRAM, [etcd().endpoint, kind], { environment: { NODE_EXTRA_CA_CERTS: file } });
+    expect(await child.rest()).toEqual(['answered']);
+    expect(await child.exited).toBe(0);
   });
 
   test('fails with the cause when the stream fails during the handshake', async () => {
@@ -469,7 +482,7 @@ describe('a stream of the caller', () => {
   });
 
   test.each(['socket', 'plain'])('keeps the process alive while a call is open, and no longer (%s)', async (kind) => {
-    const child = startScript(new URL('../../support/tunnel-program.ts', import.meta.url), [ETCD.origin, kind]);
+    const child = startScript(PROGRAM, [ETCD.origin, kind]);
     expect(await child.rest()).toEqual(['answered']);
     expect(await child.exited).toBe(0);
   });
