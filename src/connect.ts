@@ -6,7 +6,7 @@ import { checkOptions, checkPositive, checkSignal } from './runtime/arguments.js
 import { pause } from './runtime/timers.js';
 
 /** How long `connect` waits, and what ends its wait. */
-interface ConnectLimits {
+export interface ConnectLimits {
   /**
    * Time limit in milliseconds for the first answer of a member. Default 5,000. `connect` rejects sooner if every
    * endpoint has failed. With `auth`, the check of the credentials follows, whose time limit is `timeoutMs`.

@@ -47,28 +47,50 @@ export type OpenByteStream = (endpoint: Endpoint, tls: TlsOptions | undefined, e
 
 /** The part of a `Duplex` stream of Node.js that the client uses. */
 export interface DuplexStream {
+  /** Adds a listener for an event: `data`, `drain`, `error`, `end` or `close`. */
   on(event: string, listener: (...args: never[]) => void): unknown;
+  /** Sends bytes. Returns false if the caller should wait for `drain`. */
   write(bytes: Uint8Array): boolean;
+  /** Ends the sending direction after all bytes have been sent. */
   end(): unknown;
+  /** Closes both directions at once. */
   destroy(error?: Error): unknown;
 }
 
-/** The parts of a `ReadableStream` and a `WritableStream` that the client uses. */
+/** The part of a reader of a `ReadableStream` that the client uses. */
+export interface WebReader {
+  /** Resolves with the next bytes, or with the end of the stream. */
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+  /** Tells the source that the client reads no more. */
+  cancel(reason?: unknown): Promise<unknown>;
+}
+
+/** The part of a writer of a `WritableStream` that the client uses. */
+export interface WebWriter {
+  /** Rejects if the stream fails. */
+  readonly closed: Promise<unknown>;
+  /** Sends bytes. Resolves when the stream has accepted them. */
+  write(bytes: Uint8Array): Promise<unknown>;
+  /** Ends the stream after all bytes have been sent. */
+  close(): Promise<unknown>;
+  /** Ends the stream at once. */
+  abort(reason?: unknown): Promise<unknown>;
+}
+
+/** A pair of web streams, such as a socket of workerd or two halves of `TransformStream`s. */
 export interface WebStreams {
+  /** The received bytes: a `ReadableStream`. */
   readonly readable: {
-    getReader(): {
-      read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
-      cancel(reason?: unknown): Promise<unknown>;
-    };
+    /** Locks the stream to a reader. */
+    getReader(): WebReader;
+    /** Tells the source that nobody reads the stream. */
     cancel(reason?: unknown): Promise<unknown>;
   };
+  /** The bytes to send: a `WritableStream`. */
   readonly writable: {
-    getWriter(): {
-      readonly closed: Promise<unknown>;
-      write(bytes: Uint8Array): Promise<unknown>;
-      close(): Promise<unknown>;
-      abort(reason?: unknown): Promise<unknown>;
-    };
+    /** Locks the stream to a writer. */
+    getWriter(): WebWriter;
+    /** Ends the stream at once. */
     abort(reason?: unknown): Promise<unknown>;
   };
 }

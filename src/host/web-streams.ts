@@ -6,7 +6,9 @@ import {
   bytesOfChunk,
   isWebStreams,
   type OverCallerStream,
+  type WebReader,
   type WebStreams,
+  type WebWriter,
 } from './host.js';
 
 /**
@@ -25,8 +27,8 @@ interface Opening {
 
 /** A byte stream over a pair of web streams. */
 export class WebByteStream implements ByteStream {
-  readonly #reader: ReturnType<WebStreams['readable']['getReader']>;
-  readonly #writer: ReturnType<WebStreams['writable']['getWriter']>;
+  readonly #reader: WebReader;
+  readonly #writer: WebWriter;
   readonly #events: ByteStreamEvents;
   /** The number of bytes that the client has written, but that the writable stream has not accepted yet. */
   #waitingBytes = 0;
