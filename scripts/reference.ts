@@ -31,6 +31,7 @@ const PAGES: Readonly<Record<string, Page>> = {
     name: 'errors',
     title: 'The class of all errors. `docs/errors.md` lists every reason with its cause and remedy.',
   },
+  connect: { name: 'client', title: '' },
   health: { name: 'services', title: '' },
   keys: { name: 'keys', title: '' },
   kv: { name: 'keys', title: 'Keys, ranges and transactions.' },

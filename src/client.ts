@@ -63,7 +63,7 @@ export interface ClientOptions extends CoreClientOptions {
  */
 export interface EmbeddedClientOptions extends Embedded<ClientOptions> {}
 
-const CLIENT_OPTIONS = {
+export const CLIENT_OPTIONS = {
   ...CORE_CLIENT_OPTIONS,
   orderedReads: true,
   autoSyncIntervalMs: true,

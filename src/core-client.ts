@@ -96,8 +96,8 @@ export interface CoreClientOptions {
   /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
   /**
-   * Creates the transport of each endpoint. Default: HTTP/2. `etcdwire/grpc-js` and `etcdwire/gateway` export other
-   * transports.
+   * Creates the transport of each endpoint. Default: HTTP/2. `http2` runs it over connections that the program opens.
+   * `etcdwire/grpc-js` and `etcdwire/gateway` export other transports.
    */
   readonly transport?: TransportFactory | undefined;
 }
@@ -133,8 +133,8 @@ export const CORE_CLIENT_OPTIONS = {
   interceptors: true,
   transport: true,
 } as const;
-/** Hints for option names of the npm package etcd3. */
-export const CLIENT_HINTS = { hosts: 'did you mean endpoints?' } as const;
+/** Hints for option names of the npm package etcd3, and for an option of another function. */
+export const CLIENT_HINTS = { hosts: 'did you mean endpoints?', connect: 'use transport: http2({ connect })' } as const;
 const ONLY_FULL = 'only the Client of etcdwire has this option';
 const CORE_CLIENT_HINTS = {
   ...CLIENT_HINTS,

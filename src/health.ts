@@ -14,7 +14,7 @@ export interface HealthOptions {
 const HEALTH_OPTIONS = { timeoutMs: true, signal: true } as const;
 const DEFAULT_TIMEOUT_MS = 2_000;
 /** A key that no program uses. etcdctl reads the same key for `endpoint health`. */
-const KEY = 'health';
+export const HEALTH_KEY = 'health';
 
 /** What one endpoint answers. The fields that are undefined are unknown, because the member did not answer. */
 export interface EndpointHealth {
@@ -73,7 +73,7 @@ async function healthOf(
 ): Promise<EndpointHealth> {
   const startedAt = monotonicMs();
   const [answer, known] = await Promise.all([
-    client.get(KEY, { ...call, endpoint }).then(
+    client.get(HEALTH_KEY, { ...call, endpoint }).then(
       () => monotonicMs() - startedAt,
       (error: EtcdError) => (error.reason === 'PermissionDenied' ? monotonicMs() - startedAt : error),
     ),

@@ -13,12 +13,14 @@ export { type RetryPolicy, retryPolicy } from './channel/retry-policy.js';
 export type { CallOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
+export { type ConnectLimits, type ConnectOptions, connect } from './connect.js';
 export { CoreClient, type CoreClientOptions, type Embedded } from './core-client.js';
 export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
 export type { ServerReason, StatusCode } from './errors/status.js';
 export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
 export { type EndpointHealth, type Health, type HealthOptions, health } from './health.js';
+export type { CallerStream, DuplexStream, WebReader, WebStreams, WebWriter } from './host/host.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
 export {
   type CreateOptions,
@@ -114,5 +116,6 @@ export {
   type StatsSnapshot,
   type StreamStats,
 } from './stats.js';
+export { type Http2Options, http2 } from './transport/http2.js';
 export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
 export type { WatchOptions } from './watch/watch.js';

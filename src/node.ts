@@ -1,16 +1,29 @@
 /**
- * Functions that need a file system or environment variables. They run only on Node.js, Bun and Deno.
+ * Functions that need a file system, environment variables or DNS. They run only on Node.js, Bun and Deno.
  *
  * @module etcdwire/node
  */
 
 import { readFileSync } from 'node:fs';
 import type { Client, ClientOptions } from './client.js';
+import { type DiscoverSrvOptions, discoverSrv } from './dns.js';
 import { invalidInput, missingInput } from './errors/etcd-error.js';
 import { PartFile } from './host/part-file.js';
+import type { TlsOptions } from './host/tls.js';
 import { checkOptions } from './runtime/arguments.js';
 import { parseDuration } from './runtime/duration.js';
 import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
+
+export {
+  type DiscoverSrvOptions,
+  DnsFollower,
+  discoverSrv,
+  type FollowDnsOptions,
+  followDns,
+  type ResolvedEndpoints,
+  type ResolveEndpointsOptions,
+  resolveEndpoints,
+} from './dns.js';
 
 /**
  * Saves the database of a member to a file from which `etcdutl snapshot restore` can restore it. Resolves with the size
@@ -63,7 +76,7 @@ const FROM_ENV_OPTIONS = { variables: true, allowPlaintext: true } as const;
 const REFUSED: Readonly<Record<string, string>> = {
   ETCDCTL_INSECURE_SKIP_TLS_VERIFY:
     'unset; the client always verifies certificates, so name the authority in ETCDCTL_CACERT',
-  ETCDCTL_DISCOVERY_SRV: 'unset; name the members in ETCDCTL_ENDPOINTS',
+  ETCDCTL_DISCOVERY_SRV: 'unset, unless you call fromEnvWithDiscovery; name the members in ETCDCTL_ENDPOINTS',
 };
 
 /**
@@ -115,6 +128,46 @@ export function fromEnv(options: FromEnvOptions = {}): ClientOptions {
     connectTimeoutMs: duration('DIAL_TIMEOUT'),
     timeoutMs: duration('COMMAND_TIMEOUT'),
   };
+}
+
+/** Options of `fromEnvWithDiscovery`. */
+export interface FromEnvWithDiscoveryOptions extends FromEnvOptions {
+  /** Makes the DNS requests. Default: the functions of `node:dns`. */
+  readonly resolver?: DiscoverSrvOptions['resolver'];
+}
+
+const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: true } as const;
+
+/**
+ * Does the same as `fromEnv`, but also accepts the variables `ETCDCTL_DISCOVERY_SRV`, `ETCDCTL_DISCOVERY_SRV_NAME` and
+ * `ETCDCTL_INSECURE_DISCOVERY`. If the first one is set, looks up the endpoints with `discoverSrv`, and ignores
+ * `ETCDCTL_ENDPOINTS`. As in etcdctl, `ETCDCTL_INSECURE_DISCOVERY=false` leaves out endpoints without TLS, and requires
+ * certificates for the domain.
+ *
+ * @throws EtcdError with reason `ConnectFailed` if no endpoints are found, or with reason `InvalidInput` as `fromEnv`.
+ *
+ * @example
+ * import { Client } from 'etcdwire';
+ * import { fromEnvWithDiscovery } from 'etcdwire/node';
+ *
+ * await using etcd = new Client(await fromEnvWithDiscovery({ variables: { ETCDCTL_ENDPOINTS: '127.0.0.1:2379' } }));
+ */
+export async function fromEnvWithDiscovery(options: FromEnvWithDiscoveryOptions = {}): Promise<ClientOptions> {
+  checkOptions(options, FROM_ENV_WITH_DISCOVERY_OPTIONS, 'fromEnvWithDiscovery');
+  const { variables = process.env, allowPlaintext, resolver } = options;
+  const { ETCDCTL_DISCOVERY_SRV: domain, ...others } = variables;
+  const given = fromEnv({ variables: others, allowPlaintext });
+  if (!domain) return given;
+  const allowInsecure = variables.ETCDCTL_INSECURE_DISCOVERY !== 'false';
+  const serviceName = variables.ETCDCTL_DISCOVERY_SRV_NAME || undefined;
+  const endpoints = await discoverSrv(domain, { serviceName, allowInsecure, resolver });
+  if (allowInsecure) return { ...given, endpoints };
+  const { tls } = given;
+  const withName = async (): Promise<TlsOptions> => ({
+    ...(typeof tls === 'function' ? await tls() : tls),
+    serverName: domain,
+  });
+  return { ...given, endpoints, tls: withName };
 }
 
 function loginOf(

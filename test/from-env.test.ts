@@ -50,7 +50,7 @@ test.each([
   [{ ETCDCTL_CERT: 'cert.pem' }, 'ETCDCTL_KEY: missing'],
   [{ ETCDCTL_USER: 'root' }, 'the password of ETCDCTL_USER: missing'],
   [{ ETCDCTL_INSECURE_SKIP_TLS_VERIFY: 'true' }, 'the client always verifies certificates'],
-  [{ ETCDCTL_DISCOVERY_SRV: 'example.com' }, 'name the members in ETCDCTL_ENDPOINTS'],
+  [{ ETCDCTL_DISCOVERY_SRV: 'example.com' }, 'fromEnvWithDiscovery; name the members in ETCDCTL_ENDPOINTS'],
 ])('`fromEnv` refuses %o', async (variables, message) => {
   const error = await errorOf(() => fromEnv({ variables }));
   expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });

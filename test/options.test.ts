@@ -30,12 +30,14 @@ import { Service } from '../src/discovery/index.js';
 import {
   Client,
   compare,
+  connect,
   createKey,
   deleteKeyIf,
   EtcdError,
   getMany,
   health,
   hedgedReads,
+  http2,
   type Interceptor,
   json,
   modifyKey,
@@ -45,7 +47,7 @@ import {
   typed,
   updateKey,
 } from '../src/index.js';
-import { fromEnv, saveSnapshot } from '../src/node.js';
+import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints, saveSnapshot } from '../src/node.js';
 import { openTelemetry } from '../src/opentelemetry.js';
 import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd } from '../src/testing/index.js';
 import { gateway } from '../src/transport/gateway/index.js';
@@ -240,8 +242,14 @@ const CALLS: Readonly<Record<string, Call>> = {
   'Service.list': (options, { etcd }) => new Service(etcd, 's').list(options),
   'Service.watch': (options, { etcd }) => new Service(etcd, 's').watch(options).next(),
   'Service.view': (options, { etcd }) => new Service(etcd, 's').view(options),
+  connect: (options) => connect(options),
   gateway: (options) => gateway(options),
+  http2: (options) => http2(options),
   fromEnv: (options) => fromEnv(options),
+  fromEnvWithDiscovery: (options) => fromEnvWithDiscovery(options),
+  discoverSrv: (options) => discoverSrv('example.test', options),
+  resolveEndpoints: (options) => resolveEndpoints(['http://127.0.0.1'], options),
+  followDns: (options, { etcd }) => followDns(etcd, ['http://127.0.0.1'], options),
   health: (options, { etcd }) => health(etcd, options),
   openTelemetry: (options) => openTelemetry(options),
   saveSnapshot: (options, { etcd }) => saveSnapshot(etcd, ENDPOINT, '/nowhere/at/all', options),

@@ -6,7 +6,7 @@ import type { OpenByteStream } from '../../src/host/host.js';
 import { openByteStream } from '../../src/host/node.js';
 import { Client, compare, op } from '../../src/index.js';
 import { tapped, type WireFrame, type WireMessage } from '../../src/inspect/frames.js';
-import { http2 } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 
 // Two clients, Anne and Ben, contend for one lock. The lease IDs, the cluster ID, the member ID and the address are
@@ -136,7 +136,7 @@ class Player implements AsyncDisposable {
   constructor(port: number) {
     const dial: OpenByteStream = (endpoint, tls, events) =>
       openByteStream({ ...endpoint, address: { host: '127.0.0.1', port } }, tls, events);
-    const transport = http2(tapped(dial, (frame) => this.#frames.push(frame)));
+    const transport = http2Over(tapped(dial, (frame) => this.#frames.push(frame)));
     this.etcd = new Client({ endpoints: [ENDPOINT], timeoutMs: Number.POSITIVE_INFINITY, transport });
   }
 

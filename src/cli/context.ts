@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
 import { Client, type ClientOptions } from '../client.js';
+import { discoverSrv } from '../dns.js';
 import { canceled, type EtcdError } from '../errors/etcd-error.js';
 import { LineSplitter } from '../runtime/bytes.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
@@ -52,6 +53,9 @@ export function interruptedBy({ interrupted }: Io): EtcdError {
 /** The values of the global flags. */
 interface GlobalFlags {
   readonly endpoints: string;
+  readonly discoverySrv?: string | undefined;
+  readonly discoverySrvName?: string | undefined;
+  readonly insecureDiscovery: 'true' | 'false';
   readonly cacert?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
@@ -76,6 +80,13 @@ export function addConnectionFlags(program: Command): Command {
       .argParser(timeLimitMs);
   return program
     .addOption(flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS').default('127.0.0.1:2379'))
+    .addOption(flag('--discovery-srv <domain>', 'domain whose SRV records name the members', 'DISCOVERY_SRV'))
+    .addOption(flag('--discovery-srv-name <name>', 'name of the cluster in those records', 'DISCOVERY_SRV_NAME'))
+    .addOption(
+      flag('--insecure-discovery <boolean>', 'accept records of members without TLS', 'INSECURE_DISCOVERY')
+        .choices(['true', 'false'])
+        .default('true'),
+    )
     .addOption(flag('--cacert <file>', 'authorities that sign server certificates, PEM', 'CACERT'))
     .addOption(flag('--cert <file>', 'client certificate, PEM', 'CERT'))
     .addOption(flag('--key <file>', 'private key of the client certificate, PEM', 'KEY'))
@@ -92,26 +103,47 @@ type ClusterFlags = Pick<GlobalFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 
 /**
  * Returns the client options for the flags. `userFlag` is the name of the flag `user` in error messages.
  *
- * @throws CliError if a file or a password is missing.
+ * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
  */
-function clientOptions(flags: GlobalFlags, userFlag = '--user'): ClientOptions {
+async function clientOptions(flags: GlobalFlags, userFlag = '--user'): Promise<ClientOptions> {
   const { cacert, cert, key, user, plaintextAuth } = flags;
-  const wantsTls = cacert !== undefined || cert !== undefined || key !== undefined;
-  // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
-  const endpoints = flags.endpoints
-    .split(',')
-    .filter((each) => each !== '')
-    .map((each) => (each.includes('://') ? each : `${wantsTls ? 'https' : 'http'}://${each}`));
+  const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined;
+  const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
   const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
   return {
     endpoints,
     // A user who lists endpoints expects the answer of the first one that works.
     balance: 'in-order',
-    ...(wantsTls ? { tls: { ca: text(cacert), cert: text(cert), key: text(key) } } : {}),
+    ...(hasTlsFlag || serverName !== undefined
+      ? { tls: { ca: text(cacert), cert: text(cert), key: text(key), serverName } }
+      : {}),
     ...(user === undefined ? {} : { auth: { ...login(user, flags, userFlag), allowPlaintext: plaintextAuth } }),
     connectTimeoutMs: flags.dialTimeout,
     timeoutMs: flags.commandTimeout,
   };
+}
+
+/** The members, and the name that their certificates must contain. Without the name, that is the host of the member. */
+interface MemberUrls {
+  readonly endpoints: readonly string[];
+  readonly serverName?: string;
+}
+
+/** Returns the members that the flags name. As in etcdctl, --discovery-srv takes precedence over --endpoints. */
+async function membersOf(flags: GlobalFlags, scheme: 'http' | 'https'): Promise<MemberUrls> {
+  const { discoverySrv: domain, discoverySrvName: serviceName } = flags;
+  if (domain !== undefined) {
+    const allowInsecure = flags.insecureDiscovery === 'true';
+    const endpoints = await discoverSrv(domain, { serviceName, allowInsecure });
+    // As in etcdctl: DNS answers are not authenticated, so the certificates must contain the domain itself.
+    return allowInsecure ? { endpoints } : { endpoints, serverName: domain };
+  }
+  // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
+  const endpoints = flags.endpoints
+    .split(',')
+    .filter((each) => each !== '')
+    .map((each) => (each.includes('://') ? each : `${scheme}://${each}`));
+  return { endpoints };
 }
 
 function login(
@@ -144,8 +176,12 @@ export interface Context {
   readonly out: Output;
   /** Options for each call. They cancel the call when the program is interrupted. */
   readonly call: CallOptions;
-  /** Returns the client options for the global flags. @throws CliError if a file or a password is missing. */
-  readonly clientOptions: () => ClientOptions;
+  /**
+   * Resolves with the client options for the global flags.
+   *
+   * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
+   */
+  readonly clientOptions: () => Promise<ClientOptions>;
   /** Returns the same context for another cluster, whose `user` has the flag `userFlag`. */
   readonly atCluster: (cluster: ClusterFlags, userFlag: string) => Context;
 }
@@ -158,7 +194,7 @@ export function contextOf(io: Io, command: Command): Context {
     call: { signal: io.interrupted },
     atCluster: (cluster, userFlag) => ({
       ...context,
-      clientOptions: () => clientOptions({ ...flags, ...cluster }, userFlag),
+      clientOptions: () => clientOptions({ ...flags, discoverySrv: undefined, ...cluster }, userFlag),
     }),
   };
   return { ...context, clientOptions: () => clientOptions(flags) };
@@ -171,7 +207,7 @@ export async function withClient<T>(
   logger?: Logger,
   options: Pick<ClientOptions, 'maxTxnOps' | 'maxRequestBytes'> = {},
 ): Promise<T> {
-  await using client = new Client({ ...clientOptions(), ...options, transport: io.transport, logger });
+  await using client = new Client({ ...(await clientOptions()), ...options, transport: io.transport, logger });
   return await use(client);
 }
 

@@ -1,3 +1,4 @@
+import { describeType } from '../runtime/bytes.js';
 import type { Endpoint } from './endpoint.js';
 import type { TlsOptions } from './tls.js';
 
@@ -32,9 +33,9 @@ export interface ByteStreamEvents {
   drained(): void;
   /**
    * The byte stream has closed. This is the last callback, and it is called once. If the byte stream failed, `problem`
-   * is the reason; it contains no secret.
+   * is the reason; it contains no secret. `cause` is the error of the caller's code that made it fail, if there is one.
    */
-  closed(problem?: string): void;
+  closed(problem?: string, cause?: unknown): void;
 }
 
 /**
@@ -43,6 +44,87 @@ export interface ByteStreamEvents {
  * `tls.serverName` or, by default, the endpoint's host.
  */
 export type OpenByteStream = (endpoint: Endpoint, tls: TlsOptions | undefined, events: ByteStreamEvents) => ByteStream;
+
+/** The part of a `Duplex` stream of Node.js that the client uses. */
+export interface DuplexStream {
+  /** Adds a listener for an event: `data`, `drain`, `error`, `end` or `close`. */
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  /** Sends bytes. Returns false if the caller should wait for `drain`. */
+  write(bytes: Uint8Array): boolean;
+  /** Ends the sending direction after all bytes have been sent. */
+  end(): unknown;
+  /** Closes both directions at once. */
+  destroy(error?: Error): unknown;
+}
+
+/** The part of a reader of a `ReadableStream` that the client uses. */
+export interface WebReader {
+  /** Resolves with the next bytes, or with the end of the stream. */
+  read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+  /** Tells the source that the client reads no more. */
+  cancel(reason?: unknown): Promise<unknown>;
+}
+
+/** The part of a writer of a `WritableStream` that the client uses. */
+export interface WebWriter {
+  /** Rejects if the stream fails. */
+  readonly closed: Promise<unknown>;
+  /** Sends bytes. Resolves when the stream has accepted them. */
+  write(bytes: Uint8Array): Promise<unknown>;
+  /** Ends the stream after all bytes have been sent. */
+  close(): Promise<unknown>;
+  /** Ends the stream at once. */
+  abort(reason?: unknown): Promise<unknown>;
+}
+
+/** A pair of web streams, such as a socket of workerd or two halves of `TransformStream`s. */
+export interface WebStreams {
+  /** The received bytes: a `ReadableStream`. */
+  readonly readable: {
+    /** Locks the stream to a reader. */
+    getReader(): WebReader;
+    /** Tells the source that nobody reads the stream. */
+    cancel(reason?: unknown): Promise<unknown>;
+  };
+  /** The bytes to send: a `WritableStream`. */
+  readonly writable: {
+    /** Locks the stream to a writer. */
+    getWriter(): WebWriter;
+    /** Ends the stream at once. */
+    abort(reason?: unknown): Promise<unknown>;
+  };
+}
+
+/**
+ * A connection that the caller of the client has opened: a `Duplex` stream of Node.js, such as a socket, or a pair of
+ * web streams.
+ */
+export type CallerStream = DuplexStream | WebStreams;
+
+/**
+ * Returns the byte stream over a connection that the caller of the client has opened, with TLS if the endpoint requires
+ * TLS. The same rules as for `OpenByteStream` apply.
+ *
+ * @throws Error if the runtime cannot use the connection. The message contains no secret.
+ */
+export type OverCallerStream = (
+  stream: CallerStream,
+  endpoint: Endpoint,
+  tls: TlsOptions | undefined,
+  events: ByteStreamEvents,
+) => ByteStream;
+
+/** Whether the connection is a pair of web streams. A `Duplex` has properties of the same names, which are booleans. */
+export function isWebStreams(stream: CallerStream): stream is WebStreams {
+  return typeof (stream as WebStreams).readable?.getReader === 'function';
+}
+
+/** Returns the bytes of a chunk that a stream of the caller has yielded. @throws Error if the chunk is not bytes. */
+export function bytesOfChunk(chunk: unknown): Uint8Array {
+  // Not `instanceof`, because a stream of another realm has another class Uint8Array.
+  if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+  throw new Error(`the stream that connect returned yields ${describeType(chunk)}; allowed: Uint8Array`);
+}
 
 /**
  * Returns a byte stream that has failed because of `problem`. The stream sends nothing. It calls `events.closed` with

@@ -2,15 +2,21 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
+import { Duplex } from 'node:stream';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import { ProcessHold } from '../runtime/process-hold.js';
 import { after } from '../runtime/timers.js';
 import type { Endpoint } from './endpoint.js';
 import {
   type AsyncContext,
   type ByteStream,
   type ByteStreamEvents,
+  bytesOfChunk,
   failedByteStream,
+  isWebStreams,
   type OpenByteStream,
+  type OverCallerStream,
+  type WebStreams,
 } from './host.js';
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
@@ -95,6 +101,162 @@ export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream
       );
     },
   };
+}
+
+/** Uses a connection that the caller has opened. Does TLS itself, on top of that connection. */
+export const overCallerStream: OverCallerStream = (stream, endpoint, tls, events) => {
+  // Every `Duplex` of Node.js has the properties of this class that are used here. Streams of other packages may lack
+  // some of them, which are then undefined.
+  const duplex = isWebStreams(stream) ? duplexOf(stream) : (stream as Duplex);
+  if (duplex.destroyed || duplex.readableEnded || duplex.writableEnded)
+    throw new Error('the stream that connect returned is already closed', { cause: duplex.errored ?? undefined });
+  if (duplex.readableEncoding || (endpoint.tls && duplex.readableObjectMode))
+    throw new Error('the stream that connect returned yields text or objects; allowed: bytes');
+  return endpoint.tls ? tlsOverDuplex(duplex, endpoint, tls, events) : overDuplex(duplex, events);
+};
+
+function overDuplex(duplex: Duplex, events: ByteStreamEvents): ByteStream {
+  const hold = holdOf(duplex);
+  let isOver = false;
+  let stopTimer = (): void => {};
+  const finish = (error?: Error): void => {
+    if (isOver) return;
+    isOver = true;
+    stopTimer();
+    hold(false);
+    duplex.destroy();
+    if (error === undefined) events.closed();
+    else events.closed(describe(error), error);
+  };
+  duplex
+    .on('drain', () => {
+      if (!isOver) events.drained();
+    })
+    .on('error', finish)
+    .on('end', () => finish())
+    .on('close', () => finish());
+  queueMicrotask(() => {
+    if (isOver) return;
+    events.opened();
+    duplex.on('data', (chunk: unknown) => {
+      if (isOver) return;
+      try {
+        events.read(bytesOfChunk(chunk));
+      } catch (error) {
+        finish(error as Error);
+      }
+    });
+  });
+  return {
+    write(parts) {
+      if (isOver) return true;
+      let hasRoom = true;
+      duplex.cork?.();
+      for (const part of parts) hasRoom = duplex.write(part);
+      duplex.uncork?.();
+      return hasRoom;
+    },
+    hold: (busy) => hold(busy && !isOver),
+    close() {
+      if (isOver) return;
+      duplex.end(() => finish());
+      // Without this time limit, a peer that does not read could keep the stream from ever closing.
+      stopTimer = after(FLUSH_TIMEOUT_MS, () => finish());
+    },
+  };
+}
+
+function tlsOverDuplex(
+  duplex: Duplex,
+  endpoint: Endpoint,
+  tls: TlsOptions | undefined,
+  events: ByteStreamEvents,
+): ByteStream {
+  const hold = holdOf(duplex);
+  let cause: Error | undefined;
+  const socket = connectTls({ socket: duplex, ...tlsOptions(endpoint, tls) }, events);
+  duplex
+    .on('error', (error) => {
+      cause ??= error;
+      socket.destroy(error);
+    })
+    .on('close', () => socket.destroy());
+  socket
+    .on('data', (bytes) => events.read(bytes))
+    .on('close', () => {
+      hold(false);
+      duplex.destroy();
+    });
+  const bytes = overSocket(socket, { ...forwarded(events), closed: (problem) => events.closed(problem, cause) });
+  return { ...bytes, hold: (busy) => hold(busy && !socket.destroyed) };
+}
+
+/** Returns a copy of the callbacks that an object of any class may implement. */
+function forwarded(events: ByteStreamEvents): ByteStreamEvents {
+  return {
+    opened: () => events.opened(),
+    read: (bytes) => events.read(bytes),
+    drained: () => events.drained(),
+    closed: (problem, cause) => events.closed(problem, cause),
+  };
+}
+
+/**
+ * Returns a function that sets whether the stream keeps the process alive. A stream without the method `unref`, such as
+ * a channel of an SSH connection, does not control this. For such a stream, a timer keeps the process alive.
+ */
+function holdOf(stream: Duplex): (busy: boolean) => void {
+  const socket = stream as Duplex & Partial<Pick<Socket, 'ref' | 'unref'>>;
+  if (typeof socket.unref === 'function' && typeof socket.ref === 'function')
+    return (busy) => void (busy ? socket.ref?.() : socket.unref?.());
+  const timer = new ProcessHold();
+  timer.set(true);
+  return (busy) => timer.set(busy);
+}
+
+/**
+ * Returns a pair of web streams as a stream of Node.js. `Duplex.fromWeb` is not used, because it is experimental in
+ * Node.js 20.
+ *
+ * @throws TypeError if one of the streams is locked to another reader or writer.
+ */
+function duplexOf({ readable, writable }: WebStreams): Duplex {
+  const reader = readable.getReader();
+  const writer = writable.getWriter();
+  const duplex = new Duplex({
+    read() {
+      reader
+        .read()
+        .then(({ done, value }) => void duplex.push(done ? null : bytesOfChunk(value)))
+        .catch(fail);
+    },
+    write(bytes: Uint8Array, _, done) {
+      writer.write(bytes).then(
+        () => done(),
+        (error) => done(asError(error)),
+      );
+    },
+    final(done) {
+      writer.close().then(
+        () => done(),
+        (error) => done(asError(error)),
+      );
+    },
+    destroy(error, done) {
+      // Both streams may have ended or failed already. Then these calls reject, and change nothing.
+      reader.cancel(error).catch(() => {});
+      writer.abort(error).catch(() => {});
+      done(error);
+    },
+  });
+  const fail = (error: unknown): void => void duplex.destroy(asError(error));
+  // If only the writable stream fails, the readable stream may stay open.
+  writer.closed.catch(fail);
+  return duplex;
+}
+
+function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error('the stream failed', { cause: thrown });
 }
 
 function connectTls(options: ConnectionOptions, events: ByteStreamEvents): TLSSocket {

@@ -2,6 +2,7 @@ import { failedByteStream, type OpenByteStream } from './host.js';
 
 export { noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
+export { overWebStreams as overCallerStream } from './web-streams.js';
 
 /**
  * The implementation for runtimes without sockets, such as browsers. Every connection fails with an error that tells

@@ -29,7 +29,9 @@ const MAX_PROBLEM_CHARS = 300;
 
 /** Returns the error for a connection that failed before it opened. No call was sent on such a connection. */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown): EtcdError {
-  const problem = opensslReason(reason).slice(0, MAX_PROBLEM_CHARS).replace(/\W+$/, '');
+  const problem = opensslReason(reason)
+    .slice(0, MAX_PROBLEM_CHARS)
+    .replace(/[^\w)]+$/, '');
   const advice = tls
     ? ADVICE.find(([pattern]) => pattern.test(problem))?.[1]
     : /peer closed|broke a rule|^Failed|ECONNRESET/.test(problem) && CHECK_SCHEME;

@@ -1,5 +1,5 @@
 import { openByteStream } from '../host/node.js';
-import { http2 } from './http2/transport.js';
+import { http2Over } from './http2/transport.js';
 import type { TransportFactory } from './transport.js';
 
 /**
@@ -7,4 +7,4 @@ import type { TransportFactory } from './transport.js';
  * in package.json) replaces `host/node.js` in the import above, so that each runtime (Node.js, workerd, browsers) loads
  * its own file.
  */
-export const defaultTransport: TransportFactory = http2(openByteStream);
+export const defaultTransport: TransportFactory = http2Over(openByteStream);

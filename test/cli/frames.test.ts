@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { frameRows } from '../../src/cli/frames.js';
 import { openByteStream } from '../../src/host/node.js';
 import { tapped, type WireFrame } from '../../src/inspect/frames.js';
-import { http2 } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 
@@ -10,7 +10,7 @@ import { openClient } from '../support/client.js';
 async function framesOfCalls(): Promise<WireFrame[]> {
   const { endpoints } = await authEtcd();
   const frames: WireFrame[] = [];
-  const transport = http2(tapped(openByteStream, (frame) => frames.push(frame)));
+  const transport = http2Over(tapped(openByteStream, (frame) => frames.push(frame)));
   const etcd = openClient({ endpoints, auth: USER, transport });
   const watch = etcd.watch('app/k');
   await watch.created();

@@ -10,7 +10,7 @@ import {
   type WireFrame,
 } from '../../src/inspect/frames.js';
 import type { AnyMethod } from '../../src/protobuf/method-table.js';
-import { http2 } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 
@@ -19,7 +19,7 @@ function tappedClient(options: { readonly endpoints?: readonly string[]; readonl
   readonly frames: WireFrame[];
 } {
   const frames: WireFrame[] = [];
-  const transport = http2(tapped(openByteStream, (frame) => frames.push(frame)));
+  const transport = http2Over(tapped(openByteStream, (frame) => frames.push(frame)));
   return { etcd: openClient({ ...options, transport }), frames };
 }
 
@@ -64,7 +64,7 @@ test('`tapped` reports all bytes that the connection sends and receives, in orde
     };
     return { write, hold: (busy) => stream.hold(busy), close: () => stream.close() };
   };
-  const etcd = openClient({ transport: http2(tapped(counted, (frame) => frames.push(frame))) });
+  const etcd = openClient({ transport: http2Over(tapped(counted, (frame) => frames.push(frame))) });
   const name = unique();
   await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, 'x'.repeat(index * 5_000))));
   await etcd.range(prefix(name));

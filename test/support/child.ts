@@ -48,6 +48,6 @@ export function startChild(
 }
 
 /** Starts a TypeScript program of this project as a child process and kills it when the test ends. */
-export function startScript(file: URL, args: readonly string[]): Child {
-  return startChild(process.execPath, [compiled(file), ...args]);
+export function startScript(file: URL, args: readonly string[], options?: ChildOptions): Child {
+  return startChild(process.execPath, [compiled(file), ...args], options);
 }

@@ -1,7 +1,7 @@
 import { expect, onTestFinished } from 'vitest';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { ByteStream, ByteStreamEvents, OpenByteStream } from '../../src/host/host.js';
-import { http2 } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
 import type { Transport, TransportOptions } from '../../src/transport/transport.js';
 import { ClientRules, type PeerRequest } from './http2-client-rules.js';
 import {
@@ -56,7 +56,7 @@ export class Http2Peer {
       this.connections.push(connection);
       return connection;
     };
-    this.transport = http2(open, firstStreamId)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
+    this.transport = http2Over(open, firstStreamId)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
     if (!ownClose) onTestFinished(() => this.close());
   }
 

@@ -6,7 +6,7 @@ import { type Deliver, inProcess } from '../../src/testing/http2-server/in-proce
 import { type Listener, openPort } from '../../src/testing/http2-server/listen.js';
 import { Http2Server, type Http2ServerOptions } from '../../src/testing/http2-server/server.js';
 import { type ResponseStream, Router, type ServerCall, StatusError } from '../../src/testing/memory/service.js';
-import { http2 } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
 import type { Transport, TransportOptions } from '../../src/transport/transport.js';
 import { UNTIMED } from './http2-peer.js';
 
@@ -133,7 +133,7 @@ export function served(options: Http2ServerOptions = {}): Served {
 export function connectInProcess({ client, ...options }: ServedOptions = {}, deliver?: Deliver): Connected {
   const { service, server } = served(options);
   const endpoint = 'http://memory.test:2379';
-  const transport = http2(inProcess(server, deliver))(parseEndpoint(endpoint, 'endpoint'), {
+  const transport = http2Over(inProcess(server, deliver))(parseEndpoint(endpoint, 'endpoint'), {
     ...UNTIMED,
     maxReceiveBytes: 2 ** 24,
     ...client,

@@ -9,7 +9,7 @@ import { type InProcessConnection, inProcess } from '../../src/testing/http2-ser
 import { type Listener, openPort } from '../../src/testing/http2-server/listen.js';
 import { type Clock, ManualClock } from '../../src/testing/memory/clock.js';
 import { StatusError } from '../../src/testing/memory/service.js';
-import { http2 } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
 import type { Metadata, OutgoingStream, Transport } from '../../src/transport/transport.js';
 import { errorOf } from '../support/errors.js';
 import { CREATE_WATCH } from '../support/http2-calls.js';
@@ -29,7 +29,7 @@ async function connectToPort(): Promise<ConnectedToPort> {
 
 function overPort({ endpoint }: Listener): Transport {
   const options = { ...UNTIMED, maxReceiveBytes: 2 ** 24 };
-  const transport = http2(openByteStream)(parseEndpoint(endpoint, 'endpoint'), options);
+  const transport = http2Over(openByteStream)(parseEndpoint(endpoint, 'endpoint'), options);
   onTestFinished(() => transport.close());
   return transport;
 }
@@ -407,7 +407,7 @@ describe('a connection in process', () => {
   test('does not support TLS', async () => {
     const { server } = served();
     const endpoint = parseEndpoint('https://memory.test', 'endpoint');
-    const transport = http2(inProcess(server))(endpoint, { ...UNTIMED, tls: {} });
+    const transport = http2Over(inProcess(server))(endpoint, { ...UNTIMED, tls: {} });
     onTestFinished(() => transport.close());
     expect(await errorOf(range(transport, 'a'))).toMatchObject({ problem: expect.stringContaining('TLS') });
   });

@@ -134,7 +134,7 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
   const { io, call } = context;
   const what = `the ${value === undefined ? 'lock' : 'leadership'} ${name}`;
   return withClient(context, async (client) => {
-    await io.onEnterQueue?.(context.clientOptions(), name);
+    await io.onEnterQueue?.(await context.clientOptions(), name);
     const session = await Session.open(client, { ...call, ttl: flags.ttl });
     // A failed release must not hide the exit code of the command.
     const released = (releasing: Promise<void>): Promise<void> =>

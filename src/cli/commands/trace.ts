@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { openByteStream } from '../../host/node.js';
 import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
-import { http2 } from '../../transport/http2/transport.js';
+import { http2Over } from '../../transport/http2/transport.js';
 import type { Io } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
@@ -68,7 +68,7 @@ async function trace(
   let observer: QueueObserver | undefined;
   const exitCode = await run({
     ...io,
-    transport: http2(tapped(openByteStream, onFrame)),
+    transport: http2Over(tapped(openByteStream, onFrame)),
     onEnterQueue: async (options, name) => {
       if (html !== undefined) observer = await observeQueue(options, name);
     },

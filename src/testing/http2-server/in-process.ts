@@ -1,10 +1,10 @@
 import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from '../../host/host.js';
+import { ProcessHold } from '../../runtime/process-hold.js';
 import { Fifo } from '../../runtime/queues.js';
-import { http2 } from '../../transport/http2/transport.js';
+import { http2Over } from '../../transport/http2/transport.js';
 import type { EmbeddedTransportFactory } from '../../transport/transport.js';
 import type { Direction } from '../fault-proxy.js';
 import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
-import { ProcessHold } from '../memory/process-hold.js';
 import { Http2Server } from './server.js';
 
 /**
@@ -50,7 +50,7 @@ export function inProcess(server: Http2Server, deliver: Deliver = (_, run) => qu
  */
 export function memoryOverHttp2(server: MemoryEtcd): EmbeddedTransportFactory {
   checkServer(server);
-  return Object.assign(http2(inProcess(new Http2Server(server))), { endpoints: [server.endpoint] });
+  return Object.assign(http2Over(inProcess(new Http2Server(server))), { endpoints: [server.endpoint] });
 }
 
 /** One connection between a client and a server in the same process. */

@@ -3,6 +3,7 @@ import { errorFromStatus } from '../../errors/status-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
+import { ProcessHold } from '../../runtime/process-hold.js';
 import { onAbort } from '../../runtime/signals.js';
 import { at, monotonicMs } from '../../runtime/timers.js';
 import { connectFailed } from '../../transport/connect-failed.js';
@@ -18,7 +19,6 @@ import type {
   UnaryCall,
 } from '../../transport/transport.js';
 import { checkServer, type MemoryEtcd } from './memory-etcd.js';
-import { ProcessHold } from './process-hold.js';
 import {
   CancelableCall,
   checkMessageBytes,

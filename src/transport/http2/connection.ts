@@ -237,7 +237,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       opened: () => this.writer.preface(),
       read: (bytes) => this.#read(bytes),
       drained: () => this.#drained(),
-      closed: (problem) => this.#close(problem ?? 'the peer closed the connection'),
+      closed: (problem, cause) => this.#close(problem ?? 'the peer closed the connection', undefined, cause),
     });
   }
 
@@ -335,7 +335,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     }
     this.#releaseWaiting(problem);
     for (const stream of this.streams.all()) {
-      stream.closedByPeer(connectionLost(problem, 'unknown', stream.head, reason));
+      stream.closedByPeer(connectionLost(problem, 'unknown', stream.head, reason, cause));
     }
   }
 

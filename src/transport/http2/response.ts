@@ -162,8 +162,9 @@ export function connectionLost(
   outcome: Outcome,
   where: ErrorContext,
   reason: Reason = 'ConnectionLost',
+  cause?: unknown,
 ): EtcdError {
-  return new EtcdError(problem, { code: 'Unavailable', reason, outcome, ...where });
+  return new EtcdError(problem, { code: 'Unavailable', reason, outcome, cause, ...where });
 }
 
 /** Returns the error for request headers that are larger than the server allows. */

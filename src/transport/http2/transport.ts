@@ -18,12 +18,12 @@ import { Connection, type ConnectionEvents } from './connection.js';
 
 /**
  * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport depends on the runtime only
- * through `open`, a function that opens byte streams. The package has no public option for that function.
+ * through `open`, a function that opens byte streams.
  *
  * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
  *   so that the identifiers run out.
  */
-export function http2(open: OpenByteStream, firstStreamId = 1): TransportFactory {
+export function http2Over(open: OpenByteStream, firstStreamId = 1): TransportFactory {
   return (endpoint, given) => {
     // The connections of the endpoint share a copy, in which they lengthen the interval between PINGs.
     const options = { ...given };

@@ -15,7 +15,7 @@ import {
   serverError,
 } from '../../../src/testing/memory/service.js';
 import { ErrorCode, StreamError } from '../../../src/transport/http2/frame.js';
-import { http2 } from '../../../src/transport/http2/transport.js';
+import { http2Over } from '../../../src/transport/http2/transport.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import { FrameLog } from './byte-frames.js';
 import type { SimulatedMember } from './cluster.js';
@@ -85,7 +85,7 @@ export class ByteNetwork {
 
   /** Returns the transports of a client in this process. */
   transportOf(process: Process): TransportFactory {
-    return http2((endpoint, _, events) => {
+    return http2Over((endpoint, _, events) => {
       const member = this.network.cluster.members.find(({ url }) => url === endpoint.url);
       if (member === undefined) throw new Error(`no member has the URL ${endpoint.url}`);
       return new ByteConnection(this, process, member, endpoint, events).client;

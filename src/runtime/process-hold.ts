@@ -1,9 +1,9 @@
-import { after } from '../../runtime/timers.js';
+import { after } from './timers.js';
 
-/** A delay in milliseconds that is longer than any test. */
+/** A delay in milliseconds that is longer than any program runs. */
 const FOREVER_MS = 2 ** 52;
 
-/** Keeps the process alive with a timer, because a connection inside the process has no socket that does. */
+/** Keeps the process alive with a timer, for a connection without a socket of the runtime that does. */
 export class ProcessHold {
   #release: (() => void) | undefined;
 

@@ -1,0 +1,216 @@
+import { internally } from './channel/rpc.js';
+import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
+import { canceled, EtcdError, explained, type Reason } from './errors/etcd-error.js';
+import { HEALTH_KEY } from './health.js';
+import { checkOptions, checkPositive, checkSignal } from './runtime/arguments.js';
+import { pause } from './runtime/timers.js';
+
+/** How long `connect` waits, and what ends its wait. */
+export interface ConnectLimits {
+  /**
+   * Time limit in milliseconds for the first answer of a member. Default 5,000. `connect` rejects sooner if every
+   * endpoint has failed. With `auth`, the check of the credentials follows, whose time limit is `timeoutMs`.
+   */
+  readonly failFastMs?: number | undefined;
+  /** Cancels `connect`. It has no effect on the client that `connect` has returned. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Options of `connect`: those of a `Client`, and its own.
+ *
+ * @example
+ * const options: ConnectOptions = { endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 };
+ */
+export type ConnectOptions = (ClientOptions | EmbeddedClientOptions) & ConnectLimits;
+
+const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: true, signal: true } as const;
+const DEFAULT_FAIL_FAST_MS = 5_000;
+/** How often `connect` asks a member for its leader while the member does not answer a read, per `failFastMs`. */
+const STATUS_CALLS = 5;
+
+/** Reasons of a member that may soon be able to answer, because its cluster elects a leader or is busy. */
+const MOMENTARY: ReadonlySet<Reason> = new Set([
+  ...(['NoLeader', 'LeaderChanged', 'Timeout', 'TimeoutDueToLeaderFail', 'TimeoutDueToConnectionLost'] as const),
+  ...(['TimeoutWaitAppliedIndex', 'ProposalDropped', 'RequestTooManyRequests'] as const),
+]);
+
+/** Reasons of a member that can answer, but does not allow the read. */
+const REFUSALS: ReadonlySet<Reason> = new Set(['PermissionDenied', 'UserEmpty', 'InvalidAuthToken', 'AuthOldRevision']);
+
+/**
+ * Advice that the error of a call does not contain, because a running client may meet the same failure when nobody can
+ * do anything about it. The error shows the advice of the first pattern that matches its text.
+ */
+const ADVICE: readonly (readonly [RegExp, string])[] = [
+  [
+    /ECONNREFUSED/,
+    'no program listens there: start etcd, or correct the host and the port (etcd serves clients at 2379)',
+  ],
+  [/ENOTFOUND|EAI_AGAIN/, 'correct the host name, or check the DNS of this machine'],
+  [/EHOSTUNREACH|ENETUNREACH|ENETDOWN/, 'check the address, and the network of this machine'],
+  [/ENOENT/, 'no program listens at this path: start etcd, or correct the path'],
+  [
+    /answers in HTTP\/1/,
+    'if the URL is right, the port is not for clients of etcd, or a proxy in front of etcd lacks HTTP/2',
+  ],
+  [/connectTimeoutMs/, 'check the address, and whether a firewall drops the connection'],
+  [/learner/, 'name a voting member, or promote this one'],
+];
+
+/**
+ * Returns a client after a member has answered a linearizable read, so that a program notices a wrong configuration when
+ * it starts. With `auth`, also checks the credentials. `new Client` alone connects at the first call, which waits for a
+ * member until its `timeoutMs` has passed.
+ *
+ * Asks all endpoints at the same time, and needs the answer of only one. Opens connections of its own for this purpose,
+ * and closes them again.
+ *
+ * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
+ * endpoint what is wrong and what to do about it. The reason is that of the endpoints if it is the same for all, and
+ * `ConnectFailed` otherwise. The `cause` is the error of the only endpoint, or an `AggregateError` of all. If a member
+ * refuses the credentials, or requires some, `connect` rejects with the reason of the member. Reason `InvalidInput`
+ * means that an option is invalid. `connect` leaves no client open when it rejects.
+ *
+ * @example
+ * await using etcd = await connect({ endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 });
+ * await etcd.put('config/color', 'blue');
+ */
+export async function connect(options: ConnectOptions): Promise<Client> {
+  checkOptions(options, CONNECT_OPTIONS, 'connect');
+  const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options ?? {};
+  checkPositive(failFastMs, 'failFastMs', 'milliseconds');
+  checkSignal(signal);
+  // The options of a client have been checked when this constructor returns.
+  const clientOptions = given as ClientOptions;
+  const client = new Client(clientOptions);
+  try {
+    const refusal = await firstAnswer(clientOptions, { failFastMs, signal });
+    const isLoggedIn = clientOptions.auth !== undefined;
+    if (isLoggedIn) await client.get(HEALTH_KEY, { signal }).catch(throwUnlessPermission);
+    else if (refusal !== undefined) throwUnlessPermission(refusal);
+    return client;
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+}
+
+function throwUnlessPermission(error: EtcdError): void {
+  if (error.reason === 'PermissionDenied') return;
+  if (error.reason !== 'UserEmpty') throw error;
+  throw explained(error, `${error.problem}: the cluster requires authentication; set auth`);
+}
+
+/** The limits, with the defaults. */
+interface Limits {
+  readonly failFastMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Asks all endpoints. Resolves when a member has answered, with the member's error if it has refused the read.
+ *
+ * @throws EtcdError that describes the failures of all endpoints.
+ */
+async function firstAnswer(options: ClientOptions, limits: Limits): Promise<EtcdError | undefined> {
+  // This client needs no token, because a refusal is an answer, too. To obtain a token, it would have to choose an
+  // endpoint before it knows which one works.
+  const { auth: _, autoSyncIntervalMs: __, logger: ___, ...unauthenticated } = options;
+  const client = new Client({ ...unauthenticated, timeoutMs: limits.failFastMs });
+  try {
+    return await Promise.any(client.endpoints.map((endpoint) => answerOf(client, endpoint, limits)));
+  } catch (error) {
+    if (limits.signal?.aborted) throw canceled(limits.signal, 'not-sent');
+    throw unreachable((error as AggregateError).errors as EtcdError[]);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Asks one endpoint. Resolves with undefined, or with the member's error if it has refused the read. */
+async function answerOf(client: Client, endpoint: string, limits: Limits): Promise<EtcdError | undefined> {
+  const { failFastMs, signal } = limits;
+  const over = new AbortController();
+  const member: Observed = { hasLeader: undefined };
+  observe(client, endpoint, failFastMs, over.signal, member).catch(() => {});
+  try {
+    await new Promise<void>((resolve, reject) => {
+      // A call is made again until its deadline. Its first failure is enough here, unless the member may soon recover.
+      const onRetry = (error: EtcdError): void => {
+        if (!MOMENTARY.has(error.reason)) reject(error);
+      };
+      client.get(HEALTH_KEY, internally({ endpoint, signal }, { onRetry })).then(() => resolve(), reject);
+    });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof EtcdError)) throw error;
+    if (REFUSALS.has(error.reason)) return error;
+    throw described(error, endpoint, failFastMs, member);
+  } finally {
+    over.abort();
+  }
+}
+
+/** What a member says about itself while it does not answer a read. */
+interface Observed {
+  /** Whether the member knows a leader. Undefined if the member does not answer at all. */
+  hasLeader: boolean | undefined;
+}
+
+/** Asks a member repeatedly for its leader, because a member needs some time to notice that it has lost its leader. */
+async function observe(
+  client: Client,
+  endpoint: string,
+  failFastMs: number,
+  over: AbortSignal,
+  member: Observed,
+): Promise<void> {
+  while (!over.aborted) {
+    const { leader } = await client.maintenance.status(endpoint, { signal: over });
+    member.hasLeader = leader !== 0n;
+    await pause(failFastMs / STATUS_CALLS, over);
+  }
+}
+
+/** Returns the error of an endpoint with a text that says what to do. */
+function described(error: EtcdError, endpoint: string, failFastMs: number, { hasLeader }: Observed): EtcdError {
+  const { code, reason, problem } = error;
+  const text = (what: string, status: Pick<EtcdError, 'code' | 'reason'> = error): EtcdError =>
+    new EtcdError(`${endpoint}: ${what}`, {
+      code: status.code,
+      reason: status.reason,
+      outcome: 'not-sent',
+      endpoint,
+      cause: error,
+    });
+  const limit = `failFastMs = ${failFastMs}`;
+  if (reason === 'DeadlineExceeded' && hasLeader !== undefined) {
+    const state = hasLeader ? 'answers, but it did not reach a quorum' : 'answers, but it had no leader';
+    return text(`the member ${state} within ${limit}; start the other members, and check the network between them`, {
+      code: 'Unavailable',
+      reason: 'NoLeader',
+    });
+  }
+  if (reason === 'DeadlineExceeded')
+    return text(`no answer within ${limit}; check the address, the load of the member, and the network`);
+  const what = problem.replace(`cannot connect to ${endpoint}: `, '');
+  if (code === 'Unimplemented') return text(`${what}; the server is not an etcd`);
+  const advice = ADVICE.find(([pattern]) => pattern.test(what))?.[1];
+  return text(advice === undefined ? what : `${what}; ${advice}`);
+}
+
+/** Returns one error for the failures of all endpoints. */
+function unreachable(errors: readonly EtcdError[]): EtcdError {
+  const [first, ...others] = errors as readonly [EtcdError, ...EtcdError[]];
+  const isSame = others.every(({ reason }) => reason === first.reason);
+  const { code, reason } = isSame ? first : { code: 'Unavailable' as const, reason: 'ConnectFailed' as const };
+  if (others.length === 0) return new EtcdError(`cannot connect to ${first.problem}`, { ...first, cause: first.cause });
+  const list = errors.map(({ problem }) => `\n- ${problem}`).join('');
+  return new EtcdError(`cannot connect to any of ${errors.length} endpoints:${list}`, {
+    code,
+    reason,
+    outcome: 'not-sent',
+    cause: new AggregateError(errors),
+  });
+}

@@ -1,0 +1,113 @@
+import { concatBytes } from '../runtime/bytes.js';
+import { settledWithin } from '../runtime/timers.js';
+import {
+  type ByteStream,
+  type ByteStreamEvents,
+  bytesOfChunk,
+  isWebStreams,
+  type OverCallerStream,
+  type WebReader,
+  type WebStreams,
+  type WebWriter,
+} from './host.js';
+
+/**
+ * The maximum backlog of unsent bytes. Once the backlog has reached this length, the client stops writing until the
+ * event `drained`.
+ */
+const LONG_BACKLOG_BYTES = 262_144;
+/** The time limit in milliseconds for sending the last bytes of a connection that the client closes. */
+const FLUSH_TIMEOUT_MS = 1_000;
+
+/** What a pair of web streams belongs to. */
+interface Opening {
+  /** Resolves when the streams are connected. Default: they are. */
+  readonly opened?: Promise<unknown>;
+}
+
+/** A byte stream over a pair of web streams. */
+export class WebByteStream implements ByteStream {
+  readonly #reader: WebReader;
+  readonly #writer: WebWriter;
+  readonly #events: ByteStreamEvents;
+  /** The number of bytes that the client has written, but that the writable stream has not accepted yet. */
+  #waitingBytes = 0;
+  #closing = false;
+  #over = false;
+
+  /** @throws TypeError if one of the streams is locked to another reader or writer. */
+  constructor(streams: WebStreams & Opening, events: ByteStreamEvents) {
+    this.#events = events;
+    this.#reader = streams.readable.getReader();
+    this.#writer = streams.writable.getWriter();
+    // If only the writable stream fails, the readable stream may stay open.
+    this.#writer.closed.catch((error: unknown) => this.#finish(error));
+    this.#run(streams.opened).catch((error: unknown) => this.#finish(error));
+  }
+
+  write(parts: readonly Uint8Array[]): boolean {
+    if (this.#over || this.#closing) return true;
+    const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
+    this.#waitingBytes += bytes.length;
+    // The error of a failed write is ignored here, because `closed` of the writer rejects, too.
+    this.#writer.write(bytes).then(
+      () => this.#sent(bytes.length),
+      () => {},
+    );
+    return this.#waitingBytes < LONG_BACKLOG_BYTES;
+  }
+
+  /** Does nothing, because web streams have no influence on the life of the process. */
+  hold(): void {}
+
+  close(): void {
+    if (this.#over || this.#closing) return;
+    this.#closing = true;
+    // Without this time limit, a peer that does not read could keep the streams from ever closing.
+    const flushed = this.#writer.close().catch(() => {});
+    void settledWithin(FLUSH_TIMEOUT_MS, flushed).then(() => this.#finish());
+  }
+
+  #sent(bytes: number): void {
+    const wasLong = this.#waitingBytes >= LONG_BACKLOG_BYTES;
+    this.#waitingBytes -= bytes;
+    if (wasLong && this.#waitingBytes < LONG_BACKLOG_BYTES && !this.#over) this.#events.drained();
+  }
+
+  async #run(opened: Promise<unknown> | undefined): Promise<void> {
+    await opened;
+    if (this.#over) return;
+    this.#events.opened();
+    for (let read = await this.#reader.read(); !read.done; read = await this.#reader.read()) {
+      if (this.#over) return;
+      this.#events.read(bytesOfChunk(read.value));
+    }
+    this.#finish();
+  }
+
+  /** Releases both streams, and reports the end. `error` is undefined if the end is not a failure. */
+  #finish(error?: unknown): void {
+    if (this.#over) return;
+    this.#over = true;
+    // Both streams may have ended or failed already. Then these calls reject, and change nothing.
+    this.#reader.cancel(error).catch(() => {});
+    this.#writer.abort(error).catch(() => {});
+    if (error === undefined) this.#events.closed();
+    else this.#events.closed(error instanceof Error ? error.message : 'the stream failed', error);
+  }
+}
+
+/**
+ * Implements `overCallerStream` for runtimes without `node:tls`. They accept web streams only, and no https: endpoints.
+ */
+export const overWebStreams: OverCallerStream = (stream, endpoint, _, events) => {
+  if (!isWebStreams(stream))
+    throw new Error(
+      'connect returned a stream of Node.js; allowed in this runtime: { readable, writable } of web streams',
+    );
+  if (endpoint.tls)
+    throw new Error(
+      'this runtime cannot add TLS to the stream that connect returned; use an http: endpoint, and let connect or the peer of the stream do TLS',
+    );
+  return new WebByteStream(stream, events);
+};

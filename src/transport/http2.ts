@@ -1,0 +1,116 @@
+import { invalidInput } from '../errors/etcd-error.js';
+import type { Endpoint } from '../host/endpoint.js';
+import {
+  type ByteStream,
+  type CallerStream,
+  type DuplexStream,
+  isWebStreams,
+  type OpenByteStream,
+} from '../host/host.js';
+import { overCallerStream } from '../host/node.js';
+import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
+import { describeType } from '../runtime/bytes.js';
+import { http2Over } from './http2/transport.js';
+import type { TransportFactory } from './transport.js';
+
+/** Options of `http2`. */
+export interface Http2Options {
+  /**
+   * Opens a connection to an endpoint, and returns it as a `Duplex` stream of Node.js (a socket, a channel of an SSH
+   * connection) or as a pair of web streams (`{ readable, writable }`). Each call must return another stream, which then
+   * belongs to the client. For an `https:` endpoint, the client does TLS on top of the stream, with the option `tls`.
+   *
+   * `signal` aborts if the client gives up before the function has returned a stream, for example because
+   * `connectTimeoutMs` has passed. If the function throws, or if the stream fails, the endpoint has failed. The client's
+   * error then contains the message of that error, which must not contain a secret, and has it as its `cause`.
+   */
+  readonly connect: (
+    endpoint: Endpoint,
+    options: { readonly signal: AbortSignal },
+  ) => CallerStream | Promise<CallerStream>;
+}
+
+const HTTP2_OPTIONS = { connect: true } as const;
+
+/**
+ * Creates the default transport, HTTP/2, over connections that the caller opens: through an HTTP or SOCKS proxy, an SSH
+ * tunnel or a service mesh, or to a server in the same process. Without this function, the client opens TCP connections
+ * and Unix sockets itself.
+ *
+ * In runtimes without `node:tls`, such as workerd and browsers, `connect` must return web streams, and an `https:`
+ * endpoint fails with reason `ConnectFailed`, because the client cannot do TLS there.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an option is missing, unknown or invalid.
+ *
+ * @example
+ * import { connect } from 'node:net';
+ *
+ * // A port of this machine that `ssh -L` forwards to the member.
+ * const transport = http2({ connect: () => connect(2379, '127.0.0.1') });
+ * const etcd = new Client({ endpoints: ['http://etcd.internal:2379'], transport });
+ */
+export function http2(options: Http2Options): TransportFactory {
+  checkOptions(options, HTTP2_OPTIONS, 'http2');
+  const { connect } = options;
+  checkFunction(connect, 'connect');
+  /** The streams that belong to a connection. A stream that two connections use would mix their bytes. */
+  const used = new WeakSet<CallerStream>();
+  const open: OpenByteStream = (endpoint, tls, events) => {
+    const gaveUp = new AbortController();
+    let bytes: ByteStream | undefined;
+    let isClosed = false;
+    const dial = async (): Promise<void> => {
+      const stream = await connect(endpoint, { signal: gaveUp.signal });
+      checkStream(stream);
+      if (used.has(stream))
+        throw new Error('connect returned the same stream twice; allowed: a new stream for each call');
+      used.add(stream);
+      if (isClosed) return discard(stream);
+      try {
+        bytes = overCallerStream(stream, endpoint, tls, events);
+      } catch (error) {
+        discard(stream);
+        throw error;
+      }
+    };
+    dial().catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : `connect threw ${describeType(error)}`;
+      if (!isClosed) events.closed(reason, error);
+    });
+    return {
+      write: (parts) => bytes?.write(parts) ?? true,
+      hold: (busy) => bytes?.hold(busy),
+      close() {
+        if (isClosed) return;
+        isClosed = true;
+        if (bytes === undefined) gaveUp.abort();
+        else bytes.close();
+      },
+    };
+  };
+  return http2Over(open);
+}
+
+/** @throws EtcdError with reason `InvalidInput` if the value is neither a `Duplex` nor a pair of web streams. */
+function checkStream(stream: CallerStream | undefined): asserts stream is CallerStream {
+  const { on, write, destroy } = (stream ?? {}) as Partial<DuplexStream>;
+  if (typeof on === 'function' && typeof write === 'function' && typeof destroy === 'function') return;
+  if (stream && isWebStreams(stream) && typeof stream.writable?.getWriter === 'function') return;
+  throw invalidInput(
+    'the result of connect',
+    show(stream),
+    'a Duplex stream of Node.js, or { readable, writable } of web streams',
+  );
+}
+
+/** Closes a stream that arrived too late. */
+function discard(stream: CallerStream): void {
+  if (!isWebStreams(stream)) {
+    stream.on('error', () => {});
+    stream.destroy();
+    return;
+  }
+  // Rejects if a stream is locked or has failed. Then there is nothing to close.
+  stream.readable.cancel().catch(() => {});
+  stream.writable.abort().catch(() => {});
+}
