@@ -152,7 +152,7 @@ function messageDefinition(type: protobuf.Type, file: string, imports: Map<strin
     const nested = members.filter((member) => 'resolvedType' in member && member.resolvedType instanceof protobuf.Type);
     const codecs = nested.map((member) => use((member as protobuf.Field).resolvedType as protobuf.Type));
     const args = [
-      `'${type.fullName.slice(1)}'`,
+      `'${type.fullName.slice(1).replace('etcdserverpb.', '')}'`,
       ...(empty ? [] : [`'${members.map(tableField).join(' ')}'`]),
       ...(codecs.length === 0 ? [] : [`() => [${codecs.join(', ')}]`]),
     ];
@@ -319,6 +319,9 @@ function writeMethods(): void {
     });
     return `${doc(service.comment)}${name}: {\n${properties.join('\n')}\n},`;
   });
+  const list = services.flatMap(({ name, service }) =>
+    service.methodsArray.map((method) => `${name}.${camelCase(method.name)},`),
+  );
   write(
     'methods.ts',
     `${header('')}
@@ -329,6 +332,11 @@ ${imports.join('\n')}
 export const methods = {
 ${rows.join('\n')}
 } as const;
+
+/** All RPCs. The list is shorter than \`methods\` in a bundle, because it does not contain the names again. */
+export const methodList = [
+${list.join('\n')}
+] as const;
 
 /** The gRPC path of an RPC, such as \`/etcdserverpb.KV/Put\`. */
 export type MethodPath = {
@@ -372,6 +380,5 @@ function methodRow(service: protobuf.Service, method: protobuf.Method, imports: 
     kind: '${kind}',
     request: ${request},
     response: ${response},
-    repeatable: ${repeatable},
-  } as const satisfies Method<${request}, ${response}, '${kind}'>`;
+${repeatable ? '    repeatable: true,\n' : ''}  } as const satisfies Method<${request}, ${response}, '${kind}'>`;
 }

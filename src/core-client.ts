@@ -195,16 +195,15 @@ export class CoreClient extends KeyspaceClient {
     extension.check(options);
     const { logger, callSites } = options;
     checkTransport(options.transport);
-    // A copy, because the caller may change the object later, and `setEndpoints` must check the same credentials. `null`
-    // stays as it is, so that the check refuses it.
-    const auth = typeof options.auth === 'object' ? options.auth && { ...options.auth } : options.auth;
     const scheme = options.tls === undefined ? 'http' : 'https';
     let endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
-    const credentialsFor = (list: readonly Endpoint[]) => {
-      if (typeof auth === 'function') return () => askForCredentials(auth, endpoints);
-      return auth === undefined ? undefined : checkCredentials(auth, list);
-    };
-    const credentials = credentialsFor(endpoints);
+    const { auth } = options;
+    const credentials =
+      typeof auth === 'function'
+        ? () => askForCredentials(auth, endpoints)
+        : auth === undefined
+          ? undefined
+          : checkCredentials(auth, endpoints);
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
@@ -253,7 +252,7 @@ export class CoreClient extends KeyspaceClient {
     this.#channel = channel;
     this.#setEndpoints = (urls) => {
       const list = checkEndpoints(urls, scheme);
-      credentialsFor(list);
+      if (typeof credentials === 'object') checkCredentials(credentials, list);
       channel.reset(list);
       endpoints = list;
     };

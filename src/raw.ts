@@ -1,7 +1,7 @@
 import type { CallOptions, Rpc } from './channel/rpc.js';
 import type { BidiStream, StreamOptions } from './channel/streams.js';
 import { openServerStream, openStream, STREAM_OPTIONS } from './channel/streams.js';
-import { methods } from './gen/methods.js';
+import { methodList, type methods } from './gen/methods.js';
 import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/schema.js';
 import { checkOptions } from './runtime/arguments.js';
@@ -30,14 +30,18 @@ export type Raw = {
 };
 
 export function rawStubs(rpc: Rpc): Raw {
-  const services = Object.entries(methods).map(([service, table]) => {
-    const stubs = Object.entries(table as Record<string, Method<unknown, unknown>>).map(([name, method]) => [
-      name,
-      stub(rpc, method, `raw.${service}.${name}`),
-    ]);
-    return [service, Object.fromEntries(stubs)];
-  });
-  return Object.fromEntries(services) as Raw;
+  const services: Record<string, Record<string, unknown>> = {};
+  for (const method of methodList as readonly unknown[] as readonly Method<unknown, unknown>[]) {
+    const { service, name } = namesOf(method);
+    services[service] = { ...services[service], [name]: stub(rpc, method, `raw.${service}.${name}`) };
+  }
+  return services as Raw;
+}
+
+/** Returns the names of a method in `Raw`: `kv` and `deleteRange` for "/etcdserverpb.KV/DeleteRange". */
+function namesOf({ path }: Method<unknown, unknown>): { readonly service: string; readonly name: string } {
+  const [service = '', name = ''] = path.slice(path.indexOf('.') + 1).split('/');
+  return { service: service.toLowerCase(), name: name[0]?.toLowerCase() + name.slice(1).replace('KV', 'Kv') };
 }
 
 function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown {

@@ -1,4 +1,5 @@
 import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
+import type { Method } from '../protobuf/schema.js';
 
 /** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
 const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
@@ -34,10 +35,10 @@ export function isEndpointFailure({ code, reason }: EtcdError): boolean {
  * never sent, or the member refused it without processing it. An idempotent method may be repeated after any endpoint
  * failure.
  */
-export function mayRetry(method: { readonly repeatable: boolean }, error: EtcdError): boolean {
+export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, error: EtcdError): boolean {
   if (isOverloadRefusal(error)) return true;
   if (!isEndpointFailure(error)) return false;
-  return error.outcome !== 'unknown' || method.repeatable;
+  return error.outcome !== 'unknown' || method.repeatable === true;
 }
 
 /**

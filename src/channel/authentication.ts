@@ -60,20 +60,21 @@ const CREDENTIALS = { username: true, password: true, token: true, allowPlaintex
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
- * Checks the credentials, and returns a copy of the user name and password, or of the token. Credentials for an
- * endpoint without TLS require `allowPlaintext`.
+ * Checks the credentials, and returns a copy of them. Credentials for an endpoint without TLS require `allowPlaintext`.
  *
  * @throws EtcdError with reason `InvalidInput` if the credentials are not allowed. The error never contains secrets.
  */
 export function checkCredentials(credentials: Credentials, endpoints: readonly Endpoint[]): Credentials {
   checkFields(credentials, CREDENTIALS, 'auth');
+  const { allowPlaintext } = credentials;
   const { username, password, token }: Readonly<Record<string, unknown>> = { ...credentials };
   const plaintext = endpoints.find((endpoint) => !endpoint.tls && 'host' in endpoint.address);
-  if (plaintext !== undefined && credentials.allowPlaintext !== true) {
+  if (plaintext !== undefined && allowPlaintext !== true) {
     const allowed = 'only https: and unix: endpoints, unless allowPlaintext: true permits unencrypted credentials';
     throw invalidInput('auth', `credentials together with the endpoint ${plaintext.url}, which has no TLS`, allowed);
   }
-  if (token === undefined) return { username: secret('username', username), password: secret('password', password) };
+  if (token === undefined)
+    return { username: secret('username', username), password: secret('password', password), allowPlaintext };
   if (username !== undefined || password !== undefined)
     throw invalidInput(
       'auth',
@@ -87,7 +88,7 @@ export function checkCredentials(credentials: Credentials, endpoints: readonly E
       'a token with spaces, line breaks or non-ASCII text',
       'visible ASCII characters only',
     );
-  return { token: given };
+  return { token: given, allowPlaintext };
 }
 
 function secret(name: string, value: unknown): string {

@@ -149,7 +149,12 @@ export async function* readStream<Request, Response>(
   }
 }
 
-function mayReopen(rpc: Rpc, method: { readonly repeatable: boolean }, error: EtcdError, attempt: number): boolean {
+function mayReopen(
+  rpc: Rpc,
+  method: Pick<Method<unknown, unknown>, 'repeatable'>,
+  error: EtcdError,
+  attempt: number,
+): boolean {
   if (isTokenRefused(error)) return rpc.settings.renewsTokens && attempt < MAX_TOKEN_RENEWALS;
   return mayRetry(method, error) && attempt + 1 < MAX_ATTEMPTS;
 }

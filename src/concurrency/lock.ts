@@ -373,7 +373,7 @@ export class Held implements AsyncDisposable {
 
   /** @internal Ends the hold like `release`, but leaves the key: the caller deletes it in a transaction of its own. */
   settle(): void {
-    this.#end(lockReleased, () => Promise.resolve());
+    this.#end(lockReleased, async () => {});
   }
 
   /** Same as `release`. */

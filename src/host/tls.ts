@@ -103,9 +103,7 @@ function checkServerName(name: string): string {
 /** Describes a server name for an error message. Does not show text that looks like a key or another secret. */
 function showName(name: unknown): string {
   if (typeof name !== 'string' || name === '') return describeType(name);
-  return /^[\w .:/[\]*-]{1,253}$/.test(name)
-    ? JSON.stringify(name)
-    : 'text that is too long for a host name or contains characters that a host name cannot contain';
+  return /^[\w .:/[\]*-]{1,253}$/.test(name) ? JSON.stringify(name) : 'text that cannot be a host name';
 }
 
 /** Matches a PEM block: RFC 7468, section 3. The second group is undefined if the block has no END line. */

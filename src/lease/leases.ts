@@ -245,8 +245,7 @@ function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
   if (typeof ttl !== 'number' || !(ttl > 0))
     throw invalidInput('lease.ttl', show(ttl), 'the ttl, in seconds, that lease.grant returned');
   if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
-  const allowed =
-    'the sentAt that lease.grant returned in this thread (for a lease of another thread or process, pass only its ID)';
+  const allowed = 'the sentAt of lease.grant in this thread; elsewhere, pass only the ID';
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 

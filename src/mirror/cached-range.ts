@@ -215,10 +215,12 @@ export class CachedRange implements AsyncDisposable {
     checkOptions(options, CACHED_RANGE_OPTIONS, 'catchUp');
     this.#checkOpen();
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const deadline = monotonicMs() + checkTimeout(timeoutMs, 'timeoutMs');
-    const count = op.range(this.#keys, { countOnly: true });
-    const { header } = await this.#kv.txn({ then: [count] }, options);
-    await this.waitForRevision(header.revision, { signal, timeoutMs: Math.max(1, deadline - monotonicMs()) });
+    const startedAt = monotonicMs();
+    const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
+    await this.waitForRevision(header.revision, {
+      signal,
+      timeoutMs: Math.max(1, timeoutMs - (monotonicMs() - startedAt)),
+    });
   }
 
   /**

@@ -111,9 +111,9 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
       // Create the watch before reading the keys, so that the watch starts at the current revision. etcd sends the
       // events of such a watch at once. etcd processes a watch that starts at a past revision only every 100 ms, and
       // cancels it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
-      const startRevision = fromRevision > 0n ? fromRevision + 1n : 0n;
-      const watch = new Watch(this.#watchStream, this.#keys, { startRevision, prevKv, signal });
       let isReading = fromRevision === 0n;
+      const startRevision = isReading ? 0n : fromRevision + 1n;
+      const watch = new Watch(this.#watchStream, this.#keys, { startRevision, prevKv, signal });
       try {
         let revision = fromRevision;
         if (isReading) {
@@ -159,7 +159,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
     if (!isOther && header.revision >= fromRevision) return;
     const problem = isOther
       ? `cluster ${header.clusterId.toString(16)} answers instead of cluster ${clusterId.toString(16)}`
-      : `the store is at revision ${header.revision}, before fromRevision ${fromRevision}, because it was restored`;
+      : `the store was restored: its revision ${header.revision} is below fromRevision ${fromRevision}`;
     throw new EtcdError(problem, { code: 'FailedPrecondition', reason: 'ClusterChanged', outcome: 'rejected' });
   }
 

@@ -1,12 +1,10 @@
-import { methods } from '../gen/methods.js';
+import { methodList } from '../gen/methods.js';
 import type { Method } from './schema.js';
 
 export type AnyMethod = Method<unknown, unknown>;
 
 /** Every RPC of etcd. */
-export const allMethods: readonly AnyMethod[] = Object.values(methods).flatMap((service) =>
-  Object.values(service as Record<string, AnyMethod>),
-);
+export const allMethods = methodList as readonly unknown[] as readonly AnyMethod[];
 
 /** Every RPC by its gRPC path, such as `/etcdserverpb.KV/Put`. */
 export const methodByPath: ReadonlyMap<string, AnyMethod> = new Map(allMethods.map((method) => [method.path, method]));

@@ -10,8 +10,8 @@ export interface Method<Request, Response, Kind extends MethodKind = MethodKind>
   readonly kind: Kind;
   readonly request: Codec<Request>;
   readonly response: Codec<Response>;
-  /** Whether the call is idempotent: safe to resend when the outcome of an attempt is unknown. */
-  readonly repeatable: boolean;
+  /** Whether the call is idempotent: safe to resend when the outcome of an attempt is unknown. Default false. */
+  readonly repeatable?: boolean | undefined;
 }
 
 /** The scalar types of protobuf that etcd's messages use. */

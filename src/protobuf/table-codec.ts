@@ -55,10 +55,11 @@ type Message = Record<string, unknown>;
  * Returns a codec that reads the layout of its message from a table. It is slower than the generated code of a codec,
  * but much smaller, so it serves the messages that clients seldom send or receive. The table is the text `fields`,
  * such as `s1name s*2roles m3options`. `codecs` returns the codecs of the nested messages in the order of their fields.
- * It is a function, because a message type may refer to a type that is defined later.
+ * It is a function, because a message type may refer to a type that is defined later. `name` is the full name of the type,
+ * without the package if that is `etcdserverpb`.
  */
 export function tableCodec<T extends object>(
-  typeName: string,
+  name: string,
   fields = '',
   codecs: () => readonly Codec<unknown>[] = () => [],
 ): Codec<T> {
@@ -68,7 +69,7 @@ export function tableCodec<T extends object>(
     return table;
   };
   return {
-    typeName,
+    typeName: name.includes('.') ? name : `etcdserverpb.${name}`,
     create: () => {
       const message: Message = {};
       for (const { property, kind, isRepeated } of parsed()) message[property] = isRepeated ? [] : kind.zero;

@@ -791,7 +791,7 @@ export interface CompactionRequest {
 }
 
 export const CompactionRequest: Codec<CompactionRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.CompactionRequest',
+  'CompactionRequest',
   'i1revision b2physical',
 );
 
@@ -802,7 +802,7 @@ export interface CompactionResponse {
 }
 
 export const CompactionResponse: Codec<CompactionResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.CompactionResponse',
+  'CompactionResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -810,7 +810,7 @@ export const CompactionResponse: Codec<CompactionResponse> = /* @__PURE__ */ tab
 /** This request has no fields. */
 export type HashRequest = Record<never, never>;
 
-export const HashRequest: Codec<HashRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.HashRequest');
+export const HashRequest: Codec<HashRequest> = /* @__PURE__ */ tableCodec('HashRequest');
 
 /** Request for HashKV. Since etcd 3.3. */
 export interface HashKVRequest {
@@ -818,10 +818,7 @@ export interface HashKVRequest {
   revision: bigint;
 }
 
-export const HashKVRequest: Codec<HashKVRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.HashKVRequest',
-  'i1revision',
-);
+export const HashKVRequest: Codec<HashKVRequest> = /* @__PURE__ */ tableCodec('HashKVRequest', 'i1revision');
 
 /** Response to HashKV. Since etcd 3.3. */
 export interface HashKVResponse {
@@ -839,7 +836,7 @@ export interface HashKVResponse {
 }
 
 export const HashKVResponse: Codec<HashKVResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.HashKVResponse',
+  'HashKVResponse',
   'm1header n2hash i3compactRevision i4hashRevision',
   () => [ResponseHeader],
 );
@@ -852,16 +849,14 @@ export interface HashResponse {
   hash: number;
 }
 
-export const HashResponse: Codec<HashResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.HashResponse',
-  'm1header n2hash',
-  () => [ResponseHeader],
-);
+export const HashResponse: Codec<HashResponse> = /* @__PURE__ */ tableCodec('HashResponse', 'm1header n2hash', () => [
+  ResponseHeader,
+]);
 
 /** This request has no fields. Since etcd 3.3. */
 export type SnapshotRequest = Record<never, never>;
 
-export const SnapshotRequest: Codec<SnapshotRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.SnapshotRequest');
+export const SnapshotRequest: Codec<SnapshotRequest> = /* @__PURE__ */ tableCodec('SnapshotRequest');
 
 /** Response to Snapshot: a chunk of the database. Since etcd 3.3. */
 export interface SnapshotResponse {
@@ -876,7 +871,7 @@ export interface SnapshotResponse {
 }
 
 export const SnapshotResponse: Codec<SnapshotResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.SnapshotResponse',
+  'SnapshotResponse',
   'm1header u2remainingBytes y3blob s4version',
   () => [ResponseHeader],
 );
@@ -1054,16 +1049,14 @@ export interface WatchCancelRequest {
 }
 
 export const WatchCancelRequest: Codec<WatchCancelRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.WatchCancelRequest',
+  'WatchCancelRequest',
   'i1watchId',
 );
 
 /** Request for the progress of all watches on the stream. The response has watch_id -1. Since etcd 3.4. */
 export type WatchProgressRequest = Record<never, never>;
 
-export const WatchProgressRequest: Codec<WatchProgressRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.WatchProgressRequest',
-);
+export const WatchProgressRequest: Codec<WatchProgressRequest> = /* @__PURE__ */ tableCodec('WatchProgressRequest');
 
 /** Events for a watch, or a change in its state. */
 export interface WatchResponse {
@@ -1162,7 +1155,7 @@ export interface LeaseGrantRequest {
 }
 
 export const LeaseGrantRequest: Codec<LeaseGrantRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseGrantRequest',
+  'LeaseGrantRequest',
   'i1ttl i2id',
 );
 
@@ -1179,7 +1172,7 @@ export interface LeaseGrantResponse {
 }
 
 export const LeaseGrantResponse: Codec<LeaseGrantResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseGrantResponse',
+  'LeaseGrantResponse',
   'm1header i2id i3ttl s4error',
   () => [ResponseHeader],
 );
@@ -1190,10 +1183,7 @@ export interface LeaseRevokeRequest {
   id: bigint;
 }
 
-export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseRevokeRequest',
-  'i1id',
-);
+export const LeaseRevokeRequest: Codec<LeaseRevokeRequest> = /* @__PURE__ */ tableCodec('LeaseRevokeRequest', 'i1id');
 
 /** Response to LeaseRevoke. The server has revoked the lease and deleted its keys. */
 export interface LeaseRevokeResponse {
@@ -1202,7 +1192,7 @@ export interface LeaseRevokeResponse {
 }
 
 export const LeaseRevokeResponse: Codec<LeaseRevokeResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseRevokeResponse',
+  'LeaseRevokeResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1219,7 +1209,7 @@ export interface LeaseCheckpoint {
 }
 
 export const LeaseCheckpoint: Codec<LeaseCheckpoint> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseCheckpoint',
+  'LeaseCheckpoint',
   'i1id i2remainingTtl',
 );
 
@@ -1230,7 +1220,7 @@ export interface LeaseCheckpointRequest {
 }
 
 export const LeaseCheckpointRequest: Codec<LeaseCheckpointRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseCheckpointRequest',
+  'LeaseCheckpointRequest',
   'm*1checkpoints',
   () => [LeaseCheckpoint],
 );
@@ -1242,7 +1232,7 @@ export interface LeaseCheckpointResponse {
 }
 
 export const LeaseCheckpointResponse: Codec<LeaseCheckpointResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseCheckpointResponse',
+  'LeaseCheckpointResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1318,7 +1308,7 @@ export interface LeaseTimeToLiveRequest {
 }
 
 export const LeaseTimeToLiveRequest: Codec<LeaseTimeToLiveRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseTimeToLiveRequest',
+  'LeaseTimeToLiveRequest',
   'i1id b2keys',
 );
 
@@ -1337,7 +1327,7 @@ export interface LeaseTimeToLiveResponse {
 }
 
 export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseTimeToLiveResponse',
+  'LeaseTimeToLiveResponse',
   'm1header i2id i3ttl i4grantedTtl y*5keys',
   () => [ResponseHeader],
 );
@@ -1345,9 +1335,7 @@ export const LeaseTimeToLiveResponse: Codec<LeaseTimeToLiveResponse> = /* @__PUR
 /** This request has no fields. Since etcd 3.3. */
 export type LeaseLeasesRequest = Record<never, never>;
 
-export const LeaseLeasesRequest: Codec<LeaseLeasesRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseLeasesRequest',
-);
+export const LeaseLeasesRequest: Codec<LeaseLeasesRequest> = /* @__PURE__ */ tableCodec('LeaseLeasesRequest');
 
 /** A lease in the list. Since etcd 3.3. */
 export interface LeaseStatus {
@@ -1355,7 +1343,7 @@ export interface LeaseStatus {
   id: bigint;
 }
 
-export const LeaseStatus: Codec<LeaseStatus> = /* @__PURE__ */ tableCodec('etcdserverpb.LeaseStatus', 'i1id');
+export const LeaseStatus: Codec<LeaseStatus> = /* @__PURE__ */ tableCodec('LeaseStatus', 'i1id');
 
 /** Response to LeaseLeases. Since etcd 3.3. */
 export interface LeaseLeasesResponse {
@@ -1366,7 +1354,7 @@ export interface LeaseLeasesResponse {
 }
 
 export const LeaseLeasesResponse: Codec<LeaseLeasesResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.LeaseLeasesResponse',
+  'LeaseLeasesResponse',
   'm1header m*2leases',
   () => [ResponseHeader, LeaseStatus],
 );
@@ -1386,7 +1374,7 @@ export interface Member {
 }
 
 export const Member: Codec<Member> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.Member',
+  'Member',
   'u1id s2name s*3peerUrls s*4clientUrls b5isLearner',
 );
 
@@ -1399,7 +1387,7 @@ export interface MemberAddRequest {
 }
 
 export const MemberAddRequest: Codec<MemberAddRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberAddRequest',
+  'MemberAddRequest',
   's*1peerUrls b2isLearner',
 );
 
@@ -1414,7 +1402,7 @@ export interface MemberAddResponse {
 }
 
 export const MemberAddResponse: Codec<MemberAddResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberAddResponse',
+  'MemberAddResponse',
   'm1header m2member m*3members',
   () => [ResponseHeader, Member, Member],
 );
@@ -1426,7 +1414,7 @@ export interface MemberRemoveRequest {
 }
 
 export const MemberRemoveRequest: Codec<MemberRemoveRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberRemoveRequest',
+  'MemberRemoveRequest',
   'u1id',
 );
 
@@ -1439,7 +1427,7 @@ export interface MemberRemoveResponse {
 }
 
 export const MemberRemoveResponse: Codec<MemberRemoveResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberRemoveResponse',
+  'MemberRemoveResponse',
   'm1header m*2members',
   () => [ResponseHeader, Member],
 );
@@ -1453,7 +1441,7 @@ export interface MemberUpdateRequest {
 }
 
 export const MemberUpdateRequest: Codec<MemberUpdateRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberUpdateRequest',
+  'MemberUpdateRequest',
   'u1id s*2peerUrls',
 );
 
@@ -1466,7 +1454,7 @@ export interface MemberUpdateResponse {
 }
 
 export const MemberUpdateResponse: Codec<MemberUpdateResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberUpdateResponse',
+  'MemberUpdateResponse',
   'm1header m*2members',
   () => [ResponseHeader, Member],
 );
@@ -1478,7 +1466,7 @@ export interface MemberListRequest {
 }
 
 export const MemberListRequest: Codec<MemberListRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberListRequest',
+  'MemberListRequest',
   'b1linearizable',
 );
 
@@ -1491,7 +1479,7 @@ export interface MemberListResponse {
 }
 
 export const MemberListResponse: Codec<MemberListResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberListResponse',
+  'MemberListResponse',
   'm1header m*2members',
   () => [ResponseHeader, Member],
 );
@@ -1503,7 +1491,7 @@ export interface MemberPromoteRequest {
 }
 
 export const MemberPromoteRequest: Codec<MemberPromoteRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberPromoteRequest',
+  'MemberPromoteRequest',
   'u1id',
 );
 
@@ -1516,7 +1504,7 @@ export interface MemberPromoteResponse {
 }
 
 export const MemberPromoteResponse: Codec<MemberPromoteResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MemberPromoteResponse',
+  'MemberPromoteResponse',
   'm1header m*2members',
   () => [ResponseHeader, Member],
 );
@@ -1524,7 +1512,7 @@ export const MemberPromoteResponse: Codec<MemberPromoteResponse> = /* @__PURE__ 
 /** This request has no fields. */
 export type DefragmentRequest = Record<never, never>;
 
-export const DefragmentRequest: Codec<DefragmentRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.DefragmentRequest');
+export const DefragmentRequest: Codec<DefragmentRequest> = /* @__PURE__ */ tableCodec('DefragmentRequest');
 
 /** Response to Defragment. */
 export interface DefragmentResponse {
@@ -1533,7 +1521,7 @@ export interface DefragmentResponse {
 }
 
 export const DefragmentResponse: Codec<DefragmentResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.DefragmentResponse',
+  'DefragmentResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1545,7 +1533,7 @@ export interface MoveLeaderRequest {
 }
 
 export const MoveLeaderRequest: Codec<MoveLeaderRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MoveLeaderRequest',
+  'MoveLeaderRequest',
   'u1targetId',
 );
 
@@ -1556,7 +1544,7 @@ export interface MoveLeaderResponse {
 }
 
 export const MoveLeaderResponse: Codec<MoveLeaderResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.MoveLeaderResponse',
+  'MoveLeaderResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1584,7 +1572,7 @@ export interface AlarmRequest {
 }
 
 export const AlarmRequest: Codec<AlarmRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AlarmRequest',
+  'AlarmRequest',
   'e1action u2memberId e3alarm',
 );
 
@@ -1596,10 +1584,7 @@ export interface AlarmMember {
   alarm: AlarmType;
 }
 
-export const AlarmMember: Codec<AlarmMember> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AlarmMember',
-  'u1memberId e2alarm',
-);
+export const AlarmMember: Codec<AlarmMember> = /* @__PURE__ */ tableCodec('AlarmMember', 'u1memberId e2alarm');
 
 /** Response to Alarm. */
 export interface AlarmResponse {
@@ -1610,7 +1595,7 @@ export interface AlarmResponse {
 }
 
 export const AlarmResponse: Codec<AlarmResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AlarmResponse',
+  'AlarmResponse',
   'm1header m*2alarms',
   () => [ResponseHeader, AlarmMember],
 );
@@ -1636,7 +1621,7 @@ export interface DowngradeRequest {
 }
 
 export const DowngradeRequest: Codec<DowngradeRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.DowngradeRequest',
+  'DowngradeRequest',
   'e1action s2version',
 );
 
@@ -1649,7 +1634,7 @@ export interface DowngradeResponse {
 }
 
 export const DowngradeResponse: Codec<DowngradeResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.DowngradeResponse',
+  'DowngradeResponse',
   'm1header s2version',
   () => [ResponseHeader],
 );
@@ -1661,14 +1646,14 @@ export interface DowngradeVersionTestRequest {
 }
 
 export const DowngradeVersionTestRequest: Codec<DowngradeVersionTestRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.DowngradeVersionTestRequest',
+  'DowngradeVersionTestRequest',
   's1ver',
 );
 
 /** This request has no fields. */
 export type StatusRequest = Record<never, never>;
 
-export const StatusRequest: Codec<StatusRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.StatusRequest');
+export const StatusRequest: Codec<StatusRequest> = /* @__PURE__ */ tableCodec('StatusRequest');
 
 /** Response to Status. */
 export interface StatusResponse {
@@ -1701,7 +1686,7 @@ export interface StatusResponse {
 }
 
 export const StatusResponse: Codec<StatusResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.StatusResponse',
+  'StatusResponse',
   'm1header s2version i3dbSize u4leader u5raftIndex u6raftTerm u7raftAppliedIndex s*8errors i9dbSizeInUse b10isLearner s11storageVersion i12dbSizeQuota m13downgradeInfo',
   () => [ResponseHeader, DowngradeInfo],
 );
@@ -1715,26 +1700,24 @@ export interface DowngradeInfo {
 }
 
 export const DowngradeInfo: Codec<DowngradeInfo> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.DowngradeInfo',
+  'DowngradeInfo',
   'b1enabled s2targetVersion',
 );
 
 /** This request has no fields. */
 export type AuthEnableRequest = Record<never, never>;
 
-export const AuthEnableRequest: Codec<AuthEnableRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.AuthEnableRequest');
+export const AuthEnableRequest: Codec<AuthEnableRequest> = /* @__PURE__ */ tableCodec('AuthEnableRequest');
 
 /** This request has no fields. */
 export type AuthDisableRequest = Record<never, never>;
 
-export const AuthDisableRequest: Codec<AuthDisableRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthDisableRequest',
-);
+export const AuthDisableRequest: Codec<AuthDisableRequest> = /* @__PURE__ */ tableCodec('AuthDisableRequest');
 
 /** This request has no fields. Since etcd 3.5. */
 export type AuthStatusRequest = Record<never, never>;
 
-export const AuthStatusRequest: Codec<AuthStatusRequest> = /* @__PURE__ */ tableCodec('etcdserverpb.AuthStatusRequest');
+export const AuthStatusRequest: Codec<AuthStatusRequest> = /* @__PURE__ */ tableCodec('AuthStatusRequest');
 
 /** Request for Authenticate. */
 export interface AuthenticateRequest {
@@ -1745,7 +1728,7 @@ export interface AuthenticateRequest {
 }
 
 export const AuthenticateRequest: Codec<AuthenticateRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthenticateRequest',
+  'AuthenticateRequest',
   's1name s2password',
 );
 
@@ -1765,7 +1748,7 @@ export interface AuthUserAddRequest {
 }
 
 export const AuthUserAddRequest: Codec<AuthUserAddRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserAddRequest',
+  'AuthUserAddRequest',
   's1name s2password m3options s4hashedPassword',
   () => [UserAddOptions],
 );
@@ -1776,10 +1759,7 @@ export interface AuthUserGetRequest {
   name: string;
 }
 
-export const AuthUserGetRequest: Codec<AuthUserGetRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserGetRequest',
-  's1name',
-);
+export const AuthUserGetRequest: Codec<AuthUserGetRequest> = /* @__PURE__ */ tableCodec('AuthUserGetRequest', 's1name');
 
 /** Request for UserDelete. */
 export interface AuthUserDeleteRequest {
@@ -1788,7 +1768,7 @@ export interface AuthUserDeleteRequest {
 }
 
 export const AuthUserDeleteRequest: Codec<AuthUserDeleteRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserDeleteRequest',
+  'AuthUserDeleteRequest',
   's1name',
 );
 
@@ -1806,7 +1786,7 @@ export interface AuthUserChangePasswordRequest {
 }
 
 export const AuthUserChangePasswordRequest: Codec<AuthUserChangePasswordRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserChangePasswordRequest',
+  'AuthUserChangePasswordRequest',
   's1name s2password s3hashedPassword',
 );
 
@@ -1819,7 +1799,7 @@ export interface AuthUserGrantRoleRequest {
 }
 
 export const AuthUserGrantRoleRequest: Codec<AuthUserGrantRoleRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserGrantRoleRequest',
+  'AuthUserGrantRoleRequest',
   's1user s2role',
 );
 
@@ -1832,7 +1812,7 @@ export interface AuthUserRevokeRoleRequest {
 }
 
 export const AuthUserRevokeRoleRequest: Codec<AuthUserRevokeRoleRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserRevokeRoleRequest',
+  'AuthUserRevokeRoleRequest',
   's1name s2role',
 );
 
@@ -1842,10 +1822,7 @@ export interface AuthRoleAddRequest {
   name: string;
 }
 
-export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleAddRequest',
-  's1name',
-);
+export const AuthRoleAddRequest: Codec<AuthRoleAddRequest> = /* @__PURE__ */ tableCodec('AuthRoleAddRequest', 's1name');
 
 /** Request for RoleGet. */
 export interface AuthRoleGetRequest {
@@ -1853,24 +1830,17 @@ export interface AuthRoleGetRequest {
   role: string;
 }
 
-export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleGetRequest',
-  's1role',
-);
+export const AuthRoleGetRequest: Codec<AuthRoleGetRequest> = /* @__PURE__ */ tableCodec('AuthRoleGetRequest', 's1role');
 
 /** This request has no fields. */
 export type AuthUserListRequest = Record<never, never>;
 
-export const AuthUserListRequest: Codec<AuthUserListRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserListRequest',
-);
+export const AuthUserListRequest: Codec<AuthUserListRequest> = /* @__PURE__ */ tableCodec('AuthUserListRequest');
 
 /** This request has no fields. */
 export type AuthRoleListRequest = Record<never, never>;
 
-export const AuthRoleListRequest: Codec<AuthRoleListRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleListRequest',
-);
+export const AuthRoleListRequest: Codec<AuthRoleListRequest> = /* @__PURE__ */ tableCodec('AuthRoleListRequest');
 
 /** Request for RoleDelete. */
 export interface AuthRoleDeleteRequest {
@@ -1879,7 +1849,7 @@ export interface AuthRoleDeleteRequest {
 }
 
 export const AuthRoleDeleteRequest: Codec<AuthRoleDeleteRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleDeleteRequest',
+  'AuthRoleDeleteRequest',
   's1role',
 );
 
@@ -1892,7 +1862,7 @@ export interface AuthRoleGrantPermissionRequest {
 }
 
 export const AuthRoleGrantPermissionRequest: Codec<AuthRoleGrantPermissionRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleGrantPermissionRequest',
+  'AuthRoleGrantPermissionRequest',
   's1name m2perm',
   () => [Permission],
 );
@@ -1908,7 +1878,7 @@ export interface AuthRoleRevokePermissionRequest {
 }
 
 export const AuthRoleRevokePermissionRequest: Codec<AuthRoleRevokePermissionRequest> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleRevokePermissionRequest',
+  'AuthRoleRevokePermissionRequest',
   's1role y2key y3rangeEnd',
 );
 
@@ -1919,7 +1889,7 @@ export interface AuthEnableResponse {
 }
 
 export const AuthEnableResponse: Codec<AuthEnableResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthEnableResponse',
+  'AuthEnableResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1931,7 +1901,7 @@ export interface AuthDisableResponse {
 }
 
 export const AuthDisableResponse: Codec<AuthDisableResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthDisableResponse',
+  'AuthDisableResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1950,7 +1920,7 @@ export interface AuthStatusResponse {
 }
 
 export const AuthStatusResponse: Codec<AuthStatusResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthStatusResponse',
+  'AuthStatusResponse',
   'm1header b2enabled u3authRevision',
   () => [ResponseHeader],
 );
@@ -1964,7 +1934,7 @@ export interface AuthenticateResponse {
 }
 
 export const AuthenticateResponse: Codec<AuthenticateResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthenticateResponse',
+  'AuthenticateResponse',
   'm1header s2token',
   () => [ResponseHeader],
 );
@@ -1976,7 +1946,7 @@ export interface AuthUserAddResponse {
 }
 
 export const AuthUserAddResponse: Codec<AuthUserAddResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserAddResponse',
+  'AuthUserAddResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -1990,7 +1960,7 @@ export interface AuthUserGetResponse {
 }
 
 export const AuthUserGetResponse: Codec<AuthUserGetResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserGetResponse',
+  'AuthUserGetResponse',
   'm1header s*2roles',
   () => [ResponseHeader],
 );
@@ -2002,7 +1972,7 @@ export interface AuthUserDeleteResponse {
 }
 
 export const AuthUserDeleteResponse: Codec<AuthUserDeleteResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserDeleteResponse',
+  'AuthUserDeleteResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2014,7 +1984,7 @@ export interface AuthUserChangePasswordResponse {
 }
 
 export const AuthUserChangePasswordResponse: Codec<AuthUserChangePasswordResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserChangePasswordResponse',
+  'AuthUserChangePasswordResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2026,7 +1996,7 @@ export interface AuthUserGrantRoleResponse {
 }
 
 export const AuthUserGrantRoleResponse: Codec<AuthUserGrantRoleResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserGrantRoleResponse',
+  'AuthUserGrantRoleResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2038,7 +2008,7 @@ export interface AuthUserRevokeRoleResponse {
 }
 
 export const AuthUserRevokeRoleResponse: Codec<AuthUserRevokeRoleResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserRevokeRoleResponse',
+  'AuthUserRevokeRoleResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2050,7 +2020,7 @@ export interface AuthRoleAddResponse {
 }
 
 export const AuthRoleAddResponse: Codec<AuthRoleAddResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleAddResponse',
+  'AuthRoleAddResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2064,7 +2034,7 @@ export interface AuthRoleGetResponse {
 }
 
 export const AuthRoleGetResponse: Codec<AuthRoleGetResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleGetResponse',
+  'AuthRoleGetResponse',
   'm1header m*2perm',
   () => [ResponseHeader, Permission],
 );
@@ -2078,7 +2048,7 @@ export interface AuthRoleListResponse {
 }
 
 export const AuthRoleListResponse: Codec<AuthRoleListResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleListResponse',
+  'AuthRoleListResponse',
   'm1header s*2roles',
   () => [ResponseHeader],
 );
@@ -2092,7 +2062,7 @@ export interface AuthUserListResponse {
 }
 
 export const AuthUserListResponse: Codec<AuthUserListResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthUserListResponse',
+  'AuthUserListResponse',
   'm1header s*2users',
   () => [ResponseHeader],
 );
@@ -2104,7 +2074,7 @@ export interface AuthRoleDeleteResponse {
 }
 
 export const AuthRoleDeleteResponse: Codec<AuthRoleDeleteResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleDeleteResponse',
+  'AuthRoleDeleteResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2116,7 +2086,7 @@ export interface AuthRoleGrantPermissionResponse {
 }
 
 export const AuthRoleGrantPermissionResponse: Codec<AuthRoleGrantPermissionResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleGrantPermissionResponse',
+  'AuthRoleGrantPermissionResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2128,7 +2098,7 @@ export interface AuthRoleRevokePermissionResponse {
 }
 
 export const AuthRoleRevokePermissionResponse: Codec<AuthRoleRevokePermissionResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.AuthRoleRevokePermissionResponse',
+  'AuthRoleRevokePermissionResponse',
   'm1header',
   () => [ResponseHeader],
 );
@@ -2140,7 +2110,7 @@ export interface RangeStreamResponse {
 }
 
 export const RangeStreamResponse: Codec<RangeStreamResponse> = /* @__PURE__ */ tableCodec(
-  'etcdserverpb.RangeStreamResponse',
+  'RangeStreamResponse',
   'm1rangeResponse',
   () => [RangeResponse],
 );

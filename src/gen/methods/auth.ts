@@ -43,7 +43,6 @@ export const authEnable = {
   kind: 'unary',
   request: AuthEnableRequest,
   response: AuthEnableResponse,
-  repeatable: false,
 } as const satisfies Method<AuthEnableRequest, AuthEnableResponse, 'unary'>;
 
 export const authDisable = {
@@ -51,7 +50,6 @@ export const authDisable = {
   kind: 'unary',
   request: AuthDisableRequest,
   response: AuthDisableResponse,
-  repeatable: false,
 } as const satisfies Method<AuthDisableRequest, AuthDisableResponse, 'unary'>;
 
 export const authStatus = {
@@ -75,7 +73,6 @@ export const userAdd = {
   kind: 'unary',
   request: AuthUserAddRequest,
   response: AuthUserAddResponse,
-  repeatable: false,
 } as const satisfies Method<AuthUserAddRequest, AuthUserAddResponse, 'unary'>;
 
 export const userGet = {
@@ -99,7 +96,6 @@ export const userDelete = {
   kind: 'unary',
   request: AuthUserDeleteRequest,
   response: AuthUserDeleteResponse,
-  repeatable: false,
 } as const satisfies Method<AuthUserDeleteRequest, AuthUserDeleteResponse, 'unary'>;
 
 export const userChangePassword = {
@@ -107,7 +103,6 @@ export const userChangePassword = {
   kind: 'unary',
   request: AuthUserChangePasswordRequest,
   response: AuthUserChangePasswordResponse,
-  repeatable: false,
 } as const satisfies Method<AuthUserChangePasswordRequest, AuthUserChangePasswordResponse, 'unary'>;
 
 export const userGrantRole = {
@@ -115,7 +110,6 @@ export const userGrantRole = {
   kind: 'unary',
   request: AuthUserGrantRoleRequest,
   response: AuthUserGrantRoleResponse,
-  repeatable: false,
 } as const satisfies Method<AuthUserGrantRoleRequest, AuthUserGrantRoleResponse, 'unary'>;
 
 export const userRevokeRole = {
@@ -123,7 +117,6 @@ export const userRevokeRole = {
   kind: 'unary',
   request: AuthUserRevokeRoleRequest,
   response: AuthUserRevokeRoleResponse,
-  repeatable: false,
 } as const satisfies Method<AuthUserRevokeRoleRequest, AuthUserRevokeRoleResponse, 'unary'>;
 
 export const roleAdd = {
@@ -131,7 +124,6 @@ export const roleAdd = {
   kind: 'unary',
   request: AuthRoleAddRequest,
   response: AuthRoleAddResponse,
-  repeatable: false,
 } as const satisfies Method<AuthRoleAddRequest, AuthRoleAddResponse, 'unary'>;
 
 export const roleGet = {
@@ -155,7 +147,6 @@ export const roleDelete = {
   kind: 'unary',
   request: AuthRoleDeleteRequest,
   response: AuthRoleDeleteResponse,
-  repeatable: false,
 } as const satisfies Method<AuthRoleDeleteRequest, AuthRoleDeleteResponse, 'unary'>;
 
 export const roleGrantPermission = {
@@ -163,7 +154,6 @@ export const roleGrantPermission = {
   kind: 'unary',
   request: AuthRoleGrantPermissionRequest,
   response: AuthRoleGrantPermissionResponse,
-  repeatable: false,
 } as const satisfies Method<AuthRoleGrantPermissionRequest, AuthRoleGrantPermissionResponse, 'unary'>;
 
 export const roleRevokePermission = {
@@ -171,5 +161,4 @@ export const roleRevokePermission = {
   kind: 'unary',
   request: AuthRoleRevokePermissionRequest,
   response: AuthRoleRevokePermissionResponse,
-  repeatable: false,
 } as const satisfies Method<AuthRoleRevokePermissionRequest, AuthRoleRevokePermissionResponse, 'unary'>;

@@ -19,7 +19,6 @@ export const memberAdd = {
   kind: 'unary',
   request: MemberAddRequest,
   response: MemberAddResponse,
-  repeatable: false,
 } as const satisfies Method<MemberAddRequest, MemberAddResponse, 'unary'>;
 
 export const memberRemove = {
@@ -27,7 +26,6 @@ export const memberRemove = {
   kind: 'unary',
   request: MemberRemoveRequest,
   response: MemberRemoveResponse,
-  repeatable: false,
 } as const satisfies Method<MemberRemoveRequest, MemberRemoveResponse, 'unary'>;
 
 export const memberUpdate = {
@@ -35,7 +33,6 @@ export const memberUpdate = {
   kind: 'unary',
   request: MemberUpdateRequest,
   response: MemberUpdateResponse,
-  repeatable: false,
 } as const satisfies Method<MemberUpdateRequest, MemberUpdateResponse, 'unary'>;
 
 export const memberList = {
@@ -51,5 +48,4 @@ export const memberPromote = {
   kind: 'unary',
   request: MemberPromoteRequest,
   response: MemberPromoteResponse,
-  repeatable: false,
 } as const satisfies Method<MemberPromoteRequest, MemberPromoteResponse, 'unary'>;

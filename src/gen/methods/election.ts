@@ -17,7 +17,6 @@ export const campaign = {
   kind: 'unary',
   request: CampaignRequest,
   response: CampaignResponse,
-  repeatable: false,
 } as const satisfies Method<CampaignRequest, CampaignResponse, 'unary'>;
 
 export const proclaim = {
@@ -25,7 +24,6 @@ export const proclaim = {
   kind: 'unary',
   request: ProclaimRequest,
   response: ProclaimResponse,
-  repeatable: false,
 } as const satisfies Method<ProclaimRequest, ProclaimResponse, 'unary'>;
 
 export const leader = {
@@ -41,7 +39,6 @@ export const observe = {
   kind: 'server-streaming',
   request: LeaderRequest,
   response: LeaderResponse,
-  repeatable: false,
 } as const satisfies Method<LeaderRequest, LeaderResponse, 'server-streaming'>;
 
 export const resign = {
@@ -49,5 +46,4 @@ export const resign = {
   kind: 'unary',
   request: ResignRequest,
   response: ResignResponse,
-  repeatable: false,
 } as const satisfies Method<ResignRequest, ResignResponse, 'unary'>;

@@ -36,7 +36,6 @@ export const put = {
   kind: 'unary',
   request: PutRequest,
   response: PutResponse,
-  repeatable: false,
 } as const satisfies Method<PutRequest, PutResponse, 'unary'>;
 
 export const deleteRange = {
@@ -44,7 +43,6 @@ export const deleteRange = {
   kind: 'unary',
   request: DeleteRangeRequest,
   response: DeleteRangeResponse,
-  repeatable: false,
 } as const satisfies Method<DeleteRangeRequest, DeleteRangeResponse, 'unary'>;
 
 export const txn = {
@@ -52,7 +50,6 @@ export const txn = {
   kind: 'unary',
   request: TxnRequest,
   response: TxnResponse,
-  repeatable: false,
 } as const satisfies Method<TxnRequest, TxnResponse, 'unary'>;
 
 export const compact = {
@@ -60,5 +57,4 @@ export const compact = {
   kind: 'unary',
   request: CompactionRequest,
   response: CompactionResponse,
-  repeatable: false,
 } as const satisfies Method<CompactionRequest, CompactionResponse, 'unary'>;

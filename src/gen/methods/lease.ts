@@ -19,7 +19,6 @@ export const leaseGrant = {
   kind: 'unary',
   request: LeaseGrantRequest,
   response: LeaseGrantResponse,
-  repeatable: false,
 } as const satisfies Method<LeaseGrantRequest, LeaseGrantResponse, 'unary'>;
 
 export const leaseRevoke = {
@@ -27,7 +26,6 @@ export const leaseRevoke = {
   kind: 'unary',
   request: LeaseRevokeRequest,
   response: LeaseRevokeResponse,
-  repeatable: false,
 } as const satisfies Method<LeaseRevokeRequest, LeaseRevokeResponse, 'unary'>;
 
 export const leaseKeepAlive = {
@@ -35,7 +33,6 @@ export const leaseKeepAlive = {
   kind: 'bidi-streaming',
   request: LeaseKeepAliveRequest,
   response: LeaseKeepAliveResponse,
-  repeatable: false,
 } as const satisfies Method<LeaseKeepAliveRequest, LeaseKeepAliveResponse, 'bidi-streaming'>;
 
 export const leaseTimeToLive = {

@@ -8,7 +8,6 @@ export const lock = {
   kind: 'unary',
   request: LockRequest,
   response: LockResponse,
-  repeatable: false,
 } as const satisfies Method<LockRequest, LockResponse, 'unary'>;
 
 export const unlock = {
@@ -16,5 +15,4 @@ export const unlock = {
   kind: 'unary',
   request: UnlockRequest,
   response: UnlockResponse,
-  repeatable: false,
 } as const satisfies Method<UnlockRequest, UnlockResponse, 'unary'>;

@@ -25,7 +25,6 @@ export const alarm = {
   kind: 'unary',
   request: AlarmRequest,
   response: AlarmResponse,
-  repeatable: false,
 } as const satisfies Method<AlarmRequest, AlarmResponse, 'unary'>;
 
 export const status = {
@@ -41,7 +40,6 @@ export const defragment = {
   kind: 'unary',
   request: DefragmentRequest,
   response: DefragmentResponse,
-  repeatable: false,
 } as const satisfies Method<DefragmentRequest, DefragmentResponse, 'unary'>;
 
 export const hash = {
@@ -65,7 +63,6 @@ export const snapshot = {
   kind: 'server-streaming',
   request: SnapshotRequest,
   response: SnapshotResponse,
-  repeatable: false,
 } as const satisfies Method<SnapshotRequest, SnapshotResponse, 'server-streaming'>;
 
 export const moveLeader = {
@@ -73,7 +70,6 @@ export const moveLeader = {
   kind: 'unary',
   request: MoveLeaderRequest,
   response: MoveLeaderResponse,
-  repeatable: false,
 } as const satisfies Method<MoveLeaderRequest, MoveLeaderResponse, 'unary'>;
 
 export const downgrade = {
@@ -81,5 +77,4 @@ export const downgrade = {
   kind: 'unary',
   request: DowngradeRequest,
   response: DowngradeResponse,
-  repeatable: false,
 } as const satisfies Method<DowngradeRequest, DowngradeResponse, 'unary'>;

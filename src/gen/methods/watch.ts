@@ -8,5 +8,4 @@ export const watch = {
   kind: 'bidi-streaming',
   request: WatchRequest,
   response: WatchResponse,
-  repeatable: false,
 } as const satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>;

@@ -28,8 +28,6 @@ import { StreamTable } from './stream-table.js';
 
 /** Time in milliseconds. If a connection has not opened within this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
-/** Maximum interval in milliseconds between PINGs, however often a peer has refused them. */
-const MAX_PING_INTERVAL_MS = 7_200_000;
 
 /** The callbacks by which a connection notifies its transport. */
 export interface ConnectionEvents {
@@ -280,8 +278,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     const before = this.#state;
     if (before.name === 'closed') return;
     // What servers based on grpc-go, such as etcd, and proxies send with the error code ENHANCE_YOUR_CALM.
-    if (problem.includes('too_many_pings'))
-      this.#options.pingIntervalMs = Math.min(MAX_PING_INTERVAL_MS, 2 * this.#options.pingIntervalMs);
+    if (problem.includes('too_many_pings')) this.#options.pingIntervalMs *= 2;
     if (before.name === 'connecting') return this.#close(problem);
     // A second GOAWAY matters only if it excludes more streams: RFC 9113, section 6.8.
     if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;
