@@ -1,6 +1,7 @@
 import {
   AuthenticatedTransport,
   askForCredentials,
+  type Credentials,
   type CredentialsSource,
   checkCredentials,
 } from './channel/authentication.js';
@@ -198,12 +199,11 @@ export class CoreClient extends KeyspaceClient {
     const scheme = options.tls === undefined ? 'http' : 'https';
     let endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
     const { auth } = options;
-    const credentials =
-      typeof auth === 'function'
-        ? () => askForCredentials(auth, endpoints)
-        : auth === undefined
-          ? undefined
-          : checkCredentials(auth, endpoints);
+    /** A copy of the credentials, or of those that the function `auth` has returned last. */
+    let known: Credentials | undefined;
+    const ask = typeof auth === 'function' && (async () => (known = await askForCredentials(auth, endpoints)));
+    if (!ask && auth !== undefined) known = checkCredentials(auth as Credentials, endpoints);
+    const credentials = ask || known;
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
@@ -222,7 +222,7 @@ export class CoreClient extends KeyspaceClient {
     const settings = {
       timeoutMs,
       renewsTokens: credentials !== undefined && !('token' in credentials),
-      rotatesSecrets: typeof auth === 'function',
+      rotatesSecrets: ask !== false,
       closed: closing.signal,
       logger,
       callSites,
@@ -252,7 +252,7 @@ export class CoreClient extends KeyspaceClient {
     this.#channel = channel;
     this.#setEndpoints = (urls) => {
       const list = checkEndpoints(urls, scheme);
-      if (typeof credentials === 'object') checkCredentials(credentials, list);
+      if (known !== undefined) checkCredentials(known, list);
       channel.reset(list);
       endpoints = list;
     };

@@ -33,7 +33,8 @@ export function rawStubs(rpc: Rpc): Raw {
   const services: Record<string, Record<string, unknown>> = {};
   for (const method of methodList as readonly unknown[] as readonly Method<unknown, unknown>[]) {
     const { service, name } = namesOf(method);
-    services[service] = { ...services[service], [name]: stub(rpc, method, `raw.${service}.${name}`) };
+    services[service] ??= {};
+    services[service][name] = stub(rpc, method, `raw.${service}.${name}`);
   }
   return services as Raw;
 }

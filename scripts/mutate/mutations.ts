@@ -39,7 +39,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client repeats a write after UNAVAILABLE',
     file: 'src/channel/attempts.ts',
-    find: "return error.outcome !== 'unknown' || method.repeatable;",
+    find: "return error.outcome !== 'unknown' || method.repeatable === true;",
     replace: 'return true;',
     tests: ['test/channel', 'test/kv', 'test/faults/connections'],
   },

@@ -43,8 +43,9 @@ export type Credentials = (
 
 /**
  * Credentials, or a function that returns them. The client calls the function before the first call, and again each time
- * that the server refuses the token or the password, so that rotated secrets take effect. Calls wait for its result. If
- * it rejects, the waiting calls fail with reason `AuthFailed`.
+ * that the server refuses the token or the password, so that rotated secrets take effect. Calls wait for its result, as
+ * long as their own time limits allow, so the function should have a time limit too. If it rejects, the waiting calls
+ * fail with reason `AuthFailed`, and if its result is not allowed, with reason `InvalidInput`.
  *
  * @example
  * const auth: CredentialsSource = async () => ({ username: 'app', password: await readFile('/run/secrets/etcd', 'utf8') });

@@ -38,7 +38,8 @@ const TOKENS_PER_READ = 0.1;
  * Returns an interceptor that asks a second member if a read is slower than 99 % of the recent reads. The first answer
  * wins, and the other call is canceled. So a member that is paused or slow delays a read only for a short time, and one
  * read in a hundred costs two calls. If the second member refuses the read, the first call continues. When all members
- * are slow, second calls do not help. The interceptor then makes one for at most a tenth of the reads.
+ * are slow or fail, second calls do not help. The interceptor then makes one for at most a tenth of the reads, after 50
+ * at first.
  *
  * The interceptor concerns `get`, `range` and `scan` in pages, unless the call names its `endpoint`. A linearizable read
  * needs the leader, so no other member can answer it while the leader is paused. Serializable reads may see the data of
@@ -86,13 +87,20 @@ class Pace {
     return this.#delayMs;
   }
 
-  get allowsSecond(): boolean {
-    return this.#tokens >= 1;
+  /** Called for each read. */
+  begins(): void {
+    this.#tokens = Math.min(MAX_TOKENS, this.#tokens + TOKENS_PER_READ);
   }
 
-  /** The first member has answered. `hadSecond` says whether a second one was asked in vain. */
-  firstWon(durationMs: number, hadSecond: boolean): void {
-    if (hadSecond) this.#tokens -= 1;
+  /** Returns whether a second member may be asked now, and counts that as of no use until it has answered first. */
+  mayAskSecond(): boolean {
+    if (this.#tokens < 1) return false;
+    this.#tokens -= 1;
+    return true;
+  }
+
+  /** The first member has answered. */
+  firstWon(durationMs: number): void {
     this.#add(durationMs);
   }
 
@@ -101,11 +109,11 @@ class Pace {
    * the reads of a paused member do not change the delay.
    */
   secondWon(): void {
+    this.#tokens += 1;
     this.#add(this.#delayMs);
   }
 
   #add(durationMs: number): void {
-    this.#tokens = Math.min(MAX_TOKENS, this.#tokens + TOKENS_PER_READ);
     this.#latest[this.#count % REMEMBERED] = durationMs;
     this.#count += 1;
     if (this.#count % RECALCULATED > 0) return;
@@ -153,15 +161,15 @@ function hedged<Request, Response>(
       for (const stop of stops) stop.abort(call.signal?.reason);
     };
     const offAbort = call.signal === undefined ? (): void => {} : onAbort(call.signal, abort);
+    pace.begins();
     const stopTimer = after(pace.delayMs, () => {
-      const others = endpoints().filter((url) => url !== tried);
-      const other = others[Math.floor(environment.Math.random() * others.length)];
-      if (other === undefined || tried === undefined || !pace.allowsSecond) return;
+      const other = tried === undefined ? undefined : anotherOf(endpoints, tried);
+      if (other === undefined || !pace.mayAskSecond()) return;
       hasSecond = true;
       const { onAttempt: _, ...second } = call;
-      const secondFailed = (): void => {
+      const secondFailed = (error: unknown): void => {
         // The first call continues, unless it has failed already.
-        if (firstError !== undefined) settle(() => reject(firstError));
+        if (firstError !== undefined) settle(() => reject(isFinal(error) ? error : firstError));
       };
       start({ ...second, endpoint: other }, () => pace.secondWon(), secondFailed);
     });
@@ -175,7 +183,22 @@ function hedged<Request, Response>(
       if (!hasSecond || stops.size === 0 || isFinal) return settle(() => reject(error));
       firstError = error;
     };
-    start({ ...call, onAttempt }, () => pace.firstWon(monotonicMs() - startedAt, hasSecond), firstFailed);
+    start({ ...call, onAttempt }, () => pace.firstWon(monotonicMs() - startedAt), firstFailed);
     if (call.signal?.aborted) abort();
   });
+}
+
+/** Whether the caller's signal or time limit has ended the read. */
+function isFinal(error: unknown): boolean {
+  return error instanceof EtcdError && (error.reason === 'Canceled' || error.reason === 'DeadlineExceeded');
+}
+
+/** Returns a random endpoint other than `tried`. Undefined if there is none, or if the caller's function throws. */
+function anotherOf(endpoints: () => readonly string[], tried: string): string | undefined {
+  try {
+    const others = endpoints().filter((url) => url !== tried);
+    return others[Math.floor(environment.Math.random() * others.length)];
+  } catch {
+    return undefined;
+  }
 }

@@ -9,14 +9,15 @@ export interface RetryPolicy {
   readonly maxAttempts?: number | undefined;
   /**
    * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
-   * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. Default: the client's own delays, which
-   * are 0 if another endpoint is available.
+   * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. If only one of the two is given, the
+   * other one is 50 or 2,000. Default: the client's own delays, which are 0 if another endpoint is available.
    */
   readonly minBackoffMs?: number | undefined;
   readonly maxBackoffMs?: number | undefined;
   /**
-   * Decides whether a failed read is repeated. `isSafe` says whether the client would repeat it by itself. Writes are
-   * not asked about: the client repeats a write only if the server provably did not process it.
+   * Decides whether a failed read is repeated. `failures` counts its failed attempts, from 1. `isSafe` says whether the
+   * client would repeat it by itself. The function is not called for writes, because the client repeats a write only if
+   * the server provably did not process it.
    */
   readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
 }

@@ -4,17 +4,19 @@ import type { CoreKeyspace, Watch } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { compare, type Op, op } from '../kv/txn.js';
-import { textOf } from '../runtime/bytes.js';
+import { randomId, textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { monotonicMs, pause } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
 import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
 import { Held, hold } from './lock.js';
 import type { Session } from './session.js';
-import { isWatchInterrupted, REWATCH_MS, untilAnswered } from './waiting.js';
+import { CLEANUP_WAIT_MS, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
 
 /** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
 const PAGE = 16;
+/** How many times in a row a worker looks for jobs without a pause. */
+const EAGER_ROUNDS = 4;
 
 /** What a `JobSource` passes on to the jobs that it takes. */
 interface JobSettings {
@@ -89,7 +91,9 @@ export class JobSource {
   async #look(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
     const name = this.#name;
     const count = { countOnly: true } as const;
-    for (;;) {
+    for (let rounds = 0; ; rounds += 1) {
+      // Usually the first round finds a job, and other rounds follow only a change.
+      if (rounds >= EAGER_ROUNDS) await pause(backoffMs(rounds - EAGER_ROUNDS), signal);
       const { responses } = await untilAnswered(signal, (call) =>
         this.#client.txn(
           {
@@ -108,7 +112,7 @@ export class JobSource {
       const times = this.#dueTimes(delayed.kvs);
       const due = delayed.kvs.filter((_, index) => (times[index] as number) <= now);
       const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), signal)));
-      const returned = claimed.count > running.count && (await this.#returnOrphans(signal));
+      const returned = claimed.count !== running.count && (await this.#returnOrphans(signal));
       if (returned || moved.some(Boolean)) continue;
       for (const kv of ready.kvs) {
         const job = await this.#claim(session, kv, signal, stop);
@@ -121,7 +125,7 @@ export class JobSource {
 
   /**
    * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
-   * the latest when their delay has passed since this worker saw them first. Otherwise, a wall clock that is set back, or
+   * the latest when their delay has passed since this worker saw them first among the next 16 jobs. Otherwise, a wall clock that is set back, or
    * differs from that of the process that has delayed the job, could delay it for hours.
    */
   #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
@@ -158,7 +162,34 @@ export class JobSource {
       const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
       return untilAnswered(signal, async (call) => (await this.#client.txn(move, call)).succeeded);
     });
+    // Only an operator can leave such a key, which would hide an orphan as long as it exists.
+    const claims = new Set(claimed.kvs.map(lastPart));
+    const strays = running.kvs.filter((kv) => !claims.has(lastPart(kv)));
+    const removed = strays.map((kv) => {
+      const isStray = [
+        compare.modRevision(kv.key, '==', kv.modRevision),
+        compare.missing(keysOf(this.#name, lastPart(kv)).claimed),
+      ];
+      return untilAnswered(signal, (call) => this.#client.txn({ if: isStray, then: [op.delete(kv.key)] }, call));
+    });
+    await Promise.all(removed);
     return (await Promise.all(returned)).some(Boolean);
+  }
+
+  /**
+   * Makes sure that a claim without an answer has no effect. Changes the key of the ready job, so that the claim fails if
+   * it arrives later. If it has taken effect, returns the job to the queue, and the try does not count.
+   */
+  async #undoClaim({ signal }: Session, kv: KeyValue, keys: JobKeys, nonce: string): Promise<void> {
+    const isUnclaimed = [compare.modRevision(kv.key, '==', kv.modRevision)];
+    const result = await untilDone(signal, (call) =>
+      this.#client.txn({ if: isUnclaimed, then: [op.put(kv.key, kv.value)], else: [op.get(keys.running)] }, call),
+    );
+    const running = result.succeeded ? undefined : result.responses[0];
+    if (running?.text() !== nonce) return;
+    const isClaimed = [compare.createRevision(keys.running, '==', running.createRevision)];
+    const then = [op.delete(keys.claimed), op.delete(keys.running), op.put(kv.key, kv.value)];
+    await untilDone(signal, (call) => this.#client.txn({ if: isClaimed, then }, call));
   }
 
   /** Takes a ready job. Returns undefined if another worker was faster, or if the job's value is gone. */
@@ -167,12 +198,14 @@ export class JobSource {
     const keys = keysOf(this.#name, id);
     const state = parseState(kv);
     const next = { ...state, attempts: state.attempts + 1 };
+    /** Distinguishes this call from other calls of the same session. */
+    const nonce = randomId().toString(16);
     const claim = {
       if: [compare.modRevision(kv.key, '==', kv.modRevision), compare.exists(keys.job)],
       then: [
         op.delete(kv.key),
         op.put(keys.claimed, stateText(next)),
-        op.put(keys.running, '', { lease: session }),
+        op.put(keys.running, nonce, { lease: session }),
         op.get(keys.job),
       ],
       else: [op.get(keys.running), op.get(keys.job)],
@@ -181,15 +214,20 @@ export class JobSource {
     const noteUnknown = (): void => {
       isUnknown = true;
     };
-    const result = await untilAnswered(signal, (call) => this.#client.txn(claim, call), noteUnknown).catch(
-      (error: unknown) => {
-        session.losesWith(error);
-        throw error;
-      },
-    );
+    const claiming = untilAnswered(signal, (call) => this.#client.txn(claim, call), noteUnknown);
+    const result = await claiming.catch(async (error: unknown) => {
+      session.losesWith(error);
+      // The caller waits for the end of the claim only for a short time. It goes on in the background.
+      const undone = isUnknown ? this.#undoClaim(session, kv, keys, nonce) : Promise.resolve();
+      await settledWithin(
+        CLEANUP_WAIT_MS,
+        undone.catch(() => {}),
+      );
+      throw error;
+    });
     const [running, job] = result.succeeded ? [undefined, result.responses[3]] : result.responses;
     // After a lost answer, an earlier attempt of this call may have taken the job.
-    const isOwn = result.succeeded || (isUnknown && running?.lease === session.leaseId);
+    const isOwn = result.succeeded || running?.text() === nonce;
     if (!isOwn || job === undefined) {
       // Another client has deleted the job's value.
       if (job === undefined) await untilAnswered(signal, (call) => moveState(this.#client, kv, [], call));
@@ -266,9 +304,10 @@ export function lastPart(kv: KeyValue): string {
   return key.slice(key.lastIndexOf('/') + 1);
 }
 
-/** Returns the time at which a delayed job is due, in milliseconds since 1970. */
+/** Returns the time at which a delayed job is due, in milliseconds since 1970. 0 if the key of the job has no time. */
 function dueOf(kv: KeyValue): number {
-  return Number(kv.keyText().split('/').at(-2));
+  const dueMs = Number(kv.keyText().split('/').at(-2));
+  return Number.isFinite(dueMs) ? dueMs : 0;
 }
 
 /** Returns the keys of a job of the queue `name`. */

@@ -1,13 +1,12 @@
-import { EtcdError } from '../errors/etcd-error.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { type KeyValue, parseJson } from '../kv/key-value.js';
 import { compare, type Op, op } from '../kv/txn.js';
-import { checkList, checkOptions, checkPositive } from '../runtime/arguments.js';
+import { checkList, checkOptions, show } from '../runtime/arguments.js';
 import { textOf, validTextOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { monotonicMs } from '../runtime/timers.js';
-import { type Held, notHeld } from './lock.js';
-import { leaveQueue } from './lock-queue.js';
+import type { Held } from './lock.js';
 import { untilAnswered } from './waiting.js';
 
 /** The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`: its state. */
@@ -71,11 +70,13 @@ export interface RetryOptions {
 }
 
 const RETRY_OPTIONS = { delayMs: true, error: true } as const;
+/** The maximum delay of a job in milliseconds: about a hundred years. */
+const MAX_DELAY_MS = 3_200_000_000_000;
 /** The maximum length of a stored error message, in UTF-16 code units. */
 const MAX_ERROR_LENGTH = 1_000;
 
 /**
- * Grants the leases of the IDs of completed jobs. Each lease lasts for at least `ttl` seconds from the call of `get`. Many
+ * Grants the leases of the IDs of completed jobs. Each lease lasts for at least `ttl` seconds from the call of `use`. Many
  * IDs share a lease, which is therefore granted for twice as long.
  */
 export class IdLease {
@@ -88,22 +89,28 @@ export class IdLease {
     this.#ttl = ttl;
   }
 
-  get(): Promise<bigint> {
+  /** Calls `action` with the lease, and once more with a new lease if etcd does not have the present one any more. */
+  async use<T>(signal: AbortSignal, action: (lease: bigint) => Promise<T>): Promise<T> {
+    try {
+      return await action(await untilAnswered(signal, () => this.#get()));
+    } catch (error) {
+      if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
+      this.#current = undefined;
+      return action(await untilAnswered(signal, () => this.#get()));
+    }
+  }
+
+  #get(): Promise<bigint> {
     const now = monotonicMs();
     if (this.#current === undefined || now >= this.#current.untilMs) {
       const granted = this.#client.lease.grant({ ttl: 2 * this.#ttl });
       const current = { id: granted.then(({ id }) => id), untilMs: now + this.#ttl * 1_000 };
       current.id.catch(() => {
-        if (this.#current === current) this.forget();
+        if (this.#current === current) this.#current = undefined;
       });
       this.#current = current;
     }
     return this.#current.id;
-  }
-
-  /** Makes the next call of `get` grant a new lease, because etcd does not have the present one any more. */
-  forget(): void {
-    this.#current = undefined;
   }
 }
 
@@ -146,11 +153,16 @@ export class Job {
   readonly signal: AbortSignal;
   /**
    * The claim, for writes that have no effect after another worker may have taken the job: `job.held.txn(…)`. Its
-   * release returns the job to the queue at once.
+   * release ends the try, which counts: the job returns to the queue at once, or becomes a dead job after the last try.
    */
   readonly held: Held;
   readonly #parts: JobParts;
-  #isSettled = false;
+  /** The settlement that is in progress or has succeeded. */
+  #settling: Promise<void> | undefined;
+  /** Whether the server has refused a settlement. The job then still belongs to this worker. */
+  #wasRefused = false;
+  /** Whether an attempt of a settlement has an unknown outcome. */
+  #isUnknown = false;
 
   /** @internal */
   constructor(parts: JobParts) {
@@ -163,9 +175,15 @@ export class Job {
     this.held = parts.held;
   }
 
-  /** @internal Whether `complete`, `retry` or `bury` was called. */
-  get isSettled(): boolean {
-    return this.#isSettled;
+  /** @internal The call of `complete`, `retry` or `bury` that is in progress or has succeeded. */
+  get settling(): Promise<void> | undefined {
+    return this.#settling;
+  }
+
+  /** @internal Whether the job still belongs to this worker. */
+  get isOwned(): boolean {
+    if (this.#settling !== undefined) return false;
+    return this.#wasRefused ? !this.#parts.lifetime.aborted : this.held.lostBy() === undefined;
   }
 
   /** Decodes the value as UTF-8. Malformed bytes become U+FFFD. */
@@ -183,93 +201,116 @@ export class Job {
    * effect in the same transaction, so they take effect exactly once. A job whose ID the caller has chosen leaves room
    * for at most 124 operations, and other jobs for 125, because the server limits transactions to 128 by default.
    *
-   * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker. The operations then have no
-   * effect, and the job runs again. If the server refuses the transaction, the job returns to the queue.
+   * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker. With outcome `rejected`, the
+   * operations have no effect and the job runs again. With outcome `unknown`, the session ended before the server
+   * answered, so the job may be complete. Reason `LockReleased` means that the job was settled or released before. If the
+   * server refuses the transaction, for example because two operations put the same key, the job still belongs to this
+   * worker, which should call `retry` or `bury`.
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
     checkList(ops, 'ops');
-    const { keys, state, idLease, client, lifetime } = this.#parts;
-    const done = async (): Promise<readonly Op[]> => {
-      if (!state.keepsId) return [op.delete(keys.job), ...ops];
-      const lease = await untilAnswered(lifetime, () => idLease.get());
-      return [op.delete(keys.job), op.put(keys.done, '', { lease }), ...ops];
-    };
+    const { keys, client, lifetime, state, idLease } = this.#parts;
     const isDone = async (): Promise<boolean> =>
       (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
-    await this.#settle(done, isDone);
+    await this.#settle(isDone, (settle) =>
+      state.keepsId
+        ? idLease.use(lifetime, (lease) => settle([op.delete(keys.job), op.put(keys.done, '', { lease }), ...ops]))
+        : settle([op.delete(keys.job), ...ops]),
+    );
   }
 
   /**
    * Returns the job to the queue because it failed, so that a worker tries it again after a delay. After `maxAttempts`
    * tries, the job becomes a dead job instead.
    *
-   * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker.
+   * @throws EtcdError as `complete` does.
    */
   async retry(options: RetryOptions = {}): Promise<void> {
     checkOptions(options, RETRY_OPTIONS, 'Job.retry');
     const { keys, state, maxAttempts, retryDelayMs } = this.#parts;
     if (state.attempts >= maxAttempts) return this.bury(options.error);
     const delayMs = checkDelay(options.delayMs ?? retryDelayMs(state.attempts));
-    const next = { ...state, delayMs, ...errorField(options.error) };
+    const next = { ...state, delayMs, error: undefined, ...errorField(options.error) };
     const to = delayMs === 0 ? keys.ready(next) : keys.delayed(environment.Date.now() + delayMs);
-    await this.#settle(async () => [op.put(to, stateText(next))]);
+    await this.#settle(always, (settle) => settle([op.put(to, stateText(next))]));
   }
 
   /**
    * Makes the job a dead job, because no further try can succeed. `WorkQueue.dead` returns it.
    *
-   * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker.
+   * @throws EtcdError as `complete` does.
    */
   async bury(error?: unknown): Promise<void> {
     const { keys, state } = this.#parts;
-    await this.#settle(async () => [op.put(keys.dead, stateText({ ...state, ...errorField(error) }))]);
+    const dead = stateText({ ...state, error: undefined, ...errorField(error) });
+    await this.#settle(always, (settle) => settle([op.put(keys.dead, dead)]));
   }
 
   /** @internal Returns the job to the queue at once. The try does not count. */
   async giveBack(): Promise<void> {
     const { keys, state } = this.#parts;
     const next = { ...state, attempts: state.attempts - 1 };
-    await this.#settle(async () => [op.put(keys.ready(next), stateText(next))]);
+    await this.#settle(always, (settle) => settle([op.put(keys.ready(next), stateText(next))]));
   }
 
   /**
-   * Ends the claim and does the other operations, in one transaction. `isDone` finds out, after a lost answer, whether
-   * the transaction has taken effect; without it, an ended claim means that it has.
+   * Settles the job. `act` calls the function that it gets with the operations for the transaction that ends the claim.
+   * `isDone` finds out, after a lost answer, whether that transaction has taken effect.
    */
-  async #settle(ops: () => Promise<readonly Op[]>, isDone: () => Promise<boolean> = async () => true): Promise<void> {
-    const { client, keys, held, lifetime, idLease } = this.#parts;
-    const lost = held.lostBy();
-    if (lost !== undefined) throw notHeld(lost);
-    this.#isSettled = true;
+  #settle(
+    isDone: () => Promise<boolean>,
+    act: (settle: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
+  ): Promise<void> {
+    if (!this.isOwned) throw notOwned(this.held.lostBy(), 'rejected');
+    const settling = this.#trySettle(isDone, act);
+    this.#settling = settling;
+    return settling;
+  }
+
+  async #trySettle(
+    isDone: () => Promise<boolean>,
+    act: (settle: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
+  ): Promise<void> {
+    const { client, keys, held, lifetime } = this.#parts;
     held.settle();
-    let isUnknown = false;
-    const noteUnknown = (): void => {
-      isUnknown = true;
-    };
-    const settle = async (): Promise<boolean> => {
-      const then = [op.delete(keys.claimed), op.delete(keys.running), ...(await ops())];
-      const isHeld = [compare.createRevision(keys.running, '==', held.token)];
+    const isHeld = [compare.createRevision(keys.running, '==', held.token)];
+    const settle = async (ops: readonly Op[]): Promise<boolean> => {
+      const then = [op.delete(keys.claimed), op.delete(keys.running), ...ops];
+      const noteUnknown = (): void => {
+        this.#isUnknown = true;
+      };
       const settling = untilAnswered(lifetime, (call) => client.txn({ if: isHeld, then }, call), noteUnknown);
-      return (await settling).succeeded || (isUnknown && (await isDone()));
+      return (await settling).succeeded || (this.#isUnknown && (await isDone()));
     };
+    let isSettled: boolean;
     try {
-      const isSettled = await settle().catch((error: unknown) => {
-        if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
-        idLease.forget();
-        return settle();
-      });
-      if (!isSettled) throw notHeld(undefined);
+      isSettled = await act(settle);
     } catch (error) {
-      // The session has ended, or the server refuses the transaction. The end of the claim returns the job.
-      leaveQueue(client, keys.running, held.token, lifetime).catch(() => {});
-      throw lifetime.aborted ? notHeld(lifetime.reason) : error;
+      if (lifetime.aborted) throw notOwned(lifetime.reason, this.#isUnknown ? 'unknown' : 'rejected');
+      this.#settling = undefined;
+      this.#wasRefused = true;
+      throw error;
     }
+    if (!isSettled) throw notOwned(undefined, 'rejected');
   }
 }
 
-/** Returns the delay in whole milliseconds. @throws EtcdError with reason `InvalidInput` unless it is 0 or more. */
+/** What proves that a job whose claim has ended after a lost answer is settled: nothing else ends the claim. */
+async function always(): Promise<boolean> {
+  return true;
+}
+
+function notOwned(cause: unknown, outcome: 'rejected' | 'unknown'): EtcdError {
+  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
+  const rest = outcome === 'rejected' ? 'nothing was written' : 'the server may have done what the call asked for';
+  const problem = `the job no longer belongs to this worker; ${rest}`;
+  return new EtcdError(problem, { code: 'Aborted', reason: isReleased ? 'LockReleased' : 'LockLost', outcome, cause });
+}
+
+/** Returns the delay in whole milliseconds. @throws EtcdError with reason `InvalidInput` if it is not allowed. */
 export function checkDelay(delayMs: number): number {
-  return delayMs === 0 ? 0 : Math.ceil(checkPositive(delayMs, 'delayMs', 'milliseconds'));
+  if (typeof delayMs === 'number' && delayMs >= 0 && delayMs <= MAX_DELAY_MS) return Math.ceil(delayMs);
+  throw invalidInput('delayMs', show(delayMs), `a number of milliseconds from 0 to ${MAX_DELAY_MS}`);
 }
 
 function errorField(error: unknown): { readonly error?: string } {

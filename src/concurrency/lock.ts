@@ -413,7 +413,7 @@ function lockReleased(): EtcdError {
   return new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' });
 }
 
-export function notHeld(cause: unknown): EtcdError {
+function notHeld(cause: unknown): EtcdError {
   const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
   return new EtcdError('the caller no longer holds the lock; nothing was written', {
     code: 'Aborted',

@@ -79,8 +79,9 @@ const WITH_LOCK_OPTIONS = { value: true, ttl: true, ...WAIT_OPTIONS } as const;
  *
  * @throws EtcdError if the lock was not acquired, or if it was lost before `action` returned. If the lock was lost,
  * another holder may have run at the same time as `action`. In that case, only writes through `held.txn` were safe.
- * A call inside `action` for the same lock of the same client would wait for itself. It rejects with reason
- * `InvalidInput`, on runtimes that have `AsyncLocalStorage` of Node.js.
+ * A call inside `action` for the same lock of the same client, without `maxWaitMs` and `signal`, rejects with reason
+ * `InvalidInput`, because `action` would wait for itself. To start such a call without awaiting it, set `maxWaitMs`.
+ * Runtimes without `AsyncLocalStorage` of Node.js do not detect such calls.
  * @example
  * await withLock(etcd, 'jobs', async (held) => {
  *   await held.txn({ then: [op.put('jobs/last', 'done')] });
@@ -150,8 +151,8 @@ function checkNotNested(client: CoreKeyspace, names: readonly string[]): void {
     if (!holding.isActive || holding.client !== client || !holding.names.some((name) => names.includes(name))) continue;
     throw invalidInput(
       'name',
-      'a lock that the caller already holds, so the call would never end',
-      'a lock that no enclosing withLock holds; pass the `held` of the enclosing action on, or use ReentrantMutex',
+      'a lock that the enclosing action holds, so the action would wait for itself',
+      'a lock that no enclosing action holds; pass the `held` of the action on, use ReentrantMutex, or set maxWaitMs',
     );
   }
 }
@@ -165,7 +166,8 @@ async function holding<T>(
   { ttl, value, ...wait }: WithLockOptions,
 ): Promise<T> {
   const checkedValue = toBytes(value ?? '', 'value');
-  checkNotNested(client, names);
+  // A call with a limit ends by itself.
+  if (wait.maxWaitMs === undefined && wait.signal === undefined) checkNotNested(client, names);
   const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;

@@ -9,7 +9,7 @@ import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Options of a `RateLimiter`. All processes must have the same. */
 export interface RateLimiterOptions {
-  /** How many tokens the fleet gets in each second. */
+  /** How many tokens the fleet gets in each second. It may be a fraction, such as 0.1. */
   readonly perSecond: number;
   /** How many tokens the fleet can take at once after a pause. Default 1. */
   readonly burst?: number | undefined;
@@ -18,6 +18,7 @@ export interface RateLimiterOptions {
 const RATE_LIMITER_OPTIONS = { perSecond: true, burst: true } as const;
 const US_PER_MS = 1_000;
 const US_PER_S = 1_000_000;
+const MAX_BURST_US = 365 * 86_400 * US_PER_S;
 
 /**
  * Limits how often a fleet of processes does something, with one key. The key stores the time at which all tokens that
@@ -25,11 +26,12 @@ const US_PER_S = 1_000_000;
  * process takes tokens by moving this time, in a transaction that fails if another process has moved it in the meantime,
  * and then waits for its turn.
  *
- * etcd has no clock that clients can read, so the processes use their own. Differences between their clocks never let
- * the fleet take more than `burst` tokens, and `perSecond` for each second by the clock that is ahead. But a process
- * whose clock is ahead makes the others wait longer, by the difference, and so does a clock that is set back. If the key is deleted, or the cluster is
- * restored from a backup, the fleet can take `burst` tokens at once. Each call costs at least two round trips, and the
- * calls of all processes compete for the key, so use it for up to some hundred calls in a second.
+ * etcd has no clock that clients can read, so the processes use their own. In any time span, the fleet gets at most
+ * `burst` tokens and `perSecond` for each second, both by the clock that is ahead. A process whose clock is behind, or is
+ * set back, waits longer, by the difference. If a clock was far ahead for a while, delete the key to end the wait. A
+ * process that was suspended gets the tokens that became due in the meantime at once. If the key is deleted, or the
+ * cluster is restored from a backup, the fleet gets `burst` tokens at once. Each call costs at least two round trips, and
+ * the calls of all processes compete for the key, so use it for up to some hundred calls in a second.
  *
  * @example
  * const limiter = new RateLimiter(etcd, 'limits/mail', { perSecond: 50, burst: 10 });
@@ -50,10 +52,13 @@ export class RateLimiter {
     this.key = key;
     this.#intervalUs = US_PER_S / checkPositive(perSecond, 'perSecond', 'tokens');
     this.#burst = checkCount(burst, 'burst', 1);
+    // The key stores a time in microseconds, which must be exact.
+    if (this.#intervalUs * this.#burst > MAX_BURST_US)
+      throw invalidInput('perSecond', show(perSecond), 'a rate at which the burst is due within a year');
   }
 
   /**
-   * Takes tokens, and waits until they are due. Calls get their tokens in the order in which they take them. If
+   * Takes tokens, 1 to `burst` of them, and waits until they are due. Calls get their tokens in the order in which they take them. If
    * `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts during the wait,
    * the tokens are lost, and if the outcome of a write is unknown, they may be taken twice.
    *

@@ -201,9 +201,9 @@ export class StmTransaction {
   }
 
   /**
-   * Returns the keys of a range, in ascending order. Sees the writes of this transaction, like `get`. If a key of the
-   * range is put or deleted before the commit, also one that did not exist, the transaction runs again under all levels
-   * that check the reads. The commit has a condition for each key that was read, so the number of keys is limited by the
+   * Returns the keys of a range, in ascending order. Sees the writes of this transaction, like `get`. If another client
+   * puts or deletes a key of the range before the commit, the transaction runs again. This is also true for keys that did
+   * not exist before, under all isolation levels that check the reads. The commit has a condition for each key that was read, so the number of keys is limited by the
    * option `maxTxnOps` of the client.
    *
    * @example
@@ -332,7 +332,8 @@ export class StmTransaction {
   /** Reads the keys at the revision of the first read if all reads must see the same revision. */
   async #fetch(keys: Keys): Promise<RangeRead> {
     const snapshot = this.#isolation.snapshot ? this.#revision : undefined;
-    const revision = await snapshot;
+    // Without an `await`, so that reads which start at the same time find the promise of the first one.
+    const revision = snapshot === undefined ? undefined : await snapshot;
     const reading = this.#client.range(keys, { revision, signal: this.#signal });
     if (snapshot === undefined && this.#isolation.snapshot) {
       this.#revision = reading.then(({ header }) => header.revision);

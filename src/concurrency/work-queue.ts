@@ -2,13 +2,14 @@ import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
-import { compare, type Op, op } from '../kv/txn.js';
+import { compare, op } from '../kv/txn.js';
 import { checkCount, checkFunction, checkOptions, checkSignal, show } from '../runtime/arguments.js';
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
+import { onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 
-import { checkDelay, IdLease, type Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
+import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkName } from './lock-queue.js';
 import { AGAIN, checkSession, type Session, withSession } from './session.js';
@@ -53,8 +54,8 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
   /** A whole number from 0 to 65,535. Jobs with smaller numbers come first. Default 100. */
   readonly priority?: number | undefined;
   /**
-   * Milliseconds before the job may be taken. If the clocks of this process and of the workers differ, workers may take it
-   * earlier, and at the latest when they have seen it for so long. Default 0.
+   * Milliseconds before the job may be taken, up to 3.2 * 10^12. The time is computed with the clock of this process and
+   * compared with those of the workers, so a worker whose clock is ahead takes the job earlier. Default 0.
    */
   readonly delayMs?: number | undefined;
 }
@@ -67,7 +68,10 @@ export interface WorkOptions {
   readonly ttl?: number | undefined;
   /** Ends the work when it aborts: the worker takes no more jobs, and waits for those it works on. */
   readonly signal?: AbortSignal | undefined;
-  /** Called when the handler of a job has thrown. It must not throw. */
+  /**
+   * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
+   * again. Not called after `signal` has aborted or the job was lost. If it throws, `work` rejects with its error.
+   */
   readonly onFailure?: ((error: unknown, job: Job) => void) | undefined;
 }
 
@@ -89,7 +93,7 @@ export interface DeadJob {
   readonly value: Uint8Array;
   /** How many times the job was tried. */
   readonly attempts: number;
-  /** The message of the last error. Undefined if the last worker died. */
+  /** The message of the last error. Undefined if there was none, because workers died or gave none. */
   readonly error: string | undefined;
 }
 
@@ -139,8 +143,9 @@ export class WorkQueue {
   }
 
   /**
-   * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call while
-   * its outcome is unknown, because a repetition cannot add the job a second time while the queue knows its ID.
+   * Adds a job and returns its ID. `added` is false if the queue knew the ID already, for a caller's own ID also because
+   * an earlier attempt of this call has added the job. The client repeats the call while its outcome is unknown, because
+   * a repetition cannot add the job a second time while the queue knows its ID.
    *
    * @throws EtcdError as `txn` does. If its outcome is `unknown`, the job may be in the queue; calling `enqueue` again
    * with the same `id` is safe.
@@ -167,26 +172,38 @@ export class WorkQueue {
     const keys = keysOf(this.name, id);
     const todo = wholeDelayMs === 0 ? keys.ready(state) : keys.delayed(now + wholeDelayMs);
     const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(options);
-    const add = {
-      if: [compare.missing(keys.job), compare.missing(keys.done)],
-      then: [op.put(keys.job, bytes), op.put(todo, stateText(state))],
-    };
     let isUnknown = false;
+    const noteUnknown = (): void => {
+      isUnknown = true;
+    };
+    /** Adds the job. With a lease, also makes sure that no earlier attempt can add the job again after its completion. */
+    const add = (call: CallOptions, lease?: bigint): Promise<{ readonly succeeded: boolean }> => {
+      const text = stateText({ ...state, keepsId: state.keepsId || lease !== undefined });
+      return this.#client.txn(
+        {
+          if: [compare.missing(keys.job), compare.missing(keys.done)],
+          then: [op.put(keys.job, bytes), op.put(todo, text)],
+          else: lease === undefined ? [] : [op.put(keys.done, '', { lease })],
+        },
+        call,
+      );
+    };
     return withinLimit(
       'WorkQueue.enqueue',
       { signal, maxWaitMs: timeoutMs },
       undefined,
       async (limit) => {
-        const { succeeded } = await untilAnswered(
-          limit.signal,
-          (call) => this.#client.txn(add, call),
-          () => {
-            isUnknown = true;
-            limit.settle('unknown');
-          },
-        );
-        // After a lost answer, the job of this call is the one that the queue has, unless the caller chose the ID.
-        return { id, added: succeeded || (isUnknown && options.id === undefined) };
+        const attempt = (call: CallOptions): Promise<{ readonly succeeded: boolean }> => {
+          if (!isUnknown || state.keepsId) return add(call);
+          return this.#idLease.use(limit.signal, (lease) => add(call, lease));
+        };
+        try {
+          const { succeeded } = await untilAnswered(limit.signal, attempt, noteUnknown);
+          // After a lost answer, the job of this call is the one that the queue has, unless the caller chose the ID.
+          return { id, added: succeeded || (isUnknown && options.id === undefined) };
+        } finally {
+          if (isUnknown) limit.settle('unknown');
+        }
       },
       'timeoutMs',
     );
@@ -198,15 +215,18 @@ export class WorkQueue {
    * tried again later. The handler may call `job.complete`, `job.retry` or `job.bury` itself instead.
    *
    * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. A handler
-   * that throws after that does not fail: the job returns to the queue, and the try does not count.
+   * that throws after that does not fail: the job returns to the queue, and after the signal in the options has aborted,
+   * the try does not count. A handler that does not end when its job is lost occupies one of the `concurrency` slots.
    *
    * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
    * the server refuses a call. While no server answers, `work` waits.
    *
    * @example
+   * const thumbnails = new WorkQueue(etcd, 'thumbnails');
+   * await thumbnails.enqueue('image 1');
    * const stop = new AbortController();
    * process.once('SIGTERM', () => stop.abort());
-   * await new WorkQueue(etcd, 'thumbnails').work(async (job) => {
+   * await thumbnails.work(async (job) => {
    *   await job.complete([op.put(`thumbnails-done/${job.id}`, job.value)]);
    *   stop.abort();
    * }, { concurrency: 4, signal: stop.signal });
@@ -218,36 +238,54 @@ export class WorkQueue {
     const { signal: stop = new AbortController().signal, concurrency = 1, ttl, onFailure = () => {} } = options;
     checkCount(concurrency, 'concurrency', 1);
     checkFunction(onFailure, 'onFailure');
-    for (let failures = 0; !stop.aborted; ) {
+    const failed = new AbortController();
+    /** The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end. */
+    const running = new Set<Promise<void>>();
+    let changed = (): void => {};
+    const workUntil = async (session: Session, ending: AbortSignal): Promise<void> => {
+      while (!ending.aborted) {
+        if (running.size >= concurrency) {
+          await new Promise<void>((resolve) => {
+            changed = resolve;
+          });
+          continue;
+        }
+        const job = await this.#source.take(session, ending, stop);
+        const run: Promise<void> = this.#run(job, handler, stop, onFailure)
+          .catch((error: unknown) => {
+            if (!isSessionOver(error, session, stop)) failed.abort(error);
+          })
+          .finally(() => {
+            running.delete(run);
+            changed();
+          });
+        running.add(run);
+      }
+    };
+    for (let failures = 0; !stop.aborted && !failed.signal.aborted; ) {
       const startedAt = monotonicMs();
       await withSession(this.#client, ttl, stop, async (session) => {
-        const running = new Set<Promise<void>>();
-        const failed = new AbortController();
-        try {
-          const ending = session.signalWith(stop, failed.signal);
-          while (!ending.aborted) {
-            const job = await this.#source.take(session, ending, stop);
-            const run = this.#run(job, handler, stop, onFailure)
-              .catch((error: unknown) => failed.abort(error))
-              .finally(() => running.delete(run));
-            running.add(run);
-            while (running.size >= concurrency) await Promise.race(running);
-          }
-        } catch (error) {
-          if (!failed.signal.aborted && !isSessionOver(error, session, stop)) failed.abort(error);
-        }
-        await Promise.all(running);
-        if (failed.signal.aborted && !isSessionOver(failed.signal.reason, session, stop)) throw failed.signal.reason;
+        const ending = session.signalWith(stop, failed.signal);
+        const offEnding = onAbort(ending, () => changed());
+        await workUntil(session, ending)
+          .catch((error: unknown) => {
+            if (!isSessionOver(error, session, stop)) failed.abort(error);
+          })
+          .finally(offEnding);
+        // The handlers need the session to complete their jobs.
+        if (stop.aborted) await Promise.all(running);
         return AGAIN;
       });
       failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
-      if (!stop.aborted) await pause(backoffMs(failures), stop);
+      if (!stop.aborted && !failed.signal.aborted) await pause(backoffMs(failures), stop);
     }
+    if (failed.signal.aborted) throw failed.signal.reason;
+    await Promise.all(running);
   }
 
   /**
-   * Waits for a job and takes it. The job belongs to the session until `complete`, `retry` or `bury`, and returns to the
-   * queue when the session ends.
+   * Waits for a job and takes it. The job belongs to the session until `complete`, `retry` or `bury`. If none of them is
+   * called, it returns to the queue only when the session ends.
    *
    * @throws EtcdError, see `WaitOptions`.
    *
@@ -268,7 +306,7 @@ export class WorkQueue {
     return withinLimit('WorkQueue.take', options, session.signal, ({ signal }) => this.#source.take(session, signal));
   }
 
-  /** Counts the jobs in each state, at one revision. */
+  /** Counts the jobs in each state, at one revision. @throws EtcdError as `txn` does. */
   async counts(options?: CallOptions): Promise<WorkQueueCounts> {
     checkCallOptions(options, 'WorkQueue.counts');
     const count = (folder: string) => op.range(prefix(`${this.name}/${folder}/`), { countOnly: true });
@@ -280,49 +318,43 @@ export class WorkQueue {
     return { ready: ready.count, delayed: delayed.count, running: running.count, dead: dead.count };
   }
 
-  /** Returns all dead jobs. Call `requeue` or `discard` for each of them. */
+  /** Returns all dead jobs, in the order of their IDs. Call `requeue` or `discard` for each. @throws EtcdError as `get` does. */
   async dead(options?: CallOptions): Promise<readonly DeadJob[]> {
     checkCallOptions(options, 'WorkQueue.dead');
     const { kvs } = await this.#client.range(prefix(`${this.name}/dead/`), options);
-    const jobs: DeadJob[] = [];
-    for (const kv of kvs) {
-      const { attempts, error } = parseState(kv);
-      const id = lastPart(kv);
-      const job = await this.#client.get(keysOf(this.name, id).job, options);
-      // Undefined if another process has completed or discarded the job in the meantime.
-      if (job !== undefined) jobs.push({ id, value: job.value, attempts, error });
-    }
-    return jobs;
+    const jobs = await Promise.all(
+      kvs.map(async (kv): Promise<DeadJob | undefined> => {
+        const id = lastPart(kv);
+        const job = await this.#client.get(keysOf(this.name, id).job, options);
+        const { attempts, error } = parseState(kv);
+        // Undefined if another process has completed or discarded the job in the meantime.
+        return job === undefined ? undefined : { id, value: job.value, attempts, error };
+      }),
+    );
+    return jobs.filter((job) => job !== undefined);
   }
 
   /** Lets workers try a dead job again, as if it had never been tried. Returns false if there is no such dead job. */
   async requeue(id: string, options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.requeue');
     const keys = keysOf(this.name, checkId(id));
-    return this.#fromDead(keys, options, ({ error: _, ...state }) => [
-      op.put(keys.ready(state), stateText({ ...state, attempts: 0 })),
-    ]);
+    const kv = await this.#client.get(keys.dead, options);
+    if (kv === undefined) return false;
+    const state = { ...parseState(kv), attempts: 0, error: undefined };
+    return moveState(this.#client, kv, [op.put(keys.ready(state), stateText(state))], options);
   }
 
   /** Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such dead job. */
   async discard(id: string, options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.discard');
     const keys = keysOf(this.name, checkId(id));
-    return this.#fromDead(keys, options, async ({ keepsId }) => {
-      // Without the marker, a late copy of the enqueue call could add the job again.
-      const marker = keepsId ? [op.put(keys.done, '', { lease: await this.#idLease.get() })] : [];
-      return [op.delete(keys.job), ...marker];
-    });
-  }
-
-  async #fromDead(
-    keys: JobKeys,
-    options: CallOptions | undefined,
-    next: (state: JobState) => Promise<readonly Op[]> | readonly Op[],
-  ): Promise<boolean> {
     const kv = await this.#client.get(keys.dead, options);
     if (kv === undefined) return false;
-    return moveState(this.#client, kv, await next(parseState(kv)), options);
+    if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], options);
+    // Without the marker, a late copy of the enqueue call could add the job again.
+    return this.#idLease.use(options?.signal ?? new AbortController().signal, (lease) =>
+      moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], options),
+    );
   }
 
   /** Calls the handler, and then settles the job unless the handler has done so. Never rejects because of the handler. */
@@ -333,27 +365,30 @@ export class WorkQueue {
     onFailure: (error: unknown, job: Job) => void,
   ): Promise<void> {
     try {
-      try {
-        await handler(job);
-      } catch (error) {
-        if (job.isSettled) return;
-        if (stop.aborted) return await job.giveBack();
-        onFailure(error, job);
-        return await job.retry({ error });
-      }
-      if (!job.isSettled) await job.complete();
+      await handler(job);
+      await (job.settling ?? job.complete());
     } catch (error) {
-      // The job was lost, or the handler has released the claim. In both cases, the job returns to the queue.
-      if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
+      if (job.settling !== undefined) await job.settling.catch(() => {});
+      // The handler has settled the job, or it was lost or released, so it returns to the queue by itself.
+      if (!job.isOwned) return;
+      if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
+      onFailure(error, job);
+      await job.retry({ error }).catch(ignoreLoss);
     }
   }
+}
+
+/** @throws the error, unless it means that the job does not belong to the worker any more. */
+function ignoreLoss(error: unknown): void {
+  if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
 }
 
 /** Whether the error means only that the session or the work has ended. */
 function isSessionOver(error: unknown, session: Session, stop: AbortSignal): boolean {
   if (stop.aborted) return true;
   if (!(error instanceof EtcdError)) return false;
-  if (error.reason === 'ClusterChanged') return true;
+  // The worker opens another session after a pause: the cluster was restored, or it has no space for a claim.
+  if (error.reason === 'ClusterChanged' || error.reason === 'NoSpace') return true;
   return session.signal.aborted && session.signal.reason.reason !== 'ClientClosed';
 }
 

@@ -2,11 +2,14 @@ import { experimental, type StatusObject, status } from '@grpc/grpc-js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { checkName } from '../runtime/arguments.js';
-import { backoffMs, pause } from '../runtime/timers.js';
+import { after, backoffMs, pause } from '../runtime/timers.js';
 import { Service } from './service.js';
 
 type ResolverListener = experimental.ResolverListener;
 type Target = { readonly path: string };
+
+/** After this time in milliseconds without an answer of etcd, the calls of a new channel fail instead of waiting. */
+const FIRST_ANSWER_MS = 3_000;
 
 const { registerResolver, statusOrFromError, statusOrFromValue } = experimental;
 
@@ -14,8 +17,9 @@ const { registerResolver, statusOrFromError, statusOrFromValue } = experimental;
  * Lets every channel of `@grpc/grpc-js` in this process find the instances of a `Service` in etcd: the target
  * `etcd:///services/web` stands for the instances of the service `services/web`. The channel follows their
  * registrations, and spreads its calls over them with the load balancing policy of its service config. An instance whose
- * address is not `host:port` is left out. Needs `@grpc/grpc-js` 1.14 or newer, of which the function uses the
- * experimental API. The resolver works until the client is closed.
+ * address is not `host:port` is left out. While the service has no instance, or etcd does not answer a new channel
+ * within 3 s, calls fail with UNAVAILABLE, unless they wait for ready channels. The resolver works until the client is
+ * closed. It needs version 1.14 or newer of `@grpc/grpc-js`, because it uses the experimental API of that version.
  *
  * @throws EtcdError with reason `InvalidInput` if an argument is invalid, or if `@grpc/grpc-js` is too old.
  *
@@ -63,10 +67,16 @@ export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): voi
 
     async #follow(signal: AbortSignal): Promise<void> {
       for (let failures = 0; !signal.aborted; failures += 1) {
+        const report = (error: unknown): void => {
+          this.#listener(statusOrFromError(statusOf(error)), {}, null, '');
+        };
+        // Until the listener is called, the calls of the channel wait without an answer.
+        const stopTimer = after(FIRST_ANSWER_MS, () => report(new Error(`no answer within ${FIRST_ANSWER_MS} ms`)));
         try {
           const addresses = new Map<string, { readonly host: string; readonly port: number }>();
           for await (const updates of new Service(client, this.#target).watch({ signal })) {
             failures = 0;
+            stopTimer();
             for (const update of updates) {
               const address = update.type === 'add' ? addressOf(update.endpoint.address) : undefined;
               if (address === undefined) addresses.delete(update.key);
@@ -78,8 +88,10 @@ export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): voi
           return;
         } catch (error) {
           if (signal.aborted) return;
-          this.#listener(statusOrFromError(statusOf(error)), {}, null, '');
+          report(error);
           if (error instanceof EtcdError && error.reason === 'ClientClosed') return;
+        } finally {
+          stopTimer();
         }
         await pause(backoffMs(failures), signal);
       }

@@ -133,7 +133,7 @@ export class Service {
   }
 
   /**
-   * Yields all endpoints first, and then every change. The changes of one store revision arrive in the same array. If
+   * Yields all endpoints first, in an empty array if there are none, and then every change. The changes of one store revision arrive in the same array. If
    * the watch was interrupted and missed changes, yields the difference between the endpoints before and after the
    * interruption.
    *
@@ -147,6 +147,7 @@ export class Service {
     /** The endpoints that were yielded to the caller. Maps each endpoint's key to the endpoint as JSON. */
     const known = new Map<string, string>();
     let reading = new Map<string, Uint8Array>();
+    let isFirst = true;
     for await (const message of mirrorOf(this.#client, prefix(`${this.target}/`), options)) {
       const updates: Update[] = [];
       const put = (key: string, value: Uint8Array): void => {
@@ -179,7 +180,8 @@ export class Service {
           }
           break;
       }
-      if (updates.length > 0) yield updates;
+      if (updates.length > 0 || (isFirst && message.type === 'synced')) yield updates;
+      if (message.type === 'synced') isFirst = false;
     }
   }
 
@@ -252,8 +254,10 @@ export class ServiceView implements AsyncDisposable {
   readonly #picking: Picking;
   /** The number of picks of each ID that are not done. */
   readonly #uses = new Map<string, number>();
-  /** The endpoints, and the revision of the range that they were decoded from. */
-  #decoded: { readonly revision: bigint; readonly endpoints: ReadonlyMap<string, ServiceEndpoint> } | undefined;
+  /** The endpoints, and the state of the range that they were decoded from. */
+  #decoded:
+    | { readonly revision: bigint; readonly size: number; readonly endpoints: ReadonlyMap<string, ServiceEndpoint> }
+    | undefined;
   /** The last pick, and its position among the IDs at that time. */
   #last = { id: '', index: 0 };
 
@@ -270,15 +274,15 @@ export class ServiceView implements AsyncDisposable {
    * @throws EtcdError if the view was closed, or if the client can no longer keep it up to date.
    */
   get endpoints(): ReadonlyMap<string, ServiceEndpoint> {
-    const { revision } = this.#cached;
-    const kvs = this.#cached.range();
-    if (this.#decoded?.revision === revision) return this.#decoded.endpoints;
+    // `size` throws if the view has ended.
+    const { revision, size } = this.#cached;
+    if (this.#decoded?.revision === revision && this.#decoded.size === size) return this.#decoded.endpoints;
     const endpoints = new Map<string, ServiceEndpoint>();
-    for (const kv of kvs) {
+    for (const kv of this.#cached.range()) {
       const endpoint = decodeEndpoint(kv.value);
       if (endpoint !== undefined) endpoints.set(kv.keyText().slice(this.#idStart), endpoint);
     }
-    this.#decoded = { revision, endpoints };
+    this.#decoded = { revision, size, endpoints };
     return endpoints;
   }
 
@@ -299,8 +303,8 @@ export class ServiceView implements AsyncDisposable {
     const id = this.#picking === 'round-robin' ? turn[0] : leastOf(turn, usesOf);
     if (id === undefined) return undefined;
     this.#last = { id, index: ids.indexOf(id) };
-    this.#uses.set(id, usesOf(id) + 1);
-    let isDone = false;
+    let isDone = this.#picking === 'round-robin';
+    if (!isDone) this.#uses.set(id, usesOf(id) + 1);
     const done = (): void => {
       if (isDone) return;
       isDone = true;

@@ -105,7 +105,10 @@ export class CachedRange implements AsyncDisposable {
     void this.#follow(mirror(this.#keys, this.#stop.signal));
   }
 
-  /** The revision of the store that the cached range shows. 0n until the client has read the whole range once. */
+  /**
+   * The revision of the store that the cached range shows. 0n until the client has read the whole range once, and while
+   * it reads the range of a restored store.
+   */
   get revision(): bigint {
     return this.#revision;
   }
@@ -215,8 +218,10 @@ export class CachedRange implements AsyncDisposable {
     checkOptions(options, CACHED_RANGE_OPTIONS, 'catchUp');
     this.#checkOpen();
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const startedAt = monotonicMs();
+    const [startedAt, before, kvs] = [monotonicMs(), this.#revision, this.#kvs];
     const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
+    // The store has gone back, so it was restored, and the range is about to be read again.
+    if (header.revision < before && this.#kvs === kvs) this.#revision = 0n;
     await this.waitForRevision(header.revision, {
       signal,
       timeoutMs: Math.max(1, timeoutMs - (monotonicMs() - startedAt)),

@@ -87,6 +87,31 @@ describe('`hedgedReads`', () => {
     expect(sent.length - 500).toBeLessThan(500);
   });
 
+  test('sends few second calls while both endpoints are silent, and rejects with Canceled when the signal aborts then', async () => {
+    const { etcd, proxies, sent, key } = await hedging();
+    for (const proxy of proxies) proxy.blackhole();
+    const stop = new AbortController();
+    const reads = Array.from({ length: 200 }, () => errorOf(etcd.get(key, { signal: stop.signal })));
+    await expect.poll(() => sent.length).toBeGreaterThan(200);
+    stop.abort();
+    for (const error of await Promise.all(reads)) expect(error.reason).toBe('Canceled');
+    expect(sent.length).toBeLessThanOrEqual(200 + 50 + 20);
+  });
+
+  test('ignores a function `endpoints` that throws', async () => {
+    const etcd = openClient({
+      interceptors: [
+        hedgedReads({
+          endpoints: () => {
+            throw new Error('no endpoints');
+          },
+          maxDelayMs: 0.001,
+        }),
+      ],
+    });
+    for (let read = 0; read < 20; read += 1) expect(await etcd.get(unique())).toBeUndefined();
+  });
+
   test('refuses wrong options', () => {
     expect(() => hedgedReads({ endpoints: ['http://127.0.0.1:1'] as never })).toThrow(/endpoints/);
     expect(() => hedgedReads({ endpoints: () => [], minDelayMs: 0 })).toThrow(/minDelayMs/);

@@ -96,6 +96,7 @@ describe('RateLimiter', () => {
     for (const tokens of [0, 3, 1.5, '1' as never])
       expect(await errorOf(limiter.take(tokens))).toMatchObject({ reason: 'InvalidInput' });
     expect(() => new RateLimiter(openClient(), 'x', { perSecond: 0 })).toThrow(/perSecond/);
+    expect(() => new RateLimiter(openClient(), 'x', { perSecond: 1e-10 })).toThrow(/perSecond/);
     expect(() => new RateLimiter(openClient(), '', { perSecond: 1 })).toThrow(/key/);
   });
 });

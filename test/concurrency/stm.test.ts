@@ -141,6 +141,28 @@ test('`stm` reads all keys at one revision under the serializable levels, and re
   expect(await read('readCommitted')).toEqual(['1', '2', '2']);
 });
 
+test('`stm` reads all keys at one revision when the first reads of a run start at the same time', async () => {
+  const direct = openClient();
+  const name = unique();
+  const [a, b] = [`${name}/a`, `${name}/b`];
+  const put = (value: string) => direct.txn({ then: [op.put(a, value), op.put(b, value)] });
+  await put('1');
+  let reads = 0;
+  const etcd = openClient({
+    interceptors: [
+      {
+        unary: async (call, next) => {
+          reads += 1;
+          // The second read arrives after a change.
+          if (reads === 2) await put('2');
+          return next(call);
+        },
+      },
+    ],
+  });
+  expect(await stm(etcd, (tx) => Promise.all([tx.text(a), tx.text(b)]))).toEqual(['1', '1']);
+});
+
 test('when another client changes a key that the function only writes, `stm` detects a conflict under `serializableSnapshot` but not under `serializable`', async () => {
   const [etcd, name] = [openClient(), unique()];
   const runsOf = async (isolation: Isolation): Promise<number> => {

@@ -99,14 +99,14 @@ describe('`withLock`', () => {
 
   test('refuses a call inside its action for the same lock of the same client, at any depth, and names the way out', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
-    const nested = (): Promise<unknown> => withLock(etcd, name, () => 'never', { maxWaitMs: 10_000 });
+    const nested = (): Promise<unknown> => withLock(etcd, name, () => 'never');
     const [direct, deep, several] = await withLock(etcd, name, async () => [
       await errorOf(nested()),
       await withLock(etcd, `${name}-other`, async () => {
         await etcd.get(name);
         return errorOf(nested());
       }),
-      await errorOf(withLocks(etcd, [`${name}-third`, name], () => 'never', { maxWaitMs: 10_000 })),
+      await errorOf(withLocks(etcd, [`${name}-third`, name], () => 'never')),
     ]);
     for (const error of [direct, deep, several]) {
       expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
@@ -115,7 +115,7 @@ describe('`withLock`', () => {
     expect((await etcd.range(prefix(name))).count).toBe(0);
   });
 
-  test('accepts calls inside its action for another lock or of another client, and calls after the action has ended', async () => {
+  test('accepts calls inside its action for another lock, of another client or with a limit, and calls after the action has ended', async () => {
     const [etcd, other, name] = [openClient(), openClient(), unique('lock')];
     let later: Promise<string> | undefined;
     let end = (): void => {};
@@ -125,9 +125,10 @@ describe('`withLock`', () => {
     const results = await withLock(etcd, name, async () => {
       later = ended.then(() => withLock(etcd, name, () => 'later'));
       const outer = errorOf(withLock(other, name, () => 'never', { maxWaitMs: 50 }));
-      return [await withLock(etcd, `${name}-2`, () => 'inner'), (await outer).reason];
+      const limited = await errorOf(withLock(etcd, name, () => 'never', { maxWaitMs: 50 }));
+      return [await withLock(etcd, `${name}-2`, () => 'inner'), (await outer).reason, limited.reason];
     });
     end();
-    expect([...results, await later]).toEqual(['inner', 'DeadlineExceeded', 'later']);
+    expect([...results, await later]).toEqual(['inner', 'DeadlineExceeded', 'DeadlineExceeded', 'later']);
   });
 });

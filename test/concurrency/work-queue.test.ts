@@ -206,10 +206,153 @@ describe('WorkQueue', () => {
     expect(again.attempt).toBe(2);
     const twice = [op.put('same', '1'), op.put('same', '2')];
     expect(await errorOf(again.complete(twice))).toMatchObject({ reason: 'InvalidInput' });
+    // The job still belongs to the worker.
+    await again.retry({ delayMs: 0, error: 'refused' });
     const last = await queue.take(session);
     expect(last.attempt).toBe(3);
     await last.complete();
+    expect(await errorOf(last.retry())).toMatchObject({ reason: 'LockReleased', outcome: 'rejected' });
     expect(await keysOf(etcd, queue)).toEqual([]);
+  });
+
+  test('tries a job again and calls `onFailure` when the server refuses its completion, and remembers the error', async () => {
+    const { queue } = open({ maxAttempts: 2, retryDelayMs: () => 0 });
+    await queue.enqueue('x', { id: 'job' });
+    const failures: unknown[] = [];
+    const stop = new AbortController();
+    const working = queue.work((job) => job.complete([op.put('same', '1'), op.put('same', '2')]), {
+      signal: stop.signal,
+      onFailure: (error) => void failures.push(error),
+    });
+    await expect.poll(async () => (await queue.counts()).dead).toBe(1);
+    stop.abort();
+    await working;
+    expect(failures).toMatchObject([{ reason: 'InvalidInput' }, { reason: 'InvalidInput' }]);
+    expect((await queue.dead())[0]?.error).toContain('twice');
+  });
+
+  test('leaves no claimed job behind when `take` calls time out while their claims are in flight', async () => {
+    const { etcd, queue } = open();
+    const session = await Session.open(etcd);
+    for (let index = 0; index < 40; index += 1) await queue.enqueue(`${index}`);
+    const taken: Job[] = [];
+    for (let index = 0; index < 60; index += 1)
+      await queue.take(session, { maxWaitMs: 1 + (index % 6) }).then(
+        (job) => taken.push(job),
+        () => {},
+      );
+    for (const job of taken) await job.complete();
+    await expect.poll(async () => (await queue.counts()).running).toBe(0);
+    expect((await queue.counts()).ready).toBe(40 - taken.length);
+  });
+
+  test('gives two concurrent `take` calls of one session different jobs when the answer to a claim is lost', async () => {
+    const { etcd, proxy } = await proxied();
+    const queue = new WorkQueue(etcd, unique('work'));
+    for (const id of ['1', '2']) await queue.enqueue(id, { id });
+    const session = await Session.open(etcd);
+    const lost = proxy.loseNextAnswer(containing(`${queue.name}/held/claimed/`));
+    const jobs = await Promise.all([queue.take(session), queue.take(session)]);
+    await lost;
+    expect(jobs.map(({ id }) => id).toSorted()).toEqual(['1', '2']);
+  });
+
+  test('rejects `complete` with outcome unknown when the session ends before the server answers', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const queue = new WorkQueue(etcd, unique('work'));
+    await queue.enqueue('x');
+    const job = await queue.take(await Session.open(etcd, { ttl: 2 }));
+    const lost = proxy.loseNextAnswer(containing(`${queue.name}-result`));
+    const completing = errorOf(job.complete([op.put(`${queue.name}-result`, 'x')]));
+    await lost;
+    await proxy.close();
+    expect(await completing).toMatchObject({ reason: 'LockLost', outcome: 'unknown' });
+    expect((await direct.get(`${queue.name}-result`))?.text()).toBe('x');
+  });
+
+  test('runs a job without an ID once when a late copy of a lost attempt of `enqueue` arrives after its completion', async () => {
+    const { etcd, direct, proxy } = await proxied();
+    const queue = new WorkQueue(etcd, unique('work'));
+    const held = proxy.holdNextRequest(containing(`${queue.name}/jobs/`));
+    const enqueuing = queue.enqueue('x');
+    const deliver = await held;
+    proxy.dropConnections();
+    await enqueuing;
+    const session = await Session.open(direct);
+    await (await new WorkQueue(direct, queue.name).take(session)).complete();
+    deliver();
+    await direct.put(queue.name, 'later');
+    expect((await queue.counts()).ready).toBe(0);
+  });
+
+  test('keeps working with its other slots when a handler ignores the loss of its session', async () => {
+    const { etcd, queue } = open();
+    const stop = new AbortController();
+    let end = (): void => {};
+    const stuck = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const seen: string[] = [];
+    await queue.enqueue('stuck', { id: 'stuck', priority: 0 });
+    const working = queue.work(
+      async (job) => {
+        seen.push(`${job.id} ${job.attempt}`);
+        if (job.id !== 'stuck' || job.attempt > 1) return;
+        const claim = await etcd.get(job.held.key);
+        await etcd.lease.revoke(claim?.lease ?? 0n);
+        await stuck;
+      },
+      { concurrency: 2, signal: stop.signal },
+    );
+    await expect.poll(() => seen).toEqual(['stuck 1', 'stuck 2']);
+    await queue.enqueue('next', { id: 'next' });
+    await expect.poll(() => seen).toContain('next 1');
+    end();
+    stop.abort();
+    await working;
+  });
+
+  test('completes a job whose handler does not await `complete` when the worker is asked to stop', async () => {
+    const { etcd, queue } = open();
+    await queue.enqueue('x');
+    const stop = new AbortController();
+    await queue.work(
+      (job) => {
+        void job.complete([op.put(`${queue.name}-result`, 'x')]);
+        stop.abort();
+      },
+      { signal: stop.signal },
+    );
+    expect(await keysOf(etcd, queue)).toEqual([]);
+    expect((await etcd.get(`${queue.name}-result`))?.text()).toBe('x');
+  });
+
+  test('removes keys that are not jobs, and finds the job of a dead worker although an operator has left a stray key', async () => {
+    const { etcd, queue } = open();
+    await etcd.put(`${queue.name}/todo/delayed/oops`, '{}');
+    await etcd.put(`${queue.name}/todo/ready/oops`, '{}');
+    await etcd.put(`${queue.name}/held/running/stray`, '');
+    await queue.enqueue('x', { id: 'job' });
+    const dying = await Session.open(etcd);
+    const [session, first] = [await Session.open(etcd), await queue.take(dying)];
+    expect(first.id).toBe('job');
+    await etcd.lease.revoke(dying.leaseId);
+    expect(await queue.take(session)).toMatchObject({ id: 'job', attempt: 2 });
+    expect(await errorOf(queue.take(session, { maxWaitMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect((await etcd.range(prefix(`${queue.name}/todo/`))).count).toBe(0);
+  });
+
+  test('discards a dead job when an operator has revoked the lease of the remembered IDs', async () => {
+    const { etcd, queue } = open();
+    const session = await Session.open(etcd);
+    for (const id of ['1', '2']) {
+      await queue.enqueue(id, { id });
+      await (await queue.take(session)).bury();
+    }
+    await queue.discard('1');
+    await etcd.lease.revoke((await etcd.get(`${queue.name}/done/1`))?.lease ?? 0n);
+    expect(await queue.discard('2')).toBe(true);
+    expect(await keysOf(etcd, queue)).toEqual([`${queue.name}/done/2`]);
   });
 
   test('returns a job without counting the try when its handler throws after the worker was asked to stop', async () => {
@@ -309,6 +452,7 @@ describe('WorkQueue', () => {
       queue.enqueue('x', { id: '' }),
       queue.enqueue('x', { priority: 65_536 }),
       queue.enqueue('x', { delayMs: -1 }),
+      queue.enqueue('x', { delayMs: 1e16 }),
       queue.enqueue(1 as never),
       queue.work('x' as never),
       queue.work(() => {}, { concurrency: 0 }),

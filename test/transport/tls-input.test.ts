@@ -58,7 +58,7 @@ const inputs: [string, unknown, string][] = [
   ],
   ['a server name with a path', { serverName: 'etcd.example/x' }, `tls.serverName: got "etcd.example/x"${FOR_NAME}`],
   ['a server name with a space', { serverName: 'etcd example' }, `tls.serverName: got "etcd example"${FOR_NAME}`],
-  ['a key as the server name', { serverName: key }, 'tls.serverName: got text that is too long'],
+  ['a key as the server name', { serverName: key }, 'tls.serverName: got text that cannot be a host name'],
 ];
 
 test.each(inputs)(
