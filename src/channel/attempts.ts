@@ -2,7 +2,12 @@ import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
 import type { Method } from '../protobuf/schema.js';
 
 /** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
-const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set(['InvalidInput', 'ClientClosed', 'Canceled', 'DeadlineExceeded']);
+export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
+  'InvalidInput',
+  'ClientClosed',
+  'Canceled',
+  'DeadlineExceeded',
+]);
 
 /** Reasons of errors that mean that a working member refuses the call only for a moment. */
 const MOMENTARY: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDropped', 'TimeoutWaitAppliedIndex']);

@@ -1,6 +1,7 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 import { checkCount, checkFunction, checkOptions, checkPositive } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
+import { ENDED_BY_CLIENT } from './attempts.js';
 import type { Interceptor } from './interceptors.js';
 
 /** Options of `retryPolicy`. */
@@ -53,9 +54,8 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
       const retryAfter = (error: EtcdError, failures: number, isSafe: boolean): number | false | undefined => {
         if (failures >= maxAttempts) return false;
         const isRead = call.method.repeatable;
-        // The client itself has refused or ended a call that was not sent and that it would not repeat.
-        const isDecided = isSafe || error.outcome !== 'not-sent';
-        const wanted = isRead && isDecided && retryRead !== undefined ? retryRead(error, failures, isSafe) : isSafe;
+        const asks = isRead && retryRead !== undefined && !ENDED_BY_CLIENT.has(error.reason);
+        const wanted = asks ? retryRead(error, failures, isSafe) : isSafe;
         if (!wanted) return false;
         // A read that only the predicate repeats needs a delay, because the client has none for such an error.
         if (hasBackoff || !isSafe) return delayMs(failures);
