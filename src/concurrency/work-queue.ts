@@ -318,7 +318,11 @@ export class WorkQueue {
     return { ready: ready.count, delayed: delayed.count, running: running.count, dead: dead.count };
   }
 
-  /** Returns all dead jobs, in the order of their IDs. Call `requeue` or `discard` for each. @throws EtcdError as `get` does. */
+  /**
+   * Returns all dead jobs, in the order of their IDs. Call `requeue` or `discard` for each of them.
+   *
+   * @throws EtcdError as `get` does.
+   */
   async dead(options?: CallOptions): Promise<readonly DeadJob[]> {
     checkCallOptions(options, 'WorkQueue.dead');
     const { kvs } = await this.#client.range(prefix(`${this.name}/dead/`), options);
@@ -334,7 +338,11 @@ export class WorkQueue {
     return jobs.filter((job) => job !== undefined);
   }
 
-  /** Lets workers try a dead job again, as if it had never been tried. Returns false if there is no such dead job. */
+  /**
+   * Lets workers try a dead job again, as if it had never been tried. Returns false if there is no such dead job.
+   *
+   * @throws EtcdError as `txn` does.
+   */
   async requeue(id: string, options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.requeue');
     const keys = keysOf(this.name, checkId(id));
@@ -344,7 +352,12 @@ export class WorkQueue {
     return moveState(this.#client, kv, [op.put(keys.ready(state), stateText(state))], options);
   }
 
-  /** Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such dead job. */
+  /**
+   * Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such dead
+   * job.
+   *
+   * @throws EtcdError as `txn` does.
+   */
   async discard(id: string, options?: CallOptions): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.discard');
     const keys = keysOf(this.name, checkId(id));
