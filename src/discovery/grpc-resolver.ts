@@ -83,7 +83,10 @@ export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): voi
               else addresses.set(update.key, address);
             }
             const endpoints = [...addresses.values()].map((address) => ({ addresses: [address] }));
-            if (!signal.aborted) this.#listener(statusOrFromValue(endpoints), {}, null, '');
+            if (signal.aborted) return;
+            // A channel that has never had an address ignores an empty list, and its calls would wait.
+            if (endpoints.length === 0 && updates.length === 0) report(new Error('the service has no instance'));
+            else this.#listener(statusOrFromValue(endpoints), {}, null, '');
           }
           return;
         } catch (error) {

@@ -88,3 +88,10 @@ test('a client refuses credentials that its function must not return', async () 
     expect(await errorOf(etcd.get('app/a'))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   }
 });
+
+test('`setEndpoints` refuses an endpoint without TLS for a token that the function has returned without `allowPlaintext`', async () => {
+  const etcd = openClient({ endpoints: ['unix:///nowhere.sock'], auth: () => ({ token: 'secret' }) });
+  await errorOf(etcd.get('a', { timeoutMs: 50 }));
+  expect(() => etcd.setEndpoints(['http://127.0.0.1:1'])).toThrow(/TLS/);
+  expect(etcd.endpoints).toEqual(['unix:///nowhere.sock']);
+});

@@ -1,4 +1,4 @@
-import { credentials, Client as GrpcClient, Server, ServerCredentials } from '@grpc/grpc-js';
+import { credentials, Client as GrpcClient, Server, ServerCredentials, status } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
 import { Session } from '../../src/concurrency/index.js';
 import { Service, type ServiceView, type ViewOptions } from '../../src/discovery/index.js';
@@ -118,4 +118,19 @@ test('channels of grpc-js find the instances of a service, and follow their regi
   await expect.poll(async () => seen.add(await call()).size).toBe(2);
   await first.close();
   await expect.poll(async () => [await call(), await call(), await call()]).toEqual(['second', 'second', 'second']);
+});
+
+test.each([
+  ['the service has no instance', undefined],
+  ['etcd does not answer', ['http://127.0.0.1:1']],
+])('calls of a channel of grpc-js fail instead of waiting when %s', async (_what, endpoints) => {
+  const scheme = unique('scheme');
+  registerGrpcResolver(openClient(endpoints === undefined ? {} : { endpoints }), scheme);
+  const client = new GrpcClient(`${scheme}:///${unique('services')}`, credentials.createInsecure());
+  onTestFinished(() => client.close());
+  const identity = (bytes: Buffer): Buffer => bytes;
+  const error = await new Promise<{ readonly code: number } | null>((resolve) =>
+    client.makeUnaryRequest(PATH, identity, identity, Buffer.alloc(0), (failure) => resolve(failure)),
+  );
+  expect(error?.code).toBe(status.UNAVAILABLE);
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { prefix } from '../../src/index.js';
+import { EtcdError, type MirrorMessage, prefix } from '../../src/index.js';
+import { CachedRange } from '../../src/mirror/cached-range.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -69,4 +70,30 @@ test('the state and `catchUp` of a closed cached range fail with WatchClosed', a
   await cached.close();
   expect(() => cached.state).toThrow(expect.objectContaining({ reason: 'WatchClosed' }));
   expect(await errorOf(cached.catchUp())).toMatchObject({ reason: 'WatchClosed' });
+});
+
+test('`catchUp` waits for the keys of a restored store, whose revision is lower than that of the cached range', async () => {
+  const header = { revision: 50n };
+  const kv = { txn: async () => ({ header, succeeded: true, responses: [{ count: 0 }, { kvs: [] }] }) };
+  let restore = (): void => {};
+  const restored = new Promise<void>((resolve) => {
+    restore = resolve;
+  });
+  async function* mirror(): AsyncGenerator<MirrorMessage, void> {
+    yield { type: 'synced', revision: 100n };
+    await restored;
+    yield {
+      type: 'resync',
+      cause: new EtcdError('restored', { code: 'Unavailable', reason: 'ClusterChanged', outcome: 'rejected' }),
+    };
+    yield { type: 'synced', revision: 50n };
+    await new Promise(() => {});
+  }
+  const cached = new CachedRange(prefix('a/'), kv as never, mirror);
+  await cached.waitForRevision(0n);
+  expect(await errorOf(cached.catchUp({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  restore();
+  await cached.catchUp();
+  expect(cached.revision).toBe(50n);
+  await cached.close();
 });
