@@ -42,6 +42,7 @@ export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): voi
     readonly #target: string;
     readonly #listener: ResolverListener;
     #stop: AbortController | undefined;
+    #hadAddress = false;
 
     constructor(target: Target, listener: ResolverListener) {
       this.#target = target.path;
@@ -84,8 +85,9 @@ export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): voi
             }
             const endpoints = [...addresses.values()].map((address) => ({ addresses: [address] }));
             if (signal.aborted) return;
+            this.#hadAddress ||= endpoints.length > 0;
             // A channel that has never had an address ignores an empty list, and its calls would wait.
-            if (endpoints.length === 0 && updates.length === 0) report(new Error('the service has no instance'));
+            if (!this.#hadAddress) report(new Error('the service has no instance with an address like host:port'));
             else this.#listener(statusOrFromValue(endpoints), {}, null, '');
           }
           return;

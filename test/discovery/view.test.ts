@@ -121,12 +121,19 @@ test('channels of grpc-js find the instances of a service, and follow their regi
 });
 
 test.each([
-  ['the service has no instance', undefined],
-  ['etcd does not answer', ['http://127.0.0.1:1']],
-])('calls of a channel of grpc-js fail instead of waiting when %s', async (_what, endpoints) => {
+  ['the service has no instance', undefined, undefined],
+  ['the only instance of the service has no address like host:port', undefined, 'a path'],
+  ['etcd does not answer', ['http://127.0.0.1:1'], undefined],
+])('calls of a channel of grpc-js fail instead of waiting when %s', async (_what, endpoints, address) => {
   const scheme = unique('scheme');
+  const target = unique('services');
   registerGrpcResolver(openClient(endpoints === undefined ? {} : { endpoints }), scheme);
-  const client = new GrpcClient(`${scheme}:///${unique('services')}`, credentials.createInsecure());
+  if (address !== undefined) {
+    const etcd = openClient();
+    const session = await Session.open(etcd);
+    await new Service(etcd, target).register(session, 'instance', { address });
+  }
+  const client = new GrpcClient(`${scheme}:///${target}`, credentials.createInsecure());
   onTestFinished(() => client.close());
   const identity = (bytes: Buffer): Buffer => bytes;
   const error = await new Promise<{ readonly code: number } | null>((resolve) =>
