@@ -1,3 +1,4 @@
+import { isMomentaryRefusal, isOverloadRefusal } from './channel/attempts.js';
 import { internally } from './channel/rpc.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
 import { canceled, EtcdError, explained, type Reason } from './errors/etcd-error.js';
@@ -29,18 +30,20 @@ const DEFAULT_FAIL_FAST_MS = 5_000;
 /** How often `connect` asks a member for its leader while the member does not answer a read, per `failFastMs`. */
 const STATUS_CALLS = 5;
 
-/** Reasons of a member that may soon be able to answer, because its cluster elects a leader or is busy. */
-const MOMENTARY: ReadonlySet<Reason> = new Set([
-  ...(['NoLeader', 'LeaderChanged', 'Timeout', 'TimeoutDueToLeaderFail', 'TimeoutDueToConnectionLost'] as const),
-  ...(['TimeoutWaitAppliedIndex', 'ProposalDropped', 'RequestTooManyRequests'] as const),
+/** Further reasons of a member that may soon be able to answer, because its cluster elects a leader. */
+const WITHOUT_LEADER: ReadonlySet<Reason> = new Set([
+  'NoLeader',
+  'Timeout',
+  'TimeoutDueToLeaderFail',
+  'TimeoutDueToConnectionLost',
 ]);
 
 /** Reasons of a member that can answer, but does not allow the read. */
 const REFUSALS: ReadonlySet<Reason> = new Set(['PermissionDenied', 'UserEmpty', 'InvalidAuthToken', 'AuthOldRevision']);
 
 /**
- * Advice that the error of a call does not contain, because a running client may meet the same failure when nobody can
- * do anything about it. The error shows the advice of the first pattern that matches its text.
+ * Advice that the error of a call does not contain, because a running client may meet the same failure in a setup that
+ * is right. The error shows the advice of the first pattern that matches its text.
  */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
@@ -138,7 +141,8 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
     await new Promise<void>((resolve, reject) => {
       // A call is made again until its deadline. Its first failure is enough here, unless the member may soon recover.
       const onRetry = (error: EtcdError): void => {
-        if (!MOMENTARY.has(error.reason)) reject(error);
+        const mayRecover = isMomentaryRefusal(error) || isOverloadRefusal(error) || WITHOUT_LEADER.has(error.reason);
+        if (!mayRecover) reject(error);
       };
       client.get(HEALTH_KEY, internally({ endpoint, signal }, { onRetry })).then(() => resolve(), reject);
     });

@@ -11,7 +11,7 @@ import { BALANCES, type Balance } from './channel/endpoint-pool.js';
 import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
 import { checkTimeout, type RpcSettings } from './channel/rpc.js';
 import { invalidInput } from './errors/etcd-error.js';
-import { type Endpoint, parseEndpoint } from './host/endpoint.js';
+import { type Endpoint, parseEndpoints } from './host/endpoint.js';
 import { checkTls, type TlsSource } from './host/tls.js';
 import { KeyspaceClient } from './keyspace.js';
 import { checkChoice, checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
@@ -197,13 +197,13 @@ export class CoreClient extends KeyspaceClient {
     const { logger, callSites } = options;
     checkTransport(options.transport);
     const scheme = options.tls === undefined ? 'http' : 'https';
-    let endpoints = checkEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
+    let endpoints = parseEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
     const { auth } = options;
     /** A copy of the credentials, or of those that the function `auth` has returned last. */
     let known: Credentials | undefined;
-    const ask = typeof auth === 'function' && (async () => (known = await askForCredentials(auth, endpoints)));
-    if (!ask && auth !== undefined) known = checkCredentials(auth as Credentials, endpoints);
-    const credentials = ask || known;
+    if (auth !== undefined && typeof auth !== 'function') known = checkCredentials(auth, endpoints);
+    const credentials =
+      typeof auth === 'function' ? async () => (known = await askForCredentials(auth, endpoints)) : known;
     const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
     const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
     const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
@@ -222,7 +222,7 @@ export class CoreClient extends KeyspaceClient {
     const settings = {
       timeoutMs,
       renewsTokens: credentials !== undefined && !('token' in credentials),
-      rotatesSecrets: ask !== false,
+      rotatesSecrets: typeof auth === 'function',
       closed: closing.signal,
       logger,
       callSites,
@@ -251,7 +251,7 @@ export class CoreClient extends KeyspaceClient {
     });
     this.#channel = channel;
     this.#setEndpoints = (urls) => {
-      const list = checkEndpoints(urls, scheme);
+      const list = parseEndpoints(urls, scheme);
       if (known !== undefined) checkCredentials(known, list);
       channel.reset(list);
       endpoints = list;
@@ -313,14 +313,6 @@ function checkTransport(transport: TransportFactory | undefined): void {
 /** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */
 function embeddedEndpoints(transport: TransportFactory | undefined): readonly string[] | undefined {
   return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
-}
-
-function checkEndpoints(endpoints: readonly string[] | undefined, scheme: 'http' | 'https'): Endpoint[] {
-  if (!Array.isArray(endpoints) || endpoints.length === 0) {
-    const given = Array.isArray(endpoints) ? 'an empty list' : show(endpoints);
-    throw invalidInput('endpoints', given, 'a list of at least one URL');
-  }
-  return endpoints.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, scheme));
 }
 
 function checkTransportOptions(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {

@@ -3,8 +3,8 @@ import dns, { type Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { CoreClient } from './core-client.js';
 import { EtcdError, invalidInput } from './errors/etcd-error.js';
-import { type Endpoint, parseEndpoint } from './host/endpoint.js';
-import { checkCan, checkName, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { type Endpoint, parseEndpoint, parseEndpoints } from './host/endpoint.js';
+import { checkCan, checkName, checkOptions, checkPositive } from './runtime/arguments.js';
 import { environment } from './runtime/environment.js';
 import { type Logger, log } from './runtime/log.js';
 import { after } from './runtime/timers.js';
@@ -163,15 +163,9 @@ function checkResolvable(
   endpoints: readonly string[],
   resolver: AddressResolver | undefined,
 ): { readonly parsed: readonly Endpoint[]; readonly serverName: string | undefined } {
-  if (!Array.isArray(endpoints) || endpoints.length === 0)
-    throw invalidInput(
-      'endpoints',
-      Array.isArray(endpoints) ? 'an empty list' : show(endpoints),
-      'a list of at least one URL',
-    );
+  const parsed = parseEndpoints(endpoints);
   for (const method of ['resolve4', 'resolve6'] as const)
     if (resolver !== undefined) checkCan(resolver, method, 'resolver', 'a Resolver of node:dns/promises');
-  const parsed = endpoints.map((each, index) => parseEndpoint(each, `endpoints[${index}]`));
   const hosts = [...new Set(parsed.filter(({ tls }) => tls).map(hostOf))];
   const serverName = hosts.find((host) => isIP(host) === 0);
   if (serverName !== undefined && hosts.length > 1)

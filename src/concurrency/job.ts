@@ -1,9 +1,9 @@
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
-import { type KeyValue, parseJson } from '../kv/key-value.js';
+import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
 import { compare, type Op, op } from '../kv/txn.js';
 import { checkList, checkOptions, show } from '../runtime/arguments.js';
-import { textOf, validTextOf } from '../runtime/bytes.js';
+import { textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { monotonicMs } from '../runtime/timers.js';
 import type { Held } from './lock.js';
@@ -193,7 +193,7 @@ export class Job {
 
   /** Parses the value as JSON. @throws a `SyntaxError`, or what `parse` throws. */
   json<T>(parse: (json: unknown) => T): T {
-    return parse(parseJson(validTextOf(this.value) ?? '', 'value'));
+    return parse(parseJsonValue(this.value));
   }
 
   /**

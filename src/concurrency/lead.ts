@@ -2,10 +2,9 @@ import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, checkSignal } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { Election, type Leadership } from './election.js';
 import { checkName } from './lock-queue.js';
-import { AGAIN, type Session, withSession } from './session.js';
+import { AGAIN, isSessionLost, type Session, withSessions } from './session.js';
 
 /** Options of `lead`. */
 export interface LeadOptions {
@@ -27,9 +26,6 @@ export interface Term {
 }
 
 const LEAD_OPTIONS = { signal: true, ttl: true } as const;
-
-/** A term that lasted longer than this time, in milliseconds, ends the backoff before the next campaign. */
-const STABLE_MS = 10_000;
 
 /**
  * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
@@ -65,17 +61,10 @@ export async function lead<T>(
   checkOptions(options, LEAD_OPTIONS, 'lead');
   checkSignal(options.signal);
   const { signal: stop = new AbortController().signal, ttl } = options;
-  for (let failures = 0; ; ) {
-    const startedAt = monotonicMs();
-    const outcome = await withSession(client, ttl, stop, async (session) => {
-      const held = await campaign(session, name, value, stop);
-      return held === undefined ? AGAIN : runTerm(held, action, stop);
-    });
-    if (outcome !== AGAIN) return outcome;
-    if (stop.aborted) return undefined;
-    failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
-    await pause(backoffMs(failures), stop);
-  }
+  return withSessions(client, ttl, stop, async (session) => {
+    const held = await campaign(session, name, value, stop);
+    return held === undefined ? AGAIN : runTerm(held, action, stop);
+  });
 }
 
 /** Waits for the leadership. Returns undefined if `stop` aborts, the session is lost or the queue key is deleted. */
@@ -88,9 +77,8 @@ async function campaign(
   try {
     return await new Election(session, name).campaign(value, { signal: stop });
   } catch (error) {
-    const { signal } = session;
-    const isLost = signal.aborted && signal.reason.reason !== 'ClientClosed';
-    if (stop.aborted || isLost || (error instanceof EtcdError && error.reason === 'LockLost')) return undefined;
+    if (stop.aborted || isSessionLost(session) || (error instanceof EtcdError && error.reason === 'LockLost'))
+      return undefined;
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import { checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { settledWithin } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
 import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
 import { CLEANUP_WAIT_MS, untilAnswered, untilSpace, type WaitLimit, withinLimit } from './waiting.js';
@@ -230,8 +230,36 @@ export function checkSession(session: Session): Session {
 /** What `use` returns if its session was lost or its caller has asked to stop, so that the result does not count. */
 export const AGAIN = Symbol('again');
 
+/** A session that lasted longer than this time, in milliseconds, ends the backoff before the next one. */
+const STABLE_MS = 10_000;
+
+/**
+ * Runs `use` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves with that
+ * result; undefined if `stop` has aborted.
+ */
+export async function withSessions<T>(
+  client: CoreKeyspace,
+  ttl: number | undefined,
+  stop: AbortSignal,
+  use: (session: Session) => Promise<T | typeof AGAIN>,
+): Promise<T | undefined> {
+  for (let failures = 0; ; ) {
+    const startedAt = monotonicMs();
+    const outcome = await withSession(client, ttl, stop, use);
+    if (outcome !== AGAIN) return outcome;
+    if (stop.aborted) return undefined;
+    failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
+    await pause(backoffMs(failures), stop);
+  }
+}
+
+/** Whether the session has ended for a reason after which another session can be opened. */
+export function isSessionLost({ signal }: Session): boolean {
+  return signal.aborted && signal.reason.reason !== 'ClientClosed';
+}
+
 /** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
-export async function withSession<T>(
+async function withSession<T>(
   client: CoreKeyspace,
   ttl: number | undefined,
   stop: AbortSignal,

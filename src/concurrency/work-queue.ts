@@ -7,12 +7,11 @@ import { checkCount, checkFunction, checkOptions, checkSignal, show } from '../r
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkName } from './lock-queue.js';
-import { AGAIN, checkSession, type Session, withSession } from './session.js';
+import { AGAIN, checkSession, isSessionLost, type Session, withSessions } from './session.js';
 import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
 const MAX_PRIORITY = 65_535;
@@ -25,8 +24,6 @@ const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** The reasons of errors that mean that the job does not belong to the worker any more. */
 const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
-/** A worker whose sessions last longer than this time, in milliseconds, opens the next one without a backoff. */
-const STABLE_MS = 10_000;
 
 /** Options of a `WorkQueue`. All workers of a queue should have the same. */
 export interface WorkQueueOptions {
@@ -262,23 +259,18 @@ export class WorkQueue {
         running.add(run);
       }
     };
-    for (let failures = 0; !stop.aborted && !failed.signal.aborted; ) {
-      const startedAt = monotonicMs();
-      await withSession(this.#client, ttl, stop, async (session) => {
-        const ending = session.signalWith(stop, failed.signal);
-        const offEnding = onAbort(ending, () => changed());
-        await workUntil(session, ending)
-          .catch((error: unknown) => {
-            if (!isSessionOver(error, session, stop)) failed.abort(error);
-          })
-          .finally(offEnding);
-        // The handlers need the session to complete their jobs.
-        if (stop.aborted) await Promise.all(running);
-        return AGAIN;
-      });
-      failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
-      if (!stop.aborted && !failed.signal.aborted) await pause(backoffMs(failures), stop);
-    }
+    await withSessions(this.#client, ttl, stop, async (session) => {
+      const ending = session.signalWith(stop, failed.signal);
+      const offEnding = onAbort(ending, () => changed());
+      await workUntil(session, ending)
+        .catch((error: unknown) => {
+          if (!isSessionOver(error, session, stop)) failed.abort(error);
+        })
+        .finally(offEnding);
+      // The handlers need the session to complete their jobs.
+      if (stop.aborted) await Promise.all(running);
+      return failed.signal.aborted ? undefined : AGAIN;
+    });
     if (failed.signal.aborted) throw failed.signal.reason;
     await Promise.all(running);
   }
@@ -402,7 +394,7 @@ function isSessionOver(error: unknown, session: Session, stop: AbortSignal): boo
   if (!(error instanceof EtcdError)) return false;
   // The worker opens another session after a pause: the cluster was restored, or it has no space for a claim.
   if (error.reason === 'ClusterChanged' || error.reason === 'NoSpace') return true;
-  return session.signal.aborted && session.signal.reason.reason !== 'ClientClosed';
+  return isSessionLost(session);
 }
 
 function defaultRetryDelayMs(attempt: number): number {

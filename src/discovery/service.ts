@@ -133,9 +133,9 @@ export class Service {
   }
 
   /**
-   * Yields all endpoints first, in an empty array if there are none, and then every change. The changes of one store revision arrive in the same array. If
-   * the watch was interrupted and missed changes, yields the difference between the endpoints before and after the
-   * interruption.
+   * Yields all endpoints first, in an empty array if the service has no endpoint, and then every change. The changes of
+   * one store revision arrive in the same array. If the watch was interrupted and missed changes, yields the difference
+   * between the endpoints before and after the interruption.
    *
    * @example
    * for await (const updates of service.watch()) {

@@ -1,4 +1,5 @@
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { show } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 
 /** A client address of an etcd member. A member may have several endpoints. */
@@ -19,6 +20,19 @@ const HOST_AND_PORT = /^(?:[\w.-]+|\[[\da-f:.]+\]):\d+$/i;
  * not match either, because a URL parser would silently remove or replace them.
  */
 const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
+
+/**
+ * Parses a list of endpoints like `parseEndpoint`.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the list is empty, or if one of the endpoints is invalid.
+ */
+export function parseEndpoints(given: readonly string[] | undefined, defaultScheme?: 'http' | 'https'): Endpoint[] {
+  if (!Array.isArray(given) || given.length === 0) {
+    const shown = Array.isArray(given) ? 'an empty list' : show(given);
+    throw invalidInput('endpoints', shown, 'a list of at least one URL');
+  }
+  return given.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, defaultScheme));
+}
 
 /**
  * Parses the URL of an endpoint. The default port is 2379. If the text is only a host and a port, it gets the scheme

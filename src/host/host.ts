@@ -83,7 +83,7 @@ export interface WebStreams {
   readonly readable: {
     /** Locks the stream to a reader. */
     getReader(): WebReader;
-    /** Tells the source that nobody reads the stream. */
+    /** Tells the source that the client reads no more. */
     cancel(reason?: unknown): Promise<unknown>;
   };
   /** The bytes to send: a `WritableStream`. */

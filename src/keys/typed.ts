@@ -1,14 +1,14 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../keyspace.js';
-import { type KeyValue, parseJson } from '../kv/key-value.js';
+import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
 import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
 import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';
 import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
 import type { ChangesOptions, RangeChange } from '../mirror/changes.js';
 import { checkFunction, show } from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
-import { type BytesLike, textOf, toBytes, validTextOf } from '../runtime/bytes.js';
+import { type BytesLike, textOf, toBytes } from '../runtime/bytes.js';
 import type { WatchOptions } from '../watch/watch.js';
 import {
   type CreateOptions,
@@ -48,7 +48,7 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
   checkFunction(parse, 'parse');
   return {
     encode: (value) => JSON.stringify(value),
-    decode: (bytes) => parse(parseJson(validTextOf(bytes) ?? '', 'value')),
+    decode: (bytes) => parse(parseJsonValue(bytes)),
   };
 }
 

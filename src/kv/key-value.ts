@@ -111,6 +111,11 @@ export function parseJson(text: string, what: 'text' | 'value'): unknown {
   }
 }
 
+/** Parses a value that must be JSON in UTF-8. Throws like `parseJson`. */
+export function parseJsonValue(bytes: Uint8Array): unknown {
+  return parseJson(validTextOf(bytes) ?? '', 'value');
+}
+
 function invalidJson(problem: string, cause: unknown): EtcdError {
   return new EtcdError(`the value of the key ${problem}`, {
     code: 'FailedPrecondition',
