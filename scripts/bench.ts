@@ -6,7 +6,7 @@ import { reportOn, verdictsOn } from './bench/report.js';
 import { type Arguments, readArguments, type Settings, USAGE } from './bench/settings.js';
 import { nameOf, type Results, runWorkloads, startProgress, type Workload } from './bench/workload.js';
 import { callWorkloads, handOffWorkloads, hookWorkloads, leaseAndLockWorkloads } from './bench/workloads/calls.js';
-import { scalingWorkloads } from './bench/workloads/scaling.js';
+import { boundWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
 import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
 import { startEtcd } from './etcd.js';
@@ -73,6 +73,7 @@ function allWorkloads(settings: Settings): Workload[] {
     ...manyKeysWorkloads(settings),
     ...memoryWorkloads(settings),
     ...scalingWorkloads(settings),
+    ...boundWorkloads(settings),
   ];
 }
 

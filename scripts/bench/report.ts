@@ -2,7 +2,7 @@ import { goWays } from './go-client.js';
 import { METRICS, type Metric, metricSpreadOf, type Sample } from './metrics.js';
 import type { Outcome, Results, Workload } from './workload.js';
 import { callGroup, HAND_OFFS_GROUP, HOOKS_GROUP, inFlightVariant, LEASES_AND_LOCKS_GROUP } from './workloads/calls.js';
-import { SCALING_GROUP } from './workloads/scaling.js';
+import { BOUNDS_GROUP, SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
 import {
   CATCH_UP_VARIANT,
@@ -50,6 +50,9 @@ const NOTES: Readonly<Record<string, string>> = {
     'This table is about etcdwire only. The second column is the size of the work: the number of calls, sessions, ' +
     'waiters, watches or keys. Each measurement runs in a new process. The exponent compares the CPU times of the two ' +
     'sizes: 1 means that the cost grows in proportion to the work.',
+  [BOUNDS_GROUP]:
+    'This table is about etcdwire only. The program makes all puts in one turn of the event loop, and waits for all ' +
+    'responses.',
   [MEMORY_GROUP]:
     'Memory is measured after a garbage collection. The column "heap" includes buffers outside the JavaScript ' +
     'heap. Each client runs in a new process, and growth is counted after the first 1,000 gets of the client. In ' +

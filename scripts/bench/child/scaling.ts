@@ -138,12 +138,14 @@ export type ScalingName = keyof typeof MEASUREMENTS;
 export interface Scaling {
   readonly name: ScalingName;
   readonly size: number;
+  /** The client's bound of calls in flight, instead of its default. */
+  readonly maxInFlight?: number;
 }
 
-export async function measureScaling(endpoint: string, { name, size }: Scaling): Promise<Sample> {
+export async function measureScaling(endpoint: string, { name, size, maxInFlight }: Scaling): Promise<Sample> {
   const clients: Client[] = [];
   const open = (options?: { readonly maxInFlight: number }): Client => {
-    const client = new Client({ endpoints: [endpoint], timeoutMs: 280_000, ...options });
+    const client = new Client({ endpoints: [endpoint], timeoutMs: 280_000, maxInFlight, ...options });
     clients.push(client);
     return client;
   };

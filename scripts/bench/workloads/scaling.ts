@@ -1,9 +1,11 @@
 import type { Scaling, ScalingName } from '../child/scaling.js';
-import { metricSpreadOf } from '../metrics.js';
+import { metricSpreadOf, type Sample } from '../metrics.js';
+import type { Bench } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Outcome, Workload } from '../workload.js';
 
 export const SCALING_GROUP = 'scaling';
+export const BOUNDS_GROUP = 'bounds of calls in flight';
 
 /** The greater of the two sizes of each measurement. The other size is a quarter of it. */
 const SIZES: Readonly<Record<ScalingName, number>> = {
@@ -21,6 +23,9 @@ const SIZES: Readonly<Record<ScalingName, number>> = {
   'idle sessions and watches': 1_000,
 };
 const FACTOR = 4;
+/** The values of `maxInFlight` to compare, and the number of puts that the program makes at once with each of them. */
+const BOUNDS = [64, 128, 256, 512, 1_024, 2_048, 4_096];
+const BOUNDED_PUTS = 60_000;
 /** A quick run uses sizes that are smaller by this factor. */
 const QUICK_FACTOR = 20;
 
@@ -34,24 +39,44 @@ export function scalingWorkloads({ quick, rounds }: Settings): Workload[] {
       variant: name,
       competitors: [...sizes.keys()],
       rounds: Math.min(rounds, 3),
-      measure: async (bench, competitor) => {
-        const scaling: Scaling = { name, size: sizes.get(competitor) as number };
-        // A new process, so that the memory of one measurement does not count for another one.
-        const process = bench.startProcess('etcdwire');
-        try {
-          return await process.perform({ kind: 'scaling', scaling });
-        } finally {
-          bench.stopProcess(process);
-        }
-      },
-      afterRound: async ({ client }) => {
-        // A revision can be compacted only once.
-        const { header } = await client.put('bench/compacted', 'x');
-        await client.compact(header.revision, { physical: true });
-      },
+      measure: (bench, competitor) => perform(bench, { name, size: sizes.get(competitor) as number }),
+      afterRound: compact,
       conclude: addExponent,
     };
   });
+}
+
+/** Returns the workload that compares values of `maxInFlight`. */
+export function boundWorkloads({ quick, rounds }: Settings): Workload[] {
+  const size = BOUNDED_PUTS / (quick ? QUICK_FACTOR : 1);
+  const bounds = new Map(BOUNDS.map((bound) => [`maxInFlight ${bound}`, bound]));
+  return [
+    {
+      group: BOUNDS_GROUP,
+      variant: `${size.toLocaleString('en')} puts at once`,
+      competitors: [...bounds.keys()],
+      rounds,
+      measure: (bench, competitor) =>
+        perform(bench, { name: 'puts at once', size, maxInFlight: bounds.get(competitor) as number }),
+      afterRound: compact,
+    },
+  ];
+}
+
+/** Performs a measurement in a new process, so that the memory of one measurement does not count for another one. */
+async function perform(bench: Bench, scaling: Scaling): Promise<Sample> {
+  const process = bench.startProcess('etcdwire');
+  try {
+    return await process.perform({ kind: 'scaling', scaling });
+  } finally {
+    bench.stopProcess(process);
+  }
+}
+
+async function compact({ client }: Bench): Promise<void> {
+  // A revision can be compacted only once.
+  const { header } = await client.put('bench/compacted', 'x');
+  await client.compact(header.revision, { physical: true });
 }
 
 /**
