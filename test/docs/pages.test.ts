@@ -18,12 +18,16 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
   'docs/guide.md': ['sh', 'ts'],
+  'docs/learn/README.md': ['sh'],
   'docs/opentelemetry.md': ['ts'],
   'docs/runtimes.md': ['ts'],
   'docs/statistics.md': ['ts'],
   'docs/testing.md': ['ts'],
   'docs/wire.md': ['text'],
 };
+
+/** The pages of the course, whose code blocks test/docs/learn.test.ts runs. */
+const CHAPTER = /^docs\/learn\/\d\d-/;
 
 function read(page: string): string {
   return readFileSync(join(ROOT, page), 'utf8');
@@ -34,7 +38,7 @@ describe('a page of the documentation', () => {
     'contains code blocks in exactly the languages that this test lists for the page (%s)',
     (page) => {
       const kinds = new Set([...read(page).matchAll(/^```(\w+)/gm)].map(([, kind]) => kind));
-      expect([...kinds].sort()).toEqual(RUN[page] ?? []);
+      expect([...kinds].sort()).toEqual(RUN[page] ?? (CHAPTER.test(page) ? ['diff', 'text', 'ts'] : []));
     },
   );
 

@@ -1,0 +1,54 @@
+import { Connection } from '../05-call.js';
+import { call } from '../06-status.js';
+import { grant } from '../08-lease.js';
+import { enter, waitForTurn } from '../09-queue.js';
+import { lock } from '../10-lock.js';
+
+/** Exercise 1: runs an action with a lock, and releases the lock also if the action throws. */
+export async function withLock<T>(address: string, name: string, action: (token: bigint) => Promise<T>): Promise<T> {
+  const held = await lock(address, name);
+  try {
+    return await action(held.token);
+  } finally {
+    await held.unlock();
+  }
+}
+
+/** Enters the queue of a lock. `unlock` leaves it. */
+async function join(address: string, name: string) {
+  const connection = new Connection(address);
+  const lease = await grant(connection, 10);
+  const token = await enter(connection, `${name}/${lease.id.toString(16)}`, lease.id);
+  const unlock = async (): Promise<void> => {
+    await lease.revoke();
+    connection.close();
+  };
+  return { connection, token, unlock };
+}
+
+/** Exercise 2: resolves with the lock if it is free, otherwise with undefined. Leaves nothing in the queue then. */
+export async function tryLock(address: string, name: string) {
+  const { connection, token, unlock } = await join(address, name);
+  const older = { 1: `${name}/`, 2: `${name}0`, 3: 1, 13: token - 1n };
+  const isFree = (await call(connection, '/etcdserverpb.KV/Range', older)).messages(2).length === 0;
+  if (isFree) return { token, unlock };
+  await unlock();
+  return undefined;
+}
+
+/** Exercise 3: waits for a lock, but leaves the queue and throws the reason of the signal if the signal aborts. */
+export async function lockUntil(address: string, name: string, signal: AbortSignal) {
+  const { connection, token, unlock } = await join(address, name);
+  const aborted = new Promise<never>((_, reject) => {
+    const abort = (): void => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+  });
+  try {
+    await Promise.race([waitForTurn(address, connection, name, token), aborted]);
+    return { token, unlock };
+  } catch (error) {
+    await unlock();
+    throw error;
+  }
+}

@@ -1,0 +1,122 @@
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { type DemoServer, startServer } from '../../scripts/demo/server.js';
+import { DIAGRAMS, draw } from '../../scripts/diagrams.js';
+import { CHECKS } from '../../scripts/learn/checks.js';
+import { COURSE, ROOT, readChapters, runDemo, withBlocks } from '../../scripts/learn/course.js';
+
+// Runs the programs of docs/learn, their examples, and the answers to the exercises.
+
+const CHAPTERS = readChapters();
+const MAX_LINES = 60;
+const MAX_LINES_OF_ALL = 400;
+
+test('the course has ten programs of at most 60 lines, and fewer than 400 lines in all', () => {
+  const lines = CHAPTERS.map(({ program }) => program.trimEnd().split('\n').length);
+  expect(lines.length).toBe(10);
+  expect(Math.max(...lines)).toBeLessThanOrEqual(MAX_LINES);
+  expect(lines.reduce((sum, each) => sum + each)).toBeLessThan(MAX_LINES_OF_ALL);
+});
+
+test.each(CHAPTERS)(
+  'chapter $number has three exercises, and imports only earlier chapters and node:net',
+  (chapter) => {
+    const exercises = chapter.page.split('## Exercises')[1] ?? '';
+    expect([...exercises.matchAll(/^\d\. /gm)].length).toBe(3);
+    expect(new Set((CHECKS[chapter.number] ?? []).map(({ exercise }) => exercise))).toEqual(
+      new Set([undefined, 1, 2, 3]),
+    );
+    for (const [, imported = ''] of chapter.program.matchAll(/from '(.*)'/g))
+      if (imported !== 'node:net') expect(imported < `./${chapter.name}`).toBe(true);
+  },
+);
+
+// Most of the time, the examples wait for a server or for a time limit.
+test.concurrent.each(CHAPTERS)(
+  'the page of chapter $number contains its program, and what its examples print',
+  async (chapter) => {
+    const outputOf = async (isBroken: boolean): Promise<string> => {
+      // The first bytes of a connection differ between etcd and the etcd in memory.
+      const server = await startServer(chapter.number !== 1, () => {});
+      try {
+        return await runDemo(chapter, new URL(server.endpoints[0] ?? '').host, isBroken);
+      } finally {
+        await server.close();
+      }
+    };
+    const [output, brokenOutput] = await Promise.all([outputOf(false), outputOf(true)]);
+    expect(withBlocks(chapter, output, brokenOutput)).toBe(chapter.page);
+  },
+);
+
+describe('with a real etcd', () => {
+  let server: DemoServer;
+  beforeAll(async () => {
+    server = await startServer(false, () => {});
+  });
+  afterAll(() => server.close());
+
+  test.each(CHAPTERS.flatMap(({ number, name }) => (CHECKS[number] ?? []).map((check) => ({ name, ...check }))))(
+    '$name: $needs $what',
+    async ({ name, run }) => {
+      const program = (await import(`${COURSE}${name}.ts`)) as object;
+      const answers = (await import(`${COURSE}answers/${name}.ts`)) as object;
+      await run({ ...program, ...answers }, new URL(server.endpoints[0] ?? '').host);
+    },
+  );
+});
+
+test.each(readdirSync(DIAGRAMS).filter((file) => file.endsWith('.txt')))(
+  'npm run docs:diagrams would draw docs/learn/diagrams/%s as the SVG file beside it shows it',
+  (file) => {
+    const svg = readFileSync(`${DIAGRAMS}${file.replace('.txt', '.svg')}`, 'utf8');
+    expect(svg).toBe(draw(readFileSync(DIAGRAMS + file, 'utf8')));
+  },
+);
+
+function learn(...args: readonly string[]): { readonly status: number | null; readonly stdout: string } {
+  return spawnSync(process.execPath, ['--import', 'tsx', 'scripts/learn.ts', ...args], { cwd: ROOT, encoding: 'utf8' });
+}
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-learn-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+test('npm run learn copies missing programs, and lists the exercises that are to do', () => {
+  const folder = newFolder();
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(existsSync(join(folder, '01-preface.ts'))).toBe(true);
+  expect(stdout).toContain('2 of 5 checks passed, 3 to do');
+});
+
+test('npm run learn names the check that a wrong program fails, and shows what the program did', () => {
+  const folder = newFolder();
+  const chapter = CHAPTERS.find(({ number }) => number === 4);
+  writeFileSync(join(folder, '04-protobuf.ts'), chapter?.broken ?? '');
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toContain('failed  encode encodes integers');
+});
+
+test('npm run learn says that a program ended its process', () => {
+  const folder = newFolder();
+  copyFileSync(`${COURSE}04-protobuf.ts`, join(folder, '04-protobuf.ts'));
+  writeFileSync(
+    join(folder, '04-protobuf.ts'),
+    `${readFileSync(`${COURSE}04-protobuf.ts`, 'utf8')}\nprocess.exit(0);\n`,
+  );
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toContain('The program ended its process');
+});
+
+test('npm run learn lists the chapters, and refuses a chapter that does not exist', () => {
+  expect(learn().stdout).toContain(' 10  The lock');
+  expect(learn('11').status).toBe(2);
+});
