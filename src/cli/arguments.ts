@@ -17,13 +17,29 @@ export function int64(text: string): bigint {
 }
 
 /**
- * Parses a lease ID in hexadecimal, as etcdctl prints it. @throws InvalidArgumentError if the text is not a lease ID.
+ * Parses a lease ID in hexadecimal, as etcdctl prints it. A longer decimal number is the same ID in JSON output.
+ *
+ * @throws InvalidArgumentError if the text is not a lease ID.
  */
 export function leaseId(text: string): bigint {
-  const value = /^[0-9a-f]{1,16}$/i.test(text) ? BigInt(`0x${text}`) : 0n;
+  const value = idOf(text);
   if (value === 0n || value >= 2n ** 63n)
     throw new InvalidArgumentError('Allowed: a lease ID in hexadecimal, such as 694d8c1b2f4a3e01.');
   return value;
+}
+
+/** Parses the ID of a member like that of a lease. @throws InvalidArgumentError if the text is not an ID. */
+export function memberId(text: string): bigint {
+  const value = idOf(text);
+  if (value === 0n || value >= 2n ** 64n)
+    throw new InvalidArgumentError('Allowed: a member ID in hexadecimal, such as 8e9e05c52164694d.');
+  return value;
+}
+
+/** Returns 0 if the text is not an ID. A number with more than 16 digits cannot be hexadecimal, so it is decimal. */
+function idOf(text: string): bigint {
+  if (/^\d{17,20}$/.test(text)) return BigInt(text);
+  return /^(?:0x)?[0-9a-f]{1,16}$/i.test(text) ? BigInt(`0x${text.replace(/^0x/i, '')}`) : 0n;
 }
 
 /** Parses the TTL of a lease, in seconds. @throws InvalidArgumentError if the text is not a valid TTL. */
@@ -68,12 +84,17 @@ export function opsPerTxn(): Option {
     .argParser(parse);
 }
 
+/** Returns the option for messages whose bytes are base64, as in etcd's gateway. */
+export function base64Option(): Option {
+  return new Option('--base64', 'bytes are base64, not text');
+}
+
 /**
- * Returns the functions that convert between bytes and JSON strings. With the flag --text, the strings contain text.
- * Otherwise they contain base64, as in etcd's gateway.
+ * Returns the functions that convert between bytes and JSON strings. With the flag --base64, the strings contain base64,
+ * as in etcd's gateway. Otherwise they contain text, or "base64:" and the base64 of bytes that are not text.
  */
-export function bytesAs(text: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
-  if (!text) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };
+export function bytesAs(base64: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
+  if (base64) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };
   const bytesFromJson = (value: string, argument: string): Uint8Array =>
     value.startsWith(BASE64_PREFIX)
       ? fromBase64(value.slice(BASE64_PREFIX.length), argument)

@@ -14,10 +14,13 @@ export interface Sink {
 /** Prints the results of a command. The default format is `table` on a terminal and `json` elsewhere. */
 export class Output {
   readonly format: Format;
+  /** The format that the user has chosen. */
+  readonly chosen: Format | undefined;
   readonly #sink: Sink;
 
   constructor(sink: Sink, format: Format | undefined) {
     this.#sink = sink;
+    this.chosen = format;
     this.format = format ?? (sink.isTTY ? 'table' : 'json');
   }
 
@@ -88,7 +91,7 @@ export function quoted(value: Uint8Array | string): string {
 }
 
 /**
- * Formats bytes for JSON output with the flag --text: UTF-8 as text, other bytes as "base64:" and their base64
+ * Formats bytes for JSON output without the flag --base64: UTF-8 as text, other bytes as "base64:" and their base64
  * encoding. Text that begins with "base64:" is encoded as well, so that the result is unambiguous.
  */
 export function textOrBase64(bytes: Uint8Array): string {

@@ -1,6 +1,7 @@
 import { constants } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
+import { addAuthCommands } from './commands/auth.js';
 import { addClusterCommands } from './commands/cluster.js';
 import { addCopyCommands } from './commands/copy.js';
 import { addKeyCommands } from './commands/keys.js';
@@ -70,6 +71,7 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
   addLeaseCommands(program, io);
   addLockCommands(program, io, setExitCode);
   addClusterCommands(program, io, setExitCode);
+  addAuthCommands(program, io);
   addRpcCommands(program, io);
   addTraceCommand(program, io, setExitCode, run);
   return program;

@@ -4,13 +4,14 @@ import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 describe('etcdwire', () => {
-  it('`call` reads and prints keys and values in base64 by default, and as text with `--text`', async () => {
+  it('`call` reads and prints keys and values as text by default, and in base64 with `--base64`', async () => {
     const key = unique();
-    await cliJson(['call', 'KV/Put', JSON.stringify({ key: Buffer.from(key).toString('base64'), value: '/w==' })]);
+    const base64 = Buffer.from(key).toString('base64');
+    await cliJson(['call', '--base64', 'KV/Put', JSON.stringify({ key: base64, value: '/w==' })]);
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0xff));
-    const text = await cliJson(['call', '--text', 'etcdserverpb.KV/Range', JSON.stringify({ key })]);
+    const text = await cliJson(['call', 'etcdserverpb.KV/Range', JSON.stringify({ key })]);
     expect(text).toMatchObject({ kvs: [{ key, value: 'base64:/w==' }] });
-    await cliJson(['call', '--text', 'KV/Put', JSON.stringify({ key, value: 'base64:AAE=' })]);
+    await cliJson(['call', 'KV/Put', JSON.stringify({ key, value: 'base64:AAE=' })]);
     expect((await openClient().get(key))?.value).toEqual(Uint8Array.of(0, 1));
   });
 
@@ -18,13 +19,13 @@ describe('etcdwire', () => {
     const key = unique();
     const { header } = await openClient().put(key, 'x');
     const request = `{"key": ${JSON.stringify(key)}, "min_mod_revision": ${header.revision}, "max_mod_revision": 9007199254740993}`;
-    const { kvs } = await cliJson<{ kvs: object[] }>(['call', '--text', 'kv/range', '-'], { stdin: request });
+    const { kvs } = await cliJson<{ kvs: object[] }>(['call', 'kv/range', '-'], { stdin: request });
     expect(kvs).toHaveLength(1);
   });
 
   it('`call` sends each line of standard input as a message of the stream, and prints each response as a JSON line', async () => {
     const key = unique();
-    const watch = new RunningCli(['call', '--text', 'Watch/Watch']);
+    const watch = new RunningCli(['call', 'Watch/Watch']);
     watch.process.stdin.write(`${JSON.stringify({ create_request: { key, watch_id: 7 } })}\n`);
     expect(JSON.parse((await watch.lines(1))[0] ?? '')).toMatchObject({ watch_id: '7', created: true });
     await openClient().put(key, 'seen');
@@ -38,7 +39,7 @@ describe('etcdwire', () => {
 
   it('`call` fails with exit code 65 when a line of standard input is not JSON', async () => {
     const stdin = '{"create_request": {"key": "a"}}\nnot json\n';
-    const { code, stderr } = await cli(['call', '--text', 'Watch/Watch', '-'], { stdin });
+    const { code, stderr } = await cli(['call', 'Watch/Watch', '-'], { stdin });
     expect(code).toBe(65);
     expect(stderr).toMatch(/^etcdwire: the request is not JSON: [^\n]*\n$/);
   });
@@ -59,7 +60,7 @@ describe('etcdwire', () => {
       65,
       /kee: got a field that etcdserverpb.RangeRequest does not have; allowed: key, /,
     ],
-    [['call', 'KV/Range', '{"key": "a b"}'], 65, /key: got a string that is not base64/],
+    [['call', '--base64', 'KV/Range', '{"key": "a b"}'], 65, /key: got a string that is not base64/],
     [['call', 'KV/Range', '{}'], 1, /key is not provided/],
     [['call', 'Watch/Watch', '{"create": {}}'], 65, /create: got a field/],
     [
@@ -109,9 +110,40 @@ describe('etcdwire', () => {
 
 describe('etcdwire list', () => {
   it('prints all 49 RPCs with their comments', async () => {
-    const rows = await cliJson<{ path: string; comment: string }[]>(['list']);
+    const rows = await cliJson<{ path: string; comment: string }[]>(['list', '-w', 'json']);
     expect(rows).toHaveLength(49);
     expect(rows.filter(({ comment }) => comment === '')).toEqual([]);
+  });
+
+  it('prints one name per line for a pipe', async () => {
+    expect((await cli(['list'])).stdout).toMatch(/^(\w+\.\w+\/\w+\n){49}$/);
+  });
+});
+
+describe('the name of an RPC', () => {
+  it.each(['KV/Range', 'kv.range', '/etcdserverpb.KV/Range', 'etcdserverpb.KV.Range', 'Range'])(
+    'may be given as %s',
+    async (name) => {
+      expect(await cliJson(['call', name, JSON.stringify({ key: unique() })])).toHaveProperty('header');
+    },
+  );
+});
+
+describe('etcdwire describe --template', () => {
+  it('prints a request that `call` accepts when it is filled in', async () => {
+    const { stdout } = await cli(['describe', '--template', 'Put']);
+    const request = JSON.parse(stdout);
+    expect(Object.keys(request)).toEqual(['key', 'value', 'lease', 'prev_kv', 'ignore_value', 'ignore_lease']);
+    // "user" is also the base64 of three bytes.
+    const key = `${unique()}user`;
+    await cliJson(['call', 'Put', JSON.stringify({ ...request, key, value: 'user' })]);
+    expect((await openClient().get(key))?.text()).toBe('user');
+  });
+
+  it('contains one field of each choice, and ends where a message contains itself', async () => {
+    const template = await cliJson<Record<string, Record<string, unknown>[]>>(['describe', '--template', 'TxnRequest']);
+    expect(Object.keys(template.success?.[0] ?? {})).toEqual(['request_range']);
+    expect(Object.keys(template.compare?.[0] ?? {})).toEqual(['result', 'target', 'key', 'version', 'range_end']);
   });
 });
 

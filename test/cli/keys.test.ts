@@ -84,7 +84,7 @@ describe('etcdwire', () => {
   });
 });
 
-it('etcdwire txn --text runs a transaction from a JSON file where keys and values are text', async () => {
+it('etcdwire txn runs a transaction from a JSON file where keys and values are text', async () => {
   const key = unique();
   const folder = temporaryFolder();
   const file = join(folder, 'txn.json');
@@ -97,8 +97,8 @@ it('etcdwire txn --text runs a transaction from a JSON file where keys and value
       failure: [{ request_range: { key } }],
     }),
   );
-  expect(await cliJson(['txn', '--text', file])).toMatchObject({ succeeded: true });
-  const again = await cliJson<{ responses: object[] }>(['txn', '--text', file]);
+  expect(await cliJson(['txn', file])).toMatchObject({ succeeded: true });
+  const again = await cliJson<{ responses: object[] }>(['txn', file]);
   expect(again).not.toHaveProperty('succeeded');
   expect(again.responses).toMatchObject([{ response_range: { kvs: [{ key, value: 'made' }] } }]);
 });

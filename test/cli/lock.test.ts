@@ -112,8 +112,41 @@ describe('etcdwire', () => {
     running.process.stdin.end('go\n');
     const { code, stderr } = await running.done;
     for (const each of members) each.resume();
-    expect(stderr).toMatch(/^(etcdwire: .* may stay locked for up to 12 s: .*\n)+$/);
+    expect(stderr).toMatch(/^(etcdwire: (endpoint unavailable: .*|.* may stay locked for up to 12 s: .*)\n)+$/);
+    expect(stderr).toContain('may stay locked');
     expect(code).toBe(3);
+  });
+
+  it('`lock` says who holds the lock and how many contenders are ahead, and when it gets the lock', async () => {
+    const name = unique('lock');
+    const first = new RunningCli(['lock', name]);
+    const { key } = JSON.parse((await first.lines(1))[0] ?? '') as { readonly key: string };
+    const second = new RunningCli(['lock', name]);
+    await queueOf(name, 2);
+    const third = new RunningCli(['lock', name, '--', 'sh', '-c', 'echo "$ETCDWIRE_LOCK_TOKEN"']);
+    await queueOf(name, 3);
+    await third.stderrMatches(/waiting/);
+    second.process.kill('SIGINT');
+    first.process.kill('SIGINT');
+    const { stdout, stderr } = await third.done;
+    expect(stderr).toBe(
+      `etcdwire: waiting for the lock ${name}: ${key} holds it, and 1 other is ahead\n` +
+        `etcdwire: acquired the lock ${name}, token ${stdout.trim()}\n`,
+    );
+  });
+
+  it('`elect` shows the value of the present leader while it waits', async () => {
+    const name = unique('lock');
+    const first = new RunningCli(['elect', name, 'first value']);
+    await first.lines(1);
+    const second = new RunningCli(['elect', name, 'second value']);
+    await second.stderrMatches(/^etcdwire: waiting for the leadership .* with the value "first value" holds it\n$/);
+  });
+
+  it('`lock` says within a second that its endpoint is dead', async () => {
+    const running = new RunningCli(['lock', unique(), '--endpoints', 'http://127.0.0.1:1', '--', 'true']);
+    await running.stderrMatches(/^etcdwire: endpoint unavailable: .*ECONNREFUSED/);
+    expect(await running.done).toMatchObject({ code: 69 });
   });
 
   it('`lock` keeps its command running under etcdwire trace when the process that reads the trace closes the pipe', async () => {

@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { inject, onTestFinished } from 'vitest';
+import { expect, inject, onTestFinished } from 'vitest';
 import { compiled } from './compiled.js';
 
 export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url));
@@ -48,6 +48,11 @@ export class RunningCli {
       this.#changed();
       return { code: code ?? null, stdout: this.#stdout, stderr: this.#stderr };
     });
+  }
+
+  /** Resolves once stderr matches the pattern. */
+  async stderrMatches(pattern: RegExp): Promise<void> {
+    await expect.poll(() => this.#stderr, { interval: 20 }).toMatch(pattern);
   }
 
   /** Resolves with the lines of stdout once there are `count` lines, or when the process exits. */

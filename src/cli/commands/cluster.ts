@@ -1,26 +1,82 @@
 import type { Command } from 'commander';
+import type { CallOptions } from '../../channel/rpc.js';
 import type { Client } from '../../client.js';
-import { type Member, MemberListResponse, StatusResponse } from '../../gen/etcdserverpb/rpc.js';
+import { EtcdError } from '../../errors/etcd-error.js';
+import {
+  AlarmAction,
+  AlarmResponse,
+  AlarmType,
+  CompactionResponse,
+  HashKVResponse,
+  type Member,
+  MemberAddResponse,
+  MemberListResponse,
+  MemberPromoteResponse,
+  MemberRemoveResponse,
+  MemberUpdateResponse,
+  type ResponseHeader,
+  StatusResponse,
+} from '../../gen/etcdserverpb/rpc.js';
 import { saveSnapshot } from '../../node.js';
+import type { Codec } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
+import type { Raw } from '../../raw.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { int64, memberId } from '../arguments.js';
 import { type Context, contextOf, type Io, withClient } from '../context.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode } from '../exit-code.js';
 import { escapeControls, hexId, type Output } from '../output.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
-  program
-    .command('member')
-    .description('list the members of the cluster')
-    .command('list')
-    .description('list the members')
-    .action((_, command: Command) => listMembers(contextOf(io, command)));
-  program
-    .command('status')
-    .description('print version, database size and leader for each endpoint')
-    .option('--cluster', 'ask all members of the cluster instead of --endpoints')
-    .action(async ({ cluster = false }: { readonly cluster?: boolean }, command: Command) => {
-      setExitCode(await showStatus(contextOf(io, command), cluster));
+  addMemberCommands(program.command('member').description('list, add, change and remove members'), io);
+  const endpoint = program.command('endpoint').description('ask each endpoint for its health, status or hash');
+  for (const status of [program.command('status'), endpoint.command('status')])
+    addClusterFlag(status)
+      .description('print version, database size and leader for each endpoint')
+      .action(async ({ cluster = false }: ClusterFlag, command: Command) => {
+        setExitCode(await showStatus(contextOf(io, command), cluster));
+      });
+  addClusterFlag(endpoint.command('health'))
+    .description('make a linearizable read at each endpoint; exits with 1 if one of them fails')
+    .action(async ({ cluster = false }: ClusterFlag, command: Command) => {
+      setExitCode(await showHealth(contextOf(io, command), cluster));
     });
+  addClusterFlag(endpoint.command('hashkv'))
+    .option('--rev <revision>', 'hash the keys up to this revision; default: the newest', int64)
+    .description('print a hash of all keys at each endpoint; members with the same data have the same hash')
+    .action(async ({ cluster = false, rev = 0n }: ClusterFlag & { readonly rev?: bigint }, command: Command) => {
+      setExitCode(await showHashes(contextOf(io, command), cluster, rev));
+    });
+  program
+    .command('compaction')
+    .argument('<revision>', 'the oldest revision to keep', int64)
+    .option('--physical', 'wait until the history is removed from the database')
+    .description('delete the history before a revision')
+    .action(async (revision: bigint, { physical = false }: { readonly physical?: boolean }, command: Command) => {
+      const context = contextOf(io, command);
+      const compact = (client: Client) => client.raw.kv.compact({ revision, physical }, context.call);
+      const response = await withClient(context, compact);
+      context.out.response(CompactionResponse, response, () => context.out.line(`compacted revision ${revision}`));
+    });
+  addClusterFlag(program.command('defrag'))
+    .description('give free space of the database back to the file system; a member does not answer meanwhile')
+    .action(async ({ cluster = false }: ClusterFlag, command: Command) => {
+      setExitCode(await defragment(contextOf(io, command), cluster));
+    });
+  const alarm = program.command('alarm').description('list and clear alarms');
+  for (const [name, description, action] of [
+    ['list', 'list the alarms', AlarmAction.GET],
+    ['disarm', 'clear all alarms', AlarmAction.DEACTIVATE],
+  ] as const)
+    alarm
+      .command(name)
+      .description(description)
+      .action((_, command: Command) => alarms(contextOf(io, command), action));
+  program
+    .command('move-leader')
+    .argument('<member>', 'ID of the new leader in hexadecimal', memberId)
+    .description('make another member the leader; needs the endpoint of the leader among --endpoints')
+    .action((target: bigint, _, command: Command) => moveLeader(contextOf(io, command), target));
   program
     .command('snapshot')
     .description('save the database of a member')
@@ -28,6 +84,224 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     .argument('<file>')
     .description('save the database for etcdutl snapshot restore; the file appears when it is complete and verified')
     .action((file: string, _, command: Command) => save(contextOf(io, command), file));
+}
+
+interface ClusterFlag {
+  readonly cluster?: boolean;
+}
+
+function addClusterFlag(command: Command): Command {
+  return command.option('--cluster', 'ask all members of the cluster instead of --endpoints');
+}
+
+function addMemberCommands(member: Command, io: Io): void {
+  member
+    .command('list')
+    .description('list the members')
+    .action((_, command: Command) => listMembers(contextOf(io, command)));
+  member
+    .command('add')
+    .argument('<name>', 'the --name of the new member')
+    .requiredOption('--peer-urls <urls>', 'the peer URLs of the new member, separated by commas')
+    .option('--learner', 'add the member as a learner, which does not vote')
+    .description('add a member, and print the settings with which to start it')
+    .action((name: string, flags: { readonly peerUrls: string; readonly learner?: boolean }, command: Command) =>
+      addMember(contextOf(io, command), name, flags.peerUrls.split(','), flags.learner ?? false),
+    );
+  member
+    .command('remove')
+    .argument('<id>', 'in hexadecimal', memberId)
+    .description('remove a member for good')
+    .action((id: bigint, _, command: Command) =>
+      changeMember(contextOf(io, command), MemberRemoveResponse, id, 'removed from', (cluster, call) =>
+        cluster.memberRemove({ id }, call),
+      ),
+    );
+  member
+    .command('update')
+    .argument('<id>', 'in hexadecimal', memberId)
+    .requiredOption('--peer-urls <urls>', 'the new peer URLs of the member, separated by commas')
+    .description('change the peer URLs of a member')
+    .action((id: bigint, { peerUrls }: { readonly peerUrls: string }, command: Command) =>
+      changeMember(contextOf(io, command), MemberUpdateResponse, id, 'updated in', (cluster, call) =>
+        cluster.memberUpdate({ id, peerUrls: peerUrls.split(',') }, call),
+      ),
+    );
+  member
+    .command('promote')
+    .argument('<id>', 'in hexadecimal', memberId)
+    .description('let a learner vote, once it has the data of the cluster')
+    .action((id: bigint, _, command: Command) =>
+      changeMember(contextOf(io, command), MemberPromoteResponse, id, 'promoted in', (cluster, call) =>
+        cluster.memberPromote({ id }, call),
+      ),
+    );
+}
+
+async function addMember(
+  context: Context,
+  name: string,
+  peerUrls: readonly string[],
+  isLearner: boolean,
+): Promise<void> {
+  const { out, call } = context;
+  const add = (client: Client) => client.raw.cluster.memberAdd({ peerUrls: [...peerUrls], isLearner }, call);
+  const response = await withClient(context, add);
+  out.response(MemberAddResponse, response, () => {
+    const { header, member, members } = response;
+    const id = hexId(member?.id ?? 0n);
+    out.line(`${isLearner ? 'Learner' : 'Member'} ${id} added to cluster ${hexId(header?.clusterId ?? 0n)}\n`);
+    const peers = members.flatMap((each) =>
+      each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
+    );
+    const settings = {
+      ETCD_NAME: name,
+      ETCD_INITIAL_CLUSTER: peers.join(','),
+      ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
+      ETCD_INITIAL_CLUSTER_STATE: 'existing',
+    };
+    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}="${escapeControls(value)}"`);
+  });
+}
+
+async function changeMember<T extends { header: ResponseHeader | undefined }>(
+  context: Context,
+  codec: Codec<T>,
+  id: bigint,
+  done: string,
+  change: (cluster: Raw['cluster'], call: Context['call']) => Promise<T>,
+): Promise<void> {
+  const { out, call } = context;
+  const response = await withClient(context, ({ raw }) => change(raw.cluster, call));
+  const { clusterId = 0n } = response.header ?? {};
+  out.response(codec, response, () => out.line(`Member ${hexId(id)} ${done} cluster ${hexId(clusterId)}`));
+}
+
+async function alarms(context: Context, action: AlarmAction): Promise<void> {
+  const { out, call } = context;
+  const response = await withClient(context, ({ raw }) => raw.maintenance.alarm({ action }, call));
+  out.response(AlarmResponse, response, () => {
+    const nameOf = (alarm: AlarmType): string =>
+      Object.entries(AlarmType).find(([, type]) => type === alarm)?.[0] ?? '';
+    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${nameOf(alarm)}`);
+  });
+}
+
+async function moveLeader(context: Context, target: bigint): Promise<void> {
+  const { out, call } = context;
+  await withClient(context, async (client) => {
+    const { header } = await client.maintenance.moveLeader(target, call);
+    if (out.format === 'json') return out.json({ leader: hexId(target), revision: String(header.revision) });
+    out.line(`Leadership transferred to ${hexId(target)}`);
+  });
+}
+
+/** What an endpoint has answered: the values of `T`, or the failure. */
+type Answer<T> = { readonly endpoint: string; readonly tookMs: number } & (
+  | { readonly result: T; readonly failure?: undefined }
+  | { readonly result?: undefined; readonly failure: CliError }
+);
+
+/** Asks all endpoints at once. */
+function askAll<T>(
+  context: Context,
+  cluster: boolean,
+  ask: (client: Client, options: Context['call'] & { readonly endpoint: string }) => Promise<T>,
+): Promise<Answer<T>[]> {
+  return withClient(context, async (client) => {
+    if (cluster) await client.sync(context.call);
+    const answer = async (endpoint: string): Promise<Answer<T>> => {
+      const startMs = monotonicMs();
+      const tookMs = (): number => monotonicMs() - startMs;
+      try {
+        return { endpoint, result: await ask(client, { ...context.call, endpoint }), tookMs: tookMs() };
+      } catch (error) {
+        return { endpoint, failure: describeFailure(error), tookMs: tookMs() };
+      }
+    };
+    return Promise.all(client.endpoints.map(answer));
+  });
+}
+
+function exitCodeOf(answers: readonly Answer<unknown>[]): ExitCode {
+  return answers.find(({ failure }) => failure !== undefined)?.failure?.exitCode ?? ExitCode.OK;
+}
+
+async function showHealth(context: Context, cluster: boolean): Promise<ExitCode> {
+  const { out } = context;
+  const answers = await askAll(context, cluster, (client, options) =>
+    client.get('health', options).catch((error: unknown) => {
+      // A member that refuses the user can answer, so it is healthy.
+      if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
+    }),
+  );
+  const rows = answers.map(({ endpoint, failure, tookMs }) => {
+    const took = `${tookMs.toFixed(1)}ms`;
+    return {
+      endpoint,
+      health: failure === undefined,
+      took,
+      ...(failure === undefined ? {} : { error: failure.message }),
+    };
+  });
+  if (out.format === 'json') out.json(rows);
+  else if (out.format === 'table')
+    out.table(
+      ['ENDPOINT', 'HEALTH', 'TOOK', 'ERROR'],
+      rows.map(({ endpoint, health, took, error = '' }) => [endpoint, String(health), took, error].map(escapeControls)),
+    );
+  else
+    for (const { endpoint, took, error } of rows)
+      out.line(
+        error === undefined
+          ? `${endpoint} is healthy: successfully committed proposal: took = ${took}`
+          : `${endpoint} is unhealthy: failed to commit proposal: ${escapeControls(error)}`,
+      );
+  return rows.every(({ health }) => health) ? ExitCode.OK : ExitCode.FAILED;
+}
+
+async function showHashes(context: Context, cluster: boolean, revision: bigint): Promise<ExitCode> {
+  const { out } = context;
+  const ask = (client: Client, options: CallOptions) => client.raw.maintenance.hashKv({ revision }, options);
+  const answers = await askAll(context, cluster, ask);
+  if (out.format === 'json')
+    out.json(
+      answers.map(({ endpoint, result, failure }) => ({
+        endpoint,
+        ...(result === undefined ? { error: failure?.message ?? '' } : { hashKV: toJson(HashKVResponse, result) }),
+      })),
+    );
+  else
+    printRows(
+      out,
+      ['ENDPOINT', 'HASH', 'HASH REVISION'],
+      answers.map(({ endpoint, result, failure }) =>
+        [endpoint, String(result?.hash ?? ''), failure?.message ?? String(result?.hashRevision ?? '')].map(
+          escapeControls,
+        ),
+      ),
+    );
+  return exitCodeOf(answers);
+}
+
+async function defragment(context: Context, cluster: boolean): Promise<ExitCode> {
+  const { out } = context;
+  // The default of --command-timeout is too short for a large database.
+  const answers = await askAll(context, cluster, (client, options) => client.raw.maintenance.defragment({}, options));
+  if (out.format === 'json')
+    out.json(
+      answers.map(({ endpoint, failure }) =>
+        failure === undefined ? { endpoint } : { endpoint, error: failure.message },
+      ),
+    );
+  else
+    for (const { endpoint, failure, tookMs } of answers)
+      out.line(
+        failure === undefined
+          ? `Finished defragmenting etcd member[${endpoint}]. took ${tookMs.toFixed(0)}ms`
+          : `Failed to defragment etcd member[${endpoint}]: ${escapeControls(failure.message)}`,
+      );
+  return exitCodeOf(answers);
 }
 
 const MEMBER_HEADINGS = ['ID', 'STATUS', 'NAME', 'PEER ADDRS', 'CLIENT ADDRS', 'IS LEARNER'];
@@ -56,39 +330,22 @@ const STATUS_HEADINGS = [
   'ERRORS',
 ];
 
-interface EndpointStatus {
-  readonly endpoint: string;
-  readonly status?: StatusResponse;
-  readonly failure?: CliError;
-}
-
 /** Prints the status of each endpoint. Resolves with the exit code of the first failure, or 0. */
 async function showStatus(context: Context, cluster: boolean): Promise<ExitCode> {
   const { out } = context;
-  return withClient(context, async (client) => {
-    if (cluster) await client.sync(context.call);
-    const all = await Promise.all(client.endpoints.map((endpoint) => statusOf(client, endpoint, context)));
-    if (out.format === 'json') {
-      out.json(
-        all.map(({ endpoint, status, failure }) => ({
-          endpoint,
-          ...(status === undefined ? { error: failure?.message ?? '' } : { status: toJson(StatusResponse, status) }),
-        })),
-      );
-    } else printRows(out, STATUS_HEADINGS, all.map(statusRow));
-    return all.find(({ failure }) => failure !== undefined)?.failure?.exitCode ?? ExitCode.OK;
-  });
+  const answers = await askAll(context, cluster, ({ raw }, options) => raw.maintenance.status({}, options));
+  if (out.format === 'json') {
+    out.json(
+      answers.map(({ endpoint, result, failure }) => ({
+        endpoint,
+        ...(result === undefined ? { error: failure?.message ?? '' } : { status: toJson(StatusResponse, result) }),
+      })),
+    );
+  } else printRows(out, STATUS_HEADINGS, answers.map(statusRow));
+  return exitCodeOf(answers);
 }
 
-async function statusOf(client: Client, endpoint: string, { call }: Context): Promise<EndpointStatus> {
-  try {
-    return { endpoint, status: await client.raw.maintenance.status({}, { ...call, endpoint }) };
-  } catch (error) {
-    return { endpoint, failure: describeFailure(error) };
-  }
-}
-
-function statusRow({ endpoint, status, failure }: EndpointStatus): readonly string[] {
+function statusRow({ endpoint, result: status, failure }: Answer<StatusResponse>): readonly string[] {
   if (status === undefined) return [endpoint, ...STATUS_HEADINGS.slice(2).map(() => ''), failure?.message ?? ''];
   const id = status.header?.memberId ?? 0n;
   return [

@@ -25,7 +25,7 @@ import type { Init } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
 import { NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
-import { bytesAs, int64, leaseId, messageFrom } from '../arguments.js';
+import { base64Option, bytesAs, int64, leaseId, messageFrom } from '../arguments.js';
 import { type Context, contextOf, endpointLogger, type Io, readAll, readText, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { leaseHex, type Output, readable, textOrBase64 } from '../output.js';
@@ -46,7 +46,7 @@ interface KeyFlags {
   readonly prevKv?: boolean;
   readonly ignoreValue?: boolean;
   readonly ignoreLease?: boolean;
-  readonly text?: boolean;
+  readonly base64?: boolean;
 }
 
 /** Maps etcdctl's names of the sort targets to the values of the protocol. */
@@ -96,11 +96,11 @@ export function addKeyCommands(program: Command, io: Io): void {
     });
   program
     .command('txn')
-    .argument('<file>', "etcdserverpb.TxnRequest in the JSON of etcd's gateway; - reads standard input")
-    .option('--text', 'keys and values are text, not base64')
+    .argument('<file>', 'etcdserverpb.TxnRequest in JSON; - reads standard input')
+    .addOption(base64Option())
     .description('run a transaction; exits with 0 whether its conditions held or not')
-    .action(async (file: string, { text = false }: KeyFlags, command: Command) => {
-      await txn(contextOf(io, command), file, text);
+    .action(async (file: string, { base64 = false }: KeyFlags, command: Command) => {
+      await txn(contextOf(io, command), file, base64);
     });
   addRangeFlags(program.command('watch').argument('<key>').argument('[range-end]'))
     .description('print events as they arrive, each once and in order, across reconnects')
@@ -173,10 +173,10 @@ async function del(context: Context, range: WireRange, { prevKv = false }: KeyFl
   });
 }
 
-async function txn(context: Context, file: string, text: boolean): Promise<void> {
+async function txn(context: Context, file: string, base64: boolean): Promise<void> {
   const { io, out, call } = context;
   const json = file === '-' ? textOf(await readAll(io)) : readText(file);
-  const { bytesFromJson, bytesToJson } = bytesAs(text);
+  const { bytesFromJson, bytesToJson } = bytesAs(base64);
   const request = messageFrom(TxnRequest, json, file === '-' ? 'standard input' : file, { bytesFromJson });
   const response = await withClient(context, (client) => client.raw.kv.txn(request, call));
   const print = (): void => {

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { Client } from '../../client.js';
 import { Election } from '../../concurrency/election.js';
+import { inspectLock } from '../../concurrency/inspect-lock.js';
 import type { Held } from '../../concurrency/lock.js';
 import { Mutex } from '../../concurrency/mutex.js';
 import { Session } from '../../concurrency/session.js';
@@ -13,7 +14,7 @@ import { durationMs, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';
 import { type Context, contextOf, endpointLogger, type Io, interruptedBy, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
-import { escapeControls, readable } from '../output.js';
+import { escapeControls, quoted, readable } from '../output.js';
 
 interface HoldFlags {
   /** TTL of the lease, in seconds. */
@@ -133,33 +134,80 @@ interface Hold {
 async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
   const { io, call } = context;
   const what = `the ${value === undefined ? 'lock' : 'leadership'} ${name}`;
-  return withClient(context, async (client) => {
-    await io.onEnterQueue?.(await context.clientOptions(), name);
-    const session = await Session.open(client, { ...call, ttl: flags.ttl });
-    // A failed release must not hide the exit code of the command.
-    const released = (releasing: Promise<void>): Promise<void> =>
-      releasing.catch((error: unknown) => {
-        const problem = escapeControls((error as Error).message);
-        io.stderr.write(`etcdwire: ${name} may stay locked for up to ${flags.ttl} s: ${problem}\n`);
-      });
-    try {
-      const held = await take(session, { ...call, maxWaitMs: flags.timeout }).catch((error: unknown) => {
-        const isTimeout = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
-        throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${what} was not free within --timeout`) : error;
-      });
-      if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${what}`);
+  return withClient(
+    context,
+    async (client) => {
+      await io.onEnterQueue?.(await context.clientOptions(), name);
+      const session = await Session.open(client, { ...call, ttl: flags.ttl });
+      // A failed release must not hide the exit code of the command.
+      const released = (releasing: Promise<void>): Promise<void> =>
+        releasing.catch((error: unknown) => {
+          const problem = escapeControls((error as Error).message);
+          io.stderr.write(`etcdwire: ${name} may stay locked for up to ${flags.ttl} s: ${problem}\n`);
+        });
       try {
-        if (command.length > 0) return await runHolding(io, session, { held, what }, command, flags);
-        printHeld(context, held, value);
-        await pause(Number.POSITIVE_INFINITY, held.signal, io.interrupted);
-        throw held.signal.aborted ? lost(what, held) : interruptedBy(io);
+        const taking = take(session, { ...call, maxWaitMs: flags.timeout }).catch((error: unknown) => {
+          const isTimeout = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
+          throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${what} was not free within --timeout`) : error;
+        });
+        const held = await speaking(context, client, session, { name, what, taking });
+        if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${what}`);
+        try {
+          if (command.length > 0) return await runHolding(io, session, { held, what }, command, flags);
+          printHeld(context, held, value);
+          await pause(Number.POSITIVE_INFINITY, held.signal, io.interrupted);
+          throw held.signal.aborted ? lost(what, held) : interruptedBy(io);
+        } finally {
+          await released(held.release());
+        }
       } finally {
-        await released(held.release());
+        await released(session.close());
       }
-    } finally {
-      await released(session.close());
-    }
-  });
+    },
+    endpointLogger(io),
+  );
+}
+
+/** After this time in milliseconds, a program that still waits says so. */
+const WAIT_MESSAGE_MS = 200;
+
+interface Taking {
+  readonly name: string;
+  readonly what: string;
+  readonly taking: Promise<Held | undefined>;
+}
+
+/** Waits for the lock. If the wait takes a while, prints to standard error who holds the lock, and when it ends. */
+async function speaking(
+  { io, call }: Context,
+  client: Client,
+  session: Session,
+  { name, what, taking }: Taking,
+): Promise<Held | undefined> {
+  const ended = new AbortController();
+  const speak = async (): Promise<boolean> => {
+    await pause(WAIT_MESSAGE_MS, ended.signal);
+    if (ended.signal.aborted) return false;
+    const { holder, waiters } = await inspectLock(client, name, call);
+    const ahead = waiters.findIndex(({ leaseId }) => leaseId === session.leaseId);
+    // The program has the lock, or is not in the queue yet, or has left it.
+    if (ended.signal.aborted || holder === undefined || ahead === -1) return false;
+    const value = holder.kv.value.length === 0 ? '' : ` with the value ${quoted(holder.kv.value)}`;
+    const others = ahead === 0 ? '' : `, and ${ahead} ${ahead === 1 ? 'other is' : 'others are'} ahead`;
+    const problem = `waiting for ${what}: ${readable(holder.kv.key)}${value} holds it${others}`;
+    io.stderr.write(`etcdwire: ${escapeControls(problem)}\n`);
+    return true;
+  };
+  // The message is not worth a failure.
+  const spoke = speak().catch(() => false);
+  try {
+    const held = await taking;
+    ended.abort();
+    if (held !== undefined && (await spoke)) io.stderr.write(`etcdwire: acquired ${what}, token ${held.token}\n`);
+    return held;
+  } finally {
+    ended.abort();
+  }
 }
 
 async function runHolding(

@@ -5,12 +5,12 @@ import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
 import { methods } from '../../gen/methods.js';
 import { explain, type Span } from '../../inspect/explain.js';
-import { type FromJsonOptions, type JsonObject, toJson } from '../../protobuf/json.js';
+import { type FromJsonOptions, type JsonObject, type JsonValue, toJson } from '../../protobuf/json.js';
 import { type AnyMethod, allMethods } from '../../protobuf/method-table.js';
-import type { FieldDescriptor } from '../../protobuf/schema.js';
+import type { FieldDescriptor, FieldType } from '../../protobuf/schema.js';
 import { hexOf, textOf, toBase64 } from '../../runtime/bytes.js';
 import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
-import { bytesAs, messageFrom } from '../arguments.js';
+import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, type Io, linesOf, readAll, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { spanText, typeText } from '../frames.js';
@@ -18,12 +18,12 @@ import { spanText, typeText } from '../frames.js';
 export function addRpcCommands(program: Command, io: Io): void {
   program
     .command('call')
-    .argument('<method>', 'SERVICE/METHOD, such as KV/Range')
+    .argument('<method>', 'an RPC, such as KV/Range, KV.Range or Range')
     .argument('[json]', 'the request; - reads standard input, for a stream one message per line')
-    .option('--text', 'bytes are text, not base64')
+    .addOption(base64Option())
     .description("call any RPC with protobuf's JSON; streams are JSON lines")
-    .action(async (name: string, json: string | undefined, flags: { readonly text?: boolean }, command: Command) => {
-      await call(contextOf(io, command), methodNamed(name), json, flags.text ?? false);
+    .action(async (name: string, json: string | undefined, flags: { readonly base64?: boolean }, command: Command) => {
+      await call(contextOf(io, command), methodNamed(name), json, flags.base64 ?? false);
     });
   program
     .command('list')
@@ -32,8 +32,13 @@ export function addRpcCommands(program: Command, io: Io): void {
   program
     .command('describe')
     .argument('<name>', 'an RPC, a service, a message or an enum, such as KV/Txn, Watch or RangeRequest')
+    .option('--template', 'print JSON to fill in, for etcdwire call, instead of the definition')
     .description('print a definition from the .proto files')
-    .action((name: string, _, command: Command) => describe(contextOf(io, command), name));
+    .action((name: string, { template }: { readonly template?: boolean }, command: Command) => {
+      const context = contextOf(io, command);
+      if (template) context.out.line(JSON.stringify(templateOf(name), null, 2));
+      else describe(context, name);
+    });
   program
     .command('decode')
     .argument('<message>', 'type of the message, such as PutRequest')
@@ -48,9 +53,9 @@ type Unary = (request: unknown, options: Context['call']) => Promise<unknown>;
 type ServerStreaming = (request: unknown, options: Context['call']) => AsyncIterable<unknown>;
 type Bidi = (options: Context['call']) => BidiStream<unknown, unknown>;
 
-async function call(context: Context, method: AnyMethod, json: string | undefined, text: boolean): Promise<void> {
+async function call(context: Context, method: AnyMethod, json: string | undefined, base64: boolean): Promise<void> {
   const { io, out, call: options } = context;
-  const { bytesFromJson, bytesToJson } = bytesAs(text);
+  const { bytesFromJson, bytesToJson } = bytesAs(base64);
   const fromJson: FromJsonOptions = { bytesFromJson };
   const parse = (message: string): unknown => messageFrom(method.request, message, 'the request', fromJson);
   const print = (response: unknown): void => out.json(toJson(method.response, response, bytesToJson));
@@ -97,10 +102,19 @@ function methodNamed(name: string): AnyMethod {
   throw new CliError(ExitCode.USAGE, `unknown RPC ${name}; allowed: ${allowed}`);
 }
 
-/** Finds an RPC by its name, ignoring case: KV/Range, etcdserverpb.KV/Range or /etcdserverpb.KV/Range. */
+/**
+ * Finds an RPC by its name, ignoring case: etcdserverpb.KV/Range or KV/Range, also with a dot or a space instead of the
+ * slash, or only Range.
+ */
 export function findMethod(name: string): AnyMethod | undefined {
-  return allMethods.find((each) =>
-    [each.path, each.path.slice(1), shortPath(each)].some((path) => path.toLowerCase() === name.toLowerCase()),
+  return methodOfService(name) ?? allMethods.find(({ path }) => path.toLowerCase().endsWith(`/${name.toLowerCase()}`));
+}
+
+/** Finds an RPC by the names of its service and of the method. */
+function methodOfService(name: string): AnyMethod | undefined {
+  const wanted = `/${name.replace(/^\//, '').replace(/[. ](?=[^./ ]+$)/, '/')}`.toLowerCase();
+  return allMethods.find(
+    (each) => each.path.toLowerCase() === wanted || `/${shortPath(each)}`.toLowerCase() === wanted,
   );
 }
 
@@ -122,8 +136,8 @@ function list({ out }: Context): void {
     response: method.response.typeName,
     comment: comments[commentName(method)] ?? '',
   }));
-  if (out.format === 'json') return out.json(rows);
-  if (out.format === 'simple') {
+  if (out.chosen === 'json') return out.json(rows);
+  if (out.format !== 'table') {
     for (const { path } of rows) out.line(path);
     return;
   }
@@ -149,17 +163,17 @@ interface DefinitionMember {
 }
 
 function describe({ out }: Context, name: string): void {
-  const method = findMethod(name);
+  const rpc = (method: AnyMethod | undefined): Definition | undefined =>
+    method && definitionOf(commentName(method), 'rpc', [{ declaration: rpcDeclaration(method), comment: '' }]);
+  // Lock is the name of a service and of its RPC.
   const definition =
-    method === undefined
-      ? (typeDefinition(name) ?? serviceDefinition(name))
-      : definitionOf(commentName(method), 'rpc', [{ declaration: rpcDeclaration(method), comment: '' }]);
+    rpc(methodOfService(name)) ?? typeDefinition(name) ?? serviceDefinition(name) ?? rpc(findMethod(name));
   if (definition === undefined)
     throw new CliError(
       ExitCode.USAGE,
       `unknown RPC, service, message or enum ${name}; allowed: an RPC that etcdwire list prints, or its service or types`,
     );
-  if (out.format === 'json') out.json({ ...definition, members: definition.members.map((each) => ({ ...each })) });
+  if (out.chosen === 'json') out.json({ ...definition, members: definition.members.map((each) => ({ ...each })) });
   else out.line(protoText(definition));
 }
 
@@ -216,6 +230,39 @@ function protoText({ name, kind, comment, members }: Definition): string {
   if (kind === 'rpc') return [...note(comment, ''), ...members.map(({ declaration }) => declaration)].join('\n');
   const body = members.flatMap((each) => [...note(each.comment, '  '), `  ${each.declaration}`]);
   return [...note(comment, ''), `${kind} ${name} {`, ...body, '}'].join('\n');
+}
+
+/**
+ * Returns JSON with every field of a message, or of the request of an RPC. Of the fields that exclude each other, it
+ * contains only the first one.
+ */
+function templateOf(name: string): JsonValue {
+  const method = methodOfService(name) ?? findMethod(name);
+  return messageTemplate(method === undefined ? messageNamed(name) : method.request.typeName, []);
+}
+
+function messageTemplate(typeName: string, around: readonly string[]): JsonValue {
+  // TxnRequest contains itself.
+  if (around.includes(typeName)) return {};
+  const oneofs = new Set<string>();
+  const fields = (messageFields[typeName] ?? []).filter(({ oneof }) => {
+    const isFirst = oneof === undefined || !oneofs.has(oneof);
+    if (oneof !== undefined) oneofs.add(oneof);
+    return isFirst;
+  });
+  return Object.fromEntries(
+    fields.map(({ name, type, repeated }) => {
+      const value = fieldTemplate(type, [...around, typeName]);
+      return [name, repeated ? [value] : value];
+    }),
+  );
+}
+
+function fieldTemplate(type: FieldType, around: readonly string[]): JsonValue {
+  if ('message' in type) return messageTemplate(type.message, around);
+  if ('enum' in type) return Object.keys(enumValues[type.enum] ?? {})[0] ?? '';
+  if (type.scalar === 'bool') return false;
+  return type.scalar === 'bytes' || type.scalar === 'string' ? '' : 0;
 }
 
 /** Returns the full name of the message type that `name` names. @throws CliError if there is no such message type. */

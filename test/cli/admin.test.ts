@@ -1,0 +1,126 @@
+import { expect, inject, it } from 'vitest';
+import { cli, cliJson } from '../support/cli.js';
+import { openClient, unique } from '../support/client.js';
+import { runEtcdctl } from '../support/etcdctl.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+/** Runs `etcdwire` with the simple output format at the endpoints. @throws Error that contains stderr if it fails. */
+async function text(endpoints: readonly string[], ...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await cli([...args, '-w', 'simple', '--endpoints', endpoints.join()]);
+  if (code !== 0) throw new Error(`etcdwire ${args.join(' ')} exited with ${code}: ${stderr}`);
+  return stdout;
+}
+
+it('`user` and `role` print the same text as etcdctl', async (context) => {
+  const etcdctl = inject('etcdctl');
+  if (etcdctl === undefined) return context.skip('there is no etcdctl for the server under test');
+  const { endpoints } = await ownEtcd();
+  const { endpoints: others } = await ownEtcd();
+  const commands = [
+    ['role', 'add', 'reader'],
+    ['role', 'grant-permission', 'reader', 'read', 'config/', '--prefix'],
+    ['role', 'grant-permission', 'reader', 'readwrite', 'a', 'b'],
+    ['role', 'grant-permission', 'reader', 'write', 'c'],
+    ['role', 'grant-permission', 'reader', 'read', 'x', '--from-key'],
+    ['role', 'get', 'reader'],
+    ['role', 'revoke-permission', 'reader', 'c'],
+    ['user', 'add', 'anne:secret'],
+    ['user', 'add', 'ben', '--no-password'],
+    ['user', 'grant-role', 'anne', 'reader'],
+    ['user', 'get', 'anne'],
+    ['user', 'revoke-role', 'anne', 'reader'],
+    ['user', 'list'],
+    ['user', 'delete', 'ben'],
+    ['role', 'list'],
+    ['role', 'delete', 'reader'],
+    ['role', 'list'],
+    ['auth', 'status'],
+    ['alarm', 'list'],
+    ['compaction', '1'],
+  ];
+  for (const args of commands)
+    expect([args, await text(endpoints, ...args)]).toEqual([args, await runEtcdctl(etcdctl, others, ...args)]);
+});
+
+it('`auth enable` gives the user root the role root, and `auth disable` needs the password', async () => {
+  const { endpoints } = await ownEtcd();
+  await text(endpoints, 'user', 'add', 'root', '--new-user-password', 'secret');
+  expect(await text(endpoints, 'auth', 'enable')).toBe('Authentication Enabled\n');
+  expect(await cli(['auth', 'disable', '--endpoints', endpoints.join()])).toMatchObject({ code: 77 });
+  const login = ['--user', 'root:secret', '--plaintext-auth'];
+  expect(await text(endpoints, 'auth', 'status', ...login)).toMatch(
+    /^Authentication Status: true\nAuthRevision: \d+\n$/,
+  );
+  const changing = ['user', 'passwd', 'root', '--endpoints', endpoints.join(), ...login];
+  expect(await cli(changing, { stdin: 'other\n' })).toMatchObject({ code: 0 });
+  expect(await text(endpoints, 'auth', 'disable', '--user', 'root:other', '--plaintext-auth')).toBe(
+    'Authentication Disabled\n',
+  );
+});
+
+it('`user add` reads the password from standard input, and refuses an empty one', async () => {
+  const { endpoints } = await ownEtcd();
+  const add = ['user', 'add', 'anne', '--endpoints', endpoints.join()];
+  expect(await cli(add)).toMatchObject({ code: 64, stderr: expect.stringContaining('password: missing') });
+  expect(await cli(add, { stdin: 'secret\n' })).toMatchObject({ code: 0 });
+  await text(endpoints, 'user', 'add', 'root:x');
+  await text(endpoints, 'auth', 'enable');
+  const login = ['user', 'get', 'anne', '--user', 'anne:secret', '--plaintext-auth'];
+  expect(await text(endpoints, ...login)).toBe('User: anne\nRoles: \n');
+});
+
+it('`member` adds a learner, changes its peer URLs and removes it', async () => {
+  const { endpoints } = await ownEtcd();
+  const added = await text(endpoints, 'member', 'add', 'new', '--peer-urls', 'http://127.0.0.1:1', '--learner');
+  const [, id = ''] = /^Learner ([0-9a-f]+) added to cluster [0-9a-f]+\n/.exec(added) ?? [];
+  expect(added).toMatch(/\nETCD_NAME="new"\nETCD_INITIAL_CLUSTER="[^"]*new=http:\/\/127\.0\.0\.1:1[^"]*"\n/);
+  expect(await cli(['member', 'promote', id, '--endpoints', endpoints.join()])).toMatchObject({ code: 1 });
+  expect(await text(endpoints, 'member', 'update', id, '--peer-urls', 'http://127.0.0.1:2')).toMatch(
+    `Member ${id} updated`,
+  );
+  expect(await text(endpoints, 'member', 'list')).toContain('http://127.0.0.1:2');
+  expect(await text(endpoints, 'member', 'remove', id)).toMatch(`Member ${id} removed from cluster`);
+  expect(await text(endpoints, 'member', 'list')).not.toContain(id);
+});
+
+it('`move-leader` makes another member the leader', async () => {
+  const { endpoints } = await ownEtcd({ members: 3 });
+  const [{ status: before } = { status: { leader: '' } }] = await statuses(endpoints);
+  const { members } = await cliJson<{ members: { ID: string }[] }>(['member', 'list', '--endpoints', endpoints.join()]);
+  const target = members.find(({ ID }) => ID !== before.leader)?.ID ?? '';
+  await text(endpoints, 'move-leader', target);
+  await expect
+    .poll(async () => (await statuses(endpoints)).map(({ status }) => status.leader))
+    .toEqual([target, target, target]);
+});
+
+function statuses(endpoints: readonly string[]): Promise<{ readonly status: { readonly leader: string } }[]> {
+  return cliJson(['endpoint', 'status', '--cluster', '-w', 'json', '--endpoints', endpoints[0] ?? '']);
+}
+
+it('`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail if one is down', async () => {
+  const { endpoints, members } = await ownEtcd({ members: 3 });
+  await openClient({ endpoints }).put('a', 'x');
+  const all = ['--endpoints', endpoints.join()];
+  const health = await cliJson<{ health: boolean }[]>(['endpoint', 'health', ...all]);
+  expect(health.map((each) => each.health)).toEqual([true, true, true]);
+  const hashes = await cliJson<{ hashKV: { hash: number } }[]>(['endpoint', 'hashkv', ...all]);
+  expect(new Set(hashes.map(({ hashKV }) => hashKV.hash)).size).toBe(1);
+  expect(await text(endpoints, 'defrag', '--cluster')).toMatch(
+    /^(Finished defragmenting etcd member\[.*\]\. took \d+ms\n){3}$/,
+  );
+  members[2]?.kill();
+  const short = [...all, '--command-timeout', '2s'];
+  const { code, stdout } = await cli(['endpoint', 'health', '-w', 'simple', ...short]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/ is unhealthy: failed to commit proposal: .*ECONNREFUSED/);
+});
+
+it('the ID of a lease in JSON output is an argument of the other commands', async () => {
+  const { ID: id } = await cliJson<{ ID: string }>(['lease', 'grant', '60', '-w', 'json']);
+  const key = unique();
+  await cliJson(['put', key, 'x', '--lease', id]);
+  expect((await openClient().get(key))?.lease).toBe(BigInt(id));
+  await cliJson(['lease', 'revoke', id]);
+  expect(await openClient().get(key)).toBeUndefined();
+});
