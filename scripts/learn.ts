@@ -3,7 +3,7 @@ import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { startServer } from './demo/server.js';
+import { type DemoServer, startServer } from './demo/server.js';
 import type { Result } from './learn/check-process.js';
 import { CHECKS } from './learn/checks.js';
 import { type Chapter, COURSE, ROOT, readChapters, runDemo, withBlocks } from './learn/course.js';
@@ -20,12 +20,14 @@ which are further exports of that file. Copies the program of the course if you 
   --answers     checks the program and the answers of the course instead of yours
   --folder DIR  the folder of your programs (default: learn)
   --memory      uses an etcd in memory instead of a real etcd
+
+npm run learn -- --serve starts an etcd for your own programs, prints its address, and runs until Ctrl-C.
 `;
 
 /** The time limit for all checks of a chapter in milliseconds. A program that blocks its process is ended then. */
 const TIME_LIMIT_MS = 90_000;
 
-const { values, positionals } = parseArgs({
+const OPTIONS = {
   allowPositionals: true,
   options: {
     show: { type: 'boolean', default: false },
@@ -33,14 +35,27 @@ const { values, positionals } = parseArgs({
     answers: { type: 'boolean', default: false },
     folder: { type: 'string', default: 'learn' },
     memory: { type: 'boolean', default: false },
+    serve: { type: 'boolean', default: false },
     'write-pages': { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
-});
+} as const;
+
+const { values, positionals } = readArguments();
+
+function readArguments(): ReturnType<typeof parseArgs<typeof OPTIONS>> {
+  try {
+    return parseArgs(OPTIONS);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n${USAGE}`);
+    process.exit(2);
+  }
+}
 
 async function main(): Promise<number> {
   const chapters = readChapters();
   if (values['write-pages']) return writePages(chapters);
+  if (values.serve) return serve();
   const list = chapters.map(({ number, title }) => `  ${`${number}`.padStart(2)}  ${title.replace(/^\d+\. /, '')}\n`);
   const chapter = chapters.find(({ number }) => number === Number(positionals[0]));
   if (values.help || positionals.length === 0) {
@@ -51,9 +66,7 @@ async function main(): Promise<number> {
     process.stderr.write(`chapter: got "${positionals[0]}"; allowed:\n${list.join('')}`);
     return 2;
   }
-  const server = await startServer(values.memory, (reason) =>
-    process.stderr.write(`${reason}\nThe checks use an etcd in memory instead.\n`),
-  );
+  const server = await start();
   const address = new URL(server.endpoints[0] ?? '').host;
   try {
     if (!values.show && !values.broken) return await check(chapter, chapters, address, server.description);
@@ -62,6 +75,21 @@ async function main(): Promise<number> {
   } finally {
     await server.close();
   }
+}
+
+function start(): Promise<DemoServer> {
+  return startServer(values.memory, (reason) =>
+    process.stderr.write(`${reason}\nThe course uses an etcd in memory instead.\n`),
+  );
+}
+
+async function serve(): Promise<number> {
+  const server = await start();
+  console.log(`${server.description} runs until Ctrl-C. Start your programs with this variable:`);
+  console.log(`ADDRESS=${new URL(server.endpoints[0] ?? '').host}`);
+  await new Promise((resolve) => process.once('SIGINT', resolve).once('SIGTERM', resolve));
+  await server.close();
+  return 0;
 }
 
 async function check(chapter: Chapter, chapters: readonly Chapter[], address: string, server: string): Promise<number> {

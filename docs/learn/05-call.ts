@@ -4,8 +4,8 @@ import { encodeHeaders } from './03-headers.js';
 
 const uint32 = (value: number): Buffer => Buffer.from(value.toString(16).padStart(8, '0'), 'hex');
 
-/** Receives the frames of one stream, and `undefined` when the connection ends. */
-type OnFrame = (frame: h2.Frame | undefined) => void;
+/** Receives the frames of one stream, or an error when the connection ends. */
+type OnFrame = (frame: h2.Frame | Error) => void;
 
 /** One connection, which carries any number of calls at once. Each call has a stream of its own. */
 export class Connection {
@@ -15,8 +15,8 @@ export class Connection {
 
   constructor(address: string) {
     this.#socket = open(address);
-    const end = (): void => {
-      for (const onFrame of this.#streams.values()) onFrame(undefined);
+    const end = (error = new Error('the connection was closed')): void => {
+      for (const onFrame of this.#streams.values()) onFrame(error);
     };
     this.#receive().then(end, end);
   }
@@ -29,7 +29,7 @@ export class Connection {
     const fields = { ':method': 'POST', ':scheme': 'http', ':path': path, ':authority': 'etcd', te: 'trailers' };
     const block = encodeHeaders({ ...fields, 'content-type': 'application/grpc' });
     this.#socket.write(h2.encodeFrame(h2.HEADERS, h2.END_HEADERS, stream, block));
-    if (this.#socket.destroyed) onFrame(undefined);
+    if (this.#socket.destroyed) onFrame(new Error('the connection is closed'));
     return (message, isLast) => {
       const prefixed = Buffer.concat([Buffer.of(0), uint32(message.length), message]); // 0: not compressed
       this.#socket.write(h2.encodeFrame(h2.DATA, isLast ? h2.END_STREAM : 0, stream, prefixed));
@@ -40,7 +40,7 @@ export class Connection {
     this.#socket.destroy();
   }
 
-  async #receive(): Promise<void> {
+  async #receive(): Promise<undefined> {
     for await (const frame of h2.readFrames(this.#socket)) {
       const { type, flags, stream, payload } = frame;
       const answer = (kind: number, flag: number, id: number, bytes?: Buffer) =>

@@ -17,9 +17,9 @@ export function startCall(connection: Connection, path: string) {
     },
   });
   let rest = Buffer.alloc(0);
-  const send = connection.start(path, (frame?: Frame) => {
-    if (frame === undefined || frame.type === RST_STREAM)
-      return controller.error(new CallError('the call was cut off'));
+  const send = connection.start(path, (frame: Frame | Error) => {
+    if (frame instanceof Error) return controller.error(new CallError(frame.message, { cause: frame }));
+    if (frame.type === RST_STREAM) return controller.error(new CallError('the server reset the stream'));
     if (frame.type === DATA) rest = Buffer.concat([rest, frame.payload]);
     for (let length = 0; rest.length >= 5 && rest.length >= 5 + rest.readUInt32BE(1); rest = rest.subarray(length)) {
       length = 5 + rest.readUInt32BE(1);

@@ -6,23 +6,21 @@ import { enter, transact, waitForTurn } from './09-queue.js';
 /** Waits for a lock. Excludes all clients that use the layout of etcd's own locks, such as `etcdctl lock`. */
 export async function lock(address: string, name: string, ttl = 10) {
   const connection = new Connection(address);
-  const lease = await grant(connection, ttl);
-  const key = `${name}/${lease.id.toString(16)}`;
-  const token = await enter(connection, key, lease.id);
-  await waitForTurn(address, connection, name, token);
-  const ifHeld = async (operations: Fields[]): Promise<boolean> =>
-    (await transact(connection, key, token, operations, [])).int(2) === 1n;
-  if (!(await ifHeld([]))) throw new Error(`the lease of ${key} ended before its turn`);
-  return {
-    /** The fencing token. Each holder of a lock has a greater token than all earlier holders. */
-    token,
-    /** Returns whether no other client can have the lock yet. */
-    isHeld: () => lease.isAlive(),
+  try {
+    const lease = await grant(connection, ttl);
+    const key = `${name}/${lease.id.toString(16)}`;
+    const token = await enter(connection, key, lease.id);
+    await waitForTurn(address, connection, name, token);
+    const ifHeld = async (operations: Fields[]): Promise<boolean> =>
+      (await transact(connection, key, token, operations, [])).int(2) === 1n;
+    if (!(await ifHeld([]))) throw new Error(`the lease of ${key} ended before its turn`);
     /** Writes a key, unless the lock was lost. Resolves with whether the key was written. */
-    put: (written: string, value: string) => ifHeld([{ 2: { 1: written, 2: value } }]),
-    unlock: async (): Promise<void> => {
-      await lease.revoke();
-      connection.close();
-    },
-  };
+    const put = (written: string, value: string) => ifHeld([{ 2: { 1: written, 2: value } }]);
+    const unlock = () => lease.revoke().finally(() => connection.close());
+    // `token` grows with each holder. `isHeld` relies on the clock of this process, and does not notice a revocation.
+    return { token, isHeld: () => lease.isAlive(), put, unlock };
+  } catch (error) {
+    connection.close(); // This ends the renewals, so the key leaves the queue after the TTL.
+    throw error;
+  }
 }

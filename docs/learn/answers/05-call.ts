@@ -7,7 +7,7 @@ function request(connection: Connection, path: string, fields: Fields): Promise<
   return new Promise((resolve, reject) => {
     let received = Buffer.alloc(0);
     const send = connection.start(path, (frame) => {
-      if (frame === undefined) return reject(new Error('the connection was lost'));
+      if (frame instanceof Error) return reject(frame);
       if (frame.type === DATA) received = Buffer.concat([received, frame.payload]);
       else if ((frame.flags & END_STREAM) !== 0) resolve(new Message(received.subarray(5)));
     });
