@@ -98,6 +98,8 @@ function hintFor(error: EtcdError): string | undefined {
     case 'ConnectFailed':
       // A TLS failure shows that a server is running at this address.
       if (/\btls\.|certificate/.test(error.problem)) return undefined;
+      if (/answers in HTTP\/1/.test(error.problem))
+        return 'is this the port for other members, such as 2380? Clients use another port, such as 2379';
       return 'is etcd running there? Set the address with --endpoints or ETCDCTL_ENDPOINTS';
     case 'UserEmpty':
     case 'AuthFailed':

@@ -60,9 +60,9 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
     .configureHelp({ showGlobalOptions: true })
     .showSuggestionAfterError()
     .addOption(
-      new Option('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere').choices(
-        FORMATS,
-      ),
+      new Option('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere')
+        .choices(FORMATS)
+        .env('ETCDCTL_WRITE_OUT'),
     );
   addConnectionFlags(program);
   addKeyCommands(program, io);

@@ -1,5 +1,5 @@
 import { expect, inject, it } from 'vitest';
-import { cli, cliJson } from '../support/cli.js';
+import { cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -123,4 +123,26 @@ it('the ID of a lease in JSON output is an argument of the other commands', asyn
   expect((await openClient().get(key))?.lease).toBe(BigInt(id));
   await cliJson(['lease', 'revoke', id]);
   expect(await openClient().get(key)).toBeUndefined();
+});
+
+it('`lease keep-alive` prints each renewal', async () => {
+  const { id } = await openClient().lease.grant({ ttl: 2 });
+  const running = new RunningCli(['lease', 'keep-alive', id.toString(16), '-w', 'simple']);
+  const line = `lease ${id.toString(16).padStart(16, '0')} keepalived with TTL(2)`;
+  expect((await running.lines(3)).slice(0, 3)).toEqual([line, line, line]);
+});
+
+it('a command at the port for other members says that clients use another port', async () => {
+  const { endpoints } = await ownEtcd();
+  const { members } = await openClient({ endpoints }).cluster.memberList();
+  const [peer = ''] = members[0]?.peerUrls ?? [];
+  const { code, stderr } = await cli(['get', 'a', '--endpoints', peer, '--command-timeout', '1s']);
+  expect(code).toBe(69);
+  expect(stderr).toContain('is this the port for other members, such as 2380?');
+});
+
+it('ETCDCTL_WRITE_OUT chooses the output format', async () => {
+  const key = unique();
+  const { stdout } = await cli(['put', key, 'x'], { environment: { ETCDCTL_WRITE_OUT: 'simple' } });
+  expect(stdout).toBe('OK\n');
 });

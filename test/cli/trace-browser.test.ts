@@ -31,7 +31,7 @@ test('the trace page in a browser shows the bytes of a message after a click on 
   expect(await bytes.isVisible()).toBe(true);
   // The label of the arrow lies between the two ends of the arrow.
   const arrow = await message.locator('g.message line').boundingBox();
-  const words = await message.locator('g.message text').boundingBox();
+  const words = await message.locator('g.message text:not(.protocol)').boundingBox();
   expect(words?.x).toBeGreaterThan(arrow?.x ?? 0);
   expect((words?.x ?? 0) + (words?.width ?? 0)).toBeLessThan((arrow?.x ?? 0) + (arrow?.width ?? 0));
 
@@ -39,6 +39,9 @@ test('the trace page in a browser shows the bytes of a message after a click on 
   expect(await preface.isVisible()).toBe(false);
   await page.locator('#frames').check();
   expect(await preface.isVisible()).toBe(true);
+  // The names of the columns stay visible.
+  await page.evaluate('window.scrollTo(0, document.body.scrollHeight)');
+  expect((await page.locator('.heads').boundingBox())?.y).toBe(0);
   expect(problems).toEqual([]);
   expect(requests).toEqual([`file://${file}`]);
 });

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
@@ -6,11 +6,12 @@ import { prefix } from '../../src/index.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { cli, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
+import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 /** Returns the labels of the page's arrows, which show messages and changes by other contenders. */
 function labels(page: string): string[] {
-  return [...page.matchAll(/<g class="(?:message|seen)">.*?<title>(.*?)<\/title>/gs)].map(
+  return [...page.matchAll(/<g class="(?:message|failure|seen|held)">.*?<title>(.*?)<\/title>/gs)].map(
     ([, label]) => label as string,
   );
 }
@@ -67,6 +68,8 @@ test('the trace page of a contended lock shows the messages and the queue of the
     'waits: contender 2 waits',
     ...(bars.length > 4 ? ['holds: contender 2 holds the lock'] : []),
   ]);
+  expect(shown.filter((label) => /^LOCK HELD, token \d+$/.test(label))).toHaveLength(1);
+  expect(page).toMatch(/Txn · stream \d+ · revision \d+ · \d+\.\d ms/);
   // The page also explains each byte of a message.
   expect(page).toContain('field 1, length-delimited: compare: etcdserverpb.Compare');
 });
@@ -103,4 +106,58 @@ test('the trace page shows the traced command with shell quoting, and a later tr
   expect(page).toContain('sh -c &#39;echo &#39;\\&#39;&#39;a b&#39;\\&#39;&#39;&#39;');
   expect(await cli(['trace', '--html', file, '--', 'bogus'])).toMatchObject({ code: 64 });
   expect(readFileSync(file, 'utf8')).toBe(page);
+});
+
+/** Traces a command, and returns what it printed and its page. */
+async function traced(...args: readonly string[]) {
+  const file = join(temporaryFolder(), 'trace.html');
+  const result = await cli(['trace', '--html', file, '--', ...args]);
+  return { ...result, file, page: readFileSync(file, 'utf8') };
+}
+
+test('the trace page shows the refusal of a call, and the program prints the path of the page', async () => {
+  const { code, stderr, file, page } = await traced('lease', 'revoke', '1');
+  expect(code).toBe(1);
+  expect(labels(page)).toContain('refused: etcdserver: requested lease not found');
+  expect(page).toMatch(/LeaseRevoke · stream \d+ · \d+\.\d ms/);
+  expect(stderr).toContain(`etcdwire: the trace is in ${file}\n`);
+});
+
+test('the trace page of an election shows a leadership, and no lock', async () => {
+  const { page } = await traced('elect', unique('election'), 'anne', '--', 'true');
+  expect(labels(page).filter((label) => /^LEADERSHIP HELD, token \d+$/.test(label))).toHaveLength(1);
+  expect(page).not.toMatch(/the lock|LOCK/);
+});
+
+test('the trace page of a command without a queue has no column for it, and has words for common calls', async () => {
+  const { page } = await traced('lease', 'timetolive', '1');
+  expect(labels(page)).toEqual(['ask how long lease 1 lasts', 'the lease does not exist']);
+  expect(page).not.toContain('>queue<');
+});
+
+test('the trace page of a command that cannot connect says why', async () => {
+  const { code, page } = await traced('get', 'a', '--endpoints', 'http://127.0.0.1:1', '--command-timeout', '1s');
+  expect(code).toBe(69);
+  expect(page).toMatch(/<pre class="problems">etcdwire: .*ECONNREFUSED/);
+});
+
+test('the trace page of a large response leaves out the ends of values, and thousands of frames', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  for (let key = 0; key < 20; key += 1) await etcd.put(`large/${key}`, 'x'.repeat(1_000_000));
+  const { code, page } = await traced('get', '--prefix', 'large/', '--endpoints', endpoints.join());
+  expect(code).toBe(0);
+  expect(page.length).toBeLessThan(300_000);
+  expect(page).toMatch(/… \(1,000,000 bytes\)/);
+  expect(page).toMatch(/[\d,]+ more frames, [\d,]+ bytes/);
+});
+
+test.each([
+  [['trace', '--html', 'get', 'foo'], /--html: got "get", which is a command; .* trace --html trace.html -- get foo/],
+  [['trace', 'get', 'foo', '--rev', '9'], /unknown option '--rev'.*-- get foo --rev 9/s],
+])('etcdwire %j names the command line with `--`, and writes no file', async (args, message) => {
+  const { code, stderr } = await cli(args);
+  expect(code).toBe(64);
+  expect(stderr).toMatch(message);
+  expect(existsSync('get')).toBe(false);
 });

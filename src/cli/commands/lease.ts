@@ -96,13 +96,23 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
   );
 }
 
+/** How often `lease keep-alive` looks whether the lease was renewed, in milliseconds. */
+const RENEWAL_POLL_MS = 100;
+
 async function keepAlive(context: Context, id: bigint): Promise<void> {
   const { io, out, call } = context;
   await withClient(context, async (client) => {
     if ((await client.lease.timeToLive(id, call)).remaining === undefined) throw gone(id);
     const keepalive = client.lease.keepAlive(id);
-    if (out.format !== 'json') out.line(`lease ${leaseHex(id)} is kept alive`);
-    await pause(Number.POSITIVE_INFINITY, keepalive.signal, io.interrupted);
+    // The remaining time grows only with a renewal.
+    for (let lastMs = 0; !keepalive.signal.aborted && !io.interrupted.aborted; ) {
+      const remainingMs = keepalive.remainingMs();
+      const { ttl = 0 } = keepalive;
+      if (remainingMs > lastMs && out.format === 'json') out.json({ ID: String(id), TTL: String(ttl) });
+      else if (remainingMs > lastMs) out.line(`lease ${leaseHex(id)} keepalived with TTL(${ttl})`);
+      lastMs = remainingMs;
+      await pause(RENEWAL_POLL_MS, keepalive.signal, io.interrupted);
+    }
     throw keepalive.signal.aborted ? keepalive.signal.reason : interruptedBy(io);
   });
 }

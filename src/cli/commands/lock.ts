@@ -1,13 +1,13 @@
 import { type Command, Option } from 'commander';
 import type { Client } from '../../client.js';
 import { Election } from '../../concurrency/election.js';
-import { inspectLock } from '../../concurrency/inspect-lock.js';
 import type { Held } from '../../concurrency/lock.js';
 import { Mutex } from '../../concurrency/mutex.js';
 import { Session } from '../../concurrency/session.js';
 import type { WaitOptions } from '../../concurrency/waiting.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
+import { prefix } from '../../kv/keys.js';
 import { toJson } from '../../protobuf/json.js';
 import { pause } from '../../runtime/timers.js';
 import { durationMs, seconds, timeLimitMs } from '../arguments.js';
@@ -188,13 +188,14 @@ async function speaking(
   const speak = async (): Promise<boolean> => {
     await pause(WAIT_MESSAGE_MS, ended.signal);
     if (ended.signal.aborted) return false;
-    const { holder, waiters } = await inspectLock(client, name, call);
-    const ahead = waiters.findIndex(({ leaseId }) => leaseId === session.leaseId);
+    const sort = { target: 'createRevision', order: 'asc' } as const;
+    const [holder, ...waiters] = (await client.range(prefix(`${name}/`), { ...call, sort })).kvs;
+    const ahead = waiters.findIndex(({ lease }) => lease === session.leaseId);
     // The program has the lock, or is not in the queue yet, or has left it.
     if (ended.signal.aborted || holder === undefined || ahead === -1) return false;
-    const value = holder.kv.value.length === 0 ? '' : ` with the value ${quoted(holder.kv.value)}`;
+    const value = holder.value.length === 0 ? '' : ` with the value ${quoted(holder.value)}`;
     const others = ahead === 0 ? '' : `, and ${ahead} ${ahead === 1 ? 'other is' : 'others are'} ahead`;
-    const problem = `waiting for ${what}: ${readable(holder.kv.key)}${value} holds it${others}`;
+    const problem = `waiting for ${what}: ${readable(holder.key)}${value} holds it${others}`;
     io.stderr.write(`etcdwire: ${escapeControls(problem)}\n`);
     return true;
   };

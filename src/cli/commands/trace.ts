@@ -2,6 +2,7 @@ import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
 import { openByteStream } from '../../host/node.js';
 import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
+import { textOf } from '../../runtime/bytes.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import type { Io } from '../context.js';
@@ -26,17 +27,51 @@ const FILE_MODE = 0o600;
 export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCode, run: Run): void {
   program
     .command('trace')
+    .configureOutput({
+      outputError: (text, write) => {
+        // commander takes the options of the command to trace for options of `trace`, unless -- precedes the command.
+        const { rawArgs } = program as unknown as { readonly rawArgs: readonly string[] };
+        const rest = rawArgs.slice(rawArgs.indexOf('trace') + 1).map(quotedForShell);
+        const hint = /unknown option/.test(text)
+          ? `, or give the command after --: etcdwire trace -- ${rest.join(' ')}`
+          : '';
+        write(`${text.replace(/^error: /, 'etcdwire: ').trimEnd()}${hint}\n`);
+      },
+    })
     .argument('<command...>', 'after --, such as -- lock NAME -- COMMAND')
     .option('--out <file>', 'write one line of JSON for each frame to this file instead of text to standard error')
     .option('--html <file>', 'write a page with the queue of the lock, all messages, and the meaning of each byte')
     .description('run another etcdwire command and print all its frames and messages, without passwords and tokens')
     .action(async (args: string[], flags: TraceFlags) => {
+      checkDashes(program, args, flags);
       if (args[0] === 'trace')
         throw new CliError(ExitCode.USAGE, 'command to trace: got trace; allowed: any etcdwire command except trace');
       const given = Object.entries(program.opts()).filter(([name]) => program.getOptionValueSource(name) === 'cli');
       const runTraced = (tracedIo: Io): Promise<ExitCode> => run(args, tracedIo, Object.fromEntries(given));
       setExitCode(await trace(args, io, flags, runTraced));
     });
+}
+
+/** The names of the commands that `trace` runs. A file with one of these names is a mistake. */
+function isCommand(program: Command, name: string | undefined): boolean {
+  return program.commands.some((command) => command.name() === name);
+}
+
+/**
+ * Refuses `trace --html get foo`, which would write the page to the file `get` and run the command `foo`.
+ *
+ * @throws CliError with the command line that the user probably meant.
+ */
+function checkDashes(program: Command, args: readonly string[], { html, out }: TraceFlags): void {
+  for (const [flag, file] of [
+    ['--html', html],
+    ['--out', out],
+  ] as const)
+    if (isCommand(program, file) && !isCommand(program, args[0]))
+      throw new CliError(
+        ExitCode.USAGE,
+        `${flag}: got "${file}", which is a command; allowed: a file, as in etcdwire trace ${flag} trace.html -- ${[file, ...args].join(' ')}`,
+      );
 }
 
 async function trace(
@@ -66,8 +101,17 @@ async function trace(
     }
   };
   let observer: QueueObserver | undefined;
+  let problems = '';
+  const stderr = {
+    ...(io.stderr.isTTY === undefined ? {} : { isTTY: io.stderr.isTTY }),
+    write: (data: string | Uint8Array): unknown => {
+      problems += typeof data === 'string' ? data : textOf(data);
+      return io.stderr.write(data);
+    },
+  };
   const exitCode = await run({
     ...io,
+    stderr: html === undefined ? io.stderr : stderr,
     transport: http2Over(tapped(openByteStream, onFrame)),
     onEnterQueue: async (options, name) => {
       if (html !== undefined) observer = await observeQueue(options, name);
@@ -79,8 +123,9 @@ async function trace(
     // A command with wrong arguments did not run, so the file keeps the page of a previous run.
     if (html !== undefined && exitCode !== ExitCode.USAGE) {
       const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
-      const story = storyOf(frames, observer?.states ?? []);
-      writeFileSync(html, tracePage(story, { command, exitCode, startMs, endMs }), { mode: FILE_MODE });
+      const story = storyOf(frames, observer?.states ?? [], args.includes('elect') ? 'leadership' : 'lock');
+      writeFileSync(html, tracePage(story, { command, exitCode, startMs, endMs, problems }), { mode: FILE_MODE });
+      io.stderr.write(`etcdwire: the trace is in ${html}\n`);
     }
     if (problem !== undefined) throw problem;
   } catch (error) {

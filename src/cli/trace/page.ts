@@ -1,5 +1,6 @@
-import { explain } from '../../inspect/explain.js';
-import { hexOf } from '../../runtime/bytes.js';
+import { explain, type Span } from '../../inspect/explain.js';
+import type { JsonObject, JsonValue } from '../../protobuf/json.js';
+import { hexOf, textOf } from '../../runtime/bytes.js';
 import { fieldsOf, frameRows, frameText, type Row, spanMeaning } from '../frames.js';
 import { escapeControls } from '../output.js';
 import type { QueueState, Step, Story } from './story.js';
@@ -11,7 +12,13 @@ const COLUMN_WIDTH = 160;
  * the message arrows.
  */
 const FIRST_WIDTH = 500;
-const ROW_HEIGHT = 40;
+const ROW_HEIGHT = 48;
+/** Bytes and characters of a longer value are left out, because values may have many megabytes. */
+const MAX_SHOWN = 96;
+/** Rows for the bytes of a message. The page leaves further rows out. */
+const MAX_ROWS = 1_000;
+/** Items of a list in a message. The page leaves further items out. */
+const MAX_ITEMS = 100;
 
 export interface PageOptions {
   /** The command line. */
@@ -21,10 +28,12 @@ export interface PageOptions {
   readonly startMs: number;
   /** End of the command, in milliseconds on the monotonic clock. */
   readonly endMs: number;
+  /** What etcdwire has printed to standard error while the command ran. */
+  readonly problems: string;
 }
 
 /** Renders a self-contained page with the queue, the diagram of messages, and the bytes of each message. */
-export function tracePage(story: Story, { command, exitCode, startMs, endMs }: PageOptions): string {
+export function tracePage(story: Story, { command, exitCode, startMs, endMs, problems }: PageOptions): string {
   const rows = story.steps.map((step) => stepRow(step, story, startMs)).join('\n');
   return `<!doctype html>
 <html lang="en">
@@ -36,10 +45,11 @@ export function tracePage(story: Story, { command, exitCode, startMs, endMs }: P
 <h1><code>${escapeHtml(command)}</code></h1>
 <p>Exit code ${exitCode} after ${((endMs - startMs) / 1_000).toFixed(2)} s. Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>
 </header>
+${problems === '' ? '' : `<pre class="problems">${escapeHtml(problems)}</pre>`}
 ${queueChart(story, startMs, endMs)}
 <input type="checkbox" id="frames"><label for="frames"> Show every HTTP/2 frame</label>
 <section class="diagram">
-<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">queue</span></div>
+<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${story.states.length === 0 ? '' : 'queue'}</span></div>
 ${rows}
 </section>
 </html>
@@ -68,19 +78,31 @@ function stepRow(step: Step, story: Story, startMs: number): string {
   return `<details class="${step.kind}"><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
 }
 
-function arrow({ from, to, label, kind }: Step, columns: number): string {
+function arrow({ from, to, label, kind, protocol }: Step, columns: number): string {
   const lifelines = Array.from(
     { length: columns },
     (_, index) => `<line class="life" x1="${columnX(index)}" x2="${columnX(index)}" y1="0" y2="${ROW_HEIGHT}"/>`,
   );
   const [start, end] = [columnX(from), columnX(to)];
+  const y = ROW_HEIGHT / 2;
+  const title = `<title>${escapeHtml(elided(label))}</title>`;
+  if (start === end) {
+    const badge = `<text class="badge" x="${start + 12}" y="${y + 5}">${escapeHtml(label)}${title}</text>`;
+    return svg(
+      columns,
+      ROW_HEIGHT,
+      `${lifelines.join('')}<g class="${kind}"><circle cx="${start}" cy="${y}" r="6"/>${badge}</g>`,
+    );
+  }
   const tip = end > start ? -7 : 7;
-  const y = ROW_HEIGHT - 10;
   const head = `<path d="M${end + tip},${y - 4} L${end},${y} L${end + tip},${y + 4}"/>`;
+  const middle = (start + end) / 2;
   const shown = escapeHtml(shortened(label, Math.abs(start - end)));
-  const text = `<text x="${(start + end) / 2}" y="${y - 7}">${shown}<title>${escapeHtml(label)}</title></text>`;
+  const text = `<text x="${middle}" y="${y - 6}">${shown}${title}</text>`;
+  const below =
+    protocol === '' ? '' : `<text class="protocol" x="${middle}" y="${y + 14}">${escapeHtml(protocol)}</text>`;
   const line = `<line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>`;
-  return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}</g>`);
+  return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
 }
 
 function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
@@ -102,12 +124,18 @@ function bodyOf({ frame, message }: Step, startMs: number): string {
     const rows = frameRows(frame).map((each) => bytesRow(frame.bytes, each));
     return `<p>${escapeHtml(frameText(frame, startMs).trim())}</p><table>${rows.join('')}</table>`;
   }
-  const fields = JSON.stringify(fieldsOf(message), null, 2);
+  const fields = JSON.stringify(elidedJson(fieldsOf(message)), null, 2);
   const rows: string[] = [];
   let problem = '';
   try {
-    for (const span of explain(message.typeName, message.bytes))
-      rows.push(bytesRow(message.bytes, { ...span, text: spanMeaning(span) }, ` class="${span.part}"`));
+    for (const span of explain(message.typeName, message.bytes)) {
+      if (rows.length === MAX_ROWS) {
+        rows.push(`<tr><td>${span.start}</td><td></td><td>… the page leaves the rest out</td></tr>`);
+        break;
+      }
+      const text = spanMeaning(elidedSpan(span));
+      rows.push(bytesRow(message.bytes, { ...span, text }, ` class="${span.part}"`));
+    }
   } catch (error) {
     problem = `<p>${escapeHtml((error as Error).message)}</p>`;
   }
@@ -119,8 +147,33 @@ function bodyOf({ frame, message }: Step, startMs: number): string {
  * Returns a table row for bytes and their meaning. The indentation shows how deeply the bytes are nested in messages.
  */
 function bytesRow(bytes: Uint8Array, { start, end, depth, text }: Row, attributes = ''): string {
-  const hex = hexOf(bytes.subarray(start, end), ' ');
-  return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escapeHtml(text)}</td></tr>`;
+  const size = end - start;
+  const left = size > MAX_SHOWN ? ` … (${size.toLocaleString('en')} bytes)` : '';
+  const hex = hexOf(bytes.subarray(start, Math.min(end, start + MAX_SHOWN)), ' ') + left;
+  return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escapeHtml(elided(text))}</td></tr>`;
+}
+
+/** Leaves out the end of a long text. */
+function elided(text: string): string {
+  if (text.length <= 2 * MAX_SHOWN) return text;
+  return `${text.slice(0, MAX_SHOWN)}… (${text.length.toLocaleString('en')} characters)`;
+}
+
+/** Leaves out the ends of long texts and long lists. */
+function elidedJson(value: JsonValue): JsonValue {
+  if (typeof value === 'string') return elided(value);
+  if (typeof value !== 'object' || value === null) return value;
+  if (!Array.isArray(value))
+    return Object.fromEntries(Object.entries(value as JsonObject).map(([name, each]) => [name, elidedJson(each)]));
+  const items = value.slice(0, MAX_ITEMS).map(elidedJson);
+  return value.length > MAX_ITEMS ? [...items, `… (${(value.length - MAX_ITEMS).toLocaleString('en')} more)`] : items;
+}
+
+/** Leaves out the end of a long value, before the page formats it. */
+function elidedSpan(span: Span): Span {
+  const { value } = span;
+  if (!(value instanceof Uint8Array) || value.length <= 2 * MAX_SHOWN) return span;
+  return { ...span, value: `${textOf(value.subarray(0, MAX_SHOWN))}… (${value.length.toLocaleString('en')} bytes)` };
 }
 
 function svg(columns: number, height: number, content: string): string {
@@ -155,7 +208,7 @@ const CHART_EXTENSION = 0.06;
  * Renders a chart of the contenders over time. The bar of a contender is pale while the contender waits, and solid
  * while it holds the lock.
  */
-function queueChart({ participants, states, ownKeys }: Story, startMs: number, endMs: number): string {
+function queueChart({ participants, states, ownKeys, prize }: Story, startMs: number, endMs: number): string {
   const chartEndMs = endMs + (endMs - startMs) * CHART_EXTENSION;
   const periods = periodsOf(states, chartEndMs);
   if (periods.length === 0) return '';
@@ -170,7 +223,7 @@ function queueChart({ participants, states, ownKeys }: Story, startMs: number, e
       .filter((period) => period.key === key)
       .map(({ fromMs, untilMs, holds }) => {
         const width = Math.max(2, x(untilMs) - x(fromMs));
-        const state = holds ? 'holds the lock' : 'waits';
+        const state = holds ? `holds the ${prize}` : 'waits';
         const label = width > 80 ? `<text x="${x(fromMs) + 6}" y="${y + 16}">${state}</text>` : '';
         const classes = `${holds ? 'holds' : 'waits'}${ownKeys.has(key) ? ' own' : ''}`;
         const title = escapeHtml(`${name} ${state} for ${Math.round(Math.min(untilMs, endMs) - fromMs)} ms`);
@@ -179,7 +232,7 @@ function queueChart({ participants, states, ownKeys }: Story, startMs: number, e
     return `<text class="name" x="${CHART_LEFT - 10}" y="${y + 16}">${escapeHtml(name)}</text>${bars.join('')}`;
   });
   const axis = `<text class="axis" x="${CHART_LEFT}" y="${height - 6}">0 s</text><text class="axis end" x="${x(endMs).toFixed(1)}" y="${height - 6}">${((endMs - startMs) / 1_000).toFixed(2)} s</text>`;
-  return `<section class="queue"><h2>The queue for the lock</h2><svg viewBox="0 0 ${CHART_WIDTH} ${height}" width="${CHART_WIDTH}" height="${height}">${rows.join('')}${axis}</svg></section>`;
+  return `<section class="queue"><h2>The queue for the ${prize}</h2><svg viewBox="0 0 ${CHART_WIDTH} ${height}" width="${CHART_WIDTH}" height="${height}">${rows.join('')}${axis}</svg></section>`;
 }
 
 /** A period during which a contender waits for the lock or holds it. */
@@ -215,7 +268,7 @@ header p { color: var(--soft); margin: .2em 0 0; }
 .queue rect { rx: 3; fill: var(--other); } .queue rect.own { fill: var(--own); }
 .queue rect.waits { fill-opacity: .25; } .queue rect.waits + text { fill: var(--ink); }
 label { color: var(--soft); }
-.diagram { border-top: 1px solid var(--rule); margin-top: .6em; overflow-x: auto; }
+.diagram { border-top: 1px solid var(--rule); margin-top: .6em; width: max-content; min-width: 100%; }
 .row { display: grid; grid-template-columns: 84px max-content minmax(180px, 1fr); align-items: center; list-style: none; }
 .row::-webkit-details-marker { display: none; }
 details summary { cursor: pointer; } details summary:hover { background: #f3f6f9; }
@@ -225,6 +278,10 @@ details summary { cursor: pointer; } details summary:hover { background: #f3f6f9
 .at { color: var(--soft); font-size: 12px; text-align: right; padding-right: 12px; font-variant-numeric: tabular-nums; }
 svg { display: block; } .life { stroke: var(--rule); stroke-width: 2; }
 g line, g path { stroke: var(--own); stroke-width: 1.6; fill: none; } g text { text-anchor: middle; font-size: 12px; fill: var(--ink); }
+g text.protocol { fill: var(--soft); font-size: 11px; }
+g.failure line, g.failure path { stroke: #c4232d; } g.failure text:not(.protocol) { fill: #c4232d; font-weight: 600; }
+g.held circle { fill: #16803c; } g text.badge { text-anchor: start; fill: #16803c; font-weight: 700; }
+.problems { margin: 1em 0; padding: .6em 1em; background: #f6f8fa; border-radius: 6px; }
 g.seen line, g.seen path { stroke: var(--other); } g.seen line { stroke-dasharray: 5 4; }
 g.frame line, g.frame path { stroke: #aab4bf; } g.frame text { fill: var(--soft); font-size: 11px; }
 .state { white-space: nowrap; } .state b { font-size: 11px; font-weight: 500; padding: 1px 8px; border-radius: 9px; color: #fff; background: var(--other); }

@@ -35,6 +35,15 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
   LeaseKeepAliveRequest: ({ ID }) => `renew lease ${hex(ID)}`,
   LeaseKeepAliveResponse: ({ TTL }) =>
     TTL === undefined ? 'the lease does not exist' : `lease renewed for ${text(TTL)} s`,
+  LeaseTimeToLiveRequest: ({ ID }) => `ask how long lease ${hex(ID)} lasts`,
+  LeaseTimeToLiveResponse: ({ TTL }) =>
+    text(TTL) === '-1' ? 'the lease does not exist' : `the lease lasts ${text(TTL) || 0} s`,
+  LeaseLeasesRequest: () => 'list the leases',
+  LeaseLeasesResponse: ({ leases }) => `leases: ${list(leases).length}`,
+  StatusRequest: () => 'ask for the status of the member',
+  StatusResponse: ({ version, dbSize }) => `version ${text(version)}, ${text(dbSize)} bytes`,
+  MemberListRequest: () => 'list the members',
+  MemberListResponse: ({ members }) => `members: ${list(members).length}`,
   RangeRequest: rangeRequest,
   RangeResponse: rangeResponse,
   PutRequest: (fields, contenderOf) => `put ${keyName(fields, contenderOf)} = ${text(fields.value)}`,
@@ -48,16 +57,17 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
 };
 
 function rangeRequest(range: JsonObject, contenderOf: ContenderOf): string {
-  const { range_end, sort_target, sort_order } = range;
+  const { range_end, sort_target, sort_order, limit } = range;
   if (range_end === undefined) return `get ${keyName(range, contenderOf)}`;
   if (sort_target !== 'CREATE') return `get all keys from ${keyName(range, contenderOf)}`;
+  if (limit === undefined) return 'get the queue';
   return sort_order === 'DESCEND' ? 'get the contender ahead' : 'get the holder';
 }
 
 function rangeResponse({ kvs }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
-  const { range_end, sort_target, sort_order } = request;
+  const { range_end, sort_target, sort_order, limit } = request;
   const found = list(kvs);
-  if (range_end !== undefined && sort_target === 'CREATE') {
+  if (limit !== undefined && range_end !== undefined && sort_target === 'CREATE') {
     const names = found.map((kv) => contenderOf(text(kv.key)) ?? text(kv.key)).join(', ') || 'no contender';
     return sort_order === 'DESCEND' ? `${names} is ahead` : `${names} is the holder`;
   }

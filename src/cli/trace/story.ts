@@ -15,6 +15,8 @@ export interface QueueState {
   readonly change: { readonly type: 'enters' | 'leaves'; readonly key: string } | undefined;
   /** The queue keys in the order of the queue. */
   readonly queue: readonly string[];
+  /** The fencing token of the holder, which is the create revision of the first key. Undefined if the queue is empty. */
+  readonly token: bigint | undefined;
 }
 
 /** The states of a queue since the start of the observation. */
@@ -30,8 +32,8 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
   const { header, kvs } = await client.range(prefix(`${name}/`), { keysOnly: true });
   const createRevisions = new Map(kvs.map((kv) => [kv.keyText(), kv.createRevision]));
   const note = (revision: bigint, change: QueueState['change']): void => {
-    const queue = [...createRevisions].sort(([, a], [, b]) => (a < b ? -1 : 1)).map(([key]) => key);
-    states.push({ atMs: monotonicMs(), revision, change, queue });
+    const sorted = [...createRevisions].sort(([, a], [, b]) => (a < b ? -1 : 1));
+    states.push({ atMs: monotonicMs(), revision, change, queue: sorted.map(([key]) => key), token: sorted[0]?.[1] });
   };
   const follow = async (): Promise<void> => {
     for await (const event of client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n })) {
@@ -65,9 +67,15 @@ export interface Step {
   readonly from: number;
   /** Index of the participant at the end of the arrow. */
   readonly to: number;
+  /** What the step means. */
   readonly label: string;
-  /** `seen` stands for a change that another contender made and that the `QueueObserver` has seen. */
-  readonly kind: 'message' | 'frame' | 'seen';
+  /** The step in the words of the protocol, such as "Txn · stream 5 · revision 13 · 0.8 ms". Empty for other steps. */
+  readonly protocol: string;
+  /**
+   * `failure` is a frame that ends a call or the connection with an error. `seen` is a change that another contender
+   * made and that the `QueueObserver` has seen. `held` is the moment when the traced client gets the lock.
+   */
+  readonly kind: 'message' | 'failure' | 'frame' | 'seen' | 'held';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
   /** The queue keys at this time, in the order of the queue. */
@@ -79,6 +87,8 @@ export interface Story {
   readonly steps: readonly Step[];
   readonly states: readonly QueueState[];
   readonly ownKeys: ReadonlySet<string>;
+  /** What the contenders wait for. */
+  readonly prize: 'lock' | 'leadership';
 }
 
 const [CLIENT, ETCD] = [0, 1];
@@ -89,7 +99,11 @@ interface FrameWithFields {
 }
 
 /** Combines the frames of the traced client with the observed states of the queue, ordered by time. */
-export function storyOf(wireFrames: readonly WireFrame[], observed: readonly QueueState[]): Story {
+export function storyOf(
+  wireFrames: readonly WireFrame[],
+  observed: readonly QueueState[],
+  prize: Story['prize'],
+): Story {
   const frames = wireFrames.map(withFields);
   const ownPuts = new Set(
     frames
@@ -115,15 +129,56 @@ export function storyOf(wireFrames: readonly WireFrame[], observed: readonly Que
   // Add the observed changes before the messages. The sort below is stable, so a change precedes a message that has the
   // same time.
   const steps: Step[] = [];
+  const observedStep = { protocol: '', frame: undefined, message: undefined };
   for (const { atMs, change, queue } of states) {
     if (change === undefined || ownKeys.has(change.key)) continue;
     const [from, to, label] = [indexOf(change.key), ETCD, `${change.type} the queue`];
-    steps.push({ atMs, from, to, label, kind: 'seen', frame: undefined, message: undefined, queue });
+    steps.push({ ...observedStep, atMs, from, to, label, kind: 'seen', queue });
   }
   /** The latest request of each stream. */
-  const requests = new Map<string, JsonObject>();
+  const requests = new Map<string, Request>();
   for (const each of frames) steps.push(...stepsOf(each, queueAt(each.frame.atMs), contenderOf, requests));
-  return { participants, steps: steps.sort((a, b) => a.atMs - b.atMs), states, ownKeys };
+  for (const [index, { atMs, queue, token }] of states.entries()) {
+    const isHolder = ownKeys.has(queue[0] ?? '');
+    if (!isHolder || states[index - 1]?.queue[0] === queue[0]) continue;
+    const label = `${prize.toUpperCase()} HELD, token ${token}`;
+    steps.push({ ...observedStep, atMs, from: CLIENT, to: CLIENT, label, kind: 'held', queue });
+  }
+  return { participants, steps: withoutLongRuns(steps.sort((a, b) => a.atMs - b.atMs)), states, ownKeys, prize };
+}
+
+/** A run of frames without whole messages that is longer is shown only at its beginning and at its end. */
+const LONGEST_RUN = 40;
+
+/** Shortens runs of frames, of which a long message may need thousands. */
+function withoutLongRuns(steps: readonly Step[]): readonly Step[] {
+  const shown: Step[] = [];
+  let run: Step[] = [];
+  const endRun = (): void => {
+    const half = LONGEST_RUN / 2;
+    const left = run.slice(half, -half);
+    const [first] = left;
+    if (run.length <= LONGEST_RUN || first === undefined) shown.push(...run);
+    else {
+      const bytes = left.reduce((sum, { frame }) => sum + (frame?.bytes.length ?? 0), 0);
+      const label = `${left.length.toLocaleString('en')} more frames, ${bytes.toLocaleString('en')} bytes`;
+      shown.push(...run.slice(0, half), { ...first, label, frame: undefined }, ...run.slice(-half));
+    }
+    run = [];
+  };
+  for (const step of steps) {
+    if (step.kind !== 'frame') endRun();
+    (step.kind === 'frame' ? run : shown).push(step);
+  }
+  endRun();
+  return shown;
+}
+
+/** A request, and when the client sent it, in milliseconds on the monotonic clock. */
+interface Request {
+  readonly fields: JsonObject;
+  readonly atMs: number;
+  readonly method: string;
 }
 
 function withFields(frame: WireFrame): FrameWithFields {
@@ -135,18 +190,45 @@ function stepsOf(
   { frame, messages }: FrameWithFields,
   queue: readonly string[],
   contenderOf: ContenderOf,
-  requests: Map<string, JsonObject>,
+  requests: Map<string, Request>,
 ): Step[] {
   const stream = `${frame.connection}:${frame.streamId}`;
   const isSent = frame.direction === 'sent';
   const common = { atMs: frame.atMs, from: isSent ? CLIENT : ETCD, to: isSent ? ETCD : CLIENT, frame, queue };
-  if (messages.length === 0)
-    return [{ ...common, label: [frame.type, ...frame.flags].join(' '), kind: 'frame', message: undefined }];
+  const request = requests.get(stream);
+  const protocolOf = (method: string, revision: bigint): string => {
+    const took = isSent || request === undefined ? [] : [`${(frame.atMs - request.atMs).toFixed(1)} ms`];
+    const at = revision === 0n ? [] : [`revision ${revision}`];
+    return [method.slice(method.lastIndexOf('/') + 1), `stream ${frame.streamId}`, ...at, ...took].join(' · ');
+  };
+  if (messages.length === 0) {
+    const failure = failureIn(frame);
+    const label = failure ?? [frame.type, ...frame.flags].join(' ');
+    const protocol = failure === undefined ? '' : protocolOf(request?.method ?? frame.type, 0n);
+    return [{ ...common, label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined }];
+  }
   return messages.map(({ message, fields }) => {
-    const label = sentenceFor(message, fields, contenderOf, requests.get(stream));
-    if (isSent) requests.set(stream, fields);
-    return { ...common, label, kind: 'message', message };
+    const label = sentenceFor(message, fields, contenderOf, request?.fields);
+    if (isSent) requests.set(stream, { fields, atMs: frame.atMs, method: message.method });
+    return { ...common, label, protocol: protocolOf(message.method, revisionIn(fields)), kind: 'message', message };
   });
+}
+
+/** Describes a frame that ends a call or the connection with an error. Returns undefined for other frames. */
+function failureIn({ detail, direction }: WireFrame): string | undefined {
+  switch (detail.kind) {
+    case 'headers': {
+      const headerOf = (wanted: string): string | undefined => detail.headers.find(([name]) => name === wanted)?.[1];
+      const status = headerOf('grpc-status') ?? '0';
+      return status === '0' ? undefined : `refused: ${headerOf('grpc-message') || `status ${status}`}`;
+    }
+    case 'reset':
+      return `the stream is reset: ${detail.code}`;
+    case 'goAway':
+      return direction === 'sent' ? undefined : `the connection is ended: ${detail.debug || detail.code}`;
+    default:
+      return undefined;
+  }
 }
 
 /** Returns the time when the traced client first received this or a later store revision; `Infinity` if never. */
