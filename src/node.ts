@@ -10,9 +10,9 @@ import { type DiscoverSrvOptions, discoverSrv } from './dns.js';
 import { invalidInput, missingInput } from './errors/etcd-error.js';
 import { PartFile } from './host/part-file.js';
 import type { TlsOptions } from './host/tls.js';
-import { checkOptions } from './runtime/arguments.js';
+import { checkFunction, checkOptions } from './runtime/arguments.js';
 import { parseDuration } from './runtime/duration.js';
-import { checkMemberCall, type MemberCallOptions } from './services/maintenance.js';
+import { MEMBER_CALL_HINTS, MEMBER_CALL_OPTIONS, type MemberCallOptions } from './services/maintenance.js';
 
 export {
   type DiscoverSrvOptions,
@@ -24,6 +24,14 @@ export {
   type ResolveEndpointsOptions,
   resolveEndpoints,
 } from './dns.js';
+
+const SAVE_SNAPSHOT_OPTIONS = { ...MEMBER_CALL_OPTIONS, onProgress: true } as const;
+
+/** Options of `saveSnapshot`. */
+export interface SaveSnapshotOptions extends MemberCallOptions {
+  /** Called with the number of bytes written so far, after each piece. Must not throw. */
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
 
 /**
  * Saves the database of a member to a file from which `etcdutl snapshot restore` can restore it. Resolves with the size
@@ -48,12 +56,20 @@ export async function saveSnapshot(
   client: Client,
   endpoint: string,
   path: string,
-  options: MemberCallOptions = {},
+  options: SaveSnapshotOptions = {},
 ): Promise<number> {
-  checkMemberCall(options, 'saveSnapshot');
+  checkOptions(options, SAVE_SNAPSHOT_OPTIONS, 'saveSnapshot', MEMBER_CALL_HINTS);
+  const { onProgress, ...call } = options;
+  if (onProgress !== undefined) checkFunction(onProgress, 'onProgress');
   const file = await PartFile.create(path);
+  let written = 0;
+  const write = async (chunk: Uint8Array): Promise<void> => {
+    await file.write(chunk);
+    written += chunk.length;
+    onProgress?.(written);
+  };
   try {
-    const size = await client.maintenance.snapshot(endpoint, options).writeTo(file);
+    const size = await client.maintenance.snapshot(endpoint, call).writeTo({ write });
     await file.commit();
     return size;
   } catch (error) {

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Codec } from '../protobuf/codec.js';
 import { type BytesFromJson, type BytesToJson, type FromJsonOptions, fromBase64, fromJson } from '../protobuf/json.js';
@@ -67,6 +67,24 @@ export function timeLimitMs(text: string): number {
   const ms = durationMs(text);
   if (ms > 0) return ms;
   throw new InvalidArgumentError('Allowed: a duration longer than 0, such as 500ms.');
+}
+
+/** Whether the command line contains `--`. */
+export function hasDashes(command: Command): boolean {
+  return rawArguments(command).includes('--');
+}
+
+/** Returns the number of arguments after `--`. */
+export function argumentsAfterDashes(command: Command): number {
+  const all = rawArguments(command);
+  return hasDashes(command) ? all.length - all.indexOf('--') - 1 : 0;
+}
+
+/** Returns the arguments of the program, of which commander removes `--`. */
+function rawArguments(command: Command): readonly string[] {
+  let program = command;
+  while (program.parent !== null) program = program.parent;
+  return (program as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
 }
 
 /** Value of the client option `maxRequestBytes` for commands that leave this limit to the server. */

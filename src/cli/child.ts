@@ -87,6 +87,26 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
   }
 }
 
+/**
+ * Runs a command with the input and the output of this process, and passes signals on to it. Resolves with the exit code
+ * that a shell would report.
+ */
+export async function runProgram(
+  argv: readonly string[],
+  environment: Readonly<Record<string, string>>,
+): Promise<ExitCode> {
+  const [program = '', ...args] = argv;
+  const child = start(program, args, false, environment);
+  const offForwarded = onSignals(FORWARDED, (name) => {
+    if (!OF_TERMINAL.has(name) || !mayBeInForeground()) child.kill(name);
+  });
+  try {
+    return await exitOf(child, program);
+  } finally {
+    offForwarded();
+  }
+}
+
 /** Adds a listener for signals. Returns a function that removes it. */
 function onSignals(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Signals) => void): () => void {
   for (const name of names) process.on(name, listener);

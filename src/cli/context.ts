@@ -65,6 +65,7 @@ interface GlobalFlags {
   readonly dialTimeout: number;
   readonly commandTimeout: number;
   readonly writeOut?: Format;
+  readonly hex?: boolean;
 }
 
 /**
@@ -190,7 +191,7 @@ export function contextOf(io: Io, command: Command): Context {
   const flags = command.optsWithGlobals<GlobalFlags>();
   const context: Omit<Context, 'clientOptions'> = {
     io,
-    out: new Output(io.stdout, flags.writeOut),
+    out: new Output(io.stdout, flags.writeOut, flags.hex),
     call: { signal: io.interrupted },
     atCluster: (cluster, userFlag) => ({
       ...context,

@@ -17,15 +17,23 @@ export class Output {
   /** The format that the user has chosen. */
   readonly chosen: Format | undefined;
   readonly #sink: Sink;
+  readonly #hex: boolean;
 
-  constructor(sink: Sink, format: Format | undefined) {
+  /** With `hex`, keys and values are hexadecimal, except in JSON. */
+  constructor(sink: Sink, format: Format | undefined, hex = false) {
     this.#sink = sink;
+    this.#hex = hex;
     this.chosen = format;
     this.format = format ?? (sink.isTTY ? 'table' : 'json');
   }
 
   line(text: string): void {
     this.#sink.write(`${text}\n`);
+  }
+
+  /** Formats a key or a value. With --hex, each byte becomes an escape such as \x6b, as in etcdctl. */
+  keyText(bytes: Uint8Array): string {
+    return this.#hex ? hexOf(bytes).replace(/../g, '\\x$&') : readable(bytes);
   }
 
   bytes(bytes: Uint8Array): void {

@@ -2,6 +2,7 @@ import { constants } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import { addAuthCommands } from './commands/auth.js';
+import { addCheckCommands } from './commands/check.js';
 import { addClusterCommands } from './commands/cluster.js';
 import { addCopyCommands } from './commands/copy.js';
 import { addKeyCommands } from './commands/keys.js';
@@ -9,8 +10,10 @@ import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
 import { addMirrorCommand } from './commands/mirror.js';
 import { addRpcCommands } from './commands/rpc.js';
+import { addShellCommands } from './commands/shell.js';
 import { addTraceCommand, type FlagValues } from './commands/trace.js';
 import { addConnectionFlags, type Io } from './context.js';
+import { addExamples } from './examples.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode, SIGNALED } from './exit-code.js';
 import { escapeControls, FORMATS } from './output.js';
 
@@ -57,15 +60,18 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
       writeErr: (text) => void io.stderr.write(text),
       outputError: (text, write) => write(text.replace(/^error: /, 'etcdwire: ')),
     })
-    .configureHelp({ showGlobalOptions: true })
+    .addHelpText('afterAll', ({ command }) =>
+      command.parent === null ? '' : '\nFor the connection and output options, see etcdwire --help.',
+    )
     .showSuggestionAfterError()
     .addOption(
       new Option('-w, --write-out <format>', 'output format; default: table on a terminal, json elsewhere')
         .choices(FORMATS)
         .env('ETCDCTL_WRITE_OUT'),
-    );
+    )
+    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON').env('ETCDCTL_HEX'));
   addConnectionFlags(program);
-  addKeyCommands(program, io);
+  addKeyCommands(program, io, setExitCode);
   addCopyCommands(program, io);
   addMirrorCommand(program, io);
   addLeaseCommands(program, io);
@@ -74,5 +80,8 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
   addAuthCommands(program, io);
   addRpcCommands(program, io);
   addTraceCommand(program, io, setExitCode, run);
+  addCheckCommands(program, io, setExitCode);
+  addShellCommands(program, io, VERSION);
+  addExamples(program);
   return program;
 }

@@ -24,8 +24,8 @@ export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeout
   readonly endpoint?: undefined;
 }
 
-const MEMBER_CALL_OPTIONS = { signal: true, timeoutMs: true } as const;
-const MEMBER_CALL_HINTS = { endpoint: 'pass the endpoint as a separate argument' } as const;
+export const MEMBER_CALL_OPTIONS = { signal: true, timeoutMs: true } as const;
+export const MEMBER_CALL_HINTS = { endpoint: 'pass the endpoint as a separate argument' } as const;
 
 const ALARMS = { noSpace: wire.AlarmType.NOSPACE, corrupt: wire.AlarmType.CORRUPT } as const;
 const DOWNGRADES = {
@@ -223,7 +223,7 @@ export class Maintenance {
  *
  * @throws EtcdError with reason `InvalidInput` if an option is not allowed.
  */
-export function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
+function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
   checkOptions(options, MEMBER_CALL_OPTIONS, what, MEMBER_CALL_HINTS);
   return options;
 }

@@ -177,8 +177,11 @@ it.each(['--prefix', '--from-key'])('etcdwire get %s reads all keys when the giv
   expect(stdout).toBe('1\n2\n');
 });
 
-it('etcdwire get --help lists the connection flags', async () => {
-  expect((await cli(['get', '--help'])).stdout).toContain('--endpoints <urls>');
+it('the help of each command points to that of etcdwire, which lists the connection flags once', async () => {
+  const { stdout } = await cli(['get', '--help']);
+  expect(stdout).not.toContain('--endpoints <urls>');
+  expect(stdout).toContain('For the connection and output options, see etcdwire --help.');
+  expect((await cli(['--help'])).stdout).toContain('--endpoints <urls>');
 });
 
 it('etcdwire --version prints the version of package.json', async () => {
@@ -211,3 +214,49 @@ it('etcdwire snapshot save writes a file that ends with the 32-byte checksum of 
 function blankless(text: string): string {
   return text.replaceAll(/\n+/g, '\n');
 }
+
+it('`get` leaves out keys by their create revision and by the revision of their last change', async () => {
+  const name = unique();
+  const etcd = openClient();
+  const { header: first } = await etcd.put(`${name}/a`, '1');
+  const { header: second } = await etcd.put(`${name}/b`, '1');
+  const { header: third } = await etcd.put(`${name}/a`, '2');
+  const keys = async (...flags: readonly string[]): Promise<readonly string[]> => {
+    const { stdout } = await cli(['get', '--prefix', `${name}/`, '--keys-only', '-w', 'simple', ...flags]);
+    return stdout.split('\n').filter((line) => line !== '');
+  };
+  expect(await keys('--min-create-rev', `${second.revision}`)).toEqual([`${name}/b`]);
+  expect(await keys('--max-create-rev', `${first.revision}`)).toEqual([`${name}/a`]);
+  expect(await keys('--min-mod-rev', `${third.revision}`)).toEqual([`${name}/a`]);
+  expect(await keys('--max-mod-rev', `${second.revision}`)).toEqual([`${name}/b`]);
+});
+
+it('--hex prints keys and values in hexadecimal, as etcdctl does', async () => {
+  const key = unique();
+  await openClient().put(key, Uint8Array.of(0, 255));
+  const { stdout } = await cli(['get', key, '-w', 'simple', '--hex']);
+  const escaped = [...Buffer.from(key)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
+  expect(stdout).toBe(`${escaped}\n\\x00\\xff\n`);
+});
+
+it('`watch KEY -- COMMAND` runs the command for each event in order, and ends with the exit code of one that fails', async () => {
+  const key = unique();
+  const script =
+    'echo "$ETCDWIRE_WATCH_TYPE $ETCDWIRE_WATCH_VALUE $ETCD_WATCH_KEY"; [ "$ETCDWIRE_WATCH_TYPE" = PUT ] || exit 7';
+  const { header } = await openClient().put(key, 'one');
+  const args = ['watch', key, '--rev', String(header.revision), '-w', 'simple', '--', 'sh', '-c', script];
+  const running = new RunningCli(args);
+  await openClient().put(key, 'two');
+  await openClient().delete(key);
+  const { code, stdout } = await running.done;
+  expect(code).toBe(7);
+  const lines = stdout.split('\n').filter((line) => line.includes(`"${key}"`));
+  expect(lines).toEqual([`PUT one "${key}"`, `PUT two "${key}"`, `DELETE  "${key}"`]);
+});
+
+it('`watch` refuses a command without --', async () => {
+  expect(await cli(['watch', 'a', 'b', 'true'])).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining('got "true" without -- before it'),
+  });
+});

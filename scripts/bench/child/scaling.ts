@@ -1,3 +1,4 @@
+import { createHistogram } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { Client, op, prefix } from '../../../src/index.js';
@@ -9,6 +10,7 @@ import type { Sample } from '../metrics.js';
 const TICK_MS = 2;
 /** How long idle sessions and watches are measured, in milliseconds. It is longer than an interval between renewals. */
 const IDLE_MS = 10_000;
+const NS_PER_MS = 1e6;
 /** Keys that one transaction puts. */
 const KEYS_PER_TXN = 100;
 
@@ -22,7 +24,14 @@ const MEASUREMENTS = {
   'puts at once': async (size, open) => {
     const client = open();
     await client.get('warm-up');
-    return measured(() => all(size, (index) => client.put(`${ALL}${index % 1_000}`, 'x')));
+    const latencies = createHistogram();
+    const put = (index: number): Promise<void> => {
+      const startMs = performance.now();
+      const putting = client.put(`${ALL}${index % 1_000}`, 'x');
+      return putting.then(() => latencies.record(Math.max(1, Math.round((performance.now() - startMs) * NS_PER_MS))));
+    };
+    const sample = await measured(() => all(size, put));
+    return { ...sample, p50Ms: latencies.percentile(50) / NS_PER_MS, p99Ms: latencies.percentile(99) / NS_PER_MS };
   },
   'sessions that lock at once': async (size, open) => {
     const client = open();

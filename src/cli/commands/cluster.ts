@@ -26,6 +26,7 @@ import { int64, memberId } from '../arguments.js';
 import { type Context, contextOf, type Io, withClient } from '../context.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode } from '../exit-code.js';
 import { escapeControls, hexId, type Output } from '../output.js';
+import { Progress } from '../progress.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addMemberCommands(program.command('member').description('list, add, change and remove members'), io);
@@ -387,7 +388,14 @@ async function save(context: Context, file: string): Promise<void> {
         ExitCode.USAGE,
         `--endpoints: got ${more.length + 1} endpoints; allowed: only one, that of the member to save`,
       );
-    const bytes = await saveSnapshot(client, endpoint, file, { signal: call.signal, timeoutMs: call.timeoutMs });
+    // The database grows and shrinks, so this is only an estimate.
+    const { dbSize } = await client.maintenance.status(endpoint, { signal: call.signal });
+    const progress = new Progress(context.io);
+    const bytes = await saveSnapshot(client, endpoint, file, {
+      signal: call.signal,
+      timeoutMs: call.timeoutMs,
+      onProgress: (written) => progress.show(() => `saved ${sizeText(BigInt(written))} of about ${sizeText(dbSize)}`),
+    }).finally(() => progress.erase());
     if (out.format === 'json') out.json({ file, bytes, endpoint });
     else out.line(`snapshot of ${endpoint} saved to ${file}: ${bytes} bytes`);
   });

@@ -25,10 +25,11 @@ import type { Init } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
 import { NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
-import { base64Option, bytesAs, int64, leaseId, messageFrom } from '../arguments.js';
+import { argumentsAfterDashes, base64Option, bytesAs, int64, leaseId, messageFrom } from '../arguments.js';
+import { runProgram } from '../child.js';
 import { type Context, contextOf, endpointLogger, type Io, readAll, readText, withClient } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
-import { leaseHex, type Output, readable, textOrBase64 } from '../output.js';
+import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { leaseHex, type Output, textOrBase64 } from '../output.js';
 
 /** The flags of all commands in this file. Each command has only some of them. */
 interface KeyFlags {
@@ -36,6 +37,10 @@ interface KeyFlags {
   readonly fromKey?: boolean;
   readonly limit?: bigint;
   readonly rev?: bigint;
+  readonly minCreateRev?: bigint;
+  readonly maxCreateRev?: bigint;
+  readonly minModRev?: bigint;
+  readonly maxModRev?: bigint;
   readonly order?: keyof typeof SortOrder;
   readonly sortBy?: string;
   readonly consistency?: 'l' | 's';
@@ -58,11 +63,15 @@ const SORT_TARGETS: Readonly<Record<string, SortTarget>> = {
   VERSION: SortTarget.VERSION,
 };
 
-export function addKeyCommands(program: Command, io: Io): void {
+export function addKeyCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addRangeFlags(program.command('get').argument('<key>').argument('[range-end]'))
     .description('print keys and their values')
     .option('--limit <count>', 'print at most this many keys', int64)
     .option('--rev <revision>', 'read at this revision', int64)
+    .option('--min-create-rev <revision>', 'leave out keys that were created before', int64)
+    .option('--max-create-rev <revision>', 'leave out keys that were created after', int64)
+    .option('--min-mod-rev <revision>', 'leave out keys that were last changed before', int64)
+    .option('--max-mod-rev <revision>', 'leave out keys that were last changed after', int64)
     .addOption(new Option('--order <order>').choices(Object.keys(SortOrder).filter((name) => name !== 'NONE')))
     .addOption(new Option('--sort-by <field>').choices(Object.keys(SORT_TARGETS)))
     .addOption(
@@ -102,13 +111,23 @@ export function addKeyCommands(program: Command, io: Io): void {
     .action(async (file: string, { base64 = false }: KeyFlags, command: Command) => {
       await txn(contextOf(io, command), file, base64);
     });
-  addRangeFlags(program.command('watch').argument('<key>').argument('[range-end]'))
-    .description('print events as they arrive, each once and in order, across reconnects')
+  addRangeFlags(program.command('watch').argument('<key>').argument('[range-end]').argument('[command...]', 'after --'))
+    .description('print events as they arrive, each once and in order, across reconnects, and run a command for each')
+    .addHelpText(
+      'after',
+      `
+The command gets the event in ETCDWIRE_WATCH_TYPE (PUT or DELETE), ETCDWIRE_WATCH_KEY, ETCDWIRE_WATCH_VALUE and
+ETCDWIRE_WATCH_REVISION. The names that begin with ETCD_WATCH_ are those of etcdctl, with keys and values in quotes. The
+commands run one after the other. If one of them fails, watch ends with its exit code.`,
+    )
     .option('--rev <revision>', 'start at this revision', int64)
     .option('--prev-kv', 'print the previous key and value too')
-    .action(async (key: string, end: string | undefined, flags: KeyFlags, command: Command) => {
-      await watch(contextOf(io, command), rangeOf(key, end, flags), flags);
-    });
+    .action(
+      async (key: string, given: string | undefined, rest: readonly string[], flags: KeyFlags, command: Command) => {
+        const { end, program: run } = splitAtDashes(command, given, rest);
+        setExitCode(await watch(contextOf(io, command), rangeOf(key, end, flags), flags, run));
+      },
+    );
 }
 
 export function addRangeFlags(command: Command): Command {
@@ -139,6 +158,10 @@ async function get(context: Context, range: WireRange, flags: KeyFlags): Promise
     serializable: flags.consistency === 's',
     keysOnly: flags.keysOnly,
     countOnly: flags.countOnly,
+    minCreateRevision: flags.minCreateRev,
+    maxCreateRevision: flags.maxCreateRev,
+    minModRevision: flags.minModRev,
+    maxModRevision: flags.maxModRev,
     sortOrder: SortOrder[flags.order ?? 'NONE'],
     sortTarget: SORT_TARGETS[flags.sortBy ?? 'KEY'],
   };
@@ -146,7 +169,7 @@ async function get(context: Context, range: WireRange, flags: KeyFlags): Promise
   if (flags.printValueOnly) for (const { value } of response.kvs) out.bytes(Buffer.concat([value, Buffer.from('\n')]));
   else if (out.format === 'json') out.json(toJson(RangeResponse, response));
   else if (flags.countOnly) out.line(String(response.count));
-  else if (flags.keysOnly && out.format === 'simple') for (const { key } of response.kvs) out.line(readable(key));
+  else if (flags.keysOnly && out.format === 'simple') for (const { key } of response.kvs) out.line(out.keyText(key));
   else printKeys(out, response.kvs);
 }
 
@@ -186,14 +209,54 @@ async function txn(context: Context, file: string, base64: boolean): Promise<voi
   out.response(TxnResponse, response, print, bytesToJson);
 }
 
-async function watch(context: Context, range: WireRange, { rev, prevKv }: KeyFlags): Promise<void> {
+/** Divides the arguments after the key at `--`: before it is the range end, and after it a program with arguments. */
+function splitAtDashes(
+  command: Command,
+  given: string | undefined,
+  rest: readonly string[],
+): { readonly end: string | undefined; readonly program: readonly string[] } {
+  const after = argumentsAfterDashes(command);
+  const all = given === undefined ? rest : [given, ...rest];
+  const before = all.slice(0, all.length - after);
+  if (before.length > 1)
+    throw new CliError(ExitCode.USAGE, `command: got "${before[1]}" without -- before it; allowed: -- and a command`);
+  return { end: before[0], program: all.slice(before.length) };
+}
+
+async function watch(
+  context: Context,
+  range: WireRange,
+  { rev, prevKv }: KeyFlags,
+  program: readonly string[],
+): Promise<ExitCode> {
   const { io, out } = context;
   const startRevision = rev === 0n ? undefined : rev;
-  const follow = async (client: Client): Promise<void> => {
+  const follow = async (client: Client): Promise<ExitCode> => {
     const events = client.watch(keysOf(range), { startRevision, prevKv, signal: io.interrupted });
-    for await (const event of events) printEvent(out, event);
+    for await (const event of events) {
+      printEvent(out, event);
+      const code = program.length === 0 ? ExitCode.OK : await runForEvent(program, event);
+      if (code !== ExitCode.OK) return code;
+    }
+    return ExitCode.OK;
   };
-  await withClient(context, follow, endpointLogger(io));
+  return withClient(context, follow, endpointLogger(io));
+}
+
+function runForEvent(program: readonly string[], event: WatchEvent): Promise<ExitCode> {
+  const [key, value] = [event.keyText(), event.type === 'put' ? textOf(event.kv.value) : ''];
+  const [type, revision] = [event.type === 'put' ? 'PUT' : 'DELETE', String(event.modRevision)];
+  const environment = {
+    ETCDWIRE_WATCH_TYPE: type,
+    ETCDWIRE_WATCH_KEY: key,
+    ETCDWIRE_WATCH_VALUE: value,
+    ETCDWIRE_WATCH_REVISION: revision,
+    ETCD_WATCH_EVENT_TYPE: type,
+    ETCD_WATCH_KEY: JSON.stringify(key),
+    ETCD_WATCH_VALUE: JSON.stringify(value),
+    ETCD_WATCH_REVISION: revision,
+  };
+  return runProgram(program, environment);
 }
 
 function printEvent(out: Output, event: WatchEvent): void {
@@ -205,21 +268,25 @@ function printEvent(out: Output, event: WatchEvent): void {
     return out.json({ ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType });
   }
   if (out.format === 'simple') {
-    const previous = prevKv === undefined ? [] : [readable(prevKv.key), readable(prevKv.value)];
-    const value = event.type === 'put' ? readable(event.kv.value) : '';
-    return out.line([wireType, ...previous, readable(key), value].join('\n'));
+    const previous = prevKv === undefined ? [] : [out.keyText(prevKv.key), out.keyText(prevKv.value)];
+    const value = event.type === 'put' ? out.keyText(event.kv.value) : '';
+    return out.line([wireType, ...previous, out.keyText(key), value].join('\n'));
   }
-  const value = event.type === 'put' ? `  ${readable(event.kv.value)}` : '';
-  const before = prevKv === undefined ? '' : `  (before: ${readable(prevKv.value)})`;
-  out.line(`${String(modRevision).padStart(8)}  ${type.padEnd(6)}  ${readable(key)}${value}${before}`);
+  const value = event.type === 'put' ? `  ${out.keyText(event.kv.value)}` : '';
+  const before = prevKv === undefined ? '' : `  (before: ${out.keyText(prevKv.value)})`;
+  out.line(`${String(modRevision).padStart(8)}  ${type.padEnd(6)}  ${out.keyText(key)}${value}${before}`);
 }
 
 function printKeys(out: Output, kvs: readonly KeyValue[]): void {
-  if (out.format === 'table') out.table(['KEY', 'VALUE', 'CREATED', 'MODIFIED', 'VERSION', 'LEASE'], kvs.map(rowOf));
-  else for (const { key, value } of kvs) out.line(`${readable(key)}\n${readable(value)}`);
+  if (out.format === 'table')
+    out.table(
+      ['KEY', 'VALUE', 'CREATED', 'MODIFIED', 'VERSION', 'LEASE'],
+      kvs.map((kv) => rowOf(out, kv)),
+    );
+  else for (const { key, value } of kvs) out.line(`${out.keyText(key)}\n${out.keyText(value)}`);
 }
 
-function rowOf({ key, value, createRevision, modRevision, version, lease }: KeyValue): readonly string[] {
+function rowOf(out: Output, { key, value, createRevision, modRevision, version, lease }: KeyValue): readonly string[] {
   const revisions = [createRevision, modRevision, version].map(String);
-  return [readable(key), readable(value), ...revisions, lease === 0n ? '' : leaseHex(lease)];
+  return [out.keyText(key), out.keyText(value), ...revisions, lease === 0n ? '' : leaseHex(lease)];
 }

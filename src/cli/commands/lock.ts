@@ -10,7 +10,7 @@ import { KeyValue } from '../../gen/mvccpb/kv.js';
 import { prefix } from '../../kv/keys.js';
 import { toJson } from '../../protobuf/json.js';
 import { pause } from '../../runtime/timers.js';
-import { durationMs, seconds, timeLimitMs } from '../arguments.js';
+import { argumentsAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';
 import { type Context, contextOf, endpointLogger, type Io, interruptedBy, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
@@ -105,14 +105,10 @@ function addHoldFlags(command: Command): Command {
  * no command comes after `--`.
  */
 function checkDashes(command: Command, count: number, problem: string): void {
-  let program = command;
-  while (program.parent !== null) program = program.parent;
-  const { rawArgs } = program as unknown as { readonly rawArgs: readonly string[] };
-  const dashes = rawArgs.indexOf('--');
-  const after = dashes === -1 ? 0 : rawArgs.length - dashes - 1;
+  const after = argumentsAfterDashes(command);
   if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
   // If a script passes an empty variable as the command, the program must not hold the lock forever.
-  if (dashes !== -1 && after === 0)
+  if (after === 0 && hasDashes(command))
     throw new CliError(ExitCode.USAGE, 'command: missing; give a command after --, or leave out --');
 }
 

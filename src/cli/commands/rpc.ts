@@ -119,7 +119,7 @@ function methodOfService(name: string): AnyMethod | undefined {
 }
 
 /** Returns the path of a method without its package, such as KV/Range. */
-function shortPath({ path }: AnyMethod): string {
+export function shortPath({ path }: AnyMethod): string {
   return path.slice(path.lastIndexOf('.', path.lastIndexOf('/')) + 1);
 }
 

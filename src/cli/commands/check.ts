@@ -1,0 +1,111 @@
+import { type Command, Option } from 'commander';
+import { prefix } from '../../kv/keys.js';
+import { monotonicMs, pause } from '../../runtime/timers.js';
+import { timeLimitMs } from '../arguments.js';
+import { type Context, contextOf, type Io, interruptedBy, withClient } from '../context.js';
+import { ExitCode, type SetExitCode } from '../exit-code.js';
+import { Progress } from '../progress.js';
+
+/** The loads of `etcdctl check perf`: writes per second, and how many may be in progress at once. */
+const LOADS = {
+  s: { rate: 150, clients: 50 },
+  m: { rate: 1_000, clients: 200 },
+  l: { rate: 8_000, clients: 500 },
+  xl: { rate: 15_000, clients: 1_000 },
+} as const;
+const VALUE = 'x'.repeat(1_024);
+/** The least share of the rate, the slowest write and the greatest standard deviation that pass, as in etcdctl. */
+const LIMITS = { share: 0.9, slowestMs: 500, deviationMs: 100 } as const;
+/** How often writes are started, in milliseconds. */
+const TICK_MS = 10;
+
+interface PerfFlags {
+  readonly load: keyof typeof LOADS;
+  readonly prefix: string;
+  readonly duration: number;
+}
+
+export function addCheckCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
+  program
+    .command('check')
+    .description('check the performance of a cluster')
+    .command('perf')
+    .addOption(
+      new Option('--load <load>', 'writes per second: s 150, m 1,000, l 8,000, xl 15,000')
+        .choices(Object.keys(LOADS))
+        .default('s'),
+    )
+    .option('--prefix <prefix>', 'write keys under this prefix, and delete them afterwards', '/etcdwire-check-perf/')
+    .addOption(new Option('--duration <duration>', 'how long to write').default(60_000, '60s').argParser(timeLimitMs))
+    .description('write for a minute, and say whether the cluster is fast enough; exits with 1 if it is not')
+    .action(async (flags: PerfFlags, command: Command) => {
+      setExitCode(await checkPerformance(contextOf(io, command), flags));
+    });
+}
+
+async function checkPerformance(context: Context, { load, prefix: start, duration }: PerfFlags): Promise<ExitCode> {
+  const { io, out, call } = context;
+  const { rate, clients } = LOADS[load];
+  const tookMs: number[] = [];
+  const failures = new Map<string, number>();
+  await withClient(context, async (client) => {
+    const progress = new Progress(io);
+    const running = new Set<Promise<void>>();
+    const write = async (index: number): Promise<void> => {
+      const startMs = monotonicMs();
+      try {
+        await client.put(`${start}${index % 10_000}`, VALUE, call);
+        tookMs.push(monotonicMs() - startMs);
+      } catch (error) {
+        const { message } = error as Error;
+        failures.set(message, (failures.get(message) ?? 0) + 1);
+      }
+    };
+    const startMs = monotonicMs();
+    for (let started = 0; monotonicMs() - startMs < duration; await pause(TICK_MS, io.interrupted)) {
+      if (io.interrupted.aborted) throw interruptedBy(io);
+      const due = (rate * (monotonicMs() - startMs)) / 1_000;
+      for (; started < due && running.size < clients; started += 1) {
+        const writing = write(started).finally(() => running.delete(writing));
+        running.add(writing);
+      }
+      progress.show(
+        () => `${Math.floor((monotonicMs() - startMs) / 1_000)} of ${duration / 1_000} s, ${tookMs.length} writes`,
+      );
+    }
+    await Promise.all(running);
+    progress.erase();
+    await client.delete(prefix(start), call);
+  });
+  const verdicts = verdictsOn(tookMs, failures, (rate * duration) / 1_000, duration);
+  const isPassed = verdicts.every(({ passed }) => passed);
+  if (out.format === 'json') out.json({ passed: isPassed, checks: verdicts.map((each) => ({ ...each })) });
+  else
+    for (const { passed, text } of [...verdicts, { passed: isPassed, text: '' }])
+      out.line(`${passed ? 'PASS' : 'FAIL'}${text}`);
+  return isPassed ? ExitCode.OK : ExitCode.FAILED;
+}
+
+interface Verdict {
+  readonly passed: boolean;
+  readonly text: string;
+}
+
+function verdictsOn(
+  tookMs: readonly number[],
+  failures: ReadonlyMap<string, number>,
+  wanted: number,
+  durationMs: number,
+): readonly Verdict[] {
+  const mean = tookMs.reduce((sum, each) => sum + each, 0) / Math.max(1, tookMs.length);
+  const deviationMs = Math.sqrt(tookMs.reduce((sum, each) => sum + (each - mean) ** 2, 0) / Math.max(1, tookMs.length));
+  const slowestMs = tookMs.reduce((slowest, each) => Math.max(slowest, each), 0);
+  const perSecond = Math.floor((tookMs.length / durationMs) * 1_000);
+  const seconds = (ms: number): string => (ms / 1_000).toFixed(6);
+  return [
+    { passed: tookMs.length >= LIMITS.share * wanted, text: `: Throughput is ${perSecond} writes/s` },
+    { passed: slowestMs <= LIMITS.slowestMs, text: `: Slowest request took ${seconds(slowestMs)}s` },
+    { passed: deviationMs <= LIMITS.deviationMs, text: `: Stddev is ${seconds(deviationMs)}s` },
+    ...[...failures].map(([message, count]) => ({ passed: false, text: `: ${count} writes failed: ${message}` })),
+  ];
+}

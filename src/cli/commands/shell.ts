@@ -1,0 +1,100 @@
+import type { Command, Option } from 'commander';
+import { allMethods } from '../../protobuf/method-table.js';
+import { contextOf, type Io } from '../context.js';
+import { CliError, ExitCode } from '../exit-code.js';
+import { shortPath } from './rpc.js';
+
+/** The scripts that connect a shell to the hidden command `__complete`, which prints one candidate per line. */
+const SCRIPTS: Readonly<Record<string, string>> = {
+  bash: `_etcdwire() {
+  local IFS=$'\\n'
+  COMPREPLY=($(etcdwire __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _etcdwire etcdwire`,
+  zsh: `#compdef etcdwire
+_etcdwire() {
+  local -a candidates
+  candidates=("\${(@f)$(etcdwire __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "$candidates" ]]; then compadd -- $candidates; else _files; fi
+}
+compdef _etcdwire etcdwire`,
+  fish: `complete -c etcdwire -a '(etcdwire __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'`,
+};
+
+/** Commands of etcdctl that have another name here or in another program. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  'make-mirror': 'use etcdwire mirror --to ENDPOINTS',
+  downgrade: 'use etcdwire call Downgrade, or etcdctl',
+  'snapshot restore': 'use etcdutl snapshot restore',
+  'snapshot status': 'use etcdutl snapshot status',
+  'check datascale': 'use etcdwire check perf',
+};
+
+/** Adds the commands that help with the command line itself. */
+export function addShellCommands(program: Command, io: Io, version: string): void {
+  program
+    .command('completion')
+    .argument('<shell>', Object.keys(SCRIPTS).join(', '))
+    .description('print a script that completes commands in a shell')
+    .action((shell: string, _, command: Command) => {
+      const script = SCRIPTS[shell];
+      if (script === undefined)
+        throw new CliError(ExitCode.USAGE, `shell: got "${shell}"; allowed: ${Object.keys(SCRIPTS).join(', ')}`);
+      contextOf(io, command).out.line(script);
+    });
+  program
+    .command('__complete', { hidden: true })
+    .argument('[words...]')
+    .action((words: string[], _, command: Command) => {
+      for (const candidate of candidatesFor(program, words)) contextOf(io, command).out.line(candidate);
+    });
+  program
+    .command('version')
+    .description('print the version of etcdwire')
+    .action((_, command: Command) => contextOf(io, command).out.line(`etcdwire version: ${version}`));
+  for (const [path, advice] of Object.entries(ELSEWHERE)) {
+    const [first = '', second] = path.split(' ');
+    const parent = second === undefined ? program : program.commands.find((each) => each.name() === first);
+    parent
+      ?.command(second ?? first, { hidden: true })
+      .allowUnknownOption()
+      .argument('[arguments...]')
+      .action(() => {
+        throw new CliError(ExitCode.USAGE, `${path}: etcdwire does not have this command of etcdctl; ${advice}`);
+      });
+  }
+}
+
+/** Returns what may stand in the place of the last word. */
+function candidatesFor(program: Command, words: readonly string[]): readonly string[] {
+  const typed = words.at(-1) ?? '';
+  let command = program;
+  let expecting: Option | undefined;
+  for (const word of words.slice(0, -1)) {
+    if (word === '--') return [];
+    const option = optionsOf(command).find((each) => each.long === word || each.short === word);
+    if (option !== undefined || expecting !== undefined) {
+      expecting = option?.required === true ? option : undefined;
+      continue;
+    }
+    command = command.commands.find((each) => each.name() === word) ?? command;
+  }
+  const all = expecting === undefined ? wordsOf(command, typed) : (expecting.argChoices ?? []);
+  return all.filter((each) => each.startsWith(typed));
+}
+
+function wordsOf(command: Command, typed: string): readonly string[] {
+  if (typed.startsWith('-'))
+    return optionsOf(command).flatMap(({ long, hidden }) => (long == null || hidden ? [] : [long]));
+  if (command.commands.length > 0)
+    return command
+      .createHelp()
+      .visibleCommands(command)
+      .map((each) => each.name());
+  return ['call', 'describe'].includes(command.name()) ? allMethods.map(shortPath) : [];
+}
+
+/** The options of a command, and those of the commands around it. */
+function optionsOf(command: Command): readonly Option[] {
+  return [...command.options, ...(command.parent === null ? [] : optionsOf(command.parent))];
+}

@@ -1,0 +1,100 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { describe, expect, inject, it } from 'vitest';
+import { cli, PROGRAM } from '../support/cli.js';
+import { unique } from '../support/client.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+
+const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
+
+/** Returns what the program offers for the last word. */
+async function completed(...words: readonly string[]): Promise<readonly string[]> {
+  const { stdout } = await cli(['__complete', '--', ...words]);
+  return stdout.split('\n').filter((line) => line !== '');
+}
+
+describe('completion', () => {
+  it('offers commands, subcommands, options, choices and RPCs', async () => {
+    expect(await completed('lo')).toEqual(['lock']);
+    expect(await completed('member', '')).toEqual(['list', 'add', 'remove', 'update', 'promote', 'help']);
+    expect(await completed('lock', '--t')).toEqual(['--ttl', '--timeout', '--try']);
+    expect(await completed('get', '-w', '')).toEqual(['table', 'json', 'simple']);
+    expect(await completed('call', 'Lease/LeaseG')).toEqual(['Lease/LeaseGrant']);
+    expect(await completed('--endpoints', 'x', 'sna')).toEqual(['snapshot']);
+  });
+
+  it('offers neither hidden commands nor anything after --', async () => {
+    expect(await completed('__')).toEqual([]);
+    expect(await completed('lock', 'jobs', '--', 'lo')).toEqual([]);
+  });
+
+  it('works in bash', async (context) => {
+    if (spawnSync('bash', ['--version']).status !== 0) return context.skip('this machine has no bash');
+    const folder = temporaryFolder();
+    const program = join(folder, 'etcdwire');
+    writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
+    chmodSync(program, 0o755);
+    const script =
+      'source <(etcdwire completion bash); COMP_WORDS=(etcdwire lease gr); COMP_CWORD=2; _etcdwire; declare -p COMPREPLY';
+    const env = { ...process.env, PATH: `${folder}${delimiter}${process.env.PATH}` };
+    expect(spawnSync('bash', ['-c', script], { encoding: 'utf8', env }).stdout).toBe(
+      'declare -a COMPREPLY=([0]="grant")\n',
+    );
+  });
+
+  it('refuses an unknown shell', async () => {
+    expect(await cli(['completion', 'tcsh'])).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining('bash, zsh, fish'),
+    });
+  });
+});
+
+it.each([
+  [['make-mirror', '--dest-prefix', 'x'], 'use etcdwire mirror'],
+  [['snapshot', 'restore', 'file'], 'use etcdutl snapshot restore'],
+])('%j of etcdctl points to its replacement', async (args, advice) => {
+  expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining(advice) });
+});
+
+it('the help of every command has an example, and names an existing part of the documentation', async () => {
+  const anchors = new Set(
+    [...PAGE.matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w\- ]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+  for (const args of [['get'], ['lock'], ['member', 'add'], ['call'], ['trace'], ['completion'], ['version']]) {
+    const { stdout } = await cli([...args, '--help']);
+    expect(stdout).toContain(`\nExamples:\n  `);
+    expect(stdout).toContain(`etcdwire ${args.join(' ')}`);
+    expect(anchors).toContain(/docs\/command-line\.md#([\w-]+)/.exec(stdout)?.[1]);
+  }
+});
+
+it('`check perf` passes when the cluster is fast enough, and deletes its keys', async () => {
+  const { endpoints } = await ownEtcd();
+  const start = `${unique()}/`;
+  const args = ['check', 'perf', '--duration', '500ms', '--prefix', start, '--endpoints', endpoints.join()];
+  const { code, stdout } = await cli([...args, '-w', 'simple']);
+  expect(stdout).toMatch(
+    /^(PASS|FAIL): Throughput is \d+ writes\/s\n(PASS|FAIL): Slowest .*\n(PASS|FAIL): Stddev .*\n(PASS|FAIL)\n$/,
+  );
+  expect(code).toBe(stdout.includes('FAIL') ? 1 : 0);
+  const left = await cli(['get', '--prefix', start, '--count-only', '-w', 'simple', '--endpoints', endpoints.join()]);
+  expect(left.stdout).toBe('0\n');
+});
+
+// A MemoryEtcd is not a process that can be paused.
+it.skipIf(inject('transport') === 'memory')('`check perf` fails when the server does not answer', async () => {
+  const { endpoints, members } = await ownEtcd();
+  const args = ['check', 'perf', '--duration', '1s', '--command-timeout', '300ms', '--endpoints', endpoints.join()];
+  for (const member of members) member.pause();
+  const { code } = await cli([...args, '-w', 'simple']);
+  for (const member of members) member.resume();
+  expect(code).not.toBe(0);
+});
