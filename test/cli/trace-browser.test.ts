@@ -45,3 +45,61 @@ test('the trace page in a browser shows the bytes of a message after a click on 
   expect(problems).toEqual([]);
   expect(requests).toEqual([`file://${file}`]);
 });
+
+test('the trace page on a phone shows a conversation, without scrolling to the side', async (context) => {
+  if (chromium === undefined) return context.skip('this machine has no Chromium');
+  const file = join(temporaryFolder(), 'trace.html');
+  await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
+  const browser = await launchChromium(chromium);
+  onTestFinished(() => browser.close());
+  const page = await browser.newPage({ viewport: { width: 390, height: 800 } });
+  await page.goto(`file://${file}`);
+  const sent = page.locator('.bubble.sent', { hasText: 'put my queue key' });
+  const received = page.locator('.bubble.received', { hasText: 'applied' }).first();
+  expect(await sent.isVisible()).toBe(true);
+  expect((await received.boundingBox())?.x).toBeGreaterThan((await sent.boundingBox())?.x ?? 0);
+  expect(await page.locator('.row svg').first().isVisible()).toBe(false);
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
+});
+
+test('the texts of the trace page have enough contrast in the light and in the dark theme', async (context) => {
+  if (chromium === undefined) return context.skip('this machine has no Chromium');
+  const file = join(temporaryFolder(), 'trace.html');
+  await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
+  const browser = await launchChromium(chromium);
+  onTestFinished(() => browser.close());
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const page = await browser.newPage({ colorScheme });
+    await page.goto(`file://${file}`);
+    const colorOf = async (name: string): Promise<readonly number[]> => {
+      const text = await page.evaluate<string>(
+        `getComputedStyle(document.documentElement).getPropertyValue('--${name}')`,
+      );
+      const hex = text.trim().replace('#', '');
+      const full = hex.length === 3 ? hex.replaceAll(/./g, '$&$&') : hex;
+      return [0, 2, 4].map((at) => Number.parseInt(full.slice(at, at + 2), 16));
+    };
+    const pairs = [
+      ...['ink', 'soft', 'own', 'other', 'bad', 'good', 'tag', 'length'].map((name) => [name, 'paper'] as const),
+      ...['ink', 'soft', 'tag', 'length', 'good'].map((name) => [name, 'panel'] as const),
+      ['on', 'own'] as const,
+      ['on', 'other'] as const,
+    ];
+    for (const [text, ground] of pairs)
+      expect(
+        contrast(await colorOf(text), await colorOf(ground)),
+        `${text} on ${ground}, ${colorScheme}`,
+      ).toBeGreaterThan(4.5);
+  }
+});
+
+/** The contrast ratio of WCAG 2.2. Level AA requires at least 4.5 for text. */
+function contrast(first: readonly number[], second: readonly number[]): number {
+  const luminance = ([red = 0, green = 0, blue = 0]: readonly number[]): number => {
+    const linear = (value: number): number =>
+      value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+  };
+  const [lighter = 0, darker = 0] = [luminance(first), luminance(second)].toSorted((a, b) => b - a);
+  return (lighter + 0.05) / (darker + 0.05);
+}

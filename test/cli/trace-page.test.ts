@@ -68,7 +68,9 @@ test('the trace page of a contended lock shows the messages and the queue of the
     'waits: contender 2 waits',
     ...(bars.length > 4 ? ['holds: contender 2 holds the lock'] : []),
   ]);
-  expect(shown.filter((label) => /^LOCK HELD, token \d+$/.test(label))).toHaveLength(1);
+  const held = shown.findIndex((label) => /^LOCK HELD, token \d+$/.test(label));
+  expect(held).toBeGreaterThan(shown.indexOf('the queue key of contender 1 was deleted'));
+  expect(shown.filter((label) => label.startsWith('LOCK HELD'))).toHaveLength(1);
   expect(page).toMatch(/Txn · stream \d+ · revision \d+ · \d+\.\d ms/);
   // The page also explains each byte of a message.
   expect(page).toContain('field 1, length-delimited: compare: etcdserverpb.Compare');
@@ -114,6 +116,27 @@ async function traced(...args: readonly string[]) {
   const result = await cli(['trace', '--html', file, '--', ...args]);
   return { ...result, file, page: readFileSync(file, 'utf8') };
 }
+
+test.each([
+  [['user', 'add', 'NAME:hunter2secret']],
+  [['user', 'add', '--endpoints', 'ENDPOINT', 'NAME:hunter2secret']],
+  [['user', 'add', 'NAME', '--new-user-password', 'hunter2secret']],
+  [['user', 'add', 'NAME', '--new-user-password=hunter2secret']],
+])('the trace page of %j contains no password', async (args) => {
+  const { endpoints } = await ownEtcd();
+  const name = unique();
+  const given = args.map((arg) => arg.replace('NAME', name).replace('ENDPOINT', endpoints.join()));
+  const { code, page } = await traced(...given, '--endpoints', endpoints.join());
+  expect(code).toBe(0);
+  expect(page).toContain(name);
+  expect(page).not.toContain('hunter2');
+  expect(page).not.toContain(Buffer.from('hunter2').toString('hex'));
+  expect(page).not.toContain(
+    Buffer.from('hunter2')
+      .toString('hex')
+      .replaceAll(/..(?=.)/g, '$& '),
+  );
+});
 
 test('the trace page shows the refusal of a call, and the program prints the path of the page', async () => {
   const { code, stderr, file, page } = await traced('lease', 'revoke', '1');

@@ -144,11 +144,17 @@ async function trace(
  */
 function withoutSecrets(args: readonly string[]): readonly string[] {
   const holdsSecrets = args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
+  const added = args.findIndex((arg, index) => arg === 'add' && args[index - 1] === 'user');
   return args.map((arg, index) => {
-    if (/^--(dest-)?password$/.test(args[index - 1] ?? '') || (holdsSecrets && arg.trimStart().startsWith('{')))
+    // The argument of `user add` may be NAME:PASSWORD. It may follow after options.
+    if (added !== -1 && index > added && /^[^-/][^/]*:/.test(arg)) return arg.replace(/:.*$/s, ':…');
+    if (
+      /^--(dest-|new-user-)?password$/.test(args[index - 1] ?? '') ||
+      (holdsSecrets && arg.trimStart().startsWith('{'))
+    )
       return '…';
     if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
-    return arg.replace(/^(--(?:dest-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
+    return arg.replace(/^(--(?:dest-|new-user-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
   });
 }
 

@@ -72,7 +72,7 @@ function headings({ participants }: Story): string {
 
 function stepRow(step: Step, story: Story, startMs: number): string {
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
-  const summary = `${at}${arrow(step, story.participants.length)}${queueOf(step, story)}`;
+  const summary = `${at}${arrow(step, story.participants.length)}${bubble(step, story)}${queueOf(step, story)}`;
   const body = bodyOf(step, startMs);
   if (body === '') return `<div class="row ${step.kind}">${summary}</div>`;
   return `<details class="${step.kind}"><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
@@ -103,6 +103,14 @@ function arrow({ from, to, label, kind, protocol }: Step, columns: number): stri
     protocol === '' ? '' : `<text class="protocol" x="${middle}" y="${y + 14}">${escapeHtml(protocol)}</text>`;
   const line = `<line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>`;
   return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
+}
+
+/** The step as a phone shows it: a message in a conversation, at the side of its sender. */
+function bubble({ from, to, label, kind, protocol }: Step, { participants }: Story): string {
+  const sender = kind === 'seen' ? `${escapeHtml(participants[from]?.name ?? '')} ` : '';
+  const details = protocol === '' ? '' : `<small>${escapeHtml(protocol)}</small>`;
+  const side = from > to || kind === 'seen' ? 'received' : 'sent';
+  return `<span class="bubble ${side} ${kind}">${sender}${escapeHtml(elided(label))}${details}</span>`;
 }
 
 function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
@@ -259,11 +267,19 @@ function periodsOf(states: readonly QueueState[], endMs: number): readonly Perio
 
 /** Style sheet of the page. */
 const STYLE = `
-:root { color-scheme: light; --ink: #1d2733; --soft: #6b7785; --rule: #d8dee5; --own: #1668c1; --other: #b4570f; }
-body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); margin: 2em auto; max-width: 1400px; padding: 0 1.5em; }
-h1 { font-size: 1.3em; margin: 0; } h2 { font-size: 1em; margin: 1.5em 0 .4em; }
+:root { color-scheme: light dark; --paper: #fff; --panel: #f6f8fa; --hover: #eef2f6; --ink: #1d2733; --soft: #5b6773;
+  --rule: #d8dee5; --own: #1668c1; --other: #a34c0a; --bad: #b91f29; --good: #14702f; --tag: #1668c1; --length: #7a4f00;
+  --on: #fff; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #12171d; --panel: #1b222b; --hover: #202a35; --ink: #e3e9f0; --soft: #9aa7b4; --rule: #333f4c;
+    --own: #6cb0ff; --other: #f0a35e; --bad: #ff8a8a; --good: #6fd08c; --tag: #6cb0ff; --length: #e0b060; --on: #12171d; }
+}
+body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto; max-width: 1400px; padding: 0 1.5em; }
+h1 { font-size: 1.3em; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1em; margin: 1.5em 0 .4em; }
 header p { color: var(--soft); margin: .2em 0 0; }
-.queue text { font-size: 12px; fill: #fff; } .queue .name { fill: var(--ink); text-anchor: end; }
+.problems { margin: 1em 0; padding: .6em 1em; background: var(--panel); border-radius: 6px; }
+.queue svg { max-width: 100%; height: auto; }
+.queue text { font-size: 12px; fill: var(--on); } .queue .name { fill: var(--ink); text-anchor: end; }
 .queue .axis { fill: var(--soft); font-size: 11px; } .queue .end { text-anchor: end; }
 .queue rect { rx: 3; fill: var(--other); } .queue rect.own { fill: var(--own); }
 .queue rect.waits { fill-opacity: .25; } .queue rect.waits + text { fill: var(--ink); }
@@ -271,25 +287,35 @@ label { color: var(--soft); }
 .diagram { border-top: 1px solid var(--rule); margin-top: .6em; width: max-content; min-width: 100%; }
 .row { display: grid; grid-template-columns: 84px max-content minmax(180px, 1fr); align-items: center; list-style: none; }
 .row::-webkit-details-marker { display: none; }
-details summary { cursor: pointer; } details summary:hover { background: #f3f6f9; }
-.heads { position: sticky; top: 0; background: #fff; border-bottom: 1px solid var(--rule); z-index: 1; }
-.heads text { text-anchor: middle; font-weight: 600; } .heads .key { font-weight: 400; font-size: 11px; fill: var(--soft); }
+details summary { cursor: pointer; } details summary:hover { background: var(--hover); }
+.heads { position: sticky; top: 0; background: var(--paper); border-bottom: 1px solid var(--rule); z-index: 1; }
+.heads text { text-anchor: middle; font-weight: 600; fill: var(--ink); } .heads .key { font-weight: 400; font-size: 11px; fill: var(--soft); }
 .heads .state { color: var(--soft); }
 .at { color: var(--soft); font-size: 12px; text-align: right; padding-right: 12px; font-variant-numeric: tabular-nums; }
 svg { display: block; } .life { stroke: var(--rule); stroke-width: 2; }
 g line, g path { stroke: var(--own); stroke-width: 1.6; fill: none; } g text { text-anchor: middle; font-size: 12px; fill: var(--ink); }
 g text.protocol { fill: var(--soft); font-size: 11px; }
-g.failure line, g.failure path { stroke: #c4232d; } g.failure text:not(.protocol) { fill: #c4232d; font-weight: 600; }
-g.held circle { fill: #16803c; } g text.badge { text-anchor: start; fill: #16803c; font-weight: 700; }
-.problems { margin: 1em 0; padding: .6em 1em; background: #f6f8fa; border-radius: 6px; }
+g.failure line, g.failure path { stroke: var(--bad); } g.failure text:not(.protocol) { fill: var(--bad); font-weight: 600; }
+g.held circle { fill: var(--good); } g text.badge { text-anchor: start; fill: var(--good); font-weight: 700; }
 g.seen line, g.seen path { stroke: var(--other); } g.seen line { stroke-dasharray: 5 4; }
-g.frame line, g.frame path { stroke: #aab4bf; } g.frame text { fill: var(--soft); font-size: 11px; }
-.state { white-space: nowrap; } .state b { font-size: 11px; font-weight: 500; padding: 1px 8px; border-radius: 9px; color: #fff; background: var(--other); }
-.state b.own { background: var(--own); } .state b.waits { opacity: .4; } .state b.first::before { content: "holds: "; }
+g.frame line, g.frame path { stroke: var(--soft); } g.frame text { fill: var(--soft); font-size: 11px; }
+.state { white-space: nowrap; } .state b { font-size: 11px; font-weight: 500; padding: 1px 8px; border: 1px solid var(--other); border-radius: 9px; color: var(--on); background: var(--other); }
+.state b.own { background: var(--own); border-color: var(--own); } .state b.waits { background: none; color: var(--ink); }
+.state b.first::before { content: "holds: "; }
+.bubble { display: none; }
 .frame { display: none; } #frames:checked ~ .diagram .frame { display: block; } #frames:checked ~ .diagram g.frame { display: inline; }
 .diagram g.frame { display: inline; }
-.body { margin: .2em 0 1em 84px; padding: .6em 1em; background: #f6f8fa; border-radius: 6px; font-size: 13px; }
+.body { margin: .2em 0 1em 84px; padding: .6em 1em; background: var(--panel); border-radius: 6px; font-size: 13px; }
 .body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: grid; grid-template-columns: minmax(16em, 2fr) 4fr; gap: 2em; align-items: start; }
 pre { margin: 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; } table { border-collapse: collapse; font-size: 12px; } td { padding: 0 .5em; vertical-align: top; }
-td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--own); } tr.length code { color: #8a5a00; } tr.value code { color: #146c2e; }
+td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--tag); } tr.length code { color: var(--length); } tr.value code { color: var(--good); }
+@media (max-width: 760px) {
+  body { margin: 1em auto; padding: 0 .8em; }
+  .diagram { width: auto; } .row { display: block; padding: .25em 0; } .row svg, .heads, .row > .state { display: none; }
+  .at { display: block; text-align: left; }
+  .bubble { display: block; width: fit-content; max-width: 85%; padding: .4em .8em; border-radius: 10px; background: var(--panel); border: 1px solid var(--rule); overflow-wrap: anywhere; }
+  .bubble.received { margin-left: auto; } .bubble small { display: block; color: var(--soft); }
+  .bubble.failure { border-color: var(--bad); color: var(--bad); } .bubble.held { border-color: var(--good); color: var(--good); font-weight: 700; }
+  .body { margin-left: 0; } .both { display: block; } .both table { margin-top: .8em; }
+}
 `;

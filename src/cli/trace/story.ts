@@ -138,7 +138,10 @@ export function storyOf(
   /** The latest request of each stream. */
   const requests = new Map<string, Request>();
   for (const each of frames) steps.push(...stepsOf(each, queueAt(each.frame.atMs), contenderOf, requests));
-  for (const [index, { atMs, queue, token }] of states.entries()) {
+  for (const [index, { atMs: observedMs, revision, queue, token }] of states.entries()) {
+    // The observer may see the change before the traced client does.
+    const learnedMs = learnedAtMs(frames, revision);
+    const atMs = Number.isFinite(learnedMs) ? Math.max(observedMs, learnedMs) : observedMs;
     const isHolder = ownKeys.has(queue[0] ?? '');
     if (!isHolder || states[index - 1]?.queue[0] === queue[0]) continue;
     const label = `${prize.toUpperCase()} HELD, token ${token}`;
