@@ -2,7 +2,7 @@ import { Client, type ClientOptions } from '../../client.js';
 import type { WireFrame, WireMessage } from '../../inspect/frames.js';
 import { prefix } from '../../kv/keys.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import { monotonicMs, pause } from '../../runtime/timers.js';
 import { fieldsOf } from '../frames.js';
 import { type ContenderOf, sentenceFor, THIS_CLIENT } from './sentences.js';
 
@@ -25,6 +25,11 @@ export interface QueueObserver {
   stop(): Promise<void>;
 }
 
+/** How long the observer waits at the end for changes that it has not seen yet, in milliseconds. */
+const LAST_CHANGES_MS = 1_000;
+const PROGRESS_POLL_MS = 20;
+const MAX_REVISION = 2n ** 63n - 1n;
+
 /** Watches the queue of a lock with a separate client, so that the trace shows the other contenders too. */
 export async function observeQueue(options: ClientOptions, name: string): Promise<QueueObserver> {
   const states: QueueState[] = [];
@@ -35,21 +40,38 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
     const sorted = [...createRevisions].sort(([, a], [, b]) => (a < b ? -1 : 1));
     states.push({ atMs: monotonicMs(), revision, change, queue: sorted.map(([key]) => key), token: sorted[0]?.[1] });
   };
+  const watch = client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n, progress: true });
+  let seenUntil = header.revision;
   const follow = async (): Promise<void> => {
-    for await (const event of client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n })) {
-      const key = event.keyText();
-      const isKnown = createRevisions.has(key);
-      if (event.type === 'put') createRevisions.set(key, event.kv.createRevision);
-      else createRevisions.delete(key);
-      // A put of an existing key, such as a proclamation, does not change the queue.
-      if (event.type === 'delete' || !isKnown)
-        note(event.modRevision, { type: event.type === 'put' ? 'enters' : 'leaves', key });
+    for await (const { revision, events } of watch.batches()) {
+      for (const event of events) {
+        const key = event.keyText();
+        const isKnown = createRevisions.has(key);
+        if (event.type === 'put') createRevisions.set(key, event.kv.createRevision);
+        else createRevisions.delete(key);
+        // A put of an existing key, such as a proclamation, does not change the queue.
+        if (event.type === 'delete' || !isKnown)
+          note(event.modRevision, { type: event.type === 'put' ? 'enters' : 'leaves', key });
+      }
+      seenUntil = revision;
     }
   };
   note(header.revision, undefined);
   // The watch rejects when the client closes. If the watch fails before that, the rest of the trace is still useful.
   follow().catch(() => {});
-  return { states, stop: () => client.close() };
+  /** Waits until the observer has seen all changes that were made before the call. */
+  const seeAll = async (): Promise<void> => {
+    const last = (await client.range(prefix(`${name}/`), { countOnly: true })).header.revision;
+    for (; seenUntil < last; await pause(PROGRESS_POLL_MS)) watch.requestProgress();
+  };
+  const stop = async (): Promise<void> => {
+    const ended = new AbortController();
+    await Promise.race([seeAll().catch(() => {}), pause(LAST_CHANGES_MS, ended.signal)]);
+    ended.abort();
+    seenUntil = MAX_REVISION;
+    await client.close();
+  };
+  return { states, stop };
 }
 
 /** A column of the diagram: the traced client, etcd or another contender. */
