@@ -188,7 +188,9 @@ export interface Context {
 }
 
 export function contextOf(io: Io, command: Command): Context {
-  const flags = command.optsWithGlobals<GlobalFlags>();
+  const { password, ...rest } = command.optsWithGlobals<GlobalFlags>();
+  // `user add --no-password` stores a boolean under the same name.
+  const flags: GlobalFlags = typeof password === 'string' ? { ...rest, password } : rest;
   const context: Omit<Context, 'clientOptions'> = {
     io,
     out: new Output(io.stdout, flags.writeOut, flags.hex),

@@ -17,12 +17,13 @@ export class Output {
   /** The format that the user has chosen. */
   readonly chosen: Format | undefined;
   readonly #sink: Sink;
-  readonly #hex: boolean;
+  /** Whether keys and values are printed in hexadecimal. */
+  readonly isHex: boolean;
 
   /** With `hex`, keys and values are hexadecimal, except in JSON. */
   constructor(sink: Sink, format: Format | undefined, hex = false) {
     this.#sink = sink;
-    this.#hex = hex;
+    this.isHex = hex;
     this.chosen = format;
     this.format = format ?? (sink.isTTY ? 'table' : 'json');
   }
@@ -33,7 +34,7 @@ export class Output {
 
   /** Formats a key or a value. With --hex, each byte becomes an escape such as \x6b, as in etcdctl. */
   keyText(bytes: Uint8Array): string {
-    return this.#hex ? hexOf(bytes).replace(/../g, '\\x$&') : readable(bytes);
+    return this.isHex ? hexOf(bytes).replace(/../g, '\\x$&') : readable(bytes);
   }
 
   bytes(bytes: Uint8Array): void {

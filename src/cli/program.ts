@@ -69,7 +69,7 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
         .choices(FORMATS)
         .env('ETCDCTL_WRITE_OUT'),
     )
-    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON').env('ETCDCTL_HEX'));
+    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON'));
   addConnectionFlags(program);
   addKeyCommands(program, io, setExitCode);
   addCopyCommands(program, io);

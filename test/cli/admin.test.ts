@@ -152,3 +152,23 @@ it('ETCDCTL_WRITE_OUT chooses the output format', async () => {
   const { stdout } = await cli(['put', key, 'x'], { environment: { ETCDCTL_WRITE_OUT: 'simple' } });
   expect(stdout).toBe('OK\n');
 });
+
+it('`alarm disarm` clears the alarms, which `endpoint health` reports', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  const { header } = await etcd.put('a', 'x');
+  await etcd.raw.maintenance.alarm({ action: 1, alarm: 1, memberId: header.memberId });
+  expect(await text(endpoints, 'alarm', 'list')).toBe(`memberID:${header.memberId} alarm:NOSPACE\n`);
+  const health = ['endpoint', '--cluster', 'health', '-w', 'simple', '--endpoints', endpoints.join()];
+  expect(await cli(health)).toMatchObject({ code: 1, stdout: expect.stringContaining('Active Alarm(s): NOSPACE') });
+  await text(endpoints, 'alarm', 'disarm');
+  expect(await text(endpoints, 'alarm', 'list')).toBe('');
+  expect(await cli(health)).toMatchObject({ code: 0 });
+});
+
+it('`user add` takes a colon for a part of the name if a flag names the password', async () => {
+  const { endpoints } = await ownEtcd();
+  await text(endpoints, 'user', 'add', 'a:b', '--new-user-password', 'secret');
+  await text(endpoints, 'user', 'add', 'c:d', '--no-password');
+  expect(await text(endpoints, 'user', 'list')).toBe('a:b\nc:d\n');
+});

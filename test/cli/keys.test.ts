@@ -260,3 +260,17 @@ it('`watch` refuses a command without --', async () => {
     stderr: expect.stringContaining('got "true" without -- before it'),
   });
 });
+
+it('`watch KEY -- COMMAND` passes bytes that are not text in base64', async () => {
+  const key = unique();
+  const { header } = await openClient().put(key, Uint8Array.of(0, 255));
+  const command = ['sh', '-c', 'echo "$ETCDWIRE_WATCH_VALUE $ETCD_WATCH_EVENT_TYPE"; exit 3'];
+  const args = ['watch', key, '--rev', String(header.revision), '-w', 'simple', '--', ...command];
+  const { code, stdout } = await cli(args);
+  expect(code).toBe(3);
+  expect(stdout).toContain('base64:AP8= "PUT"\n');
+});
+
+it.each([[['watch', 'a', '--']], [['watch', '--', 'a', 'true']]])('%j is refused', async (args) => {
+  expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining('give a key before --') });
+});

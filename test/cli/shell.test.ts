@@ -3,7 +3,7 @@ import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
 import { cli, PROGRAM } from '../support/cli.js';
-import { unique } from '../support/client.js';
+import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -45,7 +45,7 @@ describe('completion', () => {
   });
 
   it('refuses an unknown shell', async () => {
-    expect(await cli(['completion', 'tcsh'])).toMatchObject({
+    expect(await cli(['completion', 'constructor'])).toMatchObject({
       code: 64,
       stderr: expect.stringContaining('bash, zsh, fish'),
     });
@@ -87,6 +87,17 @@ it('`check perf` passes when the cluster is fast enough, and deletes its keys', 
   expect(code).toBe(stdout.includes('FAIL') ? 1 : 0);
   const left = await cli(['get', '--prefix', start, '--count-only', '-w', 'simple', '--endpoints', endpoints.join()]);
   expect(left.stdout).toBe('0\n');
+});
+
+it('`check perf` refuses a prefix that has keys, because it would delete them', async () => {
+  const { endpoints } = await ownEtcd();
+  await openClient({ endpoints }).put('app/a', 'x');
+  for (const start of ['app/', ''])
+    expect(await cli(['check', 'perf', '--prefix', start, '--endpoints', endpoints.join()])).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining('allowed: a prefix without keys'),
+    });
+  expect((await openClient({ endpoints }).get('app/a'))?.text()).toBe('x');
 });
 
 // A MemoryEtcd is not a process that can be paused.

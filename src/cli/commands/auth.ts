@@ -194,10 +194,11 @@ async function userOf(
   given: string,
   { newUserPassword, password = true }: UserFlags,
 ): Promise<{ readonly name: string; readonly password: string | undefined }> {
-  const colon = given.indexOf(':');
+  // As in etcdctl, a colon belongs to the name if a flag says what the password is.
+  const colon = !password || newUserPassword !== undefined ? -1 : given.indexOf(':');
   const inName = colon === -1 ? undefined : given.slice(colon + 1);
   const name = colon === -1 ? given : given.slice(0, colon);
-  if (!password && (inName ?? newUserPassword) !== undefined)
+  if (!password && newUserPassword !== undefined)
     throw new CliError(
       ExitCode.USAGE,
       'password: got a password together with --no-password; allowed: only one of the two',

@@ -3,7 +3,8 @@ import { prefix } from '../../kv/keys.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { timeLimitMs } from '../arguments.js';
 import { type Context, contextOf, type Io, interruptedBy, withClient } from '../context.js';
-import { ExitCode, type SetExitCode } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { escapeControls } from '../output.js';
 import { Progress } from '../progress.js';
 
 /** The loads of `etcdctl check perf`: writes per second, and how many may be in progress at once. */
@@ -49,6 +50,12 @@ async function checkPerformance(context: Context, { load, prefix: start, duratio
   const tookMs: number[] = [];
   const failures = new Map<string, number>();
   await withClient(context, async (client) => {
+    const { count } = start === '' ? { count: 1 } : await client.range(prefix(start), { ...call, countOnly: true });
+    if (count > 0)
+      throw new CliError(
+        ExitCode.USAGE,
+        `--prefix: got "${start}", under which the store has keys; allowed: a prefix without keys, because check perf deletes them`,
+      );
     const progress = new Progress(io);
     const running = new Set<Promise<void>>();
     const write = async (index: number): Promise<void> => {
@@ -82,7 +89,7 @@ async function checkPerformance(context: Context, { load, prefix: start, duratio
   if (out.format === 'json') out.json({ passed: isPassed, checks: verdicts.map((each) => ({ ...each })) });
   else
     for (const { passed, text } of [...verdicts, { passed: isPassed, text: '' }])
-      out.line(`${passed ? 'PASS' : 'FAIL'}${text}`);
+      out.line(`${passed ? 'PASS' : 'FAIL'}${escapeControls(text)}`);
   return isPassed ? ExitCode.OK : ExitCode.FAILED;
 }
 

@@ -30,23 +30,25 @@ import { Progress } from '../progress.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addMemberCommands(program.command('member').description('list, add, change and remove members'), io);
-  const endpoint = program.command('endpoint').description('ask each endpoint for its health, status or hash');
+  const endpoint = addClusterFlag(program.command('endpoint')).description(
+    'ask each endpoint for its health, status or hash',
+  );
   for (const status of [program.command('status'), endpoint.command('status')])
     addClusterFlag(status)
       .description('print version, database size and leader for each endpoint')
-      .action(async ({ cluster = false }: ClusterFlag, command: Command) => {
-        setExitCode(await showStatus(contextOf(io, command), cluster));
+      .action(async (_, command: Command) => {
+        setExitCode(await showStatus(contextOf(io, command), asksCluster(command)));
       });
   addClusterFlag(endpoint.command('health'))
     .description('make a linearizable read at each endpoint; exits with 1 if one of them fails')
-    .action(async ({ cluster = false }: ClusterFlag, command: Command) => {
-      setExitCode(await showHealth(contextOf(io, command), cluster));
+    .action(async (_, command: Command) => {
+      setExitCode(await showHealth(contextOf(io, command), asksCluster(command)));
     });
   addClusterFlag(endpoint.command('hashkv'))
     .option('--rev <revision>', 'hash the keys up to this revision; default: the newest', int64)
     .description('print a hash of all keys at each endpoint; members with the same data have the same hash')
-    .action(async ({ cluster = false, rev = 0n }: ClusterFlag & { readonly rev?: bigint }, command: Command) => {
-      setExitCode(await showHashes(contextOf(io, command), cluster, rev));
+    .action(async ({ rev = 0n }: { readonly rev?: bigint }, command: Command) => {
+      setExitCode(await showHashes(contextOf(io, command), asksCluster(command), rev));
     });
   program
     .command('compaction')
@@ -61,8 +63,8 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     });
   addClusterFlag(program.command('defrag'))
     .description('give free space of the database back to the file system; a member does not answer meanwhile')
-    .action(async ({ cluster = false }: ClusterFlag, command: Command) => {
-      setExitCode(await defragment(contextOf(io, command), cluster));
+    .action(async (_, command: Command) => {
+      setExitCode(await defragment(contextOf(io, command), asksCluster(command)));
     });
   const alarm = program.command('alarm').description('list and clear alarms');
   for (const [name, description, action] of [
@@ -87,8 +89,9 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     .action((file: string, _, command: Command) => save(contextOf(io, command), file));
 }
 
-interface ClusterFlag {
-  readonly cluster?: boolean;
+/** Whether --cluster was given, to the command itself or to `endpoint`. */
+function asksCluster(command: Command): boolean {
+  return command.optsWithGlobals<{ readonly cluster?: boolean }>().cluster ?? false;
 }
 
 function addClusterFlag(command: Command): Command {
@@ -161,7 +164,7 @@ async function addMember(
       ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
       ETCD_INITIAL_CLUSTER_STATE: 'existing',
     };
-    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}="${escapeControls(value)}"`);
+    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}=${JSON.stringify(value)}`);
   });
 }
 
@@ -180,12 +183,20 @@ async function changeMember<T extends { header: ResponseHeader | undefined }>(
 
 async function alarms(context: Context, action: AlarmAction): Promise<void> {
   const { out, call } = context;
-  const response = await withClient(context, ({ raw }) => raw.maintenance.alarm({ action }, call));
-  out.response(AlarmResponse, response, () => {
-    const nameOf = (alarm: AlarmType): string =>
-      Object.entries(AlarmType).find(([, type]) => type === alarm)?.[0] ?? '';
-    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${nameOf(alarm)}`);
+  const response = await withClient(context, async ({ raw }) => {
+    const raised = await raw.maintenance.alarm({ action: AlarmAction.GET }, call);
+    if (action === AlarmAction.GET) return raised;
+    // etcd clears only an alarm that the request names with its member.
+    const cleared = await Promise.all(raised.alarms.map((each) => raw.maintenance.alarm({ ...each, action }, call)));
+    return { ...raised, alarms: cleared.flatMap((each) => each.alarms) };
   });
+  out.response(AlarmResponse, response, () => {
+    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${alarmName(alarm)}`);
+  });
+}
+
+function alarmName(alarm: AlarmType): string {
+  return Object.entries(AlarmType).find(([, type]) => type === alarm)?.[0] ?? String(alarm);
 }
 
 async function moveLeader(context: Context, target: bigint): Promise<void> {
@@ -203,11 +214,12 @@ type Answer<T> = { readonly endpoint: string; readonly tookMs: number } & (
   | { readonly result?: undefined; readonly failure: CliError }
 );
 
-/** Asks all endpoints at once. */
+/** Asks all endpoints. */
 function askAll<T>(
   context: Context,
   cluster: boolean,
   ask: (client: Client, options: Context['call'] & { readonly endpoint: string }) => Promise<T>,
+  order: 'at once' | 'in turn' = 'at once',
 ): Promise<Answer<T>[]> {
   return withClient(context, async (client) => {
     if (cluster) await client.sync(context.call);
@@ -220,7 +232,10 @@ function askAll<T>(
         return { endpoint, failure: describeFailure(error), tookMs: tookMs() };
       }
     };
-    return Promise.all(client.endpoints.map(answer));
+    if (order === 'at once') return Promise.all(client.endpoints.map(answer));
+    const answers: Answer<T>[] = [];
+    for (const endpoint of client.endpoints) answers.push(await answer(endpoint));
+    return answers;
   });
 }
 
@@ -230,12 +245,18 @@ function exitCodeOf(answers: readonly Answer<unknown>[]): ExitCode {
 
 async function showHealth(context: Context, cluster: boolean): Promise<ExitCode> {
   const { out } = context;
-  const answers = await askAll(context, cluster, (client, options) =>
-    client.get('health', options).catch((error: unknown) => {
+  const answers = await askAll(context, cluster, async (client, options) => {
+    try {
+      await client.get('health', options);
+      const { alarms: raised } = await client.raw.maintenance.alarm({ action: AlarmAction.GET }, options);
+      if (raised.length === 0) return;
+      const names = raised.map(({ alarm }) => alarmName(alarm)).join(', ');
+      throw new CliError(ExitCode.FAILED, `Active Alarm(s): ${names}`);
+    } catch (error) {
       // A member that refuses the user can answer, so it is healthy.
       if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
-    }),
-  );
+    }
+  });
   const rows = answers.map(({ endpoint, failure, tookMs }) => {
     const took = `${tookMs.toFixed(1)}ms`;
     return {
@@ -286,9 +307,14 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
 }
 
 async function defragment(context: Context, cluster: boolean): Promise<ExitCode> {
-  const { out } = context;
-  // The default of --command-timeout is too short for a large database.
-  const answers = await askAll(context, cluster, (client, options) => client.raw.maintenance.defragment({}, options));
+  const { out, call } = context;
+  // One after the other, because a member does not answer meanwhile. A large database takes longer than other calls.
+  const answers = await askAll(
+    context,
+    cluster,
+    ({ maintenance }, { endpoint }) => maintenance.defragment(endpoint, { signal: call.signal }),
+    'in turn',
+  );
   if (out.format === 'json')
     out.json(
       answers.map(({ endpoint, failure }) =>
@@ -347,7 +373,8 @@ async function showStatus(context: Context, cluster: boolean): Promise<ExitCode>
 }
 
 function statusRow({ endpoint, result: status, failure }: Answer<StatusResponse>): readonly string[] {
-  if (status === undefined) return [endpoint, ...STATUS_HEADINGS.slice(2).map(() => ''), failure?.message ?? ''];
+  if (status === undefined)
+    return [endpoint, ...STATUS_HEADINGS.slice(2).map(() => ''), escapeControls(failure?.message ?? '')];
   const id = status.header?.memberId ?? 0n;
   return [
     endpoint,

@@ -23,13 +23,13 @@ import {
 } from '../../kv/keys.js';
 import type { Init } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
-import { NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
+import { NO_BYTES, textOf, toBase64, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
-import { argumentsAfterDashes, base64Option, bytesAs, int64, leaseId, messageFrom } from '../arguments.js';
+import { argumentsAfterDashes, base64Option, bytesAs, hasDashes, int64, leaseId, messageFrom } from '../arguments.js';
 import { runProgram } from '../child.js';
 import { type Context, contextOf, endpointLogger, type Io, readAll, readText, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
-import { leaseHex, type Output, textOrBase64 } from '../output.js';
+import { BASE64_PREFIX, leaseHex, type Output, textOrBase64 } from '../output.js';
 
 /** The flags of all commands in this file. Each command has only some of them. */
 interface KeyFlags {
@@ -117,8 +117,8 @@ export function addKeyCommands(program: Command, io: Io, setExitCode: SetExitCod
       'after',
       `
 The command gets the event in ETCDWIRE_WATCH_TYPE (PUT or DELETE), ETCDWIRE_WATCH_KEY, ETCDWIRE_WATCH_VALUE and
-ETCDWIRE_WATCH_REVISION. The names that begin with ETCD_WATCH_ are those of etcdctl, with keys and values in quotes. The
-commands run one after the other. If one of them fails, watch ends with its exit code.`,
+ETCDWIRE_WATCH_REVISION. Bytes that are not text are base64 after "base64:". The names that begin with ETCD_WATCH_ are
+those of etcdctl, in quotes. The commands run one after the other. If one of them fails, watch ends with its exit code.`,
     )
     .option('--rev <revision>', 'start at this revision', int64)
     .option('--prev-kv', 'print the previous key and value too')
@@ -166,7 +166,9 @@ async function get(context: Context, range: WireRange, flags: KeyFlags): Promise
     sortTarget: SORT_TARGETS[flags.sortBy ?? 'KEY'],
   };
   const response = await withClient(context, (client) => client.raw.kv.range(request, call));
-  if (flags.printValueOnly) for (const { value } of response.kvs) out.bytes(Buffer.concat([value, Buffer.from('\n')]));
+  if (flags.printValueOnly && out.isHex) for (const { value } of response.kvs) out.line(out.keyText(value));
+  else if (flags.printValueOnly)
+    for (const { value } of response.kvs) out.bytes(Buffer.concat([value, Buffer.from('\n')]));
   else if (out.format === 'json') out.json(toJson(RangeResponse, response));
   else if (flags.countOnly) out.line(String(response.count));
   else if (flags.keysOnly && out.format === 'simple') for (const { key } of response.kvs) out.line(out.keyText(key));
@@ -217,6 +219,8 @@ function splitAtDashes(
 ): { readonly end: string | undefined; readonly program: readonly string[] } {
   const after = argumentsAfterDashes(command);
   const all = given === undefined ? rest : [given, ...rest];
+  if (after > all.length || (after === 0 && hasDashes(command)))
+    throw new CliError(ExitCode.USAGE, 'watch: missing; give a key before --, and a command after it');
   const before = all.slice(0, all.length - after);
   if (before.length > 1)
     throw new CliError(ExitCode.USAGE, `command: got "${before[1]}" without -- before it; allowed: -- and a command`);
@@ -243,15 +247,20 @@ async function watch(
   return withClient(context, follow, endpointLogger(io));
 }
 
+/** Formats bytes for an environment variable, which cannot contain a 0 byte. */
+function variableOf(bytes: Uint8Array): string {
+  return bytes.includes(0) ? BASE64_PREFIX + toBase64(bytes) : textOrBase64(bytes);
+}
+
 function runForEvent(program: readonly string[], event: WatchEvent): Promise<ExitCode> {
-  const [key, value] = [event.keyText(), event.type === 'put' ? textOf(event.kv.value) : ''];
+  const [key, value] = [variableOf(event.key), event.type === 'put' ? variableOf(event.kv.value) : ''];
   const [type, revision] = [event.type === 'put' ? 'PUT' : 'DELETE', String(event.modRevision)];
   const environment = {
     ETCDWIRE_WATCH_TYPE: type,
     ETCDWIRE_WATCH_KEY: key,
     ETCDWIRE_WATCH_VALUE: value,
     ETCDWIRE_WATCH_REVISION: revision,
-    ETCD_WATCH_EVENT_TYPE: type,
+    ETCD_WATCH_EVENT_TYPE: JSON.stringify(type),
     ETCD_WATCH_KEY: JSON.stringify(key),
     ETCD_WATCH_VALUE: JSON.stringify(value),
     ETCD_WATCH_REVISION: revision,

@@ -146,7 +146,7 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
           const isTimeout = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
           throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${what} was not free within --timeout`) : error;
         });
-        const held = await speaking(context, client, session, { name, what, taking });
+        const held = flags.try ? await taking : await speaking(context, client, session, { name, what, taking });
         if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${what}`);
         try {
           if (command.length > 0) return await runHolding(io, session, { held, what }, command, flags);
@@ -164,6 +164,8 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
   );
 }
 
+/** A program reads at most so many keys of the queue, because many programs may wait and read. */
+const MAX_SHOWN_QUEUE = 100;
 /** After this time in milliseconds, a program that still waits says so. */
 const WAIT_MESSAGE_MS = 200;
 
@@ -175,7 +177,7 @@ interface Taking {
 
 /** Waits for the lock. If the wait takes a while, prints to standard error who holds the lock, and when it ends. */
 async function speaking(
-  { io, call }: Context,
+  { io }: Context,
   client: Client,
   session: Session,
   { name, what, taking }: Taking,
@@ -185,12 +187,16 @@ async function speaking(
     await pause(WAIT_MESSAGE_MS, ended.signal);
     if (ended.signal.aborted) return false;
     const sort = { target: 'createRevision', order: 'asc' } as const;
-    const [holder, ...waiters] = (await client.range(prefix(`${name}/`), { ...call, sort })).kvs;
+    const [holder, ...waiters] = (
+      await client.range(prefix(`${name}/`), { signal: ended.signal, sort, limit: MAX_SHOWN_QUEUE })
+    ).kvs;
     const ahead = waiters.findIndex(({ lease }) => lease === session.leaseId);
     // The program has the lock, or is not in the queue yet, or has left it.
-    if (ended.signal.aborted || holder === undefined || ahead === -1) return false;
+    if (ended.signal.aborted || holder === undefined) return false;
+    if (ahead === -1 && waiters.length + 1 < MAX_SHOWN_QUEUE) return false;
     const value = holder.value.length === 0 ? '' : ` with the value ${quoted(holder.value)}`;
-    const others = ahead === 0 ? '' : `, and ${ahead} ${ahead === 1 ? 'other is' : 'others are'} ahead`;
+    const count = ahead === -1 ? `at least ${waiters.length}` : ahead;
+    const others = ahead === 0 ? '' : `, and ${count} ${ahead === 1 ? 'other is' : 'others are'} ahead`;
     const problem = `waiting for ${what}: ${readable(holder.key)}${value} holds it${others}`;
     io.stderr.write(`etcdwire: ${escapeControls(problem)}\n`);
     return true;
@@ -200,7 +206,8 @@ async function speaking(
   try {
     const held = await taking;
     ended.abort();
-    if (held !== undefined && (await spoke)) io.stderr.write(`etcdwire: acquired ${what}, token ${held.token}\n`);
+    if (held !== undefined && (await spoke))
+      io.stderr.write(`etcdwire: acquired ${escapeControls(what)}, token ${held.token}\n`);
     return held;
   } finally {
     ended.abort();

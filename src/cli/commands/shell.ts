@@ -27,7 +27,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   downgrade: 'use etcdwire call Downgrade, or etcdctl',
   'snapshot restore': 'use etcdutl snapshot restore',
   'snapshot status': 'use etcdutl snapshot status',
-  'check datascale': 'use etcdwire check perf',
+  'check datascale': 'use etcdctl',
 };
 
 /** Adds the commands that help with the command line itself. */
@@ -37,7 +37,7 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
     .argument('<shell>', Object.keys(SCRIPTS).join(', '))
     .description('print a script that completes commands in a shell')
     .action((shell: string, _, command: Command) => {
-      const script = SCRIPTS[shell];
+      const script = Object.hasOwn(SCRIPTS, shell) ? SCRIPTS[shell] : undefined;
       if (script === undefined)
         throw new CliError(ExitCode.USAGE, `shell: got "${shell}"; allowed: ${Object.keys(SCRIPTS).join(', ')}`);
       contextOf(io, command).out.line(script);

@@ -124,7 +124,11 @@ async function trace(
     if (html !== undefined && exitCode !== ExitCode.USAGE) {
       const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
       const story = storyOf(frames, observer?.states ?? [], args.includes('elect') ? 'leadership' : 'lock');
-      writeFileSync(html, tracePage(story, { command, exitCode, startMs, endMs, problems }), { mode: FILE_MODE });
+      writeFileSync(
+        html,
+        tracePage(story, { command, exitCode, startMs, endMs, problems: problemsOf(args, problems) }),
+        { mode: FILE_MODE },
+      );
       io.stderr.write(`etcdwire: the trace is in ${html}\n`);
     }
     if (problem !== undefined) throw problem;
@@ -138,21 +142,34 @@ async function trace(
   return exitCode;
 }
 
+/** Returns what a page may show of standard error. An error about a request can contain a part of the request. */
+function problemsOf(args: readonly string[], stderr: string): string {
+  if (holdsSecrets(args)) return '';
+  // A terminal erases status lines.
+  return stderr
+    .split('\r\x1b[K')
+    .map((part, index) => (index === 0 ? part : part.replace(/^[^\n]*$/, '')))
+    .join('');
+}
+
+/** Whether the arguments name an RPC whose request may contain passwords or tokens. */
+function holdsSecrets(args: readonly string[]): boolean {
+  return args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
+}
+
 /**
  * Replaces passwords in the arguments with "…", because users may show the page to other people. Also replaces the JSON
  * requests of RPCs whose requests may contain passwords or tokens.
  */
 function withoutSecrets(args: readonly string[]): readonly string[] {
-  const holdsSecrets = args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
-  const added = args.findIndex((arg, index) => arg === 'add' && args[index - 1] === 'user');
+  const areSecret = holdsSecrets(args);
+  const user = args.indexOf('user');
+  const added = user === -1 ? -1 : args.indexOf('add', user);
   return args.map((arg, index) => {
-    // The argument of `user add` may be NAME:PASSWORD. It may follow after options.
-    if (added !== -1 && index > added && /^[^-/][^/]*:/.test(arg)) return arg.replace(/:.*$/s, ':…');
-    if (
-      /^--(dest-|new-user-)?password$/.test(args[index - 1] ?? '') ||
-      (holdsSecrets && arg.trimStart().startsWith('{'))
-    )
+    if (/^--(dest-|new-user-)?password$/.test(args[index - 1] ?? '') || (areSecret && arg.trimStart().startsWith('{')))
       return '…';
+    // The argument of `user add` may be NAME:PASSWORD. It may follow after options.
+    if (added !== -1 && index > added && !/^(-|https?:\/\/)/.test(arg)) return arg.replace(/:.*$/s, ':…');
     if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
     return arg.replace(/^(--(?:dest-|new-user-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
   });
