@@ -8,7 +8,7 @@ export function encodeHeaders(fields: Readonly<Record<string, string>>): Buffer 
 const STATIC: Readonly<Record<number, readonly string[]>> = { 8: [':status', '200'], 31: ['content-type'] };
 
 /** The characters by the number of bits of their Huffman codes (RFC 7541, appendix B). */
-const CODES = [
+export const CODES = [
   '',
   '',
   '',

@@ -80,11 +80,14 @@ export function argumentsAfterDashes(command: Command): number {
   return hasDashes(command) ? all.length - all.indexOf('--') - 1 : 0;
 }
 
+/** Returns the command of the whole program, which has the global options. */
+export function programOf(command: Command): Command {
+  return command.parent === null ? command : programOf(command.parent);
+}
+
 /** Returns the arguments of the program, of which commander removes `--`. */
-function rawArguments(command: Command): readonly string[] {
-  let program = command;
-  while (program.parent !== null) program = program.parent;
-  return (program as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
+export function rawArguments(command: Command): readonly string[] {
+  return (programOf(command) as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
 }
 
 /** Value of the client option `maxRequestBytes` for commands that leave this limit to the server. */

@@ -8,7 +8,7 @@ import { LineSplitter } from '../runtime/bytes.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
 import { orAborted } from '../runtime/signals.js';
 import type { TransportFactory } from '../transport/transport.js';
-import { timeLimitMs } from './arguments.js';
+import { programOf, timeLimitMs } from './arguments.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { escapeControls, type Format, Output, type Sink } from './output.js';
 
@@ -188,9 +188,8 @@ export interface Context {
 }
 
 export function contextOf(io: Io, command: Command): Context {
-  const { password, ...rest } = command.optsWithGlobals<GlobalFlags>();
-  // `user add --no-password` stores a boolean under the same name.
-  const flags: GlobalFlags = typeof password === 'string' ? { ...rest, password } : rest;
+  // Only the options of the program, because `user add --no-password` has the name of a global option.
+  const flags = programOf(command).opts<GlobalFlags>();
   const context: Omit<Context, 'clientOptions'> = {
     io,
     out: new Output(io.stdout, flags.writeOut, flags.hex),

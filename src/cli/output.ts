@@ -52,6 +52,12 @@ export class Output {
     else print();
   }
 
+  /** Prints a table, or in the format `simple` each row as a line without headings, as etcdctl does. */
+  rows(headings: readonly string[], rows: readonly (readonly string[])[]): void {
+    if (this.format === 'table') this.table(headings, rows);
+    else for (const row of rows) this.line(row.join(', '));
+  }
+
   /** Prints aligned columns under their headings. A column that has only numbers is aligned to the right. */
   table(headings: readonly string[], rows: readonly (readonly string[])[]): void {
     const all = [headings, ...rows];

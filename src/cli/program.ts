@@ -8,6 +8,7 @@ import { addCopyCommands } from './commands/copy.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
+import { addMemberCommands } from './commands/member.js';
 import { addMirrorCommand } from './commands/mirror.js';
 import { addRpcCommands } from './commands/rpc.js';
 import { addShellCommands } from './commands/shell.js';
@@ -76,6 +77,7 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
   addMirrorCommand(program, io);
   addLeaseCommands(program, io);
   addLockCommands(program, io, setExitCode);
+  addMemberCommands(program, io);
   addClusterCommands(program, io, setExitCode);
   addAuthCommands(program, io);
   addRpcCommands(program, io);

@@ -4,8 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-/** A test that needs several members, or the port for other members. A `MemoryEtcd` has neither. */
-const itWithMembers = it.skipIf(inject('transport') === 'memory');
+const IS_MEMORY = inject('transport') === 'memory';
 
 /** Runs `etcdwire` with the simple output format at the endpoints. @throws Error that contains stderr if it fails. */
 async function text(endpoints: readonly string[], ...args: readonly string[]): Promise<string> {
@@ -86,7 +85,8 @@ it('`member` adds a learner, changes its peer URLs and removes it', async () => 
   expect(await text(endpoints, 'member', 'list')).not.toContain(id);
 });
 
-itWithMembers('`move-leader` makes another member the leader', async () => {
+it('`move-leader` makes another member the leader', async (context) => {
+  if (IS_MEMORY) return context.skip('a MemoryEtcd has one member');
   const { endpoints } = await ownEtcd({ members: 3 });
   const [{ status: before } = { status: { leader: '' } }] = await statuses(endpoints);
   const { members } = await cliJson<{ members: { ID: string }[] }>(['member', 'list', '--endpoints', endpoints.join()]);
@@ -101,26 +101,24 @@ function statuses(endpoints: readonly string[]): Promise<{ readonly status: { re
   return cliJson(['endpoint', 'status', '--cluster', '-w', 'json', '--endpoints', endpoints[0] ?? '']);
 }
 
-itWithMembers(
-  '`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail if one is down',
-  async () => {
-    const { endpoints, members } = await ownEtcd({ members: 3 });
-    await openClient({ endpoints }).put('a', 'x');
-    const all = ['--endpoints', endpoints.join()];
-    const health = await cliJson<{ health: boolean }[]>(['endpoint', 'health', ...all]);
-    expect(health.map((each) => each.health)).toEqual([true, true, true]);
-    const hashes = await cliJson<{ hashKV: { hash: number } }[]>(['endpoint', 'hashkv', ...all]);
-    expect(new Set(hashes.map(({ hashKV }) => hashKV.hash)).size).toBe(1);
-    expect(await text(endpoints, 'defrag', '--cluster')).toMatch(
-      /^(Finished defragmenting etcd member\[.*\]\. took \d+ms\n){3}$/,
-    );
-    members[2]?.kill();
-    const short = [...all, '--command-timeout', '2s'];
-    const { code, stdout } = await cli(['endpoint', 'health', '-w', 'simple', ...short]);
-    expect(code).toBe(1);
-    expect(stdout).toMatch(/ is unhealthy: failed to commit proposal: .*ECONNREFUSED/);
-  },
-);
+it('`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail if one is down', async (context) => {
+  if (IS_MEMORY) return context.skip('a MemoryEtcd has one member');
+  const { endpoints, members } = await ownEtcd({ members: 3 });
+  await openClient({ endpoints }).put('a', 'x');
+  const all = ['--endpoints', endpoints.join()];
+  const health = await cliJson<{ health: boolean }[]>(['endpoint', 'health', ...all]);
+  expect(health.map((each) => each.health)).toEqual([true, true, true]);
+  const hashes = await cliJson<{ hashKV: { hash: number } }[]>(['endpoint', 'hashkv', ...all]);
+  expect(new Set(hashes.map(({ hashKV }) => hashKV.hash)).size).toBe(1);
+  expect(await text(endpoints, 'defrag', '--cluster')).toMatch(
+    /^(Finished defragmenting etcd member\[.*\]\. took \d+ms\n){3}$/,
+  );
+  members[2]?.kill();
+  const short = [...all, '--command-timeout', '2s'];
+  const { code, stdout } = await cli(['endpoint', 'health', '-w', 'simple', ...short]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/ is unhealthy: failed to commit proposal: .*ECONNREFUSED/);
+});
 
 it('the ID of a lease in JSON output is an argument of the other commands', async () => {
   const { ID: id } = await cliJson<{ ID: string }>(['lease', 'grant', '60', '-w', 'json']);
@@ -138,7 +136,8 @@ it('`lease keep-alive` prints each renewal', async () => {
   expect((await running.lines(3)).slice(0, 3)).toEqual([line, line, line]);
 });
 
-itWithMembers('a command at the port for other members says that clients use another port', async () => {
+it('a command at the port for other members says that clients use another port', async (context) => {
+  if (IS_MEMORY) return context.skip('a MemoryEtcd has no port for other members');
   const { endpoints } = await ownEtcd();
   const { members } = await openClient({ endpoints }).cluster.memberList();
   const [peer = ''] = members[0]?.peerUrls ?? [];

@@ -1,18 +1,26 @@
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import { findChromium, launchChromium } from '../../scripts/chromium.js';
+import { expect, onTestFinished, type TestContext, test } from 'vitest';
+import { type Browser, findChromium, launchChromium } from '../../scripts/chromium.js';
 import { cli } from '../support/cli.js';
 import { unique } from '../support/client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 const chromium = findChromium();
 
-test('the trace page in a browser shows the bytes of a message after a click on the message', async (context) => {
-  if (chromium === undefined) return context.skip('this machine has no Chromium');
+/** Traces a lock, and returns the file of its page and a browser. Skips the test if the machine has no Chromium. */
+async function tracedLock({
+  skip,
+}: Pick<TestContext, 'skip'>): Promise<{ readonly file: string; readonly browser: Browser }> {
+  if (chromium === undefined) return skip('this machine has no Chromium');
   const file = join(temporaryFolder(), 'trace.html');
   await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
   const browser = await launchChromium(chromium);
   onTestFinished(() => browser.close());
+  return { file, browser };
+}
+
+test('the trace page in a browser shows the bytes of a message after a click on the message', async (context) => {
+  const { file, browser } = await tracedLock(context);
   const page = await browser.newPage({ viewport: { width: 1_400, height: 900 } });
   const requests: string[] = [];
   const problems: string[] = [];
@@ -47,11 +55,7 @@ test('the trace page in a browser shows the bytes of a message after a click on 
 });
 
 test('the trace page on a phone shows a conversation, without scrolling to the side', async (context) => {
-  if (chromium === undefined) return context.skip('this machine has no Chromium');
-  const file = join(temporaryFolder(), 'trace.html');
-  await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
-  const browser = await launchChromium(chromium);
-  onTestFinished(() => browser.close());
+  const { file, browser } = await tracedLock(context);
   const page = await browser.newPage({ viewport: { width: 390, height: 800 } });
   await page.goto(`file://${file}`);
   const sent = page.locator('.bubble.sent', { hasText: 'put my queue key' });
@@ -63,11 +67,7 @@ test('the trace page on a phone shows a conversation, without scrolling to the s
 });
 
 test('the texts of the trace page have enough contrast in the light and in the dark theme', async (context) => {
-  if (chromium === undefined) return context.skip('this machine has no Chromium');
-  const file = join(temporaryFolder(), 'trace.html');
-  await cli(['trace', '--html', file, '--', 'lock', unique('lock'), '--', 'true']);
-  const browser = await launchChromium(chromium);
-  onTestFinished(() => browser.close());
+  const { file, browser } = await tracedLock(context);
   for (const colorScheme of ['light', 'dark'] as const) {
     const page = await browser.newPage({ colorScheme });
     await page.goto(`file://${file}`);

@@ -1,14 +1,4 @@
-/** The characters by the number of bits of their Huffman codes, as in the program of this chapter. */
-const CODES = [
-  '',
-  '',
-  '',
-  '',
-  '',
-  '012aceiost',
-  ' %-./3456789=A_bdfghlmnpru',
-  ':BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz',
-].concat(['&*,;XZ', '', '!"()?', "'+|", '#>', '\0$@[]~', '^}', '<`{']);
+import { CODES } from '../03-headers.js';
 
 /** Exercise 1: encodes an integer with a prefix of `bits` bits (RFC 7541, section 5.1). */
 export function encodeInteger(value: number, bits: number): Buffer {

@@ -7,7 +7,7 @@ function readVarint(bytes: Buffer, start: number): { readonly value: bigint; rea
   }
 }
 
-/** Exercise 1: lists the fields of a message that nobody described, such as `1: 600` and `2: 3 bytes`. */
+/** Exercise 1: lists the fields of a message without knowing its type, such as `1: 600` and `2: 3 bytes`. */
 export function list(message: Buffer): string[] {
   const lines: string[] = [];
   for (let at = 0; at < message.length; ) {

@@ -31,49 +31,71 @@ export function addAuthCommands(program: Command, io: Io): void {
   addUserCommands(program.command('user').description('manage users'), io);
   addRoleCommands(program.command('role').description('manage roles and their permissions'), io);
   const auth = program.command('auth').description('turn authentication on and off');
-  auth
-    .command('enable')
-    .description('turn authentication on; gives the role root to the user root, which must exist')
-    .action((_, command: Command) =>
-      show(contextOf(io, command), AuthEnableResponse, enable, 'Authentication Enabled'),
-    );
-  auth
-    .command('disable')
-    .description('turn authentication off')
-    .action((_, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthDisableResponse,
-        (api, call) => api.authDisable({}, call),
-        'Authentication Disabled',
-      ),
-    );
-  auth
-    .command('status')
-    .description('print whether authentication is on')
-    .action((_, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthStatusResponse,
-        (api, call) => api.authStatus({}, call),
-        ({ enabled, authRevision }) => `Authentication Status: ${enabled}\nAuthRevision: ${authRevision}`,
-      ),
-    );
+  addCall(auth, io, 'enable', {
+    description: 'turn authentication on; gives the role root to the user root, which must exist',
+    response: AuthEnableResponse,
+    request: enable,
+    text: () => 'Authentication Enabled',
+  });
+  addCall(auth, io, 'disable', {
+    description: 'turn authentication off',
+    response: AuthDisableResponse,
+    request: (api, call) => api.authDisable({}, call),
+    text: () => 'Authentication Disabled',
+  });
+  addCall(auth, io, 'status', {
+    description: 'print whether authentication is on',
+    response: AuthStatusResponse,
+    request: (api, call) => api.authStatus({}, call),
+    text: ({ enabled, authRevision }) => `Authentication Status: ${enabled}\nAuthRevision: ${authRevision}`,
+  });
 }
 
 type Api = Raw['auth'];
 type Call = Context['call'];
 
-/** Makes a call, and prints its response as JSON or as the text of etcdctl. */
+/** A command that makes one call and has no options. Its arguments are names of users and roles. */
+interface NameCall<T> {
+  readonly description: string;
+  readonly response: Codec<T>;
+  readonly request: (api: Api, call: Call, ...names: string[]) => Promise<T>;
+  /** What the command prints, in the words of etcdctl, unless the output is JSON. */
+  readonly text: (response: T, ...names: string[]) => string;
+}
+
+/** `usage` is the name of the command and its arguments, such as "delete <name>". */
+function addCall<T>(
+  parent: Command,
+  io: Io,
+  usage: string,
+  { description, response, request, text }: NameCall<T>,
+): void {
+  parent
+    .command(usage)
+    .description(description)
+    .action((...given: unknown[]) => {
+      // commander appends the options and the command.
+      const names = given.slice(0, -2) as string[];
+      const context = contextOf(io, given.at(-1) as Command);
+      return show(
+        context,
+        response,
+        (api, call) => request(api, call, ...names),
+        (result) => text(result, ...names),
+      );
+    });
+}
+
+/** Makes a call, and prints its response as JSON or as text. */
 async function show<T>(
   context: Context,
   codec: Codec<T>,
   request: (api: Api, call: Call) => Promise<T>,
-  text: string | ((response: T) => string),
+  text: (response: T) => string,
 ): Promise<void> {
   const response = await withClient(context, ({ raw }) => request(raw.auth, context.call));
   context.out.response(codec, response, () => {
-    const shown = typeof text === 'string' ? text : text(response);
+    const shown = text(response);
     // An empty list has no lines.
     if (shown === '') return;
     for (const line of shown.split('\n')) {
@@ -109,43 +131,26 @@ function addUserCommands(user: Command, io: Io): void {
       const { name, password } = await userOf(io, given, flags);
       const options = password === undefined ? { noPassword: true } : undefined;
       const add = (api: Api, call: Call) => api.userAdd({ name, password: password ?? '', options }, call);
-      await show(contextOf(io, command), AuthUserAddResponse, add, `User ${name} created`);
+      await show(contextOf(io, command), AuthUserAddResponse, add, () => `User ${name} created`);
     });
-  user
-    .command('delete')
-    .argument('<name>')
-    .description('delete a user')
-    .action((name: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthUserDeleteResponse,
-        (api, call) => api.userDelete({ name }, call),
-        `User ${name} deleted`,
-      ),
-    );
-  user
-    .command('get')
-    .argument('<name>')
-    .description('print the roles of a user')
-    .action((name: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthUserGetResponse,
-        (api, call) => api.userGet({ name }, call),
-        ({ roles }) => `User: ${name}\nRoles: ${roles.join(' ')}`,
-      ),
-    );
-  user
-    .command('list')
-    .description('list the users')
-    .action((_, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthUserListResponse,
-        (api, call) => api.userList({}, call),
-        ({ users }) => users.join('\n'),
-      ),
-    );
+  addCall(user, io, 'delete <name>', {
+    description: 'delete a user',
+    response: AuthUserDeleteResponse,
+    request: (api, call, name) => api.userDelete({ name }, call),
+    text: (_, name) => `User ${name} deleted`,
+  });
+  addCall(user, io, 'get <name>', {
+    description: 'print the roles of a user',
+    response: AuthUserGetResponse,
+    request: (api, call, name) => api.userGet({ name }, call),
+    text: ({ roles }, name) => `User: ${name}\nRoles: ${roles.join(' ')}`,
+  });
+  addCall(user, io, 'list', {
+    description: 'list the users',
+    response: AuthUserListResponse,
+    request: (api, call) => api.userList({}, call),
+    text: ({ users }) => users.join('\n'),
+  });
   user
     .command('passwd')
     .argument('<name>')
@@ -154,32 +159,20 @@ function addUserCommands(user: Command, io: Io): void {
     .action(async (name: string, _, command: Command) => {
       const password = await readPassword(io, name);
       const change = (api: Api, call: Call) => api.userChangePassword({ name, password }, call);
-      await show(contextOf(io, command), AuthUserChangePasswordResponse, change, 'Password updated');
+      await show(contextOf(io, command), AuthUserChangePasswordResponse, change, () => 'Password updated');
     });
-  user
-    .command('grant-role')
-    .arguments('<user> <role>')
-    .description('give a role to a user')
-    .action((name: string, role: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthUserGrantRoleResponse,
-        (api, call) => api.userGrantRole({ user: name, role }, call),
-        `Role ${role} is granted to user ${name}`,
-      ),
-    );
-  user
-    .command('revoke-role')
-    .arguments('<user> <role>')
-    .description('take a role from a user')
-    .action((name: string, role: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthUserRevokeRoleResponse,
-        (api, call) => api.userRevokeRole({ name, role }, call),
-        `Role ${role} is revoked from user ${name}`,
-      ),
-    );
+  addCall(user, io, 'grant-role <user> <role>', {
+    description: 'give a role to a user',
+    response: AuthUserGrantRoleResponse,
+    request: (api, call, name, role) => api.userGrantRole({ user: name, role }, call),
+    text: (_, name, role) => `Role ${role} is granted to user ${name}`,
+  });
+  addCall(user, io, 'revoke-role <user> <role>', {
+    description: 'take a role from a user',
+    response: AuthUserRevokeRoleResponse,
+    request: (api, call, name, role) => api.userRevokeRole({ name, role }, call),
+    text: (_, name, role) => `Role ${role} is revoked from user ${name}`,
+  });
 }
 
 interface UserFlags {
@@ -188,7 +181,7 @@ interface UserFlags {
   readonly password?: boolean;
 }
 
-/** Returns the name and the password of the user to add. A user without a password has none. */
+/** Returns the name and the password of the user to add. The password is undefined with --no-password. */
 async function userOf(
   io: Io,
   given: string,
@@ -216,53 +209,30 @@ async function readPassword(io: Io, name: string): Promise<string> {
 }
 
 function addRoleCommands(role: Command, io: Io): void {
-  role
-    .command('add')
-    .argument('<role>')
-    .description('add a role')
-    .action((name: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthRoleAddResponse,
-        (api, call) => api.roleAdd({ name }, call),
-        `Role ${name} created`,
-      ),
-    );
-  role
-    .command('delete')
-    .argument('<role>')
-    .description('delete a role')
-    .action((name: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthRoleDeleteResponse,
-        (api, call) => api.roleDelete({ role: name }, call),
-        `Role ${name} deleted`,
-      ),
-    );
-  role
-    .command('get')
-    .argument('<role>')
-    .description('print the permissions of a role')
-    .action((name: string, _, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthRoleGetResponse,
-        (api, call) => api.roleGet({ role: name }, call),
-        (response) => `Role ${name}\n${permissionText(response, 'READ')}\n${permissionText(response, 'WRITE')}`,
-      ),
-    );
-  role
-    .command('list')
-    .description('list the roles')
-    .action((_, command: Command) =>
-      show(
-        contextOf(io, command),
-        AuthRoleListResponse,
-        (api, call) => api.roleList({}, call),
-        ({ roles }) => roles.join('\n'),
-      ),
-    );
+  addCall(role, io, 'add <role>', {
+    description: 'add a role',
+    response: AuthRoleAddResponse,
+    request: (api, call, name) => api.roleAdd({ name }, call),
+    text: (_, name) => `Role ${name} created`,
+  });
+  addCall(role, io, 'delete <role>', {
+    description: 'delete a role',
+    response: AuthRoleDeleteResponse,
+    request: (api, call, name) => api.roleDelete({ role: name }, call),
+    text: (_, name) => `Role ${name} deleted`,
+  });
+  addCall(role, io, 'get <role>', {
+    description: 'print the permissions of a role',
+    response: AuthRoleGetResponse,
+    request: (api, call, name) => api.roleGet({ role: name }, call),
+    text: (response, name) => `Role ${name}\n${permissionText(response, 'READ')}\n${permissionText(response, 'WRITE')}`,
+  });
+  addCall(role, io, 'list', {
+    description: 'list the roles',
+    response: AuthRoleListResponse,
+    request: (api, call) => api.roleList({}, call),
+    text: ({ roles }) => roles.join('\n'),
+  });
   addRangeFlags(role.command('grant-permission').arguments('<role> <access> <key> [range-end]'))
     .description('allow a role to read, write or readwrite keys')
     .action(
@@ -272,7 +242,7 @@ function addRoleCommands(role: Command, io: Io): void {
           throw new CliError(ExitCode.USAGE, `access: got "${access}"; allowed: read, write and readwrite`);
         const request = { name, perm: { permType, ...rangeOf(key, end, flags) } };
         const grant = (api: Api, call: Call) => api.roleGrantPermission(request, call);
-        await show(contextOf(io, command), AuthRoleGrantPermissionResponse, grant, `Role ${name} updated`);
+        await show(contextOf(io, command), AuthRoleGrantPermissionResponse, grant, () => `Role ${name} updated`);
       },
     );
   addRangeFlags(role.command('revoke-permission').arguments('<role> <key> [range-end]'))
@@ -280,7 +250,7 @@ function addRoleCommands(role: Command, io: Io): void {
     .action(async (name: string, key: string, end: string | undefined, flags: object, command: Command) => {
       const request = { role: name, ...rangeOf(key, end, flags) };
       const revoke = (api: Api, call: Call) => api.roleRevokePermission(request, call);
-      const text = `Permission of key ${key} is revoked from role ${name}`;
+      const text = (): string => `Permission of key ${key} is revoked from role ${name}`;
       await show(contextOf(io, command), AuthRoleRevokePermissionResponse, revoke, text);
     });
 }

@@ -8,28 +8,18 @@ import {
   AlarmType,
   CompactionResponse,
   HashKVResponse,
-  type Member,
-  MemberAddResponse,
-  MemberListResponse,
-  MemberPromoteResponse,
-  MemberRemoveResponse,
-  MemberUpdateResponse,
-  type ResponseHeader,
   StatusResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { saveSnapshot } from '../../node.js';
-import type { Codec } from '../../protobuf/codec.js';
 import { toJson } from '../../protobuf/json.js';
-import type { Raw } from '../../raw.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { int64, memberId } from '../arguments.js';
 import { type Context, contextOf, type Io, withClient } from '../context.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode } from '../exit-code.js';
-import { escapeControls, hexId, type Output } from '../output.js';
+import { escapeControls, hexId } from '../output.js';
 import { Progress } from '../progress.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
-  addMemberCommands(program.command('member').description('list, add, change and remove members'), io);
   const endpoint = addClusterFlag(program.command('endpoint')).description(
     'ask each endpoint for its health, status or hash',
   );
@@ -96,89 +86,6 @@ function asksCluster(command: Command): boolean {
 
 function addClusterFlag(command: Command): Command {
   return command.option('--cluster', 'ask all members of the cluster instead of --endpoints');
-}
-
-function addMemberCommands(member: Command, io: Io): void {
-  member
-    .command('list')
-    .description('list the members')
-    .action((_, command: Command) => listMembers(contextOf(io, command)));
-  member
-    .command('add')
-    .argument('<name>', 'the --name of the new member')
-    .requiredOption('--peer-urls <urls>', 'the peer URLs of the new member, separated by commas')
-    .option('--learner', 'add the member as a learner, which does not vote')
-    .description('add a member, and print the settings with which to start it')
-    .action((name: string, flags: { readonly peerUrls: string; readonly learner?: boolean }, command: Command) =>
-      addMember(contextOf(io, command), name, flags.peerUrls.split(','), flags.learner ?? false),
-    );
-  member
-    .command('remove')
-    .argument('<id>', 'in hexadecimal', memberId)
-    .description('remove a member for good')
-    .action((id: bigint, _, command: Command) =>
-      changeMember(contextOf(io, command), MemberRemoveResponse, id, 'removed from', (cluster, call) =>
-        cluster.memberRemove({ id }, call),
-      ),
-    );
-  member
-    .command('update')
-    .argument('<id>', 'in hexadecimal', memberId)
-    .requiredOption('--peer-urls <urls>', 'the new peer URLs of the member, separated by commas')
-    .description('change the peer URLs of a member')
-    .action((id: bigint, { peerUrls }: { readonly peerUrls: string }, command: Command) =>
-      changeMember(contextOf(io, command), MemberUpdateResponse, id, 'updated in', (cluster, call) =>
-        cluster.memberUpdate({ id, peerUrls: peerUrls.split(',') }, call),
-      ),
-    );
-  member
-    .command('promote')
-    .argument('<id>', 'in hexadecimal', memberId)
-    .description('let a learner vote, once it has the data of the cluster')
-    .action((id: bigint, _, command: Command) =>
-      changeMember(contextOf(io, command), MemberPromoteResponse, id, 'promoted in', (cluster, call) =>
-        cluster.memberPromote({ id }, call),
-      ),
-    );
-}
-
-async function addMember(
-  context: Context,
-  name: string,
-  peerUrls: readonly string[],
-  isLearner: boolean,
-): Promise<void> {
-  const { out, call } = context;
-  const add = (client: Client) => client.raw.cluster.memberAdd({ peerUrls: [...peerUrls], isLearner }, call);
-  const response = await withClient(context, add);
-  out.response(MemberAddResponse, response, () => {
-    const { header, member, members } = response;
-    const id = hexId(member?.id ?? 0n);
-    out.line(`${isLearner ? 'Learner' : 'Member'} ${id} added to cluster ${hexId(header?.clusterId ?? 0n)}\n`);
-    const peers = members.flatMap((each) =>
-      each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
-    );
-    const settings = {
-      ETCD_NAME: name,
-      ETCD_INITIAL_CLUSTER: peers.join(','),
-      ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
-      ETCD_INITIAL_CLUSTER_STATE: 'existing',
-    };
-    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}=${JSON.stringify(value)}`);
-  });
-}
-
-async function changeMember<T extends { header: ResponseHeader | undefined }>(
-  context: Context,
-  codec: Codec<T>,
-  id: bigint,
-  done: string,
-  change: (cluster: Raw['cluster'], call: Context['call']) => Promise<T>,
-): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, ({ raw }) => change(raw.cluster, call));
-  const { clusterId = 0n } = response.header ?? {};
-  out.response(codec, response, () => out.line(`Member ${hexId(id)} ${done} cluster ${hexId(clusterId)}`));
 }
 
 async function alarms(context: Context, action: AlarmAction): Promise<void> {
@@ -294,8 +201,7 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
       })),
     );
   else
-    printRows(
-      out,
+    out.rows(
       ['ENDPOINT', 'HASH', 'HASH REVISION'],
       answers.map(({ endpoint, result, failure }) =>
         [endpoint, String(result?.hash ?? ''), failure?.message ?? String(result?.hashRevision ?? '')].map(
@@ -331,20 +237,6 @@ async function defragment(context: Context, cluster: boolean): Promise<ExitCode>
   return exitCodeOf(answers);
 }
 
-const MEMBER_HEADINGS = ['ID', 'STATUS', 'NAME', 'PEER ADDRS', 'CLIENT ADDRS', 'IS LEARNER'];
-
-async function listMembers(context: Context): Promise<void> {
-  const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.cluster.memberList({ linearizable: true }, call));
-  out.response(MemberListResponse, response, () => printRows(out, MEMBER_HEADINGS, response.members.map(memberRow)));
-}
-
-function memberRow({ id, name, peerUrls, clientUrls, isLearner }: Member): readonly string[] {
-  // A member reports its name when it starts for the first time, so a member without a name has not started.
-  const status = name === '' ? 'unstarted' : 'started';
-  return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)].map(escapeControls);
-}
-
 const STATUS_HEADINGS = [
   'ENDPOINT',
   'ID',
@@ -368,7 +260,7 @@ async function showStatus(context: Context, cluster: boolean): Promise<ExitCode>
         ...(result === undefined ? { error: failure?.message ?? '' } : { status: toJson(StatusResponse, result) }),
       })),
     );
-  } else printRows(out, STATUS_HEADINGS, answers.map(statusRow));
+  } else out.rows(STATUS_HEADINGS, answers.map(statusRow));
   return exitCodeOf(answers);
 }
 
@@ -387,11 +279,6 @@ function statusRow({ endpoint, result: status, failure }: Answer<StatusResponse>
     String(status.raftIndex),
     status.errors.join('; '),
   ].map(escapeControls);
-}
-
-function printRows(out: Output, headings: readonly string[], rows: readonly (readonly string[])[]): void {
-  if (out.format === 'table') out.table(headings, rows);
-  else for (const row of rows) out.line(row.join(', '));
 }
 
 /** Formats a size as etcdctl does, in powers of 1000. */

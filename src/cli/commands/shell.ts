@@ -46,7 +46,8 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
     .command('__complete', { hidden: true })
     .argument('[words...]')
     .action((words: string[], _, command: Command) => {
-      for (const candidate of candidatesFor(program, words)) contextOf(io, command).out.line(candidate);
+      const { out } = contextOf(io, command);
+      for (const candidate of candidatesFor(program, words)) out.line(candidate);
     });
   program
     .command('version')

@@ -5,6 +5,7 @@ import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js'
 import { textOf } from '../../runtime/bytes.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
+import { rawArguments } from '../arguments.js';
 import type { Io } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
@@ -30,8 +31,8 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .configureOutput({
       outputError: (text, write) => {
         // commander takes the options of the command to trace for options of `trace`, unless -- precedes the command.
-        const { rawArgs } = program as unknown as { readonly rawArgs: readonly string[] };
-        const rest = rawArgs.slice(rawArgs.indexOf('trace') + 1).map(quotedForShell);
+        const all = rawArguments(program);
+        const rest = all.slice(all.indexOf('trace') + 1).map(quotedForShell);
         const hint = /unknown option/.test(text)
           ? `, or give the command after --: etcdwire trace -- ${rest.join(' ')}`
           : '';
@@ -52,7 +53,7 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     });
 }
 
-/** The names of the commands that `trace` runs. A file with one of these names is a mistake. */
+/** Whether `trace` can run a command of this name. */
 function isCommand(program: Command, name: string | undefined): boolean {
   return program.commands.some((command) => command.name() === name);
 }

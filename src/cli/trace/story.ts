@@ -28,7 +28,6 @@ export interface QueueObserver {
 /** How long the observer waits at the end for changes that it has not seen yet, in milliseconds. */
 const LAST_CHANGES_MS = 1_000;
 const PROGRESS_POLL_MS = 20;
-const MAX_REVISION = 2n ** 63n - 1n;
 
 /** Watches the queue of a lock with a separate client, so that the trace shows the other contenders too. */
 export async function observeQueue(options: ClientOptions, name: string): Promise<QueueObserver> {
@@ -59,16 +58,15 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
   note(header.revision, undefined);
   // The watch rejects when the client closes. If the watch fails before that, the rest of the trace is still useful.
   follow().catch(() => {});
-  /** Waits until the observer has seen all changes that were made before the call. */
-  const seeAll = async (): Promise<void> => {
+  /** Waits until the observer has seen all changes that were made before the call, or `ended` aborts. */
+  const seeAll = async (ended: AbortSignal): Promise<void> => {
     const last = (await client.range(prefix(`${name}/`), { countOnly: true })).header.revision;
-    for (; seenUntil < last; await pause(PROGRESS_POLL_MS)) watch.requestProgress();
+    for (; seenUntil < last && !ended.aborted; await pause(PROGRESS_POLL_MS, ended)) watch.requestProgress();
   };
   const stop = async (): Promise<void> => {
     const ended = new AbortController();
-    await Promise.race([seeAll().catch(() => {}), pause(LAST_CHANGES_MS, ended.signal)]);
+    await Promise.race([seeAll(ended.signal).catch(() => {}), pause(LAST_CHANGES_MS, ended.signal)]);
     ended.abort();
-    seenUntil = MAX_REVISION;
     await client.close();
   };
   return { states, stop };

@@ -1,0 +1,114 @@
+import type { Command } from 'commander';
+import type { Client } from '../../client.js';
+import {
+  type Member,
+  MemberAddResponse,
+  MemberListResponse,
+  MemberPromoteResponse,
+  MemberRemoveResponse,
+  MemberUpdateResponse,
+  type ResponseHeader,
+} from '../../gen/etcdserverpb/rpc.js';
+import type { Codec } from '../../protobuf/codec.js';
+import type { Raw } from '../../raw.js';
+import { memberId } from '../arguments.js';
+import { type Context, contextOf, type Io, withClient } from '../context.js';
+import { escapeControls, hexId } from '../output.js';
+
+export function addMemberCommands(program: Command, io: Io): void {
+  const member = program.command('member').description('list, add, change and remove members');
+  member
+    .command('list')
+    .description('list the members')
+    .action((_, command: Command) => listMembers(contextOf(io, command)));
+  member
+    .command('add')
+    .argument('<name>', 'the --name of the new member')
+    .requiredOption('--peer-urls <urls>', 'the peer URLs of the new member, separated by commas')
+    .option('--learner', 'add the member as a learner, which does not vote')
+    .description('add a member, and print the settings with which to start it')
+    .action((name: string, flags: { readonly peerUrls: string; readonly learner?: boolean }, command: Command) =>
+      addMember(contextOf(io, command), name, flags.peerUrls.split(','), flags.learner ?? false),
+    );
+  member
+    .command('remove')
+    .argument('<id>', 'in hexadecimal', memberId)
+    .description('remove a member for good')
+    .action((id: bigint, _, command: Command) =>
+      changeMember(contextOf(io, command), MemberRemoveResponse, id, 'removed from', (cluster, call) =>
+        cluster.memberRemove({ id }, call),
+      ),
+    );
+  member
+    .command('update')
+    .argument('<id>', 'in hexadecimal', memberId)
+    .requiredOption('--peer-urls <urls>', 'the new peer URLs of the member, separated by commas')
+    .description('change the peer URLs of a member')
+    .action((id: bigint, { peerUrls }: { readonly peerUrls: string }, command: Command) =>
+      changeMember(contextOf(io, command), MemberUpdateResponse, id, 'updated in', (cluster, call) =>
+        cluster.memberUpdate({ id, peerUrls: peerUrls.split(',') }, call),
+      ),
+    );
+  member
+    .command('promote')
+    .argument('<id>', 'in hexadecimal', memberId)
+    .description('let a learner vote, once it has the data of the cluster')
+    .action((id: bigint, _, command: Command) =>
+      changeMember(contextOf(io, command), MemberPromoteResponse, id, 'promoted in', (cluster, call) =>
+        cluster.memberPromote({ id }, call),
+      ),
+    );
+}
+
+async function addMember(
+  context: Context,
+  name: string,
+  peerUrls: readonly string[],
+  isLearner: boolean,
+): Promise<void> {
+  const { out, call } = context;
+  const add = (client: Client) => client.raw.cluster.memberAdd({ peerUrls: [...peerUrls], isLearner }, call);
+  const response = await withClient(context, add);
+  out.response(MemberAddResponse, response, () => {
+    const { header, member, members } = response;
+    const id = hexId(member?.id ?? 0n);
+    out.line(`${isLearner ? 'Learner' : 'Member'} ${id} added to cluster ${hexId(header?.clusterId ?? 0n)}\n`);
+    const peers = members.flatMap((each) =>
+      each.peerUrls.map((url) => `${each.id === member?.id ? name : each.name}=${url}`),
+    );
+    const settings = {
+      ETCD_NAME: name,
+      ETCD_INITIAL_CLUSTER: peers.join(','),
+      ETCD_INITIAL_ADVERTISE_PEER_URLS: peerUrls.join(','),
+      ETCD_INITIAL_CLUSTER_STATE: 'existing',
+    };
+    for (const [setting, value] of Object.entries(settings)) out.line(`${setting}=${JSON.stringify(value)}`);
+  });
+}
+
+async function changeMember<T extends { header: ResponseHeader | undefined }>(
+  context: Context,
+  codec: Codec<T>,
+  id: bigint,
+  done: string,
+  change: (cluster: Raw['cluster'], call: Context['call']) => Promise<T>,
+): Promise<void> {
+  const { out, call } = context;
+  const response = await withClient(context, ({ raw }) => change(raw.cluster, call));
+  const { clusterId = 0n } = response.header ?? {};
+  out.response(codec, response, () => out.line(`Member ${hexId(id)} ${done} cluster ${hexId(clusterId)}`));
+}
+
+const MEMBER_HEADINGS = ['ID', 'STATUS', 'NAME', 'PEER ADDRS', 'CLIENT ADDRS', 'IS LEARNER'];
+
+async function listMembers(context: Context): Promise<void> {
+  const { out, call } = context;
+  const response = await withClient(context, (client) => client.raw.cluster.memberList({ linearizable: true }, call));
+  out.response(MemberListResponse, response, () => out.rows(MEMBER_HEADINGS, response.members.map(memberRow)));
+}
+
+function memberRow({ id, name, peerUrls, clientUrls, isLearner }: Member): readonly string[] {
+  // A member reports its name when it starts for the first time, so a member without a name has not started.
+  const status = name === '' ? 'unstarted' : 'started';
+  return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)].map(escapeControls);
+}
