@@ -22,6 +22,8 @@ export const METRICS = {
   heapGrowthKb: { heading: 'heap growth kB', digits: 1 },
   rssGrowthKb: { heading: 'resident growth kB', digits: 1 },
   totalMs: { heading: 'ms', digits: 0 },
+  /** Time in milliseconds of the part of the work that releases a lock. */
+  releaseMs: { heading: 'ms of the release', digits: 0 },
   /** User and system CPU time of the client's process in milliseconds. */
   cpuMs: { heading: 'CPU ms', digits: 0 },
   /** CPU time as a percentage of one core. */

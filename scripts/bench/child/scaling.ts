@@ -49,20 +49,26 @@ const MEASUREMENTS = {
     await client.close();
     return { ...sample, lost: lostBefore };
   },
-  'release of a lock with waiters': async (size, open) => {
+  'waiters of one lock, and its release': async (size, open) => {
     const client = open();
     const held = await new Mutex(await Session.open(client, { ttl: 60 }), `${ALL}lock`).lock();
     const stop = new AbortController();
-    const waiting = Array.from({ length: size }, async () => {
-      const session = await Session.open(client, { ttl: 60 });
-      await new Mutex(session, `${ALL}lock`).lock({ signal: stop.signal }).catch(() => {});
-    });
     const queued = async (): Promise<number> => (await client.range(prefix(`${ALL}lock/`), { countOnly: true })).count;
-    while ((await queued()) <= size) await sleep(20);
-    const sample = await measured(() => held.release());
+    let waiting: Promise<void>[] = [];
+    let releaseMs = 0;
+    const sample = await measured(async () => {
+      waiting = Array.from({ length: size }, async () => {
+        const session = await Session.open(client, { ttl: 60 });
+        await new Mutex(session, `${ALL}lock`).lock({ signal: stop.signal }).catch(() => {});
+      });
+      while ((await queued()) <= size) await sleep(20);
+      const startMs = performance.now();
+      await held.release();
+      releaseMs = performance.now() - startMs;
+    });
     stop.abort();
     await Promise.all(waiting);
-    return sample;
+    return { ...sample, releaseMs };
   },
   'abort of waiting calls': async (size, open) => {
     const client = open();

@@ -11,7 +11,7 @@ export const BOUNDS_GROUP = 'bounds of calls in flight';
 const SIZES: Readonly<Record<ScalingName, number>> = {
   'puts at once': 1_000_000,
   'sessions that lock at once': 20_000,
-  'release of a lock with waiters': 4_000,
+  'waiters of one lock, and its release': 4_000,
   'abort of waiting calls': 100_000,
   'expiry of waiting calls': 100_000,
   'close of a client with sessions': 10_000,
