@@ -89,8 +89,8 @@ export class WatchStream {
   #progressRequests: bigint[] = [];
   /** Whether the member answers a progress request only after it has sent all earlier events: see `requestProgress`. */
   #ordersProgress: Promise<boolean> | undefined;
-  /** The stream for which `#checkCluster` is running. */
-  #checking: OutgoingStream<WatchRequest> | undefined;
+  /** Ends the `#checkCluster` that is running for the stream. */
+  #checking: AbortController | undefined;
   #failures = 0;
   /** How many streams in a row the server has ended because it refused the stream's token. */
   #tokenRefusals = 0;
@@ -200,6 +200,11 @@ export class WatchStream {
     this.#progressRequests = [];
     this.#ordersProgress = undefined;
     this.#ids.reset();
+    if (this.#checking === undefined) return;
+    // The next stream must check the cluster again.
+    this.#wasBroken = true;
+    this.#checking.abort();
+    this.#checking = undefined;
   }
 
   #open(): void {
@@ -229,7 +234,7 @@ export class WatchStream {
     this.#stream = stream;
     this.#openedAt = monotonicMs();
     this.#ids.add(this.#watches);
-    if (this.#wasBroken) void this.#checkCluster(stream);
+    if (this.#wasBroken) void this.#checkCluster();
     this.#wasBroken = false;
   }
 
@@ -302,7 +307,7 @@ export class WatchStream {
     this.#tokenRefusals = 0;
     // Find out why the store's revision is lower than before: this member may lag behind the previous stream's member,
     // or the cluster was restored from a backup.
-    if (revision < watch.position - 1n && this.#stream !== undefined) void this.#checkCluster(this.#stream);
+    if (revision < watch.position - 1n && this.#stream !== undefined) void this.#checkCluster();
     watch.created(revision);
   }
 
@@ -312,18 +317,20 @@ export class WatchStream {
    * linearizable read. The channel compares the read's revision with the revisions that it has seen before, and ends
    * the watches with reason `ClusterChanged` if the store went back.
    */
-  async #checkCluster(stream: OutgoingStream<WatchRequest>): Promise<void> {
-    if (this.#rpc.settings.cluster === undefined || this.#checking === stream) return;
-    this.#checking = stream;
-    for (let attempt = 0; attempt < MAX_CLUSTER_CHECKS && this.#stream === stream; attempt += 1) {
+  async #checkCluster(): Promise<void> {
+    if (this.#rpc.settings.cluster === undefined || this.#checking !== undefined) return;
+    // The read ends with its stream. Otherwise, the reads of all attempts to connect would wait for the connection.
+    const checking = new AbortController();
+    this.#checking = checking;
+    for (let attempt = 0; attempt < MAX_CLUSTER_CHECKS && !checking.signal.aborted; attempt += 1) {
       const [watch] = this.#watches;
       if (watch === undefined) break;
       const { key } = watch.createRequest(0n, false);
-      const error = await this.#readError({ key });
+      const error = await this.#readError({ key }, checking.signal);
       if (error === undefined || !isResumable(error)) break;
-      await pause(backoffMs(attempt), this.#rpc.settings.closed);
+      await pause(backoffMs(attempt), this.#rpc.settings.closed, checking.signal);
     }
-    if (this.#checking === stream) this.#checking = undefined;
+    if (this.#checking === checking) this.#checking = undefined;
   }
 
   /** Handles a response that says that the server refused to create a watch, or ended the watch. */
@@ -365,8 +372,8 @@ export class WatchStream {
   }
 
   /** Returns the error of a linearizable read of these keys, or undefined if the read succeeds. */
-  #readError(keys: Init<Pick<RangeRequest, 'key' | 'rangeEnd'>>): Promise<EtcdError | undefined> {
-    return this.#rpc.call(kvMethods.range, { ...keys, countOnly: true }).then(
+  #readError(keys: Init<Pick<RangeRequest, 'key' | 'rangeEnd'>>, signal?: AbortSignal): Promise<EtcdError | undefined> {
+    return this.#rpc.call(kvMethods.range, { ...keys, countOnly: true }, { signal }).then(
       () => undefined,
       (error: EtcdError) => error,
     );
