@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { writePlayground } from './playground.js';
 
 // Checks that the generated files equal the output of their generators: src/gen/ from proto/, docs/errors.md from the
-// tables of reasons, and docs/reference/ from the doc comments. The check compares the generated files with git's
+// tables of reasons, docs/reference/ from the doc comments, and docs/playground.html from the sources. The check compares the generated files with git's
 // index, so that work in progress passes once it is staged. If files differ, the new versions stay in the working tree,
 // so that they can be committed.
 
@@ -13,15 +14,19 @@ const git = (...args: string[]): string => execFileSync('git', args, { cwd: root
 await import('./generate.js');
 await import('./errors-page.js');
 await import('./reference.js');
+await writePlayground();
 
 for (const [path, script] of [
   ['src/gen', 'generate'],
   ['docs/errors.md', 'docs:errors'],
   ['docs/reference', 'docs:reference'],
+  ['docs/playground.html', 'docs:playground'],
 ] as const) {
   const changed = git('diff', '--', path);
   const added = git('ls-files', '--others', '--exclude-standard', '--', path);
   if (changed === '' && added === '') continue;
-  console.log(`${changed}${added}${path} is outdated: run npm run ${script}, and stage the files`);
+  console.log(
+    `${path.endsWith('.html') ? '' : changed}${added}${path} is outdated: run npm run ${script}, and stage the files`,
+  );
   process.exitCode = 1;
 }

@@ -57,7 +57,7 @@ ${rows}
 }
 
 /** Escapes text for HTML elements and attributes, because a trace may contain text from any client. */
-function escapeHtml(text: string): string {
+export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
@@ -126,7 +126,7 @@ function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
  * Returns the HTML that a click on the arrow of a step shows: the fields and the bytes of the message, or the bytes of
  * the frame.
  */
-function bodyOf({ frame, message }: Step, startMs: number): string {
+export function bodyOf({ frame, message }: Pick<Step, 'frame' | 'message'>, startMs: number): string {
   if (frame === undefined) return '';
   if (message === undefined) {
     const rows = frameRows(frame).map((each) => bytesRow(frame.bytes, each));
@@ -265,8 +265,8 @@ function periodsOf(states: readonly QueueState[], endMs: number): readonly Perio
   return periods;
 }
 
-/** Style sheet of the page. */
-const STYLE = `
+/** The colors of the page, in the light and in the dark theme. */
+export const THEME = `
 :root { color-scheme: light dark; --paper: #fff; --panel: #f6f8fa; --hover: #eef2f6; --ink: #1d2733; --soft: #5b6773;
   --rule: #d8dee5; --own: #1668c1; --other: #a34c0a; --bad: #b91f29; --good: #14702f; --tag: #1668c1; --length: #7a4f00;
   --on: #fff; }
@@ -274,6 +274,19 @@ const STYLE = `
   :root { --paper: #12171d; --panel: #1b222b; --hover: #202a35; --ink: #e3e9f0; --soft: #9aa7b4; --rule: #333f4c;
     --own: #6cb0ff; --other: #f0a35e; --bad: #ff8a8a; --good: #6fd08c; --tag: #6cb0ff; --length: #e0b060; --on: #12171d; }
 }
+`;
+
+/** Style sheet of the fields and the bytes of a message. */
+export const BODY_STYLE = `
+.body { padding: .6em 1em; background: var(--panel); border-radius: 6px; font-size: 13px; }
+.body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: grid; grid-template-columns: minmax(16em, 2fr) 4fr; gap: 2em; align-items: start; }
+pre { margin: 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; } table { border-collapse: collapse; font-size: 12px; } td { padding: 0 .5em; vertical-align: top; }
+td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--tag); } tr.length code { color: var(--length); } tr.value code { color: var(--good); }
+@media (max-width: 760px) { .both { display: block; } .both table { margin-top: .8em; } }
+`;
+
+/** Style sheet of the page. */
+const STYLE = `${THEME}${BODY_STYLE}
 body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto; max-width: 1400px; padding: 0 1.5em; }
 h1 { font-size: 1.3em; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1em; margin: 1.5em 0 .4em; }
 header p { color: var(--soft); margin: .2em 0 0; }
@@ -305,10 +318,7 @@ g.frame line, g.frame path { stroke: var(--soft); } g.frame text { fill: var(--s
 .bubble { display: none; }
 .frame { display: none; } #frames:checked ~ .diagram .frame { display: block; } #frames:checked ~ .diagram g.frame { display: inline; }
 .diagram g.frame { display: inline; }
-.body { margin: .2em 0 1em 84px; padding: .6em 1em; background: var(--panel); border-radius: 6px; font-size: 13px; }
-.body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: grid; grid-template-columns: minmax(16em, 2fr) 4fr; gap: 2em; align-items: start; }
-pre { margin: 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; } table { border-collapse: collapse; font-size: 12px; } td { padding: 0 .5em; vertical-align: top; }
-td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--tag); } tr.length code { color: var(--length); } tr.value code { color: var(--good); }
+.body { margin: .2em 0 1em 84px; }
 @media (max-width: 760px) {
   body { margin: 1em auto; padding: 0 .8em; }
   .diagram { width: auto; } .row { display: block; padding: .25em 0; } .row svg, .heads, .row > .state { display: none; }
@@ -316,6 +326,6 @@ td:first-child { color: var(--soft); text-align: right; } td code { overflow-wra
   .bubble { display: block; width: fit-content; max-width: 85%; padding: .4em .8em; border-radius: 10px; background: var(--panel); border: 1px solid var(--rule); overflow-wrap: anywhere; }
   .bubble.received { margin-left: auto; } .bubble small { display: block; color: var(--soft); }
   .bubble.failure { border-color: var(--bad); color: var(--bad); } .bubble.held { border-color: var(--good); color: var(--good); font-weight: 700; }
-  .body { margin-left: 0; } .both { display: block; } .both table { margin-top: .8em; }
+  .body { margin-left: 0; }
 }
 `;

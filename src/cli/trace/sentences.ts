@@ -46,7 +46,7 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
   MemberListResponse: ({ members }) => `members: ${list(members).length}`,
   RangeRequest: rangeRequest,
   RangeResponse: rangeResponse,
-  PutRequest: (fields, contenderOf) => `put ${keyName(fields, contenderOf)} = ${text(fields.value)}`,
+  PutRequest: putSentence,
   PutResponse: () => 'put applied',
   DeleteRangeRequest: (fields, contenderOf) => `delete ${keyName(fields, contenderOf)}`,
   DeleteRangeResponse: ({ deleted }) => `deleted keys: ${text(deleted) || 0}`,
@@ -57,15 +57,17 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
 };
 
 function rangeRequest(range: JsonObject, contenderOf: ContenderOf): string {
-  const { range_end, sort_target, sort_order, limit } = range;
+  const { range_end, sort_target, sort_order, limit, count_only } = range;
+  if (count_only) return range_end === undefined ? `count ${keyName(range, contenderOf)}` : 'count keys';
   if (range_end === undefined) return `get ${keyName(range, contenderOf)}`;
   if (sort_target !== 'CREATE') return `get all keys from ${keyName(range, contenderOf)}`;
   if (limit === undefined) return 'get the queue';
   return sort_order === 'DESCEND' ? 'get the contender ahead' : 'get the holder';
 }
 
-function rangeResponse({ kvs }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
-  const { range_end, sort_target, sort_order, limit } = request;
+function rangeResponse({ kvs, count }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
+  const { range_end, sort_target, sort_order, limit, count_only } = request;
+  if (count_only) return `${text(count) || 0} ${text(count) === '1' ? 'key' : 'keys'}`;
   const found = list(kvs);
   if (limit !== undefined && range_end !== undefined && sort_target === 'CREATE') {
     const names = found.map((kv) => contenderOf(text(kv.key)) ?? text(kv.key)).join(', ') || 'no contender';
@@ -95,10 +97,16 @@ function conditionSentence(condition: JsonObject, contenderOf: ContenderOf): str
 
 function operationSentence(operation: JsonObject, contenderOf: ContenderOf): string {
   const { request_put, request_range, request_delete_range, request_txn } = operation;
-  if (isJsonObject(request_put)) return `put ${keyName(request_put, contenderOf)}`;
+  if (isJsonObject(request_put)) return putSentence(request_put, contenderOf);
   if (isJsonObject(request_delete_range)) return `delete ${keyName(request_delete_range, contenderOf)}`;
   if (isJsonObject(request_txn)) return txnRequest(request_txn, contenderOf);
   return isJsonObject(request_range) ? rangeRequest(request_range, contenderOf) : 'do nothing';
+}
+
+/** The value of a queue key is left out, because it does not matter to the queue. */
+function putSentence(put: JsonObject, contenderOf: ContenderOf): string {
+  const isQueueKey = contenderOf(text(put.key)) !== undefined;
+  return `put ${keyName(put, contenderOf)}${isQueueKey ? '' : ` = ${text(put.value)}`}`;
 }
 
 function txnResponse({ succeeded, responses }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
@@ -121,9 +129,12 @@ function watchRequest({ create_request, cancel_request }: JsonObject, contenderO
 function watchResponse({ created, canceled, events }: JsonObject, contenderOf: ContenderOf): string {
   if (canceled) return 'watch canceled';
   if (created) return 'watch created';
-  const changes = list(events).map(({ type, kv }) =>
-    isJsonObject(kv) ? `${keyName(kv, contenderOf, 'your')} was ${type === 'DELETE' ? 'deleted' : 'put'}` : '',
-  );
+  const changes = list(events).map(({ type, kv }) => {
+    if (!isJsonObject(kv)) return '';
+    if (type === 'DELETE') return `${keyName(kv, contenderOf, 'your')} was deleted`;
+    if (contenderOf(text(kv.key)) === undefined) return `${text(kv.key)} = ${text(kv.value)}`;
+    return `${keyName(kv, contenderOf, 'your')} was put`;
+  });
   return changes.join(', ') || 'no new events';
 }
 

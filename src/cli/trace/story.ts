@@ -2,6 +2,7 @@ import { Client, type ClientOptions } from '../../client.js';
 import type { WireFrame, WireMessage } from '../../inspect/frames.js';
 import { prefix } from '../../kv/keys.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
+import { methodByPath } from '../../protobuf/method-table.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { fieldsOf } from '../frames.js';
 import { type ContenderOf, sentenceFor, THIS_CLIENT } from './sentences.js';
@@ -113,7 +114,7 @@ export interface Story {
 
 const [CLIENT, ETCD] = [0, 1];
 
-interface FrameWithFields {
+export interface FrameWithFields {
   readonly frame: WireFrame;
   readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
 }
@@ -155,9 +156,14 @@ export function storyOf(
     const [from, to, label] = [indexOf(change.key), ETCD, `${change.type} the queue`];
     steps.push({ ...observedStep, atMs, from, to, label, kind: 'seen', queue });
   }
-  /** The latest request of each stream. */
-  const requests = new Map<string, Request>();
-  for (const each of frames) steps.push(...stepsOf(each, queueAt(each.frame.atMs), contenderOf, requests));
+  const describer = new FrameDescriber(contenderOf);
+  for (const each of frames) {
+    const { frame } = each;
+    const [from, to] = frame.direction === 'sent' ? [CLIENT, ETCD] : [ETCD, CLIENT];
+    const queue = queueAt(frame.atMs);
+    for (const description of describer.describe(each))
+      steps.push({ ...description, atMs: frame.atMs, from, to, frame, queue });
+  }
   for (const [index, { atMs: observedMs, revision, queue, token }] of states.entries()) {
     // The observer may see the change before the traced client does.
     const learnedMs = learnedAtMs(frames, revision);
@@ -204,41 +210,56 @@ interface Request {
   readonly method: string;
 }
 
-function withFields(frame: WireFrame): FrameWithFields {
+/** Decodes the messages of a frame. */
+export function withFields(frame: WireFrame): FrameWithFields {
   const messages = frame.detail.kind === 'data' ? frame.detail.messages : [];
   return { frame, messages: messages.map((message) => ({ message, fields: fieldsOf(message) })) };
 }
 
-function stepsOf(
-  { frame, messages }: FrameWithFields,
-  queue: readonly string[],
-  contenderOf: ContenderOf,
-  requests: Map<string, Request>,
-): Step[] {
-  const stream = `${frame.connection}:${frame.streamId}`;
-  const isSent = frame.direction === 'sent';
-  const common = { atMs: frame.atMs, from: isSent ? CLIENT : ETCD, to: isSent ? ETCD : CLIENT, frame, queue };
-  const request = requests.get(stream);
-  const protocolOf = (method: string, revision: bigint): string => {
-    const took = isSent || request === undefined ? [] : [`${(frame.atMs - request.atMs).toFixed(1)} ms`];
-    const at = revision === 0n ? [] : [`revision ${revision}`];
-    return [method.slice(method.lastIndexOf('/') + 1), `stream ${frame.streamId}`, ...at, ...took].join(' · ');
-  };
-  if (messages.length === 0) {
-    const failure = failureIn(frame);
-    const label = failure ?? [frame.type, ...frame.flags].join(' ');
-    const protocol = failure === undefined ? '' : protocolOf(request?.method ?? frame.type, 0n);
-    return [{ ...common, label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined }];
+/** What a frame means: one description for each message that ends in it, or else one for the frame itself. */
+type Description = Pick<Step, 'label' | 'protocol' | 'message'> & { readonly kind: 'message' | 'failure' | 'frame' };
+
+/** Describes the frames of a client, in their order. */
+export class FrameDescriber {
+  readonly #contenderOf: ContenderOf;
+  /** The latest request of each stream. */
+  readonly #requests = new Map<string, Request>();
+
+  constructor(contenderOf: ContenderOf) {
+    this.#contenderOf = contenderOf;
   }
-  return messages.map(({ message, fields }) => {
-    const label = sentenceFor(message, fields, contenderOf, request?.fields);
-    if (isSent) requests.set(stream, { fields, atMs: frame.atMs, method: message.method });
-    return { ...common, label, protocol: protocolOf(message.method, revisionIn(fields)), kind: 'message', message };
-  });
+
+  describe({ frame, messages }: FrameWithFields): readonly Description[] {
+    const stream = `${frame.connection}:${frame.streamId}`;
+    const isSent = frame.direction === 'sent';
+    const request = this.#requests.get(stream);
+    const protocolOf = (method: string, revision: bigint, isAnswer = true): string => {
+      const took = isSent || request === undefined || !isAnswer ? [] : [`${(frame.atMs - request.atMs).toFixed(1)} ms`];
+      const at = revision === 0n ? [] : [`revision ${revision}`];
+      return [method.slice(method.lastIndexOf('/') + 1), `stream ${frame.streamId}`, ...at, ...took].join(' · ');
+    };
+    if (messages.length === 0) {
+      const kind = methodByPath.get(request?.method ?? '')?.kind;
+      const failure = failureIn(frame, kind !== undefined && kind !== 'unary');
+      const label = failure ?? [frame.type, ...frame.flags].join(' ');
+      const protocol = failure === undefined ? '' : protocolOf(request?.method ?? frame.type, 0n);
+      return [{ label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined }];
+    }
+    return messages.map(({ message, fields }) => {
+      const label = sentenceFor(message, fields, this.#contenderOf, request?.fields);
+      // Events come when something changes, so the time since the request says nothing about them.
+      const protocol = protocolOf(message.method, revisionIn(fields), !('events' in fields));
+      if (isSent) this.#requests.set(stream, { fields, atMs: frame.atMs, method: message.method });
+      return { label, protocol, kind: 'message', message };
+    });
+  }
 }
 
-/** Describes a frame that ends a call or the connection with an error. Returns undefined for other frames. */
-function failureIn({ detail, direction }: WireFrame): string | undefined {
+/**
+ * Describes a frame that ends a call or the connection with an error. Returns undefined for other frames. `isStreaming`
+ * tells whether the call has a stream of responses.
+ */
+function failureIn({ detail, direction }: WireFrame, isStreaming: boolean): string | undefined {
   switch (detail.kind) {
     case 'headers': {
       const headerOf = (wanted: string): string | undefined => detail.headers.find(([name]) => name === wanted)?.[1];
@@ -246,6 +267,8 @@ function failureIn({ detail, direction }: WireFrame): string | undefined {
       return status === '0' ? undefined : `refused: ${headerOf('grpc-message') || `status ${status}`}`;
     }
     case 'reset':
+      // This is how a client ends a stream that it no longer needs.
+      if (direction === 'sent' && detail.code === 'CANCEL' && isStreaming) return undefined;
       return `the stream is reset: ${detail.code}`;
     case 'goAway':
       return direction === 'sent' ? undefined : `the connection is ended: ${detail.debug || detail.code}`;

@@ -93,11 +93,17 @@ export class World {
   /** How much later than due a timer may fire, in milliseconds. */
   timerLagMs = 0;
   readonly #heap: Scheduled[] = [];
+  readonly #startTask: (task: () => void) => void;
   #bitsUsed = 0;
 
-  constructor(random: Random, options: { readonly isTraced?: boolean } = {}) {
+  /** `startTask` runs a function in a task of its own: after all promise callbacks. Default: `setImmediate`. */
+  constructor(
+    random: Random,
+    options: { readonly isTraced?: boolean; readonly startTask?: (task: () => void) => void } = {},
+  ) {
     this.random = random;
     this.trace = options.isTraced ? [] : undefined;
+    this.#startTask = options.startTask ?? setImmediate;
   }
 
   /** The time for the running process. It is later than `now` if the process was stopped in the middle of an event. */
@@ -149,19 +155,18 @@ export class World {
         if (next === undefined) return finish(false);
         this.#perform(next);
       };
-      // Each immediate is a task of its own: Node.js runs all promise callbacks, and reports unhandled rejections,
-      // before the next one.
+      // The runtime runs all promise callbacks, and reports unhandled rejections, before the next task.
       const batch = (): void => {
         step();
         if (isOver) return;
-        for (let index = 1; index < EVENTS_PER_BATCH; index += 1) setImmediate(step);
-        setImmediate(batch);
+        for (let index = 1; index < EVENTS_PER_BATCH; index += 1) this.#startTask(step);
+        this.#startTask(batch);
       };
-      setImmediate(batch);
+      this.#startTask(batch);
     });
   }
 
-  /** Makes the code in `src/` use this world. Returns a function that ends this. */
+  /** Makes the code in `src/` use this world, in Node.js. Returns a function that ends this. */
   install(): () => void {
     const onUnhandled = (reason: unknown): void => {
       this.unhandled.push(reason);
@@ -170,7 +175,7 @@ export class World {
     const others = process.listeners('unhandledRejection');
     process.removeAllListeners('unhandledRejection');
     process.on('unhandledRejection', onUnhandled);
-    const restore = replaceEnvironment(this.#environment());
+    const restore = replaceEnvironment(this.environment());
     return () => {
       restore();
       process.removeListener('unhandledRejection', onUnhandled);
@@ -178,7 +183,8 @@ export class World {
     };
   }
 
-  #environment(): Environment {
+  /** Returns the clocks, timers and random numbers of this world. */
+  environment(): Environment {
     return {
       performance: { now: () => this.#readClock() },
       Date: { now: () => START_WALL_MS + Math.floor(this.#readClock()) + this.current.wallOffsetMs },
