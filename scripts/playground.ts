@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
-import { BODY_STYLE, THEME } from '../src/cli/trace/page.js';
+import { BODY_STYLE, LIGHT_SCRIPT, THEME } from '../src/cli/trace/body.js';
 
 // Builds docs/playground.html, one file that needs nothing else, from scripts/playground/ and src/. Run it with:
 //   npm run docs:playground
@@ -65,7 +65,7 @@ function pageOf(program: string): string {
 <body>
 ${readFileSync(here('playground/page.html'), 'utf8')}
 <script type="text/plain" id="program">${packed}</script>
-<script>${LOADER}</script>
+<script>${LIGHT_SCRIPT}${LOADER}</script>
 </body>
 </html>
 `;

@@ -22,6 +22,7 @@ export interface LogLine {
 interface Host {
   readonly world: World;
   readonly nowMs: number;
+  readonly leaseNames: Map<bigint, string>;
   note(client: string, kind: 'held' | 'failure', label: string): void;
 }
 
@@ -60,6 +61,11 @@ export class Application {
     return this.#held?.token;
   }
 
+  /** The fencing token of a lock that the program has lost, and with which it still writes. */
+  get oldToken(): bigint | undefined {
+    return this.#held === undefined ? this.#lastHeld?.token : undefined;
+  }
+
   /** The key of this client in the queue. */
   get queueKey(): string | undefined {
     return this.#session && `${LOCK}/${this.#session.leaseId.toString(16)}`;
@@ -75,6 +81,9 @@ export class Application {
         const mutex = new Mutex(this.#session, LOCK, { value: this.#name });
         const held = await mutex.lock({ signal: this.#stopWaiting.signal });
         this.#onHeld(held);
+      } catch (error) {
+        if (!this.#stopWaiting.signal.aborted) throw error;
+        this.#say('left the queue');
       } finally {
         this.isWaiting = false;
       }
@@ -86,9 +95,9 @@ export class Application {
     this.#run('unlock', async () => {
       if (this.isWaiting) return this.#stopWaiting.abort(new Error('the program no longer wants the lock'));
       const held = this.#held;
-      if (held === undefined) return;
       this.#held = undefined;
       this.#lastHeld = undefined;
+      if (held === undefined) return;
       await held.release();
       this.#say('released the lock');
     });
@@ -111,7 +120,7 @@ export class Application {
           const { succeeded } = await client.txn({ if: [isHolder], then: [op.put(LEDGER, entry)] });
           if (!succeeded) {
             this.lastWrite = 'refused';
-            return this.#say(`"${entry}" was refused: fencing token ${held.token} is not the holder's`, 'bad');
+            return this.#say(`"${entry}" was refused: token ${held.token} is no longer the holder's`, 'bad');
           }
         }
         this.lastWrite = 'applied';
@@ -163,6 +172,7 @@ export class Application {
 
   async #openSession(client: Client): Promise<Session> {
     const session = await Session.open(client, { ttl: TTL_SECONDS });
+    this.#host.leaseNames.set(session.leaseId, this.#name);
     session.signal.addEventListener('abort', () => {
       if (this.#session === session) this.#session = undefined;
       this.#say(`lost the session: ${messageOf(session.signal.reason)}`, 'bad');

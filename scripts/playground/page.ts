@@ -1,6 +1,6 @@
-import { bodyOf, escapeHtml } from '../../src/cli/trace/page.js';
+import { bodyOf, escapeHtml } from '../../src/cli/trace/body.js';
 import { TTL_SECONDS } from './application.js';
-import { type PlayClient, Playground, type Step } from './playground.js';
+import { isMinor, MAX_STEPS, type PlayClient, Playground, type Step } from './playground.js';
 import { playStory, STORIES, type Story } from './stories.js';
 
 // The page of the playground: it shows the state of a Playground, and lets the visitor act on it.
@@ -10,13 +10,10 @@ const MAX_FRAME_MS = 200;
 /** Simulated time in milliseconds of one step when a story is skipped to its end. */
 const SKIP_MS = 250;
 const BLOCK_MS = 8_000;
-const SHOWN_LINES = 4;
-const SHOWN_COMMITS = 14;
-/** Rows of the trace that the page keeps. */
-const MAX_ROWS = 600;
-/** The x coordinates of the lanes of the clients and of etcd. */
-const LANES = { A: 25, B: 75, C: 125, etcd: 175 } as const;
-const ROW_HEIGHT = 30;
+/** Where the lanes of the clients and of etcd are, in percent of the width. */
+const LANES = { A: 10, B: 35, C: 60, etcd: 88 } as const;
+/** Distance in pixels from the end of the trace at which the page still follows it. */
+const FOLLOW_PX = 40;
 
 /** A button of a client. */
 interface Action {
@@ -24,8 +21,9 @@ interface Action {
   readonly title: string;
   readonly label: (client: PlayClient) => string;
   readonly act: (client: PlayClient) => void;
-  /** Whether the button can be used while the client is dead. */
-  readonly ofDead?: boolean;
+  readonly isEnabled: (client: PlayClient) => boolean;
+  /** Whether the button shows that something lasts until the next press. */
+  readonly isPressed?: (client: PlayClient) => boolean;
 }
 
 const ACTIONS: readonly Action[] = [
@@ -34,57 +32,75 @@ const ACTIONS: readonly Action[] = [
     title: 'Takes the lock "jobs", or waits for it in the queue',
     label: () => 'Lock',
     act: ({ app }) => app.lock(),
+    isEnabled: (client) => runs(client) && client.app.token === undefined && !client.app.isWaiting,
   },
   {
     id: 'unlock',
-    title: 'Releases the lock, or leaves the queue',
+    title: 'Releases the lock, leaves the queue, or forgets the token of a lost lock',
     label: () => 'Unlock',
     act: ({ app }) => app.unlock(),
+    isEnabled: (client) =>
+      runs(client) && (client.app.token !== undefined || client.app.oldToken !== undefined || client.app.isWaiting),
   },
   {
     id: 'write',
     title: 'Writes the key "ledger". A client that took the lock writes with its fencing token',
     label: () => 'Write',
     act: ({ app }) => app.write(),
+    isEnabled: (client) => runs(client) && client.app.lastWrite !== 'pending',
   },
   {
     id: 'watch',
-    title: 'Watches the key "ledger"',
-    label: ({ app }) => (app.isWatching ? 'Stop watching' : 'Watch'),
+    title: 'Watches the key "ledger", or stops to watch it',
+    label: () => 'Watch',
     act: ({ app }) => app.watch(),
+    isEnabled: (client) => runs(client),
+    isPressed: ({ app }) => app.isWatching,
   },
   {
     id: 'kill',
     title: 'Kills the process, or starts a new one',
-    label: ({ isKilled }) => (isKilled ? 'Start again' : 'Kill'),
+    label: ({ isKilled }) => (isKilled ? 'Start' : 'Kill'),
     act: (client) => (client.isKilled ? client.restart() : client.kill()),
-    ofDead: true,
+    isEnabled: () => true,
   },
   {
     id: 'pause',
     title: 'Stops the process, as SIGSTOP or a sleeping laptop does, or lets it continue',
-    label: ({ isPaused }) => (isPaused ? 'Continue' : 'Pause'),
+    label: () => 'Pause',
     act: (client) => (client.isPaused ? client.resume() : client.pause()),
+    isEnabled: ({ isKilled }) => !isKilled,
+    isPressed: ({ isPaused }) => isPaused,
   },
   {
     id: 'block',
     title: 'Keeps the event loop of the process busy for 8 s',
     label: () => 'Block the loop',
     act: (client) => client.block(BLOCK_MS),
+    isEnabled: (client) => runs(client),
   },
   {
     id: 'wire',
-    title: 'Breaks the connection and refuses new ones, until the wire is mended',
-    label: ({ isCut }) => (isCut ? 'Mend the wire' : 'Cut the wire'),
+    title: 'Breaks the connection and refuses new ones, until the button is pressed again',
+    label: () => 'Cut the wire',
     act: (client) => (client.isCut ? client.mendWire() : client.cutWire()),
+    isEnabled: ({ isKilled }) => !isKilled,
+    isPressed: ({ isCut }) => isCut,
   },
   {
     id: 'lose',
     title: 'etcd applies the next write of this client, but the connection breaks before the answer arrives',
     label: () => 'Lose the next answer',
-    act: (client) => client.loseAnswer(),
+    act: (client) => client.toggleLostAnswer(),
+    isEnabled: ({ isKilled }) => !isKilled,
+    isPressed: ({ losesAnswer }) => losesAnswer,
   },
 ];
+
+/** Whether the process runs code at this moment. */
+function runs({ isKilled, isStalled }: PlayClient): boolean {
+  return !isKilled && !isStalled;
+}
 
 /** The page with its playground, which a story or the visitor replaces. */
 class Page {
@@ -96,7 +112,11 @@ class Page {
   #isAdvancing = false;
   /** The story that plays. The visitor cannot act on the clients meanwhile. */
   #story: Story | undefined;
+  /** Goes on to the next sentence of the story. */
+  #hurry: () => void = () => {};
   #shownStep = 0;
+  /** Whether the trace scrolls to its end when it grows. */
+  #follows = true;
   /** What each element shows, so that the page changes only what differs. */
   readonly #shown = new Map<Element, string>();
 
@@ -105,8 +125,8 @@ class Page {
     this.#playground = new Playground(this.#startTask);
     const stories = STORIES.map(({ id, title }) => `<button type="button" data-story="${id}">${title}</button>`);
     element('stories').innerHTML = stories.join('');
-    const names = Object.entries(LANES).map(([name, x]) => `<span style="left:${x / 2}%">${name}</span>`);
-    element('lanes').innerHTML = `<span></span><span>${names.join('')}</span>`;
+    const names = Object.entries(LANES).map(([name, at]) => `<b style="left:${at}%">${name}</b>`);
+    element('lanes').innerHTML = `<span></span><span class="lane">${names.join('')}</span>`;
     element('filters').innerHTML = this.#playground.clients
       .map(({ name }) => `<label><input type="checkbox" data-client="${name}" checked> ${name}</label>`)
       .join(' ');
@@ -115,6 +135,14 @@ class Page {
     document.addEventListener('change', (event) => this.#onChange(event.target as HTMLInputElement));
     // A body is made when the visitor opens its row, because a trace has thousands of bytes.
     document.addEventListener('toggle', (event) => this.#onToggle(event.target as HTMLDetailsElement), true);
+    const report = (problem: unknown): void => void this.#playground.world.unhandled.push(problem);
+    window.addEventListener('error', ({ error }) => report(error));
+    window.addEventListener('unhandledrejection', ({ reason }) => report(reason));
+    const scroller = element('scroller');
+    scroller.addEventListener('scroll', () => {
+      this.#follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < FOLLOW_PX;
+    });
+    new ResizeObserver(() => this.#scrollToEnd()).observe(scroller);
     this.#frame();
   }
 
@@ -129,6 +157,7 @@ class Page {
     } else if (ahead !== undefined) void this.#playground.advance(Number(ahead));
     else if (button.id === 'run') this.#isRunning = !this.#isRunning;
     else if (button.id === 'compact') this.#playground.compact();
+    else if (button.id === 'next') this.#hurry();
     else if (button.id === 'skip') void this.#skip();
     else if (button.id === 'reset') this.#reset();
   }
@@ -139,6 +168,7 @@ class Page {
     else if (dataset.client !== undefined)
       for (const row of document.querySelectorAll(`.step[data-client="${dataset.client}"]`))
         row.classList.toggle('filtered', !checked);
+    this.#scrollToEnd();
   }
 
   #onToggle(row: HTMLDetailsElement): void {
@@ -155,8 +185,10 @@ class Page {
     this.#playground = new Playground(this.#startTask);
     this.#story = undefined;
     this.#shownStep = 0;
+    this.#follows = true;
     element('steps').replaceChildren();
     element('story').hidden = true;
+    element('current').hidden = true;
   }
 
   #play(story: Story): void {
@@ -164,26 +196,35 @@ class Page {
     this.#story = story;
     this.#isRunning = true;
     const playground = this.#playground;
-    const outcome = element('outcome');
+    const [outcome, sentences, current] = [element('outcome'), element('sentences'), element('current')];
     element('story').hidden = false;
-    element('skip').hidden = false;
+    for (const id of ['next', 'skip']) element(id).hidden = false;
     element('question').textContent = story.question;
-    element('sentences').replaceChildren();
-    outcome.textContent = '';
+    sentences.replaceChildren();
+    outcome.textContent = 'The buttons of the clients work again when the story ends.';
     outcome.className = '';
     const tell = (sentence: string): void => {
+      if (this.#playground !== playground) return;
       const item = document.createElement('li');
       item.textContent = sentence;
-      element('sentences').append(item);
+      sentences.append(item);
+      sentences.scrollTop = sentences.scrollHeight;
+      current.textContent = sentence;
+      current.hidden = false;
     };
     const end = (text: string, state: string): void => {
       if (this.#playground !== playground) return;
       this.#story = undefined;
-      element('skip').hidden = true;
       outcome.textContent = text;
       outcome.className = state;
+      // The buttons disappear, and the focus must not be lost with them.
+      if (document.activeElement instanceof HTMLElement && ['next', 'skip'].includes(document.activeElement.id))
+        outcome.focus();
+      for (const id of ['next', 'skip']) element(id).hidden = true;
     };
-    playStory(story, playground, tell).then(
+    const { ended, hurry } = playStory(story, playground, tell);
+    this.#hurry = hurry;
+    ended.then(
       () => end('The story has ended. Go on from here with the buttons.', 'done'),
       (error: Error) => end(error.message, 'failed'),
     );
@@ -191,7 +232,10 @@ class Page {
 
   async #skip(): Promise<void> {
     const playground = this.#playground;
-    while (this.#story !== undefined && this.#playground === playground) await playground.advance(SKIP_MS);
+    while (this.#story !== undefined && this.#playground === playground) {
+      this.#hurry();
+      await playground.advance(SKIP_MS);
+    }
   }
 
   #frame(): void {
@@ -211,7 +255,12 @@ class Page {
   #render(): void {
     const { nowMs, world } = this.#playground;
     this.#show('run', this.#isRunning ? 'Stop time' : 'Let time run');
-    this.#show('clock', `${(nowMs / 1_000).toFixed(1)} s`);
+    const stopped = this.#isRunning ? '' : ' (stopped)';
+    this.#show('clock', `Time: ${(nowMs / 1_000).toFixed(1)} s${stopped}`);
+    (element('compact') as HTMLButtonElement).disabled = this.#story !== undefined;
+    document.querySelector('main')?.classList.toggle('playing', this.#story !== undefined);
+    for (const { id } of STORIES)
+      document.querySelector(`[data-story="${id}"]`)?.setAttribute('aria-pressed', String(this.#story?.id === id));
     for (const client of this.#playground.clients) this.#renderClient(client);
     this.#renderSteps();
     this.#show('queue', queueHtml(this.#playground));
@@ -223,21 +272,20 @@ class Page {
   }
 
   #renderClient(client: PlayClient): void {
-    const { name, app, isKilled } = client;
+    const { name, app } = client;
     const [status, kind] = statusOf(client, this.#playground);
     this.#show(`status-${name}`, `<span class="status ${kind}">${status}</span>`);
-    const lines = app.log
-      .slice(-SHOWN_LINES)
-      .map(
-        (line) =>
-          `<li class="${line.kind}"><time>${(line.atMs / 1_000).toFixed(1)} s</time>${escapeHtml(line.text)}</li>`,
-      );
-    this.#show(`log-${name}`, lines.join(''));
-    element(`card-${name}`).classList.toggle('dead', isKilled);
-    for (const { id, label, ofDead = false } of ACTIONS) {
+    const lines = app.log.map(
+      (line) =>
+        `<li class="${line.kind}"><time>${(line.atMs / 1_000).toFixed(1)} s</time>${escapeHtml(line.text)}</li>`,
+    );
+    const log = element(`log-${name}`);
+    if (this.#show(log.id, lines.join(''))) log.scrollTop = log.scrollHeight;
+    for (const { id, label, isEnabled, isPressed } of ACTIONS) {
       const button = element(`${id}-${name}`) as HTMLButtonElement;
       this.#show(button.id, label(client));
-      button.disabled = this.#story !== undefined || (isKilled && !ofDead);
+      button.disabled = this.#story !== undefined || !isEnabled(client);
+      if (isPressed !== undefined) button.setAttribute('aria-pressed', String(isPressed(client)));
     }
   }
 
@@ -245,13 +293,20 @@ class Page {
     const { steps } = this.#playground;
     const added = steps.filter(({ id }) => id > this.#shownStep);
     if (added.length === 0) return;
-    const scroller = element('scroller');
-    const follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 2 * ROW_HEIGHT;
     this.#shownStep = (added.at(-1) as Step).id;
     const rows = element('steps');
     rows.insertAdjacentHTML('beforeend', added.map((step) => stepHtml(step, this.#isFiltered(step))).join(''));
-    while (rows.childElementCount > MAX_ROWS) rows.firstElementChild?.remove();
-    if (follows) scroller.scrollTop = scroller.scrollHeight;
+    for (const kind of ['.minor', '.step:not(.minor)']) {
+      const alike = rows.querySelectorAll(`:scope > ${kind}`);
+      for (let index = 0; index < alike.length - MAX_STEPS; index += 1) alike[index]?.remove();
+    }
+    this.#scrollToEnd();
+  }
+
+  /** Scrolls to the end of the trace, unless the visitor looks at an earlier part. */
+  #scrollToEnd(): void {
+    const scroller = element('scroller');
+    if (this.#follows) scroller.scrollTop = scroller.scrollHeight;
   }
 
   #isFiltered({ client }: Step): boolean {
@@ -259,11 +314,13 @@ class Page {
     return box !== null && !box.checked;
   }
 
-  #show(id: string, html: string): void {
+  /** Returns whether the element has changed. */
+  #show(id: string, html: string): boolean {
     const target = element(id);
-    if (this.#shown.get(target) === html) return;
+    if (this.#shown.get(target) === html) return false;
     this.#shown.set(target, html);
     target.innerHTML = html;
+    return true;
   }
 }
 
@@ -277,37 +334,39 @@ function cardOf({ name }: PlayClient): string {
 
 /** What a client does at this moment, and how the page shows it. */
 function statusOf(client: PlayClient, { queue }: Playground): readonly [text: string, kind: string] {
-  const { app, name, isKilled, isPaused, isStalled, isCut } = client;
+  const { app, isKilled, isPaused, isStalled, isCut } = client;
   if (isKilled) return ['killed', 'bad'];
   const notes = [
     ...(isPaused ? ['paused'] : isStalled ? ['blocked'] : []),
     ...(isCut ? ['wire cut'] : []),
+    ...(app.lastWrite === 'pending' ? ['writing …'] : []),
     ...(app.isWatching ? ['watches'] : []),
   ];
   const after = notes.length === 0 ? '' : `, ${notes.join(', ')}`;
-  if (app.token !== undefined) return [`holds the lock, token ${app.token}${after}`, isStalled ? 'bad' : 'holds'];
-  const ahead = queue.findIndex((each) => each.client === name);
-  if (app.isWaiting) return [`waits${ahead > 0 ? `, ${ahead} ahead` : ''}${after}`, ''];
-  return [`idle${after}`, isStalled || isCut ? 'bad' : ''];
+  const isBad = isStalled || isCut ? 'bad' : '';
+  if (app.token !== undefined) return [`holds the lock, token ${app.token}${after}`, isBad || 'holds'];
+  const ahead = queue.findIndex(({ key }) => key === app.queueKey);
+  if (app.isWaiting) return [`waits${ahead > 0 ? `, ${ahead} ahead` : ''}${after}`, isBad];
+  return [`${app.oldToken === undefined ? 'idle' : `lost the lock, old token ${app.oldToken}`}${after}`, isBad];
 }
 
 function queueHtml({ queue }: Playground): string {
-  if (queue.length === 0) return '<p class="none">Nothing is in the queue: the lock is free.</p>';
+  if (queue.length === 0) return '<p class="none">The queue is empty: the lock is free.</p>';
   const items = queue.map(
     ({ client, key, createRevision }, index) =>
-      `<li>${escapeHtml(client)} ${index === 0 ? 'holds the lock' : 'waits'}<small class="queued">${escapeHtml(key)}, create revision ${createRevision}</small></li>`,
+      `<div class="contender"><b>${escapeHtml(client)} ${index === 0 ? 'holds the lock' : 'waits'}</b> <small>${escapeHtml(key)}, create revision ${createRevision}</small></div>`,
   );
-  return `<ol>${items.join('')}</ol>`;
+  return items.join('');
 }
 
 function leasesHtml({ leases }: Playground): string {
   if (leases.length === 0) return '<p class="none">There is no lease.</p>';
   return leases
-    .map(({ id, ttlSeconds, remainingSeconds, keys }) => {
+    .map(({ id, client, ttlSeconds, remainingSeconds, keys }) => {
       const percent = Math.round((100 * remainingSeconds) / ttlSeconds);
       const low = remainingSeconds <= TTL_SECONDS / 2 ? ' low' : '';
-      const what = keys.length === 0 ? 'no keys' : keys.join(', ');
-      return `<div class="lease">${id.toString(16)}: ${remainingSeconds} of ${ttlSeconds} s<div class="bar${low}"><i style="width:${percent}%"></i></div><small>${escapeHtml(what)}</small></div>`;
+      const what = keys.length === 0 ? `lease ${id.toString(16)}, no keys` : keys.join(', ');
+      return `<div class="lease"><b>${escapeHtml(client)}</b>: ${remainingSeconds} of ${ttlSeconds} s <small>${escapeHtml(what)}</small><div class="bar${low}"><i style="width:${percent}%"></i></div></div>`;
     })
     .join('');
 }
@@ -315,40 +374,40 @@ function leasesHtml({ leases }: Playground): string {
 function storeHtml({ commits, server }: Playground): string {
   if (commits.length === 0) return '<p class="none">The store is empty, at revision 1.</p>';
   const { compacted } = server.member.store;
-  const rows = commits.slice(-SHOWN_COMMITS).flatMap(({ revision, atMs, changes }) =>
+  /** The latest change of each key that the compaction covers. If it is a put, it is still there. */
+  const latest = new Map<string, bigint>();
+  for (const { revision, changes } of commits)
+    if (revision <= compacted)
+      for (const { key, type } of changes) latest.set(key, type === 'put' ? revision : compacted + 1n);
+  const rows = commits.flatMap(({ revision, atMs, changes }) =>
     changes.map(({ type, key, value }) => {
-      const what = type === 'delete' ? '<td class="deleted">deleted</td>' : `<td>${escapeHtml(value)}</td>`;
-      const isForgotten = revision < compacted ? ' class="compacted"' : '';
-      return `<tr${isForgotten}><td>${revision}</td><td>${(atMs / 1_000).toFixed(1)} s</td><td>${escapeHtml(key)}</td>${what}</tr>`;
+      const isForgotten = revision <= compacted && latest.get(key) !== revision;
+      const what = type === 'delete' ? '<td class="bad">deleted</td>' : `<td>${escapeHtml(value)}</td>`;
+      return `<tr${isForgotten ? ' class="forgotten"' : ''}><td>${revision}</td><td>${(atMs / 1_000).toFixed(1)} s</td><td>${escapeHtml(key)}</td>${what}</tr>`;
     }),
   );
-  return `<table><tr><th>revision</th><th>time</th><th>key</th><th>value</th></tr>${rows.join('')}</table>`;
+  const note = compacted > 0n ? `<p class="none">etcd has forgotten what is struck out.</p>` : '';
+  return `<table><tr><th>revision</th><th>time</th><th>key</th><th>value</th></tr>${rows.join('')}</table>${note}`;
 }
 
 function stepHtml(step: Step, isFiltered: boolean): string {
   const { id, atMs, client, direction, label, protocol, kind, frame } = step;
   const words = `<span class="words">${escapeHtml(label)}${protocol === '' ? '' : `<small>${escapeHtml(protocol)}</small>`}</span>`;
   const row = `<span class="at">${(atMs / 1_000).toFixed(2)} s</span>${lanesOf(step)}${words}`;
-  const attributes = `class="step ${kind} ${direction}${isFiltered ? ' filtered' : ''}" data-step="${id}" data-client="${client ?? 'etcd'}"`;
+  const classes = ['step', kind, direction, ...(isMinor(step) ? ['minor'] : []), ...(isFiltered ? ['filtered'] : [])];
+  const attributes = `class="${classes.join(' ')}" data-step="${id}" data-client="${client ?? 'etcd'}"`;
   if (frame === undefined) return `<div ${attributes}><div class="row">${row}</div></div>`;
   return `<details ${attributes}><summary class="row">${row}</summary><div class="body"></div></details>`;
 }
 
 function lanesOf({ client, direction }: Step): string {
-  const middle = ROW_HEIGHT / 2;
-  const lifelines = Object.values(LANES).map(
-    (x) => `<line class="life" x1="${x}" x2="${x}" y1="0" y2="${ROW_HEIGHT}"/>`,
-  );
+  const lifelines = Object.values(LANES).map((at) => `<i class="life" style="left:${at}%"></i>`);
   const own = LANES[(client ?? 'etcd') as keyof typeof LANES];
-  if (direction === 'none') return svg(`${lifelines.join('')}<circle class="dot" cx="${own}" cy="${middle}" r="5"/>`);
-  const [from, to] = direction === 'sent' ? [own, LANES.etcd] : [LANES.etcd, own];
-  const tip = to > from ? -6 : 6;
-  const path = `M${from},${middle}L${to},${middle}M${to + tip},${middle - 4}L${to},${middle}L${to + tip},${middle + 4}`;
-  return svg(`${lifelines.join('')}<path class="arrow" d="${path}"/>`);
-}
-
-function svg(content: string): string {
-  return `<svg viewBox="0 0 200 ${ROW_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">${content}</svg>`;
+  const mark =
+    direction === 'none'
+      ? `<i class="dot" style="left:${own}%"></i>`
+      : `<i class="arrow" style="left:${own}%;right:${100 - LANES.etcd}%"></i>`;
+  return `<span class="lane" aria-hidden="true">${lifelines.join('')}${mark}</span>`;
 }
 
 function element(id: string): HTMLElement {

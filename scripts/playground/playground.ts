@@ -23,9 +23,12 @@ import { Application, LEDGER, LOCK } from './application.js';
 
 /** Time in milliseconds that bytes need from a client to etcd or back. */
 const LATENCY_MS = 25;
-/** Steps of the trace and revisions of the store that are kept. */
-const MAX_STEPS = 600;
-const MAX_COMMITS = 60;
+/** Longest simulated time in milliseconds that passes before a paused client is stalled again. */
+const SLICE_MS = 20;
+/** Steps of the trace that are kept: so many messages and events, and as many frames and renewals. */
+export const MAX_STEPS = 600;
+/** Revisions of the store that are kept. */
+const MAX_COMMITS = 14;
 
 /** A row of the trace. */
 export interface Step {
@@ -43,6 +46,8 @@ export interface Step {
   readonly kind: 'message' | 'renewal' | 'failure' | 'frame' | 'held' | 'event' | 'fault';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
+  /** How the frame changes the flow-control windows. Empty if it changes none. */
+  readonly windows: string;
 }
 
 /** A contender in the queue of the lock. */
@@ -55,6 +60,8 @@ export interface Contender {
 /** A lease, and the keys that end with it. */
 export interface LeaseView {
   readonly id: bigint;
+  /** The name of the client that has granted the lease. */
+  readonly client: string;
   readonly ttlSeconds: number;
   readonly remainingSeconds: number;
   readonly keys: readonly string[];
@@ -79,6 +86,9 @@ export class Playground {
   readonly #restore: () => void;
   /** The clients by their queue keys, also of those that have left the queue. */
   readonly names = new Map<string, string>();
+  /** The clients by the IDs of their leases. */
+  readonly leaseNames = new Map<bigint, string>();
+  #isClosed = false;
   /** Number of calls that etcd handles at this moment. A commit outside of a call is the end of a lease. */
   #calls = 0;
   #lastStep = 0;
@@ -108,13 +118,16 @@ export class Playground {
     return this.world.now - this.startMs;
   }
 
-  /** Lets simulated time pass, and runs what is due in it. */
+  /** Lets simulated time pass, and runs what is due in it. Does nothing after `close`. */
   advance(ms: number): Promise<void> {
     const advanced = this.#advancing.then(async () => {
       const until = this.world.now + ms;
-      for (const client of this.clients) client.stayPaused(until);
-      await this.world.run(() => false, until);
-      this.world.now = Math.max(this.world.now, until);
+      while (this.world.now < until && !this.#isClosed) {
+        const end = Math.min(until, this.world.now + SLICE_MS);
+        for (const client of this.clients) client.stayPaused(end);
+        await this.world.run(() => this.#isClosed, end);
+        this.world.now = Math.max(this.world.now, end);
+      }
     });
     this.#advancing = advanced;
     return advanced;
@@ -126,13 +139,19 @@ export class Playground {
     return this.server.member.store
       .range(new KeyRange(key, rangeEnd))
       .toSorted((a, b) => (a.createRevision < b.createRevision ? -1 : 1))
-      .map((kv) => ({ client: textOf(kv.value), key: textOf(kv.key), createRevision: kv.createRevision }));
+      .map((kv) => {
+        const [name, key] = [textOf(kv.value), textOf(kv.key)];
+        const isCurrent = this.clients.some(({ app }) => app.queueKey === key);
+        const client = isCurrent ? name : `${name} (an earlier session)`;
+        return { client, key, createRevision: kv.createRevision };
+      });
   }
 
   get leases(): readonly LeaseView[] {
     const { leases } = this.server.member;
     return leases.snapshot().map(({ id, ttlSeconds }) => ({
       id,
+      client: this.leaseNames.get(id) ?? '',
       ttlSeconds: Number(ttlSeconds),
       remainingSeconds: Number(leases.timeToLive(id)?.remaining ?? 0n),
       keys: leases.keysOf(id).map((key) => textOf(key)),
@@ -155,13 +174,24 @@ export class Playground {
 
   /** Adds a step to the trace that is not a message. */
   note(client: string | undefined, kind: Step['kind'], label: string): void {
-    this.add({ client, direction: 'none', label, protocol: '', kind, frame: undefined, message: undefined });
+    this.add({
+      client,
+      direction: 'none',
+      label,
+      protocol: '',
+      kind,
+      frame: undefined,
+      message: undefined,
+      windows: '',
+    });
   }
 
   add(step: Omit<Step, 'id' | 'atMs'>): void {
     this.#lastStep += 1;
     this.steps.push({ ...step, id: this.#lastStep, atMs: this.nowMs });
-    if (this.steps.length > MAX_STEPS) this.steps.splice(0, this.steps.length - MAX_STEPS);
+    // The oldest steps go, but renewals and frames, which are many, do not push out the others.
+    const isAlike = (each: Step): boolean => isMinor(each) === isMinor(step);
+    if (this.steps.filter(isAlike).length > MAX_STEPS) this.steps.splice(this.steps.findIndex(isAlike), 1);
   }
 
   /** Runs a handler of etcd. */
@@ -176,6 +206,7 @@ export class Playground {
 
   /** Ends the simulated time. Nothing in this world happens after this. */
   close(): void {
+    this.#isClosed = true;
     for (const { process } of this.clients) process.isKilled = true;
     this.#restore();
   }
@@ -196,6 +227,11 @@ export class Playground {
   }
 }
 
+/** Whether a page shows the step only on request. */
+export function isMinor({ kind }: Pick<Step, 'kind'>): boolean {
+  return kind === 'frame' || kind === 'renewal';
+}
+
 /** One of the clients: a simulated process with an etcd client, its connection, and what can go wrong with them. */
 export class PlayClient {
   readonly name: string;
@@ -204,6 +240,7 @@ export class PlayClient {
   process: Process;
   app: Application;
   isPaused = false;
+  #blockedUntil = 0;
   /** Whether the wire is cut: no connection can be opened. */
   isCut = false;
   /** Whether the answer of the next write will be lost. */
@@ -231,6 +268,7 @@ export class PlayClient {
     this.#playground.note(this.name, 'fault', `${this.name} is killed`);
     this.process.isKilled = true;
     this.isPaused = false;
+    this.losesAnswer = false;
     this.#breakConnections();
   }
 
@@ -238,7 +276,7 @@ export class PlayClient {
   restart(): void {
     if (!this.isKilled) return;
     this.process = new Process(this.name);
-    this.#playground.note(this.name, 'fault', `${this.name} starts again`);
+    this.#playground.note(this.name, 'event', `${this.name} starts again`);
     this.app = this.#start();
   }
 
@@ -247,14 +285,14 @@ export class PlayClient {
     if (this.isPaused || this.isKilled) return;
     this.isPaused = true;
     this.#playground.note(this.name, 'fault', `${this.name} is paused; its connection stays open`);
-    this.stayPaused(this.#playground.world.now);
+    this.stayPaused(this.#playground.world.now + SLICE_MS);
   }
 
   resume(): void {
     if (!this.isPaused) return;
     this.isPaused = false;
-    this.process.stalledUntil = this.#playground.world.now;
-    this.#playground.note(this.name, 'fault', `${this.name} continues`);
+    this.process.stalledUntil = Math.max(this.#playground.world.now, this.#blockedUntil);
+    this.#playground.note(this.name, 'event', `${this.name} continues`);
   }
 
   /** Keeps a paused process from running until after this time. */
@@ -265,7 +303,8 @@ export class PlayClient {
   /** Keeps the process busy with code of its own, so that it reads no messages and its timers fire late. */
   block(ms: number): void {
     if (this.isKilled || this.isPaused) return;
-    this.process.stalledUntil = this.#playground.world.now + ms;
+    this.#blockedUntil = this.#playground.world.now + ms;
+    this.process.stalledUntil = this.#blockedUntil;
     this.#playground.note(this.name, 'fault', `the event loop of ${this.name} is blocked for ${ms / 1_000} s`);
   }
 
@@ -280,13 +319,14 @@ export class PlayClient {
   mendWire(): void {
     if (!this.isCut) return;
     this.isCut = false;
-    this.#playground.note(this.name, 'fault', `the wire between ${this.name} and etcd works again`);
+    this.#playground.note(this.name, 'event', `the wire between ${this.name} and etcd works again`);
   }
 
-  /** Lets etcd apply the next write, and breaks the connection before its answer arrives. */
-  loseAnswer(): void {
-    this.losesAnswer = true;
-    this.#playground.note(this.name, 'fault', `the answer of the next write of ${this.name} will be lost`);
+  /** Lets etcd apply the next write, and breaks the connection before its answer arrives. Or no longer does so. */
+  toggleLostAnswer(): void {
+    this.losesAnswer = !this.losesAnswer;
+    const what = this.losesAnswer ? 'will be lost' : 'will arrive';
+    this.#playground.note(this.name, 'event', `the answer of the next write of ${this.name} ${what}`);
   }
 
   #start(): Application {
@@ -366,8 +406,9 @@ export class PlayClient {
     return {
       method,
       unary: (request, call) => {
+        const { revision } = playground.server;
         const answer = playground.serve(() => route.unary(request, call));
-        if (!this.losesAnswer || !/\/(Put|Txn|DeleteRange)$/.test(method.path)) return answer;
+        if (!this.losesAnswer || playground.server.revision === revision) return answer;
         this.losesAnswer = false;
         playground.note(this.name, 'fault', `etcd applied the write of ${this.name}, but its answer is lost`);
         this.#breakConnections();

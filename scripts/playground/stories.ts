@@ -3,8 +3,11 @@ import type { PlayClient, Playground } from './playground.js';
 
 // The prepared stories of the playground. Each story waits for what it tells, so a story that ends has been true.
 
-/** Time in milliseconds to read a sentence, before the next action. */
-const READING_MS = 1_500;
+/** Time in milliseconds to look at what has happened, before the next sentence. */
+const LOOKING_MS = 1_500;
+/** Time in milliseconds to read a word, and the least time to read a sentence, before the next action. */
+const WORD_MS = 300;
+const SENTENCE_MS = 2_000;
 /** Longest time in milliseconds that a story waits for one thing. */
 const PATIENCE_MS = 60_000;
 const POLL_MS = 20;
@@ -23,6 +26,8 @@ class Stage {
   readonly b: PlayClient;
   readonly c: PlayClient;
   readonly #tell: (sentence: string) => void;
+  #hasTold = false;
+  #isHurried = false;
 
   constructor(playground: Playground, tell: (sentence: string) => void) {
     this.playground = playground;
@@ -30,10 +35,23 @@ class Stage {
     this.#tell = tell;
   }
 
-  /** Shows a sentence, and waits until the visitor has read it. */
+  /** Goes on at once to what follows the present sentence. */
+  readonly hurry = (): void => {
+    this.#isHurried = true;
+  };
+
+  /** Lets the visitor look at what has happened, shows a sentence, and waits until the visitor has read it. */
   async say(sentence: string): Promise<void> {
+    if (this.#hasTold) await this.#wait(LOOKING_MS);
+    this.#hasTold = true;
     this.#tell(sentence);
-    await this.playground.world.sleep(READING_MS);
+    this.#isHurried = false;
+    await this.#wait(Math.max(SENTENCE_MS, sentence.split(' ').length * WORD_MS));
+  }
+
+  async #wait(ms: number): Promise<void> {
+    const end = this.playground.world.now + ms;
+    while (this.playground.world.now < end && !this.#isHurried) await this.playground.world.sleep(POLL_MS);
   }
 
   /** Waits until something is true. @throws Error if it does not become true in time. */
@@ -59,6 +77,15 @@ class Stage {
     const { length } = this.playground.queue;
     client.app.lock();
     await this.until(`${client.name} is in the queue`, () => this.playground.queue.length > length);
+  }
+
+  /** Lets a client watch the ledger, and waits until etcd has created the watch. */
+  async watches(client: PlayClient): Promise<void> {
+    const { name, app } = client;
+    app.watch();
+    await this.until('the watch is created', () =>
+      this.playground.steps.some((step) => step.client === name && step.label === 'watch created'),
+    );
   }
 
   /** Lets a client write, as soon as it runs, and waits until it knows the result. Returns the result. */
@@ -95,8 +122,9 @@ export const STORIES: readonly Story[] = [
       const third = c.app.token ?? 0n;
       stage.check('the tokens grow', first < second && second < third);
       stage.check('the queue holds C only', playground.queue.length === 1);
+      await stage.say(`The fencing tokens were ${first}, ${second} and ${third}: the revisions that created the keys.`);
       await stage.say(
-        `The fencing tokens were ${first}, ${second} and ${third}: the revisions that created the keys. The queue is fair, because etcd orders all revisions.`,
+        'The queue is fair, because etcd gives each change a revision, and so puts all of them in one order.',
       );
     },
   },
@@ -106,10 +134,10 @@ export const STORIES: readonly Story[] = [
     question: 'What frees the lock of a process that is gone?',
     async play(stage) {
       const { a, b, playground } = stage;
-      await stage.say('A holds the lock, and B waits.');
+      await stage.say('A takes the lock. B queues behind it.');
       await stage.locks(a);
       await stage.queues(b);
-      await stage.say('A is killed. Its key stays in etcd, and so does its lease. But no one renews the lease now.');
+      await stage.say('A is killed. Its key and its lease stay in etcd, but nothing renews the lease now.');
       a.kill();
       const leases = playground.leases.length;
       await stage.say('Watch the lease of A run out. B can do nothing but wait, because A might still be alive.');
@@ -124,7 +152,7 @@ export const STORIES: readonly Story[] = [
     question: 'What if a holder was only asleep, and wakes up believing that it holds the lock?',
     async play(stage) {
       const { a, b, playground } = stage;
-      await stage.say('A holds the lock and writes to the ledger. B waits.');
+      await stage.say('A takes the lock and writes to the ledger. B queues behind it.');
       await stage.locks(a);
       const old = a.app.token;
       await stage.writes(a);
@@ -137,9 +165,8 @@ export const STORIES: readonly Story[] = [
       await stage.say('A wakes up, and tries to write at once with its old token.');
       stage.check('etcd refused the write', (await stage.writes(a)) === 'refused');
       stage.check('the entry of B is the last one', playground.ledger?.value === 'B 1');
-      await stage.say(
-        `etcd refused: the transaction asks whether the key of A still has create revision ${old}, and it does not exist any more. No clock takes part in this decision.`,
-      );
+      await stage.say(`etcd refused. The transaction of A asks whether its key still has create revision ${old}.`);
+      await stage.say('That key no longer exists, so nothing is written. No clock takes part in this decision.');
     },
   },
   {
@@ -151,19 +178,19 @@ export const STORIES: readonly Story[] = [
       await stage.say(
         'A asks for the lock. etcd applies the transaction, but the connection breaks before A learns it.',
       );
-      a.loseAnswer();
+      a.toggleLostAnswer();
       await stage.locks(a);
       stage.check('A is in the queue once', playground.queue.length === 1);
-      await stage.say(
-        'A looked for its own key, found it, and holds the lock. It stands in the queue once. The key of a lock has a name that only A uses, so A can ask instead of guess.',
-      );
+      await stage.say('A asked etcd for its own key, found it, and holds the lock. It is in the queue once.');
+      await stage.say('Only A uses a key of this name, so A can ask whether it was put instead of guessing.');
       await stage.say('Now A writes to the ledger, and the answer is lost again.');
-      a.loseAnswer();
+      a.toggleLostAnswer();
       stage.check('the outcome is unknown', (await stage.writes(a)) === 'unknown');
       stage.check('the write was applied once', playground.ledger?.version === 1n);
       await stage.say(
-        'etcd applied the write once. A cannot know that, so its error says "unknown", and the client does not send the write again: another client may have written since.',
+        'etcd applied the write once. A cannot know that, so its error says that the outcome is unknown.',
       );
+      await stage.say('The client does not send the write again, because another client may have written since.');
     },
   },
   {
@@ -173,8 +200,7 @@ export const STORIES: readonly Story[] = [
     async play(stage) {
       const { a, b } = stage;
       await stage.say('B watches the ledger, and A writes.');
-      b.app.watch();
-      await stage.until('the watch is created', () => b.app.isWatching);
+      await stage.watches(b);
       await stage.say('Each event carries the revision that made it.');
       await stage.writes(a);
       await stage.until('B sees the entry', () => b.app.seen.length === 1);
@@ -184,7 +210,7 @@ export const STORIES: readonly Story[] = [
       await stage.say('The wire works again. B asks for all events after the last revision that it has seen.');
       b.mendWire();
       await stage.until('B has seen all entries', () => b.app.seen.length >= 4);
-      await stage.say('B has all entries, in their order, and none of them twice.');
+      await stage.say('None is missed: B has all entries, in their order, and none of them twice.');
       stage.check('each entry arrived once', b.app.seen.join() === 'A 1,A 2,A 3,A 4');
     },
   },
@@ -195,7 +221,7 @@ export const STORIES: readonly Story[] = [
     async play(stage) {
       const { a, b, playground } = stage;
       await stage.say('B watches the ledger. Its wire is cut, and A writes three entries.');
-      b.app.watch();
+      await stage.watches(b);
       await stage.writes(a);
       await stage.until('B sees the entry', () => b.app.seen.length === 1);
       b.cutWire();
@@ -218,12 +244,19 @@ export const STORIES: readonly Story[] = [
   },
 ];
 
-/** Plays a story. `tell` receives each sentence. Rejects if something that the story tells is not true. */
-export function playStory(story: Story, playground: Playground, tell: (sentence: string) => void): Promise<void> {
+/**
+ * Plays a story. `tell` receives each sentence. `ended` rejects if something that the story tells is not true. `hurry`
+ * goes on at once to what follows the present sentence.
+ */
+export function playStory(
+  story: Story,
+  playground: Playground,
+  tell: (sentence: string) => void,
+): { readonly ended: Promise<void>; readonly hurry: () => void } {
   const { world } = playground;
-  return new Promise((resolve, reject) => {
-    world.soon(world.outside, 'begins a story', () => {
-      story.play(new Stage(playground, tell)).then(resolve, reject);
-    });
+  const stage = new Stage(playground, tell);
+  const ended = new Promise<void>((resolve, reject) => {
+    world.soon(world.outside, 'begins a story', () => void story.play(stage).then(resolve, reject));
   });
+  return { ended, hurry: stage.hurry };
 }

@@ -73,7 +73,13 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
   list: ['calling-any-rpc-and-decoding-bytes', 'etcdwire list', 'etcdwire list -w json'],
   describe: ['calling-any-rpc-and-decoding-bytes', 'etcdwire describe KV/Txn', 'etcdwire describe --template Put'],
   decode: ['calling-any-rpc-and-decoding-bytes', 'etcdwire decode PutRequest 0a0161 120131'],
-  trace: ['seeing-the-wire', 'etcdwire trace -- put a 1', 'etcdwire trace --html lock.html -- lock jobs -- true'],
+  trace: [
+    'seeing-the-wire',
+    'etcdwire trace -- put a 1',
+    'etcdwire trace --html lock.html -- lock jobs -- true',
+    'etcdwire trace --serve -- lock jobs -- ./report.sh',
+    "etcdwire trace --html locks.html --beside 'etcdctl lock jobs true' -- lock jobs -- true",
+  ],
   completion: [
     'completion',
     'source <(etcdwire completion bash)',

@@ -50,6 +50,7 @@ export function frameJson(frame: WireFrame, startMs: number): JsonObject {
 function detailJson(detail: WireFrame['detail']): JsonObject {
   if (detail.kind === 'settings') return { settings: Object.fromEntries(detail.settings) };
   if (detail.kind === 'data') return { messages: detail.messages.map(messageJson) };
+  if (detail.kind === 'headers') return { headers: detail.headers };
   const { kind: _, ...content } = detail;
   return content;
 }
@@ -133,6 +134,24 @@ export function frameRows({ type, flags, streamId, bytes, detail }: WireFrame): 
   const head = row(0, FRAME_HEADER_BYTES, `${length} bytes, ${[type, ...flags].join(' ')}, ${stream}`);
   if (length === 0) return [head];
   return [head, ...shifted(payloadRows(bytes.subarray(FRAME_HEADER_BYTES), detail), FRAME_HEADER_BYTES)];
+}
+
+/** Returns rows that explain the header of a frame, field by field: RFC 9113, section 4.1. */
+export function framingRows({ type, flags, streamId, bytes }: WireFrame): readonly Row[] {
+  return [
+    row(0, 3, `length of the payload: ${bytes.length - FRAME_HEADER_BYTES} bytes`),
+    row(3, 4, `type of the frame: ${type}`),
+    row(4, 5, `flags: ${flags.join(', ') || 'none'}`),
+    row(5, FRAME_HEADER_BYTES, streamId === 0 ? 'the whole connection' : `stream ${streamId}`),
+  ];
+}
+
+/** Returns rows that explain gRPC's prefix of a message, which starts at `at`. */
+export function prefixRows(length: number, at: number): readonly Row[] {
+  return [
+    row(at, at + 1, 'not compressed'),
+    row(at + 1, at + MESSAGE_PREFIX_BYTES, `length of the message: ${length} bytes`),
+  ];
 }
 
 function payloadRows(payload: Uint8Array, detail: WireFrame['detail']): readonly Row[] {

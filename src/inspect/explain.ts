@@ -127,6 +127,10 @@ export interface HeaderSpan {
   readonly kind: 'field' | 'table size';
   /** Human-readable text that says how the field is encoded, or which maximum size the dynamic table gets. */
   readonly encoding: string;
+  /** Whether the field becomes an entry of the dynamic table. */
+  readonly isAdded: boolean;
+  /** The new maximum size of the dynamic table in bytes. Undefined for a field. */
+  readonly tableBytes?: number;
 }
 
 /**
@@ -164,12 +168,14 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
       skipLiteral(0x3f);
       encoding = 'added to the dynamic table';
     } else if (first >= 0x20) {
-      yield { start, kind: 'table size', encoding: `dynamic table size: ${integer(0x1f)} bytes`, end: at };
+      const tableBytes = integer(0x1f);
+      const encoding = `dynamic table size: ${tableBytes} bytes`;
+      yield { start, end: at, kind: 'table size', encoding, isAdded: false, tableBytes };
       continue;
     } else {
       skipLiteral(0x0f);
       encoding = first >= 0x10 ? 'never indexed' : 'not indexed';
     }
-    yield { start, end: at, kind: 'field', encoding };
+    yield { start, end: at, kind: 'field', encoding, isAdded: first >= 0x40 && first < 0x80 };
   }
 }

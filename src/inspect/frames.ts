@@ -17,10 +17,10 @@ import {
 } from '../transport/http2/frame.js';
 import { FrameReader } from '../transport/http2/frame-reader.js';
 import { HpackDecoder } from '../transport/http2/hpack/decoder.js';
-import type { HeaderField } from '../transport/http2/hpack/tables.js';
+import { DynamicTable, type HeaderField } from '../transport/http2/hpack/tables.js';
 import { MessageAssembler } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
-import { explain } from './explain.js';
+import { explain, headerSpans } from './explain.js';
 
 /** One HTTP/2 frame that a connection sent or received, with its decoded content. */
 export interface WireFrame {
@@ -45,7 +45,12 @@ export interface WireFrame {
 
 export type FrameDetail =
   | { readonly kind: 'settings'; readonly settings: readonly (readonly [name: string, value: number])[] }
-  | { readonly kind: 'headers'; readonly headers: readonly HeaderField[] }
+  | {
+      readonly kind: 'headers';
+      readonly headers: readonly HeaderField[];
+      /** The sender's dynamic table after the frame, the newest entry first. Its indices begin at 62. */
+      readonly table: readonly HeaderField[];
+    }
   | { readonly kind: 'data'; readonly messages: readonly WireMessage[] }
   | { readonly kind: 'windowUpdate'; readonly increment: number }
   | { readonly kind: 'ping'; readonly opaque: string }
@@ -115,6 +120,8 @@ export class FrameDecoder {
   readonly #streams: StreamMethods;
   readonly #onFrame: (frame: DecodedFrame) => void;
   readonly #hpack = new HpackDecoder(Number.POSITIVE_INFINITY);
+  /** A copy of the decoder's dynamic table, without the values of secrets. */
+  readonly #table = new DynamicTable();
   readonly #reader = new FrameReader({ frame: (...frame) => this.#frame(...frame) });
   readonly #assemblers = new Map<number, MessageAssembler>();
   /** The gRPC messages that end in the current DATA frame. */
@@ -166,7 +173,7 @@ export class FrameDecoder {
         return { kind: 'data', messages: this.#messages(streamId, payload) };
       case FrameType.HEADERS:
       case FrameType.CONTINUATION:
-        return { kind: 'headers', headers: this.#headers(flags, streamId, payload) };
+        return { kind: 'headers', headers: this.#headers(flags, streamId, payload), table: this.#tableEntries() };
       case FrameType.SETTINGS:
         return { kind: 'settings', settings: settingsIn(payload) };
       case FrameType.WINDOW_UPDATE:
@@ -202,10 +209,25 @@ export class FrameDecoder {
     this.#block = [];
     const { fields } = this.#hpack.decode(block, 0, block.length);
     const shown = fields.map(([name, value]): HeaderField => [name, SECRET_HEADERS.has(name) ? '(not shown)' : value]);
+    this.#followTable(block, shown);
     if (shown.some(([name]) => SECRET_HEADERS.has(name))) payload.fill(0);
     const method = methodByPath.get(shown.find(([name]) => name === ':path')?.[1] ?? '');
     if (this.#side === 'client' && method !== undefined) this.#streams.set(streamId, method);
     return shown;
+  }
+
+  /** Changes the copy of the dynamic table as a header block with these fields changes the table. */
+  #followTable(block: Uint8Array, fields: readonly HeaderField[]): void {
+    let at = 0;
+    for (const { kind, isAdded, tableBytes } of headerSpans(block)) {
+      if (tableBytes !== undefined) this.#table.resize(tableBytes);
+      const field = kind === 'field' ? fields[at++] : undefined;
+      if (isAdded && field !== undefined) this.#table.add(field);
+    }
+  }
+
+  #tableEntries(): readonly HeaderField[] {
+    return Array.from({ length: this.#table.length }, (_, index) => this.#table.get(index) as HeaderField);
   }
 
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {

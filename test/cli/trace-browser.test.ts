@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, onTestFinished, type TestContext, test } from 'vitest';
 import { type Browser, findChromium, launchChromium } from '../../scripts/chromium.js';
-import { cli } from '../support/cli.js';
+import { cli, RunningCli } from '../support/cli.js';
 import { unique } from '../support/client.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
@@ -54,6 +54,65 @@ test('the trace page in a browser shows the bytes of a message after a click on 
   expect(requests).toEqual([`file://${file}`]);
 });
 
+test('the trace page lights the bytes of a field, filters messages, and moves through time', async (context) => {
+  const { file, browser } = await tracedLock(context);
+  const page = await browser.newPage({ viewport: { width: 1_400, height: 900 } });
+  const problems: string[] = [];
+  page.on('console', (message) => problems.push(message.text()));
+  page.on('pageerror', (error) => problems.push(error.message));
+  await page.goto(`file://${file}`);
+
+  const put = page.locator('details.message', { hasText: 'put my queue key' });
+  await put.locator('summary').click();
+  await put.locator('pre span[data-path="compare.0.key"]').hover();
+  expect(await put.locator('tr.lit td:last-child').allTextContents()).toEqual([
+    'field 3, length-delimited: key: bytes',
+    expect.stringMatching(/^length \d+$/),
+    expect.stringContaining('"'),
+  ]);
+  await put.locator('tr[data-path="success.1"]').first().hover();
+  expect(await put.locator('pre .lit').first().textContent()).toContain('request_put');
+
+  const renewals = page.locator('details.message[data-kind="leases"]');
+  expect(await renewals.first().isVisible()).toBe(true);
+  await page.locator('[data-show="leases"]').uncheck();
+  expect(await renewals.first().isVisible()).toBe(false);
+  await page.locator('#stream').selectOption(String(await put.getAttribute('data-stream')));
+  const visible = page.locator('details.message:visible');
+  expect(await visible.count()).toBe(2);
+  await page.locator('#stream').selectOption('');
+
+  await page.locator('#scrubber').fill('10000');
+  expect(await page.locator('.now').count()).toBe(1);
+  expect(await page.locator('.queue .cursor').getAttribute('visibility')).toBe('visible');
+  expect(await page.locator('#moment').textContent()).toMatch(/^\d+\.\d{3} s$/);
+  await page.locator('.legend summary').click();
+  expect(await page.locator('.legend li').first().isVisible()).toBe(true);
+  expect(problems).toEqual([]);
+});
+
+test('the page of `trace --serve` grows while the command runs, and keeps open messages open', async (context) => {
+  if (chromium === undefined) return context.skip('this machine has no Chromium');
+  const browser = await launchChromium(chromium);
+  onTestFinished(() => browser.close());
+  const name = unique('lock');
+  const traced = new RunningCli(['trace', '--serve', '--', 'lock', name, '--', 'cat']);
+  const page = await browser.newPage();
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(error.message));
+  await page.goto(await traced.stderrMatch(/the trace is at (http\S+)/));
+  await page.locator('g.held').waitFor({ state: 'attached' });
+  const put = page.locator('details.message', { hasText: 'put my queue key' });
+  await put.locator('summary').click();
+  const rows = await page.locator('details.message').count();
+  traced.process.stdin.end();
+  await page.locator('header p', { hasText: 'Exit code 0' }).waitFor();
+  expect(await page.locator('details.message').count()).toBeGreaterThan(rows);
+  expect(await put.locator('pre').isVisible()).toBe(true);
+  expect(await traced.done).toMatchObject({ code: 0 });
+  expect(problems).toEqual([]);
+});
+
 test('the trace page on a phone shows a conversation, without scrolling to the side', async (context) => {
   const { file, browser } = await tracedLock(context);
   const page = await browser.newPage({ viewport: { width: 390, height: 800 } });
@@ -82,6 +141,7 @@ test('the texts of the trace page have enough contrast in the light and in the d
     const pairs = [
       ...['ink', 'soft', 'own', 'other', 'bad', 'good', 'tag', 'length'].map((name) => [name, 'paper'] as const),
       ...['ink', 'soft', 'tag', 'length', 'good'].map((name) => [name, 'panel'] as const),
+      ...['ink', 'soft', 'tag', 'length', 'good'].map((name) => [name, 'lit'] as const),
       ['on', 'own'] as const,
       ['on', 'other'] as const,
     ];

@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
@@ -37,7 +38,14 @@ test('the trace page of a contended lock shows the messages and the queue of the
   expect(statSync(file).mode & 0o777).toBe(0o600);
   const page = readFileSync(file, 'utf8');
   expect(page).not.toContain('<b>"');
-  expect(page).not.toMatch(/<script|https?:\/\/(?!127)|src=|url\(/);
+  expect(page).not.toMatch(/https?:\/\/(?!127)|src=|url\(/);
+  // Only the script whose hash the page names may run.
+  const [script, ...others] = [...page.matchAll(/<script>(.*?)<\/script>/gs)].map(([, text]) => text as string);
+  expect(others).toEqual([]);
+  const hash = createHash('sha256')
+    .update(script as string)
+    .digest('base64');
+  expect(page).toContain(`script-src 'sha256-${hash}'; connect-src 'none'`);
   const shown = labels(page);
   const order = [
     'if my queue key does not exist: get the contender ahead and put my queue key',
@@ -190,4 +198,73 @@ test.each([
   expect(code).toBe(64);
   expect(stderr).toMatch(message);
   expect(existsSync('get')).toBe(false);
+});
+
+test('the trace page shows the bytes around a message, the windows, and the dynamic table of HPACK', async () => {
+  const file = join(temporaryFolder(), 'trace.html');
+  await cli(['trace', '--html', file, '--', 'put', unique('key'), 'value']);
+  const page = readFileSync(file, 'utf8');
+  expect(page).toContain('type of the frame: DATA');
+  expect(page).toContain('flags: END_STREAM');
+  expect(page).toMatch(/length of the message: \d+ bytes/);
+  expect(page).toMatch(
+    /After these \d+ bytes, the client may send 65,\d+ bytes on the connection and [\d,]+ bytes on stream 1\./,
+  );
+  expect(page).toMatch(/Now etcd may send [\d,]+ bytes on each new stream\./);
+  expect(page).toMatch(/The dynamic table of etcd after this frame:.*?<td>62<\/td>/s);
+  // The field of the JSON and its bytes have the same path.
+  expect(page.match(/data-path="key"/g)?.length).toBeGreaterThanOrEqual(4);
+});
+
+test('`trace --beside` shows the frames of another client beside those of etcdwire', async (context) => {
+  const etcdctl = inject('etcdctl');
+  if (etcdctl === undefined) return context.skip('there is no etcdctl for the server under test');
+  const file = join(temporaryFolder(), 'trace.html');
+  const name = unique('lock');
+  const other = `${etcdctl} lock ${name} -- sh -c 'echo held by Go'`;
+  const { code, stdout, stderr } = await cli([
+    'trace',
+    '--html',
+    file,
+    '--beside',
+    other,
+    '--',
+    'lock',
+    name,
+    '--',
+    'true',
+  ]);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
+  expect(stderr).toContain('held by Go');
+  const page = readFileSync(file, 'utf8');
+  const [, first = '', second = ''] = page.split('<section class="diagram">');
+  expect(labels(first)).toContain('if my queue key does not exist: get the contender ahead and put my queue key');
+  expect(labels(second)).toContain('if my queue key does not exist: put my queue key and get the holder');
+  for (const diagram of [first, second]) expect(labels(diagram)).toContainEqual(expect.stringMatching(/^LOCK HELD/));
+  expect(page).toMatch(/<th>requests<\/th><td>\d+<\/td><td>\d+<\/td>/);
+});
+
+test('`trace --beside` reports that the other client failed, and exits with exit code 1', async () => {
+  const file = join(temporaryFolder(), 'trace.html');
+  const result = await cli(['trace', '--html', file, '--beside', 'exit 7', '--', 'get', unique('key')]);
+  expect(result).toMatchObject({ code: 1, stderr: expect.stringContaining('exit 7 ended with exit code 7') });
+  expect(existsSync(file)).toBe(true);
+});
+
+test('`trace --serve` shows the trace while the command runs, only to those who know the URL', async () => {
+  const name = unique('lock');
+  const traced = new RunningCli(['trace', '--serve', '--', 'lock', name, '--', 'cat']);
+  const url = await traced.stderrMatch(/the trace is at (http:\/\/127\.0\.0\.1:\d+\/[\w-]{24}\/)/);
+  await expect.poll(async () => (await fetch(`${url}content?changed`)).text()).toContain('LOCK HELD, token');
+  const content = await (await fetch(`${url}content?changed`)).text();
+  expect(content).toMatch(/Runs for [\d.]+ s\./);
+  expect(await (await fetch(url)).text()).toContain("connect-src 'self'");
+  expect((await fetch(new URL('/', url))).status).toBe(404);
+  expect((await fetch(url.replace('127.0.0.1', 'localhost'))).status).toBe(404);
+  const changes = await fetch(`${url}changes`);
+  traced.process.stdin.end();
+  const reader = (changes.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
+  for (let last = ''; !last.includes('data: end'); last = (await reader.read()).value ?? 'data: end');
+  expect(await (await fetch(`${url}content?end`)).text()).toContain('Exit code 0');
+  expect(await traced.done).toMatchObject({ code: 0 });
 });

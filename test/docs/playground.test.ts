@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { type Browser, findChromium, launchChromium } from '../../scripts/chromium.js';
-import { type PlayClient, Playground } from '../../scripts/playground/playground.js';
+import { MAX_STEPS, type PlayClient, Playground } from '../../scripts/playground/playground.js';
 import { playStory, STORIES, type Story } from '../../scripts/playground/stories.js';
 import { PLAYGROUND } from '../../scripts/playground.js';
 import { Random } from '../support/simulation/random.js';
@@ -25,7 +25,7 @@ async function played(story: Story): Promise<{ readonly playground: Playground; 
   const playground = newPlayground();
   const told: string[] = [];
   let isOver = false;
-  const playing = playStory(story, playground, (sentence) => told.push(sentence)).finally(() => {
+  const playing = playStory(story, playground, (sentence) => told.push(sentence)).ended.finally(() => {
     isOver = true;
   });
   playing.catch(() => {});
@@ -79,7 +79,7 @@ test('the queue of the playground has at most one holder and growing tokens, wha
       (client) => client.pause(),
       (client) => client.block(8_000),
       (client) => client.cutWire(),
-      (client) => client.loseAnswer(),
+      (client) => client.toggleLostAnswer(),
       () => playground.compact(),
     ];
     for (let action = 0; action < 60; action += 1) {
@@ -99,6 +99,91 @@ test('the queue of the playground has at most one holder and growing tokens, wha
     locks += tokens.length;
   }
   expect(locks).toBeGreaterThan(100);
+});
+
+describe('a client of the playground', () => {
+  /** Lets time pass until something is true. */
+  async function until(playground: Playground, isTrue: () => boolean): Promise<void> {
+    for (let times = 0; !isTrue(); times += 1) {
+      expect(times).toBeLessThan(1_000);
+      await playground.advance(20);
+    }
+  }
+
+  test('sends nothing while it is paused, however far time moves', async () => {
+    const playground = newPlayground();
+    const [a, b] = playground.clients as [PlayClient, PlayClient];
+    a.app.lock();
+    await until(playground, () => a.app.token !== undefined);
+    b.app.lock();
+    await until(playground, () => playground.queue.length === 2);
+    a.pause();
+    const last = playground.steps.at(-1)?.id ?? 0;
+    await playground.advance(20_000);
+    const sent = playground.steps.filter(
+      ({ id, client, direction }) => id > last && client === 'A' && direction === 'sent',
+    );
+    expect(sent).toEqual([]);
+    expect(b.app.token).toBe(3n);
+    a.resume();
+    await until(playground, () => a.app.token === undefined);
+    expect(a.app.oldToken).toBe(2n);
+  });
+
+  test('stays blocked for the whole time, even if it is paused and continues in between', async () => {
+    const playground = newPlayground();
+    const [a] = playground.clients as [PlayClient];
+    a.block(8_000);
+    await playground.advance(1_000);
+    a.pause();
+    await playground.advance(1_000);
+    a.resume();
+    await playground.advance(1_000);
+    expect(a.isStalled).toBe(true);
+    await playground.advance(5_001);
+    expect(a.isStalled).toBe(false);
+  });
+
+  test('loses only the answer of a write that etcd applied', async () => {
+    const playground = newPlayground();
+    const [a, b] = playground.clients as [PlayClient, PlayClient];
+    a.app.lock();
+    await until(playground, () => a.app.token !== undefined);
+    playground.server.expireLease(BigInt(`0x${a.app.queueKey?.split('/')[1]}`));
+    await until(playground, () => a.app.oldToken !== undefined);
+    a.toggleLostAnswer();
+    a.app.write();
+    await until(playground, () => a.app.lastWrite === 'refused');
+    expect([a.losesAnswer, playground.ledger]).toEqual([true, undefined]);
+    b.toggleLostAnswer();
+    b.app.write();
+    await until(playground, () => b.app.lastWrite === 'unknown');
+    expect([b.losesAnswer, playground.ledger]).toEqual([false, { value: 'B 1', version: 1n }]);
+  });
+
+  test('that leaves the queue says so, and can take the lock again', async () => {
+    const playground = newPlayground();
+    const [a, b] = playground.clients as [PlayClient, PlayClient];
+    a.app.lock();
+    await until(playground, () => a.app.token !== undefined);
+    b.app.lock();
+    await until(playground, () => playground.queue.length === 2);
+    b.app.unlock();
+    await until(playground, () => !b.app.isWaiting);
+    expect(b.app.log.at(-1)).toMatchObject({ text: 'left the queue', kind: 'info' });
+    b.app.lock();
+    a.app.unlock();
+    await until(playground, () => b.app.token !== undefined);
+  });
+});
+
+test('the trace of the playground keeps its messages while renewals go on for an hour', async () => {
+  const playground = newPlayground();
+  const [a] = playground.clients as [PlayClient];
+  a.app.lock();
+  await playground.advance(3_600_000);
+  expect(playground.steps[0]).toMatchObject({ label: 'grant a lease of 5 s' });
+  expect(playground.steps.length).toBeLessThanOrEqual(2 * MAX_STEPS);
 });
 
 describe('the page of the playground', () => {
@@ -145,7 +230,7 @@ describe('the page of the playground', () => {
     await page.locator('#status-A', { hasText: 'holds the lock, token 2' }).waitFor();
     await page.locator('#lock-B').click();
     await page.locator('#status-B', { hasText: 'waits, 1 ahead' }).waitFor();
-    expect(await page.locator('#queue li').allTextContents()).toEqual([
+    expect(await page.locator('#queue .contender').allTextContents()).toEqual([
       expect.stringMatching(/^A holds the lock/),
       expect.stringMatching(/^B waits/),
     ]);
@@ -156,8 +241,20 @@ describe('the page of the playground', () => {
     await page.locator('[data-ahead="10000"]').click();
     await page.locator('#status-B', { hasText: 'holds the lock, token 3' }).waitFor();
     expect(await page.locator('#status-A').textContent()).toBe('killed');
-    expect(await page.locator('#store td.deleted').count()).toBe(1);
+    expect(await page.locator('#store td.bad').count()).toBe(1);
     expect(problems).toEqual([]);
+  });
+
+  test('lets the visitor act on the clients only when no story plays', async ({ skip }) => {
+    const { page } = await opened(skip);
+    await page.locator('[data-story="resumed-watch"]').click();
+    await page.locator('#sentences li').first().waitFor();
+    for (const id of ['lock-A', 'kill-B', 'compact']) await page.locator(`#${id}:disabled`).waitFor();
+    await page.locator('#next').click();
+    await page.locator('#sentences li').nth(1).waitFor();
+    await page.locator('#reset').click();
+    for (const id of ['lock-A', 'kill-B', 'compact']) await page.locator(`#${id}:enabled`).waitFor();
+    await page.locator('#unlock-A:disabled').waitFor();
   });
 
   test('shows frames and renewals on request, and hides the messages of a client', async ({ skip }) => {

@@ -55,6 +55,12 @@ export class RunningCli {
     await expect.poll(() => this.#stderr, { interval: 20 }).toMatch(pattern);
   }
 
+  /** Resolves with the first group of the pattern once stderr matches it. */
+  async stderrMatch(pattern: RegExp): Promise<string> {
+    await this.stderrMatches(pattern);
+    return pattern.exec(this.#stderr)?.[1] ?? '';
+  }
+
   /** Resolves with the lines of stdout once there are `count` lines, or when the process exits. */
   async lines(count: number): Promise<string[]> {
     let over = false;

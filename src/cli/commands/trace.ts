@@ -1,21 +1,27 @@
+import { spawn } from 'node:child_process';
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
 import { openByteStream } from '../../host/node.js';
 import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
 import { textOf } from '../../runtime/bytes.js';
+import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import { rawArguments } from '../arguments.js';
 import type { Io } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
-import { tracePage } from '../trace/page.js';
-import { observeQueue, type QueueObserver, storyOf } from '../trace/story.js';
+import type { LivePage } from '../trace/live-page.js';
+import { type Trace, tracePage } from '../trace/page.js';
+import { RecordingProxy } from '../trace/recording-proxy.js';
+import { observeQueue, type QueueObserver, type Story, storyOf } from '../trace/story.js';
 import { findMethod } from './rpc.js';
 
 interface TraceFlags {
   readonly out?: string;
   readonly html?: string;
+  readonly serve?: true;
+  readonly beside?: string;
 }
 
 /** The values of flags. Each key is the name of a flag. */
@@ -42,6 +48,11 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .argument('<command...>', 'after --, such as -- lock NAME -- COMMAND')
     .option('--out <file>', 'write one line of JSON for each frame to this file instead of text to standard error')
     .option('--html <file>', 'write a page with the queue of the lock, all messages, and the meaning of each byte')
+    .option('--serve', 'show this page in a browser while the command runs, at the URL that is printed')
+    .option(
+      '--beside <command>',
+      'with --html or --serve: afterwards run this shell command, such as "etcdctl lock NAME true", and show its frames beside',
+    )
     .description('run another etcdwire command and print all its frames and messages, without passwords and tokens')
     .action(async (args: string[], flags: TraceFlags) => {
       checkDashes(program, args, flags);
@@ -75,22 +86,72 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
       );
 }
 
+/** What a program has done on the wire so far. */
+class Recording {
+  readonly frames: WireFrame[] = [];
+  observer: QueueObserver | undefined;
+  exitCode: number | undefined;
+  /** What a page shows of standard error. */
+  problems = '';
+  readonly #command: string;
+  readonly #prize: Story['prize'];
+  readonly #startMs = monotonicMs();
+  #endMs: number | undefined;
+
+  constructor(command: string, prize: Story['prize']) {
+    this.#command = command;
+    this.#prize = prize;
+  }
+
+  /** A number that grows with each frame and each change of the queue, and at the end. */
+  get version(): number {
+    return this.frames.length + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1);
+  }
+
+  get trace(): Trace {
+    return {
+      command: this.#command,
+      exitCode: this.exitCode,
+      story: storyOf(this.frames, this.observer?.states ?? [], this.#prize),
+      startMs: this.#startMs,
+      endMs: this.#endMs ?? monotonicMs(),
+      problems: this.problems,
+    };
+  }
+
+  end(exitCode: number): void {
+    this.#endMs = monotonicMs();
+    this.exitCode = exitCode;
+  }
+}
+
 async function trace(
   args: readonly string[],
   io: Io,
-  { out, html }: TraceFlags,
+  { out, html, serve, beside }: TraceFlags,
   run: (io: Io) => Promise<ExitCode>,
 ): Promise<ExitCode> {
+  const hasPage = html !== undefined || serve === true;
+  if (beside !== undefined && !hasPage)
+    throw new CliError(ExitCode.USAGE, '--beside: got no --html and no --serve; allowed: --beside with one of them');
   // Opens both files first, so that the command does not run if a file cannot be written.
   const file = out === undefined ? undefined : openSync(out, 'w', FILE_MODE);
   if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
+  const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
+  const prize = args.includes('elect') ? 'leadership' : 'lock';
+  const recordings: [Recording, ...Recording[]] = [new Recording(command, prize)];
+  const [recording] = recordings;
+  const tracesNow = (): [Trace, ...Trace[]] => recordings.map((each) => each.trace) as [Trace, ...Trace[]];
+  const live = serve
+    ? await serveLive(tracesNow, () => recordings.reduce((sum, each) => sum + each.version, 0))
+    : undefined;
+  if (live !== undefined) io.stderr.write(`etcdwire: the trace is at ${live.url}\n`);
   const startMs = monotonicMs();
-  const frames: WireFrame[] = [];
   let problem: unknown;
   const onFrame = (frame: WireFrame): void => {
-    if (html !== undefined) frames.push(frame);
+    if (hasPage) recording.frames.push(frame);
     if (file === undefined) {
-      if (html === undefined) io.stderr.write(`${frameText(frame, startMs)}\n`);
+      if (!hasPage) io.stderr.write(`${frameText(frame, startMs)}\n`);
     } else if (problem === undefined) {
       try {
         // Writes each line at once, because the command may run for a long time.
@@ -101,35 +162,42 @@ async function trace(
       }
     }
   };
-  let observer: QueueObserver | undefined;
-  let problems = '';
-  const stderr = {
+  let stderr = '';
+  const readStderr = {
     ...(io.stderr.isTTY === undefined ? {} : { isTTY: io.stderr.isTTY }),
     write: (data: string | Uint8Array): unknown => {
-      problems += typeof data === 'string' ? data : textOf(data);
+      stderr += typeof data === 'string' ? data : textOf(data);
       return io.stderr.write(data);
     },
   };
+  let observe: (() => Promise<QueueObserver>) | undefined;
   const exitCode = await run({
     ...io,
-    stderr: html === undefined ? io.stderr : stderr,
+    stderr: hasPage ? readStderr : io.stderr,
     transport: http2Over(tapped(openByteStream, onFrame)),
     onEnterQueue: async (options, name) => {
-      if (html !== undefined) observer = await observeQueue(options, name);
+      if (!hasPage) return;
+      observe = () => observeQueue(options, name);
+      recording.observer = await observe();
     },
   });
-  const endMs = monotonicMs();
-  await observer?.stop();
+  recording.end(exitCode);
+  await recording.observer?.stop();
+  recording.problems = problemsOf(args, stderr);
+  // A command with wrong arguments did not run, so the file keeps the page of a previous run.
+  const hasRun = exitCode !== ExitCode.USAGE;
+  let besideCode = 0;
+  if (beside !== undefined && hasRun) {
+    const other = new Recording(withoutSecrets(beside.split(' ')).join(' '), prize);
+    recordings.push(other);
+    other.observer = await observe?.();
+    besideCode = await runBeside(beside, io, recording.frames[0]?.endpoint, other);
+    other.end(besideCode);
+    await other.observer?.stop();
+  }
   try {
-    // A command with wrong arguments did not run, so the file keeps the page of a previous run.
-    if (html !== undefined && exitCode !== ExitCode.USAGE) {
-      const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
-      const story = storyOf(frames, observer?.states ?? [], args.includes('elect') ? 'leadership' : 'lock');
-      writeFileSync(
-        html,
-        tracePage(story, { command, exitCode, startMs, endMs, problems: problemsOf(args, problems) }),
-        { mode: FILE_MODE },
-      );
+    if (html !== undefined && hasRun) {
+      writeFileSync(html, tracePage(tracesNow()), { mode: FILE_MODE });
       io.stderr.write(`etcdwire: the trace is in ${html}\n`);
     }
     if (problem !== undefined) throw problem;
@@ -139,8 +207,55 @@ async function trace(
     return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
   } finally {
     if (file !== undefined) closeSync(file);
+    await live?.stop();
   }
-  return exitCode;
+  return exitCode === ExitCode.OK && besideCode !== 0 ? ExitCode.FAILED : exitCode;
+}
+
+/** Serves the page of the traces. The HTTP server is loaded only for this. */
+async function serveLive(traces: () => [Trace, ...Trace[]], version: () => number): Promise<LivePage> {
+  return (await import('../trace/live-page.js')).LivePage.start(0, traces, version);
+}
+
+/**
+ * Runs a shell command whose etcd client connects to the endpoint through a recording proxy. Returns the exit code of
+ * the command.
+ */
+async function runBeside(
+  command: string,
+  io: Io,
+  endpoint: string | undefined,
+  { frames }: Recording,
+): Promise<number> {
+  const problem =
+    endpoint === undefined
+      ? 'the traced command has connected to no endpoint'
+      : endpoint.startsWith('http:')
+        ? undefined
+        : `the proxy that records its frames cannot connect to ${endpoint}; allowed: an endpoint with http://`;
+  if (endpoint === undefined || problem !== undefined) {
+    io.stderr.write(`etcdwire: ${command} was not run, because ${problem}\n`);
+    return ExitCode.FAILED;
+  }
+  const proxy = await RecordingProxy.start(endpoint, (frame) => void frames.push(frame));
+  try {
+    const child = spawn('sh', ['-c', command], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ETCDCTL_ENDPOINTS: proxy.url },
+    });
+    // Standard output belongs to the traced command.
+    for (const output of [child.stdout, child.stderr]) output.on('data', (data: Uint8Array) => io.stderr.write(data));
+    const offInterrupted = onAbort(io.interrupted, () => child.kill());
+    const exitCode = await new Promise<number>((resolve) => {
+      child.on('error', () => resolve(ExitCode.CANNOT_RUN));
+      child.on('close', (code) => resolve(code ?? ExitCode.FAILED));
+    });
+    offInterrupted();
+    if (exitCode !== 0) io.stderr.write(`etcdwire: ${command} ended with exit code ${exitCode}\n`);
+    return exitCode;
+  } finally {
+    await proxy.stop();
+  }
 }
 
 /** Returns what a page may show of standard error. An error about a request can contain a part of the request. */

@@ -1,9 +1,7 @@
-import { explain, type Span } from '../../inspect/explain.js';
-import type { JsonObject, JsonValue } from '../../protobuf/json.js';
-import { hexOf, textOf } from '../../runtime/bytes.js';
-import { fieldsOf, frameRows, frameText, type Row, spanMeaning } from '../frames.js';
+import { createHash } from 'node:crypto';
 import { escapeControls } from '../output.js';
-import type { QueueState, Step, Story } from './story.js';
+import { BODY_STYLE, bodyOf, elided, escapeHtml, LIGHT_SCRIPT, THEME } from './body.js';
+import { type QueueState, type Step, type Story, streamOf } from './story.js';
 
 /** Distance in pixels between two columns of the diagram. */
 const COLUMN_WIDTH = 160;
@@ -13,52 +11,161 @@ const COLUMN_WIDTH = 160;
  */
 const FIRST_WIDTH = 500;
 const ROW_HEIGHT = 48;
-/** Bytes and characters of a longer value are left out, because values may have many megabytes. */
-const MAX_SHOWN = 96;
-/** Rows for the bytes of a message. The page leaves further rows out. */
-const MAX_ROWS = 1_000;
-/** Items of a list in a message. The page leaves further items out. */
-const MAX_ITEMS = 100;
+/** Time without messages takes this many pixels per second, up to a maximum. */
+const GAP_PX_PER_SECOND = 40;
+const MAX_GAP_PX = 200;
+/** A gap of this height has room for its time. */
+const LABELED_GAP_PX = 18;
 
-export interface PageOptions {
+/** What one program did on the wire. */
+export interface Trace {
   /** The command line. */
   readonly command: string;
-  readonly exitCode: number;
-  /** Start of the command, in milliseconds on the monotonic clock. */
+  readonly exitCode: number | undefined;
+  readonly story: Story;
+  /** Start of the program, in milliseconds on the monotonic clock. */
   readonly startMs: number;
-  /** End of the command, in milliseconds on the monotonic clock. */
+  /** End of the program, in milliseconds on the monotonic clock. */
   readonly endMs: number;
-  /** What etcdwire has printed to standard error while the command ran. */
+  /** What etcdwire has printed to standard error while the program ran. */
   readonly problems: string;
 }
 
-/** Renders a self-contained page with the queue, the diagram of messages, and the bytes of each message. */
-export function tracePage(story: Story, { command, exitCode, startMs, endMs, problems }: PageOptions): string {
-  const rows = story.steps.map((step) => stepRow(step, story, startMs)).join('\n');
+/**
+ * Renders a self-contained page with the queue, the diagram of messages, and the bytes of each message. With a second
+ * trace, the page shows both beside each other. If the page is `live`, it asks its server for changes.
+ */
+export function tracePage(traces: readonly [Trace, ...Trace[]], { live = false } = {}): string {
+  const [{ command }] = traces;
+  const script = `${LIGHT_SCRIPT}${PAGE_SCRIPT}${live ? LIVE_SCRIPT : ''}`;
+  const hash = createHash('sha256').update(script).digest('base64');
+  // Only the page's own script may run, because a trace may contain text from any client.
+  const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; connect-src ${live ? "'self'" : "'none'"}`;
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${escapeHtml(command)}</title>
 <style>${STYLE}</style>
-<header>
-<h1><code>${escapeHtml(command)}</code></h1>
-<p>Exit code ${exitCode} after ${((endMs - startMs) / 1_000).toFixed(2)} s. Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>
-</header>
-${problems === '' ? '' : `<pre class="problems">${escapeHtml(problems)}</pre>`}
-${queueChart(story, startMs, endMs)}
-<input type="checkbox" id="frames"><label for="frames"> Show every HTTP/2 frame</label>
-<section class="diagram">
-<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${story.states.length === 0 ? '' : 'queue'}</span></div>
-${rows}
-</section>
+<main id="content">
+${traceContent(traces)}
+</main>
+<script>${script}</script>
 </html>
 `;
 }
 
-/** Escapes text for HTML elements and attributes, because a trace may contain text from any client. */
-export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+/** Renders the part of the page that changes while a program runs. */
+export function traceContent(traces: readonly [Trace, ...Trace[]]): string {
+  const [first, second] = traces;
+  const diagrams = traces.map((trace) => diagram(trace, second !== undefined)).join('\n');
+  const controls = `<div class="controls">
+<label><input type="checkbox" id="frames"> every HTTP/2 frame</label>
+${KINDS.map((kind) => `<label><input type="checkbox" data-show="${kind}" checked> ${kind}</label>`).join('\n')}
+<label>stream <select id="stream"><option value="">all</option></select></label>
+<label>time <input type="range" id="scrubber" min="0" value="0"></label> <output id="moment"></output>
+</div>`;
+  const [charts, heads] = [traces.map((trace) => queueChart(trace, second !== undefined)).join(''), traces.map(header)];
+  if (second === undefined) return `${heads[0]}${charts}${legend(first.story)}${controls}${diagrams}`;
+  return `${heads[0]}${comparison([first, second])}${charts}${legend(first.story)}${controls}<div class="beside">${diagrams}</div>`;
+}
+
+/** The kinds of messages that the visitor of a page can hide. */
+const KINDS = ['keys', 'watches', 'leases', 'other'] as const;
+
+function header({ command, exitCode, startMs, endMs, problems }: Trace): string {
+  const seconds = ((endMs - startMs) / 1_000).toFixed(2);
+  const end = exitCode === undefined ? `Runs for ${seconds} s.` : `Exit code ${exitCode} after ${seconds} s.`;
+  return `<header>
+<h1><code>${escapeHtml(command)}</code></h1>
+<p>${end} Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>
+</header>
+${problems === '' ? '' : `<pre class="problems">${escapeHtml(problems)}</pre>`}`;
+}
+
+function legend({ states, prize }: Story): string {
+  const queue =
+    states.length === 0
+      ? ''
+      : `<li>A <b class="other">dashed</b> arrow is a change by another contender, and a <b class="good">green</b> dot the moment when this client gets the ${prize}. At the right of each arrow stands the queue: first the holder, then those who wait. In the chart, a pale bar waits and a solid bar holds.</li>`;
+  return `<details class="legend"><summary>How to read this page</summary><ul>
+<li>Time runs down the page. Time without messages takes ${GAP_PX_PER_SECOND} pixels for each second, and ${MAX_GAP_PX} pixels at most.</li>
+<li>A <b class="own">blue</b> arrow is a message of this client, and a <b class="bad">red</b> arrow a failure. The line below an arrow names the RPC, the HTTP/2 stream, the revision of the store, and how long the answer took.</li>
+${queue}
+<li>The bytes of a message are <b class="tag">tags</b>, which name a field, <b class="length">lengths</b>, and <b class="good">values</b>. The pointer on a field lights its bytes, and the reverse.</li>
+</ul></details>`;
+}
+
+/** Compares what two programs sent and received. */
+function comparison(traces: readonly Trace[]): string {
+  const rows: readonly (readonly [what: string, count: (trace: Trace) => number])[] = [
+    ['requests', (trace) => messagesOf(trace, 'sent')],
+    ['responses and events', (trace) => messagesOf(trace, 'received')],
+    [
+      'streams',
+      ({ story }) =>
+        new Set(
+          framesOf(story)
+            .filter(({ streamId }) => streamId > 0)
+            .map(streamOf),
+        ).size,
+    ],
+    ['frames sent', ({ story }) => framesOf(story).filter(({ direction }) => direction === 'sent').length],
+    ['frames received', ({ story }) => framesOf(story).filter(({ direction }) => direction === 'received').length],
+    ['bytes sent', ({ story }) => bytesOf(story, 'sent')],
+    ['bytes received', ({ story }) => bytesOf(story, 'received')],
+  ];
+  const cells = rows.map(([what, count]) => {
+    const values = traces.map((trace) => `<td>${count(trace).toLocaleString('en')}</td>`).join('');
+    return `<tr><th>${what}</th>${values}</tr>`;
+  });
+  const names = traces.map(({ command }) => `<th><code>${escapeHtml(command)}</code></th>`).join('');
+  return `<table class="comparison"><tr><th></th>${names}</tr>${cells.join('')}</table>`;
+}
+
+function framesOf({ steps }: Story) {
+  return [...new Set(steps.flatMap(({ frame }) => frame ?? []))];
+}
+
+function bytesOf(story: Story, direction: 'sent' | 'received'): number {
+  return framesOf(story)
+    .filter((frame) => frame.direction === direction)
+    .reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+function messagesOf({ story }: Trace, direction: 'sent' | 'received'): number {
+  return story.steps.filter(({ message, frame }) => message !== undefined && frame?.direction === direction).length;
+}
+
+function diagram({ command, story, startMs }: Trace, isBeside: boolean): string {
+  const kinds = new Map<string, string>();
+  for (const { message, frame } of story.steps)
+    if (message !== undefined && frame !== undefined) kinds.set(streamOf(frame), kindOf(message.method));
+  let lastMs = startMs;
+  const rows = story.steps.map((step) => {
+    const gap = gapRow(step.atMs - lastMs);
+    lastMs = step.atMs;
+    return gap + stepRow(step, story, startMs, kinds);
+  });
+  const title = isBeside ? `<h2><code>${escapeHtml(command)}</code></h2>` : '';
+  return `<section class="diagram">${title}
+<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${story.states.length === 0 ? '' : 'queue'}</span></div>
+${rows.join('\n')}
+</section>`;
+}
+
+function kindOf(method: string): (typeof KINDS)[number] {
+  const service = /\.(\w+)\//.exec(method)?.[1];
+  return service === 'KV' ? 'keys' : service === 'Watch' ? 'watches' : service === 'Lease' ? 'leases' : 'other';
+}
+
+/** Shows how long nothing was sent or received. */
+function gapRow(ms: number): string {
+  const height = Math.min(MAX_GAP_PX, Math.round((ms / 1_000) * GAP_PX_PER_SECOND));
+  if (height === 0) return '';
+  const label = height < LABELED_GAP_PX ? '' : `${(ms / 1_000).toFixed(1)} s`;
+  return `<div class="gap" style="height:${height}px">${label}</div>`;
 }
 
 function headings({ participants }: Story): string {
@@ -70,12 +177,17 @@ function headings({ participants }: Story): string {
   return svg(participants.length, 44, names.join(''));
 }
 
-function stepRow(step: Step, story: Story, startMs: number): string {
+function stepRow(step: Step, story: Story, startMs: number, kinds: ReadonlyMap<string, string>): string {
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
   const summary = `${at}${arrow(step, story.participants.length)}${bubble(step, story)}${queueOf(step, story)}`;
   const body = bodyOf(step, startMs);
-  if (body === '') return `<div class="row ${step.kind}">${summary}</div>`;
-  return `<details class="${step.kind}"><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
+  const stream = step.frame === undefined ? '' : streamOf(step.frame);
+  const kind = kinds.get(stream) ?? 'other';
+  const isMessage = step.kind === 'message' || step.kind === 'failure';
+  const filter = isMessage || step.kind === 'frame' ? ` data-stream="${stream}" data-kind="${kind}"` : '';
+  const ms = (step.atMs - startMs).toFixed(3);
+  if (body === '') return `<div class="row ${step.kind}" data-ms="${ms}"${filter}>${summary}</div>`;
+  return `<details class="${step.kind}" data-ms="${ms}"${filter}><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
 }
 
 function arrow({ from, to, label, kind, protocol }: Step, columns: number): string {
@@ -122,68 +234,6 @@ function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
   return `<span class="state">${chips.join(' ')}</span>`;
 }
 
-/**
- * Returns the HTML that a click on the arrow of a step shows: the fields and the bytes of the message, or the bytes of
- * the frame.
- */
-export function bodyOf({ frame, message }: Pick<Step, 'frame' | 'message'>, startMs: number): string {
-  if (frame === undefined) return '';
-  if (message === undefined) {
-    const rows = frameRows(frame).map((each) => bytesRow(frame.bytes, each));
-    return `<p>${escapeHtml(frameText(frame, startMs).trim())}</p><table>${rows.join('')}</table>`;
-  }
-  const fields = JSON.stringify(elidedJson(fieldsOf(message)), null, 2);
-  const rows: string[] = [];
-  let problem = '';
-  try {
-    for (const span of explain(message.typeName, message.bytes)) {
-      if (rows.length === MAX_ROWS) {
-        rows.push(`<tr><td>${span.start}</td><td></td><td>… the page leaves the rest out</td></tr>`);
-        break;
-      }
-      const text = spanMeaning(elidedSpan(span));
-      rows.push(bytesRow(message.bytes, { ...span, text }, ` class="${span.part}"`));
-    }
-  } catch (error) {
-    problem = `<p>${escapeHtml((error as Error).message)}</p>`;
-  }
-  return `<p><b>${escapeHtml(message.typeName)}</b> of ${escapeHtml(message.method.slice(1))}, stream ${frame.streamId} of connection ${frame.connection}, in a DATA frame of ${frame.bytes.length} bytes</p>
-<div class="both"><pre>${escapeHtml(fields)}</pre><table>${rows.join('')}</table></div>${problem}`;
-}
-
-/**
- * Returns a table row for bytes and their meaning. The indentation shows how deeply the bytes are nested in messages.
- */
-function bytesRow(bytes: Uint8Array, { start, end, depth, text }: Row, attributes = ''): string {
-  const size = end - start;
-  const left = size > MAX_SHOWN ? ` … (${size.toLocaleString('en')} bytes)` : '';
-  const hex = hexOf(bytes.subarray(start, Math.min(end, start + MAX_SHOWN)), ' ') + left;
-  return `<tr${attributes}><td>${start}</td><td style="padding-left:${depth * 1.5 + 0.5}em"><code>${hex}</code></td><td>${escapeHtml(elided(text))}</td></tr>`;
-}
-
-/** Leaves out the end of a long text. */
-function elided(text: string): string {
-  if (text.length <= 2 * MAX_SHOWN) return text;
-  return `${text.slice(0, MAX_SHOWN)}… (${text.length.toLocaleString('en')} characters)`;
-}
-
-/** Leaves out the ends of long texts and long lists. */
-function elidedJson(value: JsonValue): JsonValue {
-  if (typeof value === 'string') return elided(value);
-  if (typeof value !== 'object' || value === null) return value;
-  if (!Array.isArray(value))
-    return Object.fromEntries(Object.entries(value as JsonObject).map(([name, each]) => [name, elidedJson(each)]));
-  const items = value.slice(0, MAX_ITEMS).map(elidedJson);
-  return value.length > MAX_ITEMS ? [...items, `… (${(value.length - MAX_ITEMS).toLocaleString('en')} more)`] : items;
-}
-
-/** Leaves out the end of a long value, before the page formats it. */
-function elidedSpan(span: Span): Span {
-  const { value } = span;
-  if (!(value instanceof Uint8Array) || value.length <= 2 * MAX_SHOWN) return span;
-  return { ...span, value: `${textOf(value.subarray(0, MAX_SHOWN))}… (${value.length.toLocaleString('en')} bytes)` };
-}
-
 function svg(columns: number, height: number, content: string): string {
   return `<svg width="${columnX(columns - 1) + COLUMN_WIDTH / 2}" height="${height}">${content}</svg>`;
 }
@@ -216,7 +266,8 @@ const CHART_EXTENSION = 0.06;
  * Renders a chart of the contenders over time. The bar of a contender is pale while the contender waits, and solid
  * while it holds the lock.
  */
-function queueChart({ participants, states, ownKeys, prize }: Story, startMs: number, endMs: number): string {
+function queueChart({ command, story, startMs, endMs }: Trace, isBeside: boolean): string {
+  const { participants, states, ownKeys, prize } = story;
   const chartEndMs = endMs + (endMs - startMs) * CHART_EXTENSION;
   const periods = periodsOf(states, chartEndMs);
   if (periods.length === 0) return '';
@@ -240,7 +291,7 @@ function queueChart({ participants, states, ownKeys, prize }: Story, startMs: nu
     return `<text class="name" x="${CHART_LEFT - 10}" y="${y + 16}">${escapeHtml(name)}</text>${bars.join('')}`;
   });
   const axis = `<text class="axis" x="${CHART_LEFT}" y="${height - 6}">0 s</text><text class="axis end" x="${x(endMs).toFixed(1)}" y="${height - 6}">${((endMs - startMs) / 1_000).toFixed(2)} s</text>`;
-  return `<section class="queue"><h2>The queue for the ${prize}</h2><svg viewBox="0 0 ${CHART_WIDTH} ${height}" width="${CHART_WIDTH}" height="${height}">${rows.join('')}${axis}</svg></section>`;
+  return `<section class="queue"><h2>The queue for the ${prize}${isBeside ? `: <code>${escapeHtml(command)}</code>` : ''}</h2><svg viewBox="0 0 ${CHART_WIDTH} ${height}" width="${CHART_WIDTH}" height="${height}" data-zero="${x(startMs)}" data-scale="${(x(endMs) - x(startMs)) / Math.max(1, endMs - startMs)}">${rows.join('')}${axis}<line class="cursor" y1="0" y2="${height - 20}" visibility="hidden"/></svg></section>`;
 }
 
 /** A period during which a contender waits for the lock or holds it. */
@@ -265,24 +316,99 @@ function periodsOf(states: readonly QueueState[], endMs: number): readonly Perio
   return periods;
 }
 
-/** The colors of the page, in the light and in the dark theme. */
-export const THEME = `
-:root { color-scheme: light dark; --paper: #fff; --panel: #f6f8fa; --hover: #eef2f6; --ink: #1d2733; --soft: #5b6773;
-  --rule: #d8dee5; --own: #1668c1; --other: #a34c0a; --bad: #b91f29; --good: #14702f; --tag: #1668c1; --length: #7a4f00;
-  --on: #fff; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #12171d; --panel: #1b222b; --hover: #202a35; --ink: #e3e9f0; --soft: #9aa7b4; --rule: #333f4c;
-    --own: #6cb0ff; --other: #f0a35e; --bad: #ff8a8a; --good: #6fd08c; --tag: #6cb0ff; --length: #e0b060; --on: #12171d; }
+/**
+ * Returns the style sheet that shows the rows in this scope as a conversation, for narrow diagrams: each message is a
+ * bubble at the side of its sender.
+ */
+function conversation(scope: string): string {
+  const rules = [
+    '.diagram { width: auto; }',
+    '.row { display: block; padding: .25em 0; }',
+    '.row svg { display: none; }',
+    '.heads { display: none; }',
+    '.row > .state { display: none; }',
+    '.at { display: block; text-align: left; }',
+    '.gap { margin-left: 0; }',
+    '.bubble { display: block; width: fit-content; max-width: 85%; padding: .4em .8em; border-radius: 10px; background: var(--panel); border: 1px solid var(--rule); overflow-wrap: anywhere; }',
+    '.bubble.received { margin-left: auto; }',
+    '.bubble small { display: block; color: var(--soft); }',
+    '.bubble.failure { border-color: var(--bad); color: var(--bad); }',
+    '.bubble.held { border-color: var(--good); color: var(--good); font-weight: 700; }',
+    '.body { margin-left: 0; }',
+  ];
+  return rules.map((rule) => scope + rule).join('\n');
 }
+
+/** Filters the rows, and moves through time. A page that changes calls its function refresh after each change. */
+const PAGE_SCRIPT = `
+const byId = (id) => document.getElementById(id);
+let rows = [];
+const chosen = { hidden: new Set(), stream: '' };
+function filter() {
+  for (const row of rows) {
+    const { kind, stream } = row.dataset;
+    const isOff = kind !== undefined && (chosen.hidden.has(kind) || (chosen.stream !== '' && chosen.stream !== stream));
+    row.classList.toggle('filtered', isOff);
+  }
+}
+function moveTo(row) {
+  for (const now of document.querySelectorAll('.now')) now.classList.remove('now');
+  row.classList.add('now');
+  row.scrollIntoView({ block: 'center', inline: 'nearest' });
+  byId('moment').textContent = (row.dataset.ms / 1000).toFixed(3) + ' s';
+  for (const chart of document.querySelectorAll('.queue svg')) {
+    const x = Number(chart.dataset.zero) + row.dataset.ms * chart.dataset.scale;
+    const cursor = chart.querySelector('.cursor');
+    cursor.setAttribute('x1', x);
+    cursor.setAttribute('x2', x);
+    cursor.setAttribute('visibility', 'visible');
+  }
+}
+function refresh() {
+  rows = [...document.querySelectorAll('.diagram [data-ms]')];
+  const streams = new Map(rows.map(({ dataset }) => [dataset.stream, dataset.kind]));
+  for (const [stream, kind] of streams)
+    if (stream) byId('stream').add(new Option(stream.endsWith(':0') ? 'connection ' + stream.slice(0, -2) : stream + ' ' + kind, stream));
+  byId('stream').value = chosen.stream;
+  byId('scrubber').max = Math.max(0, rows.length - 1);
+  for (const box of document.querySelectorAll('[data-show]')) box.checked = !chosen.hidden.has(box.dataset.show);
+  filter();
+}
+document.addEventListener('input', ({ target }) => {
+  if (target.id === 'stream') chosen.stream = target.value;
+  else if (target.dataset.show) chosen.hidden[target.checked ? 'delete' : 'add'](target.dataset.show);
+  else if (target.id === 'scrubber') {
+    const shown = rows.slice(0, Number(target.value) + 1).findLast((row) => row.checkVisibility());
+    if (shown) moveTo(shown);
+    return;
+  }
+  filter();
+});
+refresh();
 `;
 
-/** Style sheet of the fields and the bytes of a message. */
-export const BODY_STYLE = `
-.body { padding: .6em 1em; background: var(--panel); border-radius: 6px; font-size: 13px; }
-.body p { margin: 0 0 .5em; color: var(--soft); overflow-wrap: anywhere; } .both { display: grid; grid-template-columns: minmax(16em, 2fr) 4fr; gap: 2em; align-items: start; }
-pre { margin: 0; font-size: 12px; white-space: pre-wrap; overflow-wrap: anywhere; } table { border-collapse: collapse; font-size: 12px; } td { padding: 0 .5em; vertical-align: top; }
-td:first-child { color: var(--soft); text-align: right; } td code { overflow-wrap: anywhere; } td:nth-child(2) { width: 40%; } tr.tag code { color: var(--tag); } tr.length code { color: var(--length); } tr.value code { color: var(--good); }
-@media (max-width: 760px) { .both { display: block; } .both table { margin-top: .8em; } }
+/** Replaces the content when the server reports a change. Open rows stay open. */
+const LIVE_SCRIPT = `
+const source = new EventSource('changes');
+const keyOf = ({ dataset }) => dataset.ms + dataset.stream;
+let latest = 0;
+source.onerror = () => source.close();
+source.onmessage = async ({ data }) => {
+  const number = ++latest;
+  const response = await fetch('content?' + data).catch(() => undefined);
+  const content = await response?.text();
+  if (content === undefined || number !== latest) return;
+  const open = new Set([...document.querySelectorAll('.diagram details[open]')].map(keyOf));
+  const [allFrames, legend] = [byId('frames').checked, document.querySelector('.legend').open];
+  const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+  byId('content').innerHTML = content;
+  for (const row of document.querySelectorAll('.diagram details')) row.open = open.has(keyOf(row));
+  byId('frames').checked = allFrames;
+  document.querySelector('.legend').open = legend;
+  refresh();
+  if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
+  if (data === 'end') source.close();
+};
 `;
 
 /** Style sheet of the page. */
@@ -297,6 +423,14 @@ header p { color: var(--soft); margin: .2em 0 0; }
 .queue rect { rx: 3; fill: var(--other); } .queue rect.own { fill: var(--own); }
 .queue rect.waits { fill-opacity: .25; } .queue rect.waits + text { fill: var(--ink); }
 label { color: var(--soft); }
+.cursor { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 3 2; }
+.legend { margin: .8em 0; color: var(--soft); } .legend ul { margin: .3em 0; } .legend .own { color: var(--own); } .legend .other { color: var(--other); } .legend .bad { color: var(--bad); } .legend .good { color: var(--good); } .legend .tag { color: var(--tag); } .legend .length { color: var(--length); }
+.controls { display: flex; flex-wrap: wrap; gap: .4em 1.2em; align-items: center; margin: .8em 0; } #scrubber { width: 16em; max-width: 60vw; vertical-align: middle; }
+#moment { font-variant-numeric: tabular-nums; } select { font: inherit; }
+.gap { margin-left: 84px; color: var(--soft); font-size: 11px; display: flex; align-items: center; padding-left: .8em; border-left: 2px dotted var(--rule); }
+[data-ms].now, .now > summary { background: var(--lit); } .filtered { display: none; }
+.comparison { margin: 1em 0; } .comparison th { text-align: left; font-weight: 500; padding: .1em 1em .1em 0; } .comparison td { text-align: right; padding: .1em 1em .1em 0; }
+.beside { display: grid; grid-template-columns: 1fr 1fr; gap: 2em; align-items: start; } .beside .diagram { min-width: 0; } .beside .body { overflow-x: auto; } .beside .both { display: block; } .beside .both table { margin-top: .8em; }
 .diagram { border-top: 1px solid var(--rule); margin-top: .6em; width: max-content; min-width: 100%; }
 .row { display: grid; grid-template-columns: 84px max-content minmax(180px, 1fr); align-items: center; list-style: none; }
 .row::-webkit-details-marker { display: none; }
@@ -316,16 +450,12 @@ g.frame line, g.frame path { stroke: var(--soft); } g.frame text { fill: var(--s
 .state b.own { background: var(--own); border-color: var(--own); } .state b.waits { background: none; color: var(--ink); }
 .state b.first::before { content: "holds: "; }
 .bubble { display: none; }
-.frame { display: none; } #frames:checked ~ .diagram .frame { display: block; } #frames:checked ~ .diagram g.frame { display: inline; }
+.frame { display: none; } body:has(#frames:checked) .diagram .frame:not(.filtered) { display: block; } body:has(#frames:checked) .diagram g.frame { display: inline; }
 .diagram g.frame { display: inline; }
 .body { margin: .2em 0 1em 84px; }
+${conversation('.beside ')}
 @media (max-width: 760px) {
-  body { margin: 1em auto; padding: 0 .8em; }
-  .diagram { width: auto; } .row { display: block; padding: .25em 0; } .row svg, .heads, .row > .state { display: none; }
-  .at { display: block; text-align: left; }
-  .bubble { display: block; width: fit-content; max-width: 85%; padding: .4em .8em; border-radius: 10px; background: var(--panel); border: 1px solid var(--rule); overflow-wrap: anywhere; }
-  .bubble.received { margin-left: auto; } .bubble small { display: block; color: var(--soft); }
-  .bubble.failure { border-color: var(--bad); color: var(--bad); } .bubble.held { border-color: var(--good); color: var(--good); font-weight: 700; }
-  .body { margin-left: 0; }
+  body { margin: 1em auto; padding: 0 .8em; } .beside { display: block; }
+  ${conversation('')}
 }
 `;

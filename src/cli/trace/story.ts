@@ -1,4 +1,5 @@
 import { Client, type ClientOptions } from '../../client.js';
+import * as watchMethods from '../../gen/methods/watch.js';
 import type { WireFrame, WireMessage } from '../../inspect/frames.js';
 import { prefix } from '../../kv/keys.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
@@ -6,6 +7,7 @@ import { methodByPath } from '../../protobuf/method-table.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { fieldsOf } from '../frames.js';
 import { type ContenderOf, sentenceFor, THIS_CLIENT } from './sentences.js';
+import { FlowWindows } from './windows.js';
 
 /** The queue of a lock after a change. */
 export interface QueueState {
@@ -99,6 +101,8 @@ export interface Step {
   readonly kind: 'message' | 'failure' | 'frame' | 'seen' | 'held';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
+  /** How the frame changes the flow-control windows, as a sentence. Empty if it changes none. */
+  readonly windows: string;
   /** The queue keys at this time, in the order of the queue. */
   readonly queue: readonly string[];
 }
@@ -150,7 +154,7 @@ export function storyOf(
   // Add the observed changes before the messages. The sort below is stable, so a change precedes a message that has the
   // same time.
   const steps: Step[] = [];
-  const observedStep = { protocol: '', frame: undefined, message: undefined };
+  const observedStep = { protocol: '', frame: undefined, message: undefined, windows: '' };
   for (const { atMs, change, queue } of states) {
     if (change === undefined || ownKeys.has(change.key)) continue;
     const [from, to, label] = [indexOf(change.key), ETCD, `${change.type} the queue`];
@@ -165,8 +169,9 @@ export function storyOf(
       steps.push({ ...description, atMs: frame.atMs, from, to, frame, queue });
   }
   for (const [index, { atMs: observedMs, revision, queue, token }] of states.entries()) {
-    // The observer may see the change before the traced client does.
-    const learnedMs = learnedAtMs(frames, revision);
+    // The observer may see the change before the traced client does. The client holds the lock once it has read the
+    // queue; an event or the answer to a renewal can have this revision earlier.
+    const learnedMs = learnedAtMs(frames, revision, /\.KV\//);
     const atMs = Number.isFinite(learnedMs) ? Math.max(observedMs, learnedMs) : observedMs;
     const isHolder = ownKeys.has(queue[0] ?? '');
     if (!isHolder || states[index - 1]?.queue[0] === queue[0]) continue;
@@ -216,41 +221,52 @@ export function withFields(frame: WireFrame): FrameWithFields {
   return { frame, messages: messages.map((message) => ({ message, fields: fieldsOf(message) })) };
 }
 
+/** Names the stream of a frame by the numbers of its connection and of the stream. */
+export function streamOf({ connection, streamId }: Pick<WireFrame, 'connection' | 'streamId'>): string {
+  return `${connection}:${streamId}`;
+}
+
 /** What a frame means: one description for each message that ends in it, or else one for the frame itself. */
-type Description = Pick<Step, 'label' | 'protocol' | 'message'> & { readonly kind: 'message' | 'failure' | 'frame' };
+type Description = Pick<Step, 'label' | 'protocol' | 'message' | 'windows'> & {
+  readonly kind: 'message' | 'failure' | 'frame';
+};
 
 /** Describes the frames of a client, in their order. */
 export class FrameDescriber {
   readonly #contenderOf: ContenderOf;
   /** The latest request of each stream. */
   readonly #requests = new Map<string, Request>();
+  readonly #windows = new FlowWindows();
 
   constructor(contenderOf: ContenderOf) {
     this.#contenderOf = contenderOf;
   }
 
   describe({ frame, messages }: FrameWithFields): readonly Description[] {
-    const stream = `${frame.connection}:${frame.streamId}`;
+    const stream = streamOf(frame);
+    const windows = this.#windows.follow(frame) ?? '';
     const isSent = frame.direction === 'sent';
     const request = this.#requests.get(stream);
-    const protocolOf = (method: string, revision: bigint, isAnswer = true): string => {
-      const took = isSent || request === undefined || !isAnswer ? [] : [`${(frame.atMs - request.atMs).toFixed(1)} ms`];
+    // The last frame of the stream. After a reset by the client, late frames of the server may still follow.
+    if (!isSent && (frame.type === 'RST_STREAM' || frame.flags.includes('END_STREAM'))) this.#requests.delete(stream);
+    const isStreaming = methodByPath.get(request?.method ?? '')?.kind !== 'unary';
+    const protocolOf = (method: string, revision: bigint): string => {
+      // The responses of a watch answer no single request: a stream has many watches, and an event comes when it comes.
+      const isAnswer = !isSent && request !== undefined && method !== watchMethods.watch.path;
+      const took = isAnswer ? [`${(frame.atMs - request.atMs).toFixed(1)} ms`] : [];
       const at = revision === 0n ? [] : [`revision ${revision}`];
       return [method.slice(method.lastIndexOf('/') + 1), `stream ${frame.streamId}`, ...at, ...took].join(' · ');
     };
     if (messages.length === 0) {
-      const kind = methodByPath.get(request?.method ?? '')?.kind;
-      const failure = failureIn(frame, kind !== undefined && kind !== 'unary');
+      const failure = failureIn(frame, request !== undefined && isStreaming);
       const label = failure ?? [frame.type, ...frame.flags].join(' ');
       const protocol = failure === undefined ? '' : protocolOf(request?.method ?? frame.type, 0n);
-      return [{ label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined }];
+      return [{ label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined, windows }];
     }
     return messages.map(({ message, fields }) => {
       const label = sentenceFor(message, fields, this.#contenderOf, request?.fields);
-      // Events come when something changes, so the time since the request says nothing about them.
-      const protocol = protocolOf(message.method, revisionIn(fields), !('events' in fields));
       if (isSent) this.#requests.set(stream, { fields, atMs: frame.atMs, method: message.method });
-      return { label, protocol, kind: 'message', message };
+      return { label, protocol: protocolOf(message.method, revisionIn(fields)), kind: 'message', message, windows };
     });
   }
 }
@@ -277,11 +293,15 @@ function failureIn({ detail, direction }: WireFrame, isStreaming: boolean): stri
   }
 }
 
-/** Returns the time when the traced client first received this or a later store revision; `Infinity` if never. */
-function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint): number {
+/**
+ * Returns the time when the traced client first received this or a later store revision in a response of the methods;
+ * `Infinity` if never.
+ */
+function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint, methods = /./): number {
   const found = frames.find(
     ({ frame, messages }) =>
-      frame.direction === 'received' && messages.some(({ fields }) => revisionIn(fields) >= revision),
+      frame.direction === 'received' &&
+      messages.some(({ message, fields }) => methods.test(message.method) && revisionIn(fields) >= revision),
   );
   return found?.frame.atMs ?? Number.POSITIVE_INFINITY;
 }

@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
+import { type Trace, traceContent, tracePage } from './page.js';
+
+const LOOPBACK = '127.0.0.1';
+const SECRET_BYTES = 18;
+/** Shortest time in milliseconds between two changes that the page hears of. */
+const CHANGE_MS = 200;
+/** The page hears of a change after this many times the time that a rendering takes. */
+const RENDER_FACTOR = 5;
+/** How long, in milliseconds, the end of the command waits for open pages to fetch the last state. */
+const LAST_FETCH_MS = 2_000;
+
+/**
+ * Serves the page of a trace on loopback while the command runs. The URL contains a secret, because a trace contains
+ * keys and values, and any user of the machine can connect to the port.
+ */
+export class LivePage {
+  readonly url: string;
+  readonly #server: ReturnType<typeof createServer>;
+  readonly #tracesNow: () => readonly [Trace, ...Trace[]];
+  /** The responses that report changes, one for each open page. */
+  readonly #listeners = new Set<ServerResponse>();
+  /** Returns a number that grows when the trace changes. */
+  readonly #version: () => number;
+  #sentVersion = -1;
+  #renderMs = 0;
+  #stopTimer: () => void = () => {};
+  /** Called after a page has fetched the content at the end of the command. */
+  #onFetched: () => void = () => {};
+
+  private constructor(
+    server: ReturnType<typeof createServer>,
+    tracesNow: () => readonly [Trace, ...Trace[]],
+    version: () => number,
+  ) {
+    this.#server = server;
+    this.#tracesNow = tracesNow;
+    this.#version = version;
+    const { port } = server.address() as AddressInfo;
+    const path = `/${randomBytes(SECRET_BYTES).toString('base64url')}/`;
+    this.url = `http://${LOOPBACK}:${port}${path}`;
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      // Another host name that resolves to this machine could belong to a page that may not read the trace.
+      const isAllowed = request.headers.host === `${LOOPBACK}:${port}` && request.url?.startsWith(path);
+      this.#answer(isAllowed ? request.url?.slice(path.length) : undefined, response);
+    });
+    this.#tick();
+  }
+
+  /** @throws the error of `listen` if the port is not free. Port 0 lets the system choose. */
+  static async start(
+    port: number,
+    tracesNow: () => readonly [Trace, ...Trace[]],
+    version: () => number,
+  ): Promise<LivePage> {
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, LOOPBACK, resolve);
+    });
+    return new LivePage(server, tracesNow, version);
+  }
+
+  /** Shows the end of the command in all open pages, and stops the server. */
+  async stop(): Promise<void> {
+    this.#stopTimer();
+    if (this.#listeners.size > 0) {
+      let left = this.#listeners.size;
+      const fetched = new Promise<void>((resolve) => {
+        this.#onFetched = () => {
+          left -= 1;
+          if (left === 0) resolve();
+        };
+      });
+      for (const listener of this.#listeners) listener.write('data: end\n\n');
+      await settledWithin(LAST_FETCH_MS, fetched);
+    }
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeAllConnections();
+    });
+  }
+
+  #answer(path: string | undefined, response: ServerResponse): void {
+    const send = (type: string, body: string): void => {
+      response.writeHead(200, { 'content-type': `${type}; charset=utf-8`, 'cache-control': 'no-store' }).end(body);
+    };
+    switch (path) {
+      case '':
+        return send('text/html', tracePage(this.#tracesNow(), { live: true }));
+      case 'content?changed':
+      case 'content?end': {
+        const startMs = monotonicMs();
+        send('text/html', traceContent(this.#tracesNow()));
+        this.#renderMs = monotonicMs() - startMs;
+        if (path === 'content?end') response.once('finish', this.#onFetched);
+        return;
+      }
+      case 'changes':
+        response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+        response.once('close', () => this.#listeners.delete(response));
+        this.#listeners.add(response);
+        response.write('data: changed\n\n');
+        return;
+      default:
+        response.writeHead(404).end();
+    }
+  }
+
+  /** Reports a change, if there is one, and looks again later. */
+  #tick(): void {
+    const version = this.#version();
+    if (version !== this.#sentVersion) for (const listener of this.#listeners) listener.write('data: changed\n\n');
+    this.#sentVersion = version;
+    this.#stopTimer = after(Math.max(CHANGE_MS, RENDER_FACTOR * this.#renderMs), () => this.#tick(), 'background');
+  }
+}
