@@ -11,6 +11,7 @@ import type { TransportFactory } from '../transport/transport.js';
 import { programOf, timeLimitMs } from './arguments.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { escapeControls, type Format, Output, type Sink } from './output.js';
+import { askHidden, isTerminal } from './password.js';
 
 /** The environment in which the program runs. */
 export interface Io {
@@ -106,7 +107,7 @@ type ClusterFlags = Pick<GlobalFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 
  *
  * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
  */
-async function clientOptions(flags: GlobalFlags, userFlag = '--user'): Promise<ClientOptions> {
+async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): Promise<ClientOptions> {
   const { cacert, cert, key, user, plaintextAuth } = flags;
   const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined;
   const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
@@ -118,7 +119,9 @@ async function clientOptions(flags: GlobalFlags, userFlag = '--user'): Promise<C
     ...(hasTlsFlag || serverName !== undefined
       ? { tls: { ca: text(cacert), cert: text(cert), key: text(key), serverName } }
       : {}),
-    ...(user === undefined ? {} : { auth: { ...login(user, flags, userFlag), allowPlaintext: plaintextAuth } }),
+    ...(user === undefined
+      ? {}
+      : { auth: { ...(await login(io, user, flags, userFlag)), allowPlaintext: plaintextAuth } }),
     connectTimeoutMs: flags.dialTimeout,
     timeoutMs: flags.commandTimeout,
   };
@@ -147,14 +150,19 @@ async function membersOf(flags: GlobalFlags, scheme: 'http' | 'https'): Promise<
   return { endpoints };
 }
 
-function login(
+async function login(
+  io: Io,
   user: string,
   { password }: GlobalFlags,
   flag: string,
-): { readonly username: string; readonly password: string } {
+): Promise<{ readonly username: string; readonly password: string }> {
   const colon = user.indexOf(':');
   if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
   if (password !== undefined) return { username: user, password };
+  if (isTerminal(io.stdin)) {
+    const [typed = ''] = await askHidden(io.stdin, io, [`Password of ${escapeControls(user)}: `]);
+    return { username: user, password: typed };
+  }
   throw new CliError(
     ExitCode.USAGE,
     `password of ${flag}: missing; give ${flag} NAME:PASSWORD, or set ${flag.replace('user', 'password')} or ` +
@@ -196,10 +204,19 @@ export function contextOf(io: Io, command: Command): Context {
     call: { signal: io.interrupted },
     atCluster: (cluster, userFlag) => ({
       ...context,
-      clientOptions: () => clientOptions({ ...flags, discoverySrv: undefined, ...cluster }, userFlag),
+      clientOptions: once(() => clientOptions(io, { ...flags, discoverySrv: undefined, ...cluster }, userFlag)),
     }),
   };
-  return { ...context, clientOptions: () => clientOptions(flags) };
+  return { ...context, clientOptions: once(() => clientOptions(io, flags)) };
+}
+
+/** Returns a function that calls `get` only the first time, because a user types a password only once. */
+function once<T>(get: () => Promise<T>): () => Promise<T> {
+  let got: Promise<T> | undefined;
+  return () => {
+    got ??= get();
+    return got;
+  };
 }
 
 /** Opens a client, passes it to `use`, and closes it afterwards. */

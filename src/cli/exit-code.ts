@@ -93,7 +93,12 @@ function exitCodeOf(error: EtcdError): ExitCode {
 }
 
 function hintFor(error: EtcdError): string | undefined {
-  if (mayHaveWritten(error)) return 'read the key before you repeat the write';
+  if (mayHaveWritten(error)) {
+    const isKeyWrite = error.method?.startsWith('/etcdserverpb.KV/');
+    return isKeyWrite
+      ? 'read the key before you repeat the write'
+      : 'find out whether it was done before you repeat it';
+  }
   switch (error.reason) {
     case 'ConnectFailed':
       // A TLS failure shows that a server is running at this address.

@@ -1,5 +1,6 @@
-import { expect, inject, it } from 'vitest';
-import { cli, cliJson, RunningCli } from '../support/cli.js';
+import { spawnSync } from 'node:child_process';
+import { describe, expect, inject, it, type TestContext } from 'vitest';
+import { type CliResult, cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -69,6 +70,59 @@ it('`user add` reads the password from standard input, and refuses an empty one'
   await text(endpoints, 'auth', 'enable');
   const login = ['user', 'get', 'anne', '--user', 'anne:secret', '--plaintext-auth'];
   expect(await text(endpoints, ...login)).toBe('User: anne\nRoles: \n');
+});
+
+it('`user get --detail` prints the permissions of each role', async () => {
+  const { endpoints } = await ownEtcd();
+  const run = (...args: string[]): Promise<string> => text(endpoints, ...args);
+  await run('user', 'add', 'anne:x');
+  await run('role', 'add', 'reader');
+  await run('role', 'grant-permission', 'reader', 'read', 'foo');
+  await run('user', 'grant-role', 'anne', 'reader');
+  expect(await run('user', 'get', 'anne', '--detail')).toBe(`User: anne\n\n${await run('role', 'get', 'reader')}`);
+});
+
+describe('at a terminal', () => {
+  /** Runs the program at a terminal, and types the lines. */
+  async function typed(
+    { skip }: Pick<TestContext, 'skip'>,
+    args: readonly string[],
+    ...lines: string[]
+  ): Promise<CliResult> {
+    if (spawnSync('script', ['--version']).status !== 0) return skip('this machine has no `script`');
+    const under = ['bash', '-c', 'exec script -qec "$(printf "%q " "$@")" /dev/null', 'bash'];
+    const running = new RunningCli(args, { under });
+    for (const line of lines) {
+      await running.stdoutMatches(new RegExp(`(assword[^\\n]*: [^:]*){${lines.indexOf(line) + 1}}$`));
+      running.process.stdin.write(line);
+    }
+    return running.done;
+  }
+
+  it('`user add` asks twice for a password, and does not show it', async (context) => {
+    const { endpoints } = await ownEtcd();
+    const add = ['user', 'add', 'anne', '--endpoints', endpoints.join()];
+    expect(await typed(context, add, 'secret\r', 'other\r')).toMatchObject({
+      code: 64,
+      stdout: expect.stringContaining('got two different passwords'),
+    });
+    const { code, stdout } = await typed(context, add, 'secrex\x7ft\r', 'wrong\x15secret\r');
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^Password of anne: \r\nPassword of anne, again: \r\nUser anne created\r\n$/),
+    });
+    await text(endpoints, 'user', 'add', 'root:x');
+    await text(endpoints, 'auth', 'enable');
+    const get = ['user', 'get', 'anne', '--user', 'anne', '--plaintext-auth', '--endpoints', endpoints.join()];
+    const { stdout: roles } = await typed(context, [...get, '-w', 'simple'], 'secret\r');
+    expect(roles).toMatch(/^Password of anne: \r\nUser: anne\r\n/);
+  });
+
+  it('Ctrl-C ends the question for a password', async (context) => {
+    const { code, stdout } = await typed(context, ['user', 'passwd', 'anne'], 'sec\x03');
+    expect(code).toBe(130);
+    expect(stdout).not.toContain('sec');
+  });
 });
 
 it('`member` adds a learner, changes its peer URLs and removes it', async () => {

@@ -23,6 +23,8 @@ describe('completion', () => {
     expect(await completed('get', '-w', '')).toEqual(['table', 'json', 'simple']);
     expect(await completed('call', 'Lease/LeaseG')).toEqual(['Lease/LeaseGrant']);
     expect(await completed('--endpoints', 'x', 'sna')).toEqual(['snapshot']);
+    expect(await completed('--endpoints=x', 'sna')).toEqual(['snapshot']);
+    expect(await completed('get', '--write-out=js')).toEqual(['--write-out=json']);
   });
 
   it('offers neither hidden commands nor anything after --', async () => {
@@ -36,10 +38,15 @@ describe('completion', () => {
     const program = join(folder, 'etcdwire');
     writeFileSync(program, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
     chmodSync(program, 0o755);
-    const script =
-      'source <(etcdwire completion bash); COMP_WORDS=(etcdwire lease gr); COMP_CWORD=2; _etcdwire; declare -p COMPREPLY';
     const env = { ...process.env, PATH: `${folder}${delimiter}${process.env.PATH}` };
-    expect(spawnSync('bash', ['-c', script], { encoding: 'utf8', env }).stdout).toBe(
+    const completedBy = (...words: string[]): string => {
+      const set = `COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}`;
+      const script = `source <(etcdwire completion bash); ${set}; _etcdwire; declare -p COMPREPLY`;
+      return spawnSync('bash', ['-c', script], { encoding: 'utf8', env }).stdout;
+    };
+    expect(completedBy('etcdwire', 'lease', 'gr')).toBe('declare -a COMPREPLY=([0]="grant")\n');
+    expect(completedBy('etcdwire', 'get', '--write-out', '=', 'js')).toBe('declare -a COMPREPLY=([0]="json")\n');
+    expect(completedBy('etcdwire', '--endpoints', '=', 'x', 'lease', 'gr')).toBe(
       'declare -a COMPREPLY=([0]="grant")\n',
     );
   });
@@ -87,6 +94,20 @@ it('`check perf` passes when the cluster is fast enough, and deletes its keys', 
   expect(code).toBe(stdout.includes('FAIL') ? 1 : 0);
   const left = await cli(['get', '--prefix', start, '--count-only', '-w', 'simple', '--endpoints', endpoints.join()]);
   expect(left.stdout).toBe('0\n');
+});
+
+it('`check perf` accepts the names of loads in etcdctl, and compacts and defragments afterwards', async () => {
+  const { endpoints } = await ownEtcd();
+  const etcd = openClient({ endpoints });
+  const before = (await etcd.put('a', 'x')).header.revision;
+  const args = ['check', 'perf', '--load', 'small', '--duration', '300ms', '--auto-compact', '--auto-defrag'];
+  const { stderr } = await cli([...args, '--endpoints', endpoints.join()]);
+  expect(stderr).toBe('');
+  await expect(etcd.get('a', { revision: before })).rejects.toMatchObject({ reason: 'Compacted' });
+  expect(await cli(['check', 'perf', '--load', 'toString'])).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining('Allowed: s, m, l, xl'),
+  });
 });
 
 it('`check perf` refuses a prefix that has keys, because it would delete them', async () => {

@@ -61,6 +61,11 @@ export class RunningCli {
     return pattern.exec(this.#stderr)?.[1] ?? '';
   }
 
+  /** Resolves once stdout matches the pattern. */
+  async stdoutMatches(pattern: RegExp): Promise<void> {
+    await expect.poll(() => this.#stdout, { interval: 20 }).toMatch(pattern);
+  }
+
   /** Resolves with the lines of stdout once there are `count` lines, or when the process exits. */
   async lines(count: number): Promise<string[]> {
     let over = false;

@@ -25,6 +25,7 @@ import type { Raw } from '../../raw.js';
 import { type Context, contextOf, type Io, linesOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { escapeControls, readable } from '../output.js';
+import { askHidden, isTerminal } from '../password.js';
 import { addRangeFlags, rangeOf } from './keys.js';
 
 export function addAuthCommands(program: Command, io: Io): void {
@@ -139,12 +140,24 @@ function addUserCommands(user: Command, io: Io): void {
     request: (api, call, name) => api.userDelete({ name }, call),
     text: (_, name) => `User ${name} deleted`,
   });
-  addCall(user, io, 'get <name>', {
-    description: 'print the roles of a user',
-    response: AuthUserGetResponse,
-    request: (api, call, name) => api.userGet({ name }, call),
-    text: ({ roles }, name) => `User: ${name}\nRoles: ${roles.join(' ')}`,
-  });
+  user
+    .command('get')
+    .argument('<name>')
+    .option('--detail', 'also print the permissions of the roles, unless the output is JSON')
+    .description('print the roles of a user')
+    .action(async (name: string, { detail }: { readonly detail?: true }, command: Command) => {
+      const context = contextOf(io, command);
+      const details: string[] = [];
+      const get = async (api: Api, call: Call): Promise<AuthUserGetResponse> => {
+        const response = await api.userGet({ name }, call);
+        if (detail)
+          for (const role of response.roles) details.push(`\n\n${roleText(await api.roleGet({ role }, call), role)}`);
+        return response;
+      };
+      await show(context, AuthUserGetResponse, get, ({ roles }) =>
+        detail ? `User: ${name}${details.join('')}` : `User: ${name}\nRoles: ${roles.join(' ')}`,
+      );
+    });
   addCall(user, io, 'list', {
     description: 'list the users',
     response: AuthUserListResponse,
@@ -200,10 +213,18 @@ async function userOf(
   return { name, password: inName ?? newUserPassword ?? (await readPassword(io, name)) };
 }
 
-/** Reads a password from the first line of standard input. */
+/** Reads a password twice from a terminal, which does not show it, or from the first line of standard input. */
 async function readPassword(io: Io, name: string): Promise<string> {
-  if ('isTTY' in io.stdin && io.stdin.isTTY)
-    io.stderr.write(`password of ${escapeControls(name)} (the terminal shows what you type): `);
+  if (isTerminal(io.stdin)) {
+    const user = escapeControls(name);
+    const [first = '', second] = await askHidden(io.stdin, io, [
+      `Password of ${user}: `,
+      `Password of ${user}, again: `,
+    ]);
+    if (first === second && first !== '') return first;
+    const given = first === '' ? 'an empty password' : 'two different passwords';
+    throw new CliError(ExitCode.USAGE, `password: got ${given}; allowed: the same password twice`);
+  }
   for await (const line of linesOf(io)) if (line !== '') return line;
   throw new CliError(ExitCode.USAGE, 'password: missing; allowed: a line on standard input');
 }
@@ -225,7 +246,7 @@ function addRoleCommands(role: Command, io: Io): void {
     description: 'print the permissions of a role',
     response: AuthRoleGetResponse,
     request: (api, call, name) => api.roleGet({ role: name }, call),
-    text: (response, name) => `Role ${name}\n${permissionText(response, 'READ')}\n${permissionText(response, 'WRITE')}`,
+    text: roleText,
   });
   addCall(role, io, 'list', {
     description: 'list the roles',
@@ -253,6 +274,11 @@ function addRoleCommands(role: Command, io: Io): void {
       const text = (): string => `Permission of key ${key} is revoked from role ${name}`;
       await show(contextOf(io, command), AuthRoleRevokePermissionResponse, revoke, text);
     });
+}
+
+/** Returns the permissions of a role, as etcdctl prints them. */
+function roleText(response: AuthRoleGetResponse, name: string): string {
+  return `Role ${name}\n${permissionText(response, 'READ')}\n${permissionText(response, 'WRITE')}`;
 }
 
 /** Returns the ranges for one kind of access, as etcdctl prints them. */

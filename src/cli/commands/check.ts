@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { prefix } from '../../kv/keys.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { timeLimitMs } from '../arguments.js';
@@ -14,6 +14,8 @@ const LOADS = {
   l: { rate: 8_000, clients: 500 },
   xl: { rate: 15_000, clients: 1_000 },
 } as const;
+/** The long names that etcdctl accepts for the loads. */
+const LOAD_NAMES: Readonly<Record<string, keyof typeof LOADS>> = { small: 's', medium: 'm', large: 'l', xLarge: 'xl' };
 const VALUE = 'x'.repeat(1_024);
 /** The least share of the rate, the slowest write and the greatest standard deviation that pass, as in etcdctl. */
 const LIMITS = { share: 0.9, slowestMs: 500, deviationMs: 100 } as const;
@@ -24,6 +26,8 @@ interface PerfFlags {
   readonly load: keyof typeof LOADS;
   readonly prefix: string;
   readonly duration: number;
+  readonly autoCompact?: true;
+  readonly autoDefrag?: true;
 }
 
 export function addCheckCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
@@ -33,18 +37,30 @@ export function addCheckCommands(program: Command, io: Io, setExitCode: SetExitC
     .command('perf')
     .addOption(
       new Option('--load <load>', 'writes per second: s 150, m 1,000, l 8,000, xl 15,000')
-        .choices(Object.keys(LOADS))
+        .argParser(loadNamed)
         .default('s'),
     )
     .option('--prefix <prefix>', 'write keys under this prefix, and delete them afterwards', '/etcdwire-check-perf/')
     .addOption(new Option('--duration <duration>', 'how long to write').default(60_000, '60s').argParser(timeLimitMs))
+    .option('--auto-compact', 'compact the store afterwards')
+    .option('--auto-defrag', 'defragment the members of --endpoints afterwards, one after the other')
     .description('write for a minute, and say whether the cluster is fast enough; exits with 1 if it is not')
     .action(async (flags: PerfFlags, command: Command) => {
       setExitCode(await checkPerformance(contextOf(io, command), flags));
     });
 }
 
-async function checkPerformance(context: Context, { load, prefix: start, duration }: PerfFlags): Promise<ExitCode> {
+/** @throws InvalidArgumentError if etcdctl has no load of this name. */
+function loadNamed(name: string): keyof typeof LOADS {
+  const load = LOAD_NAMES[name] ?? name;
+  if (load in LOADS) return load as keyof typeof LOADS;
+  throw new InvalidArgumentError('Allowed: s, m, l, xl, small, medium, large, xLarge.');
+}
+
+async function checkPerformance(
+  context: Context,
+  { load, prefix: start, duration, autoCompact, autoDefrag }: PerfFlags,
+): Promise<ExitCode> {
   const { io, out, call } = context;
   const { rate, clients } = LOADS[load];
   const tookMs: number[] = [];
@@ -82,7 +98,11 @@ async function checkPerformance(context: Context, { load, prefix: start, duratio
     }
     await Promise.all(running);
     progress.erase();
-    await client.delete(prefix(start), call);
+    const { header } = await client.delete(prefix(start), call);
+    if (autoCompact) await client.compact(header.revision, { ...call, physical: true });
+    if (autoDefrag)
+      for (const endpoint of client.endpoints)
+        await client.maintenance.defragment(endpoint, { signal: io.interrupted });
   });
   const verdicts = verdictsOn(tookMs, failures, (rate * duration) / 1_000, duration);
   const isPassed = verdicts.every(({ passed }) => passed);

@@ -7,8 +7,18 @@ import { shortPath } from './rpc.js';
 /** The scripts that connect a shell to the hidden command `__complete`, which prints one candidate per line. */
 const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_etcdwire() {
-  local IFS=$'\\n'
-  COMPREPLY=($(etcdwire __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  local IFS=$'\\n' words=() word afterEquals=
+  # bash divides --write-out=json into three words.
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    if [[ $word == = || $afterEquals ]]; then
+      words[\${#words[@]}-1]+=$word
+      if [[ $word == = ]]; then afterEquals=1; else afterEquals=; fi
+    else
+      words+=("$word")
+    fi
+  done
+  COMPREPLY=($(etcdwire __complete -- "\${words[@]}" 2>/dev/null))
+  if [[ "\${words[\${#words[@]}-1]}" == --*=* ]]; then COMPREPLY=("\${COMPREPLY[@]#*=}"); fi
 }
 complete -o default -F _etcdwire etcdwire`,
   zsh: `#compdef etcdwire
@@ -69,6 +79,7 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
 /** Returns what may stand in the place of the last word. */
 function candidatesFor(program: Command, words: readonly string[]): readonly string[] {
   const typed = words.at(-1) ?? '';
+  const [flag = '', value] = typed.split('=', 2);
   let command = program;
   let expecting: Option | undefined;
   for (const word of words.slice(0, -1)) {
@@ -79,6 +90,10 @@ function candidatesFor(program: Command, words: readonly string[]): readonly str
       continue;
     }
     command = command.commands.find((each) => each.name() === word) ?? command;
+  }
+  if (expecting === undefined && value !== undefined) {
+    const choices = optionsOf(command).find(({ long }) => long === flag)?.argChoices ?? [];
+    return choices.map((each) => `${flag}=${each}`).filter((each) => each.startsWith(typed));
   }
   const all = expecting === undefined ? wordsOf(command, typed) : (expecting.argChoices ?? []);
   return all.filter((each) => each.startsWith(typed));
