@@ -331,7 +331,10 @@ export class PlayClient {
 
   #start(): Application {
     const { name, process } = this;
-    const describer = new FrameDescriber((key) => this.#contenderOf(key));
+    const describer = new FrameDescriber({
+      contenderOf: (key) => this.#contenderOf(key),
+      isPrefix: (key) => key === `${LOCK}/`,
+    });
     const onFrame = (frame: WireFrame): void => {
       for (const { kind, ...description } of describer.describe(withFields(frame))) {
         const isRenewal = description.message?.typeName.startsWith('etcdserverpb.LeaseKeepAlive') ?? false;

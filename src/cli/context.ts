@@ -11,7 +11,7 @@ import type { TransportFactory } from '../transport/transport.js';
 import { programOf, timeLimitMs } from './arguments.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { escapeControls, type Format, Output, type Sink } from './output.js';
-import { askHidden, isTerminal } from './password.js';
+import { askHidden, terminalOf } from './password.js';
 
 /** The environment in which the program runs. */
 export interface Io {
@@ -159,8 +159,9 @@ async function login(
   const colon = user.indexOf(':');
   if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
   if (password !== undefined) return { username: user, password };
-  if (isTerminal(io.stdin)) {
-    const [typed = ''] = await askHidden(io.stdin, io, [`Password of ${escapeControls(user)}: `]);
+  const terminal = terminalOf(io);
+  if (terminal !== undefined) {
+    const [typed = ''] = await askHidden(terminal, io, [`Password of ${escapeControls(user)}: `]);
     return { username: user, password: typed };
   }
   throw new CliError(

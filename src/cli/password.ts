@@ -1,9 +1,13 @@
 import { canceled } from '../errors/etcd-error.js';
 import { onAbort } from '../runtime/signals.js';
+import { CliError, ExitCode } from './exit-code.js';
 import type { Sink } from './output.js';
 
 /** The keys that a terminal without echo passes on as characters. */
 const [INTERRUPT, END_OF_INPUT, ERASE_LINE] = ['\x03', '\x04', '\x15'];
+/** What keys such as the arrows send, and other control characters. They are no part of a password. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
+const CONTROLS = /\x1b(?:\[[0-9;]*[ -/]*[@-~]|.)?|(?![\x03\x04\x08\x0a\x0d\x15\x7f])[\x00-\x1f]/g;
 const ERASE = new Set(['\b', '\x7f']);
 const ENTER = new Set(['\r', '\n']);
 
@@ -11,15 +15,22 @@ const ENTER = new Set(['\r', '\n']);
 interface Terminal {
   readonly isTTY: true;
   setRawMode(isRaw: boolean): unknown;
-  on(event: 'data', listener: (data: Uint8Array) => void): unknown;
-  off(event: 'data', listener: (data: Uint8Array) => void): unknown;
+  on(event: 'data' | 'close', listener: (data: Uint8Array) => void): unknown;
+  off(event: 'data' | 'close', listener: (data: Uint8Array) => void): unknown;
   resume(): unknown;
   pause(): unknown;
 }
 
-/** Whether the input is a terminal, at which a user can type a password. */
-export function isTerminal(input: unknown): input is Terminal {
-  return typeof input === 'object' && input !== null && 'isTTY' in input && input.isTTY === true;
+/** The terminal at which the user sees questions and types passwords; undefined if there is none. */
+export function terminalOf({
+  stdin,
+  stderr,
+}: {
+  readonly stdin: unknown;
+  readonly stderr: Sink;
+}): Terminal | undefined {
+  const isTerminal = typeof stdin === 'object' && stdin !== null && 'isTTY' in stdin && stdin.isTTY === true;
+  return isTerminal && stderr.isTTY ? (stdin as Terminal) : undefined;
 }
 
 /**
@@ -38,6 +49,7 @@ export function askHidden(
     let typed = '';
     const finish = (settle: () => void): void => {
       terminal.off('data', onData);
+      terminal.off('close', onClose);
       offInterrupted();
       terminal.setRawMode(false);
       terminal.pause();
@@ -60,14 +72,20 @@ export function askHidden(
       else typed += character;
     };
     const onData = (data: Uint8Array): void => {
-      for (const character of decoder.decode(data, { stream: true }))
-        if (answers.length < questions.length) onCharacter(character);
+      // A pasted line can end with two characters.
+      const text = decoder.decode(data, { stream: true }).replaceAll('\r\n', '\r').replaceAll(CONTROLS, '');
+      for (const character of text) if (answers.length < questions.length) onCharacter(character);
     };
+    const onClose = (): void =>
+      finish(() => reject(new CliError(ExitCode.USAGE, 'password: missing, because standard input has ended')));
     const offInterrupted = onAbort(interrupted, () =>
       finish(() => reject(canceled(interrupted, 'not-sent', 'etcdwire'))),
     );
+    if (interrupted.aborted) return reject(canceled(interrupted, 'not-sent', 'etcdwire'));
+    if ('destroyed' in terminal && terminal.destroyed) return onClose();
     terminal.setRawMode(true);
     terminal.on('data', onData);
+    terminal.on('close', onClose);
     terminal.resume();
     stderr.write(questions[0] ?? '');
   });

@@ -120,7 +120,7 @@ export class FrameDecoder {
   readonly #streams: StreamMethods;
   readonly #onFrame: (frame: DecodedFrame) => void;
   readonly #hpack = new HpackDecoder(Number.POSITIVE_INFINITY);
-  /** A copy of the decoder's dynamic table, without the values of secrets. */
+  /** A copy of the decoder's dynamic table. */
   readonly #table = new DynamicTable();
   readonly #reader = new FrameReader({ frame: (...frame) => this.#frame(...frame) });
   readonly #assemblers = new Map<number, MessageAssembler>();
@@ -208,8 +208,8 @@ export class FrameDecoder {
     const block = concatBytes(...this.#block);
     this.#block = [];
     const { fields } = this.#hpack.decode(block, 0, block.length);
-    const shown = fields.map(([name, value]): HeaderField => [name, SECRET_HEADERS.has(name) ? '(not shown)' : value]);
-    this.#followTable(block, shown);
+    const shown = fields.map(withoutSecret);
+    this.#followTable(block, fields);
     if (shown.some(([name]) => SECRET_HEADERS.has(name))) payload.fill(0);
     const method = methodByPath.get(shown.find(([name]) => name === ':path')?.[1] ?? '');
     if (this.#side === 'client' && method !== undefined) this.#streams.set(streamId, method);
@@ -227,7 +227,9 @@ export class FrameDecoder {
   }
 
   #tableEntries(): readonly HeaderField[] {
-    return Array.from({ length: this.#table.length }, (_, index) => this.#table.get(index) as HeaderField);
+    return Array.from({ length: this.#table.length }, (_, index) =>
+      withoutSecret(this.#table.get(index) as HeaderField),
+    );
   }
 
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
@@ -287,6 +289,11 @@ function settingsIn(payload: Uint8Array): readonly (readonly [name: string, valu
 }
 
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['token', 'authorization']);
+
+function withoutSecret([name, value]: HeaderField): HeaderField {
+  return [name, SECRET_HEADERS.has(name) ? '(not shown)' : value];
+}
+
 /**
  * Names of fields that hold passwords, tokens or hashes of passwords. A snapshot (`blob`) holds the password hashes of
  * all users.

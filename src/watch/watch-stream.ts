@@ -89,8 +89,9 @@ export class WatchStream {
   #progressRequests: bigint[] = [];
   /** Whether the member answers a progress request only after it has sent all earlier events: see `requestProgress`. */
   #ordersProgress: Promise<boolean> | undefined;
-  /** Ends the `#checkCluster` that is running for the stream. */
-  #checking: AbortController | undefined;
+  #isChecking = false;
+  /** How many reads `#checkCluster` may still make. A new stream starts the count again. */
+  #checksLeft = 0;
   #failures = 0;
   /** How many streams in a row the server has ended because it refused the stream's token. */
   #tokenRefusals = 0;
@@ -200,11 +201,6 @@ export class WatchStream {
     this.#progressRequests = [];
     this.#ordersProgress = undefined;
     this.#ids.reset();
-    if (this.#checking === undefined) return;
-    // The next stream must check the cluster again.
-    this.#wasBroken = true;
-    this.#checking.abort();
-    this.#checking = undefined;
   }
 
   #open(): void {
@@ -318,19 +314,25 @@ export class WatchStream {
    * the watches with reason `ClusterChanged` if the store went back.
    */
   async #checkCluster(): Promise<void> {
-    if (this.#rpc.settings.cluster === undefined || this.#checking !== undefined) return;
-    // The read ends with its stream. Otherwise, the reads of all attempts to connect would wait for the connection.
-    const checking = new AbortController();
-    this.#checking = checking;
-    for (let attempt = 0; attempt < MAX_CLUSTER_CHECKS && !checking.signal.aborted; attempt += 1) {
+    const { cluster, closed } = this.#rpc.settings;
+    if (cluster === undefined) return;
+    this.#checksLeft = MAX_CLUSTER_CHECKS;
+    // During an outage, the first read waits for a connection. The later streams must not add a read each.
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    while (this.#checksLeft > 0 && this.#stream !== undefined) {
+      this.#checksLeft -= 1;
+      const left = this.#checksLeft;
       const [watch] = this.#watches;
       if (watch === undefined) break;
       const { key } = watch.createRequest(0n, false);
-      const error = await this.#readError({ key }, checking.signal);
+      const error = await this.#readError({ key });
+      // A stream has opened since, so the answer may be older than that stream.
+      if (this.#checksLeft !== left) continue;
       if (error === undefined || !isResumable(error)) break;
-      await pause(backoffMs(attempt), this.#rpc.settings.closed, checking.signal);
+      await pause(backoffMs(MAX_CLUSTER_CHECKS - left), closed);
     }
-    if (this.#checking === checking) this.#checking = undefined;
+    this.#isChecking = false;
   }
 
   /** Handles a response that says that the server refused to create a watch, or ended the watch. */

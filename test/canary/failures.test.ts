@@ -13,6 +13,7 @@ import {
   withLock,
 } from '../../src/concurrency/index.js';
 import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js';
+import type { FaultProxy } from '../../src/testing/index.js';
 import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
 import { canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
@@ -122,9 +123,10 @@ test('errors of failed connections contain no key, value, password or private ke
   const authority = await Authority.create();
   const [{ cert, key }, other] = [await authority.issue(), await authority.issue()];
   for (const line of `${key}${other.key}`.split('\n')) if (line.length === 64) plant(line);
-  const [swallowing, dropping] = [await faultProxy(ENDPOINT), await faultProxy(ENDPOINT)];
+  const swallowing = await faultProxy(ENDPOINT);
   swallowing.blackhole();
-  const timer = setInterval(() => dropping.dropConnections(), 1);
+  // Drops each connection at the first bytes of the client.
+  const dropping: FaultProxy = await faultProxy(ENDPOINT, { senderOf: () => void dropping.dropConnections() });
   const https = ENDPOINT.replace('http:', 'https:');
   const clients = [
     openClient({ endpoints: ['http://127.0.0.1:1'] }),
@@ -134,16 +136,12 @@ test('errors of failed connections contain no key, value, password or private ke
     openClient({ endpoints: [https], tls: { cert, key, ca: authority.cert } }),
     openClient({ endpoints: [https], tls: { cert, key: other.key } }),
   ];
-  try {
-    await Promise.all(
-      clients.map(async (etcd) => {
-        expectNoCanary(await failureOf(Session.open(etcd, SOON)));
-        await expectFailures(KEYED_CALLS, etcd);
-      }),
-    );
-  } finally {
-    clearInterval(timer);
-  }
+  await Promise.all(
+    clients.map(async (etcd) => {
+      expectNoCanary(await failureOf(Session.open(etcd, SOON)));
+      await expectFailures(KEYED_CALLS, etcd);
+    }),
+  );
   for (const tls of [{ cert, key: key.slice(0, 120) }, { cert: key, key: cert }, { ca: key }, { serverName: key }])
     expectNoCanary(await failureOf(Promise.resolve().then(() => openClient({ endpoints: [https], tls }))));
 });

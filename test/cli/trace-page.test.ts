@@ -208,7 +208,8 @@ test('the trace page shows the bytes around a message, the windows, and the dyna
     /type of the frame: DATA/,
     /flags: END_STREAM/,
     /length of the message: \d+ bytes/,
-    /After these \d+ bytes, the client may send [\d,]+ bytes on the connection and [\d,]+ bytes on stream 1\./,
+    /After these \d+ bytes, the client may send [\d,]+ bytes on the connection\. It sends no more on stream 1\./,
+    /After these \d+ bytes, etcd may send [\d,]+ bytes on the connection and [\d,]+ bytes on stream 1\./,
     /Now etcd may send [\d,]+ bytes on each new stream\./,
     /The dynamic table of etcd after this frame:.*?<td>62<\/td>/s,
     // The field of the JSON and its bytes have the same path.
@@ -238,11 +239,51 @@ test('`trace --beside` shows the frames of another client beside those of etcdwi
   expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
   expect(stderr).toContain('held by Go');
   const page = readFileSync(file, 'utf8');
-  const [, first = '', second = ''] = page.split('<section class="diagram">');
+  const [, first = '', second = ''] = page.split('<section class="diagram"');
   expect(labels(first)).toContain('if my queue key does not exist: get the contender ahead and put my queue key');
   expect(labels(second)).toContain('if my queue key does not exist: put my queue key and get the holder');
   for (const diagram of [first, second]) expect(labels(diagram)).toContainEqual(expect.stringMatching(/^LOCK HELD/));
   expect(page).toMatch(/<th>requests<\/th><td>\d+<\/td><td>\d+<\/td>/);
+});
+
+test('`trace --beside` shows no password of the other command, and ends it with a signal', async () => {
+  const file = join(temporaryFolder(), 'trace.html');
+  const secrets = `P_PASSWORD='s1 x' ETCDCTL_USER=root:s2 true --password  "s3 y" --user 'root:s4 z' user add a:s5`;
+  const other = `${secrets}; echo begins; sleep 60; true`;
+  const traced = new RunningCli(['trace', '--html', file, '--beside', other, '--', 'get', unique('key')]);
+  await traced.stderrMatches(/begins/);
+  traced.process.kill('SIGTERM');
+  const { code, stderr } = await traced.done;
+  expect(code).toBe(143);
+  for (const shown of [stderr, readFileSync(file, 'utf8')])
+    expect(/s1 x|:s2|s3 y|s4 z|:s5/.exec(shown)?.[0]).toBeUndefined();
+});
+
+test('`trace --beside` does not run the other command when the traced one has not connected or was interrupted', async () => {
+  const file = join(temporaryFolder(), 'trace.html');
+  const trace = ['trace', '--serve', '--html', file, '--beside', 'echo $((6 * 7))', '--endpoints'];
+  const refused = await cli([...trace, 'http://127.0.0.1:1', '--', 'lock', unique('lock'), '--', 'true']);
+  expect(refused).toMatchObject({ code: 69, stderr: expect.stringContaining('has connected to no endpoint') });
+  const traced = new RunningCli([...trace.slice(0, -1), '--', 'watch', unique('key')]);
+  await traced.stderrMatches(/the trace is at/);
+  traced.process.kill('SIGINT');
+  expect(await traced.done).toMatchObject({ code: 130, stderr: expect.not.stringMatching(/^42$/m) });
+  expect(readFileSync(file, 'utf8')).toContain('Exit code 130');
+});
+
+test('a live trace of many messages leaves out the frames in the middle', async () => {
+  const key = unique('key');
+  const etcd = openClient();
+  const traced = new RunningCli(['trace', '--serve', '--', 'watch', key]);
+  const url = await traced.stderrMatch(/the trace is at (\S+)/);
+  const content = async (): Promise<string> => (await fetch(`${url}content?changed`)).text();
+  await expect.poll(content).toContain('watch created');
+  for (let put = 0; put < 600; put += 1) await etcd.put(key, `${put}`);
+  await expect.poll(content).toMatch(/\d+ frames between them are left out/);
+  await expect.poll(content).toContain(`${key} = 599`);
+  expect(await content()).toContain(`watch ${key}`);
+  traced.process.kill('SIGINT');
+  expect(await traced.done).toMatchObject({ code: 130 });
 });
 
 test('`trace --beside` reports that the other client failed, and exits with exit code 1', async () => {

@@ -25,7 +25,7 @@ import type { Raw } from '../../raw.js';
 import { type Context, contextOf, type Io, linesOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { escapeControls, readable } from '../output.js';
-import { askHidden, isTerminal } from '../password.js';
+import { askHidden, terminalOf } from '../password.js';
 import { addRangeFlags, rangeOf } from './keys.js';
 
 export function addAuthCommands(program: Command, io: Io): void {
@@ -215,9 +215,10 @@ async function userOf(
 
 /** Reads a password twice from a terminal, which does not show it, or from the first line of standard input. */
 async function readPassword(io: Io, name: string): Promise<string> {
-  if (isTerminal(io.stdin)) {
+  const terminal = terminalOf(io);
+  if (terminal !== undefined) {
     const user = escapeControls(name);
-    const [first = '', second] = await askHidden(io.stdin, io, [
+    const [first = '', second] = await askHidden(terminal, io, [
       `Password of ${user}: `,
       `Password of ${user}, again: `,
     ]);

@@ -37,6 +37,7 @@ export function addCheckCommands(program: Command, io: Io, setExitCode: SetExitC
     .command('perf')
     .addOption(
       new Option('--load <load>', 'writes per second: s 150, m 1,000, l 8,000, xl 15,000')
+        .choices([...Object.keys(LOADS), ...Object.keys(LOAD_NAMES)])
         .argParser(loadNamed)
         .default('s'),
     )

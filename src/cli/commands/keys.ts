@@ -180,6 +180,8 @@ async function put(context: Context, key: string, value: string | undefined, fla
   if (flags.ignoreValue && value !== undefined)
     throw new CliError(ExitCode.USAGE, 'value: got a value together with --ignore-value; allowed: only one of the two');
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
+  // Asks for a missing password before it reads the value.
+  await context.clientOptions();
   const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
   const request = { key: checkKey(key, 'key'), value: bytes, lease, prevKv, ignoreValue, ignoreLease };
   const response = await withClient(context, (client) => client.raw.kv.put(request, call));
@@ -200,6 +202,7 @@ async function del(context: Context, range: WireRange, { prevKv = false }: KeyFl
 
 async function txn(context: Context, file: string, base64: boolean): Promise<void> {
   const { io, out, call } = context;
+  await context.clientOptions();
   const json = file === '-' ? textOf(await readAll(io)) : readText(file);
   const { bytesFromJson, bytesToJson } = bytesAs(base64);
   const request = messageFrom(TxnRequest, json, file === '-' ? 'standard input' : file, { bytesFromJson });

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
+import { constants } from 'node:os';
 import type { Command } from 'commander';
 import { openByteStream } from '../../host/node.js';
 import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
@@ -9,7 +10,7 @@ import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import { rawArguments } from '../arguments.js';
 import type { Io } from '../context.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode, SIGNALED } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
 import type { LivePage } from '../trace/live-page.js';
 import { type Trace, tracePage } from '../trace/page.js';
@@ -86,6 +87,9 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
       );
 }
 
+/** Frames that a live page shows at most: these first ones, and these latest ones. */
+const [FIRST_FRAMES, LATEST_FRAMES] = [100, 400];
+
 /** What a program has done on the wire so far. */
 class Recording {
   readonly frames: WireFrame[] = [];
@@ -97,6 +101,7 @@ class Recording {
   readonly #prize: Story['prize'];
   readonly #startMs = monotonicMs();
   #endMs: number | undefined;
+  #recorded = 0;
 
   constructor(command: string, prize: Story['prize']) {
     this.#command = command;
@@ -105,25 +110,50 @@ class Recording {
 
   /** A number that grows with each frame and each change of the queue, and at the end. */
   get version(): number {
-    return this.frames.length + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1);
+    return this.#recorded + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1);
   }
 
   get trace(): Trace {
-    return {
-      command: this.#command,
-      exitCode: this.exitCode,
-      story: storyOf(this.frames, this.observer?.states ?? [], this.#prize),
-      startMs: this.#startMs,
-      endMs: this.#endMs ?? monotonicMs(),
-      problems: this.problems,
-    };
+    return this.#traceOf(this.frames, 0);
+  }
+
+  /** The trace without the frames in the middle of a long one, because a live page is rendered again and again. */
+  get liveTrace(): Trace {
+    const { frames } = this;
+    const shown =
+      frames.length <= FIRST_FRAMES + LATEST_FRAMES
+        ? frames
+        : [...frames.slice(0, FIRST_FRAMES), ...frames.slice(-LATEST_FRAMES)];
+    return this.#traceOf(shown, this.#recorded - shown.length);
+  }
+
+  /** Records a frame. Unless `keepsAll`, forgets frames that no live page shows any more. */
+  add(frame: WireFrame, keepsAll: boolean): void {
+    this.#recorded += 1;
+    this.frames.push(frame);
+    if (!keepsAll && this.frames.length > 4 * (FIRST_FRAMES + LATEST_FRAMES))
+      this.frames.splice(FIRST_FRAMES, this.frames.length - FIRST_FRAMES - LATEST_FRAMES);
   }
 
   end(exitCode: number): void {
     this.#endMs = monotonicMs();
     this.exitCode = exitCode;
   }
+
+  #traceOf(frames: readonly WireFrame[], leftOut: number): Trace {
+    return {
+      command: this.#command,
+      exitCode: this.exitCode,
+      story: storyOf(frames, this.observer?.states ?? [], this.#prize, leftOut === 0),
+      leftOut,
+      startMs: this.#startMs,
+      endMs: this.#endMs ?? monotonicMs(),
+      problems: this.problems,
+    };
+  }
 }
+
+type Recordings = [Recording, ...Recording[]];
 
 async function trace(
   args: readonly string[],
@@ -138,18 +168,21 @@ async function trace(
   const file = out === undefined ? undefined : openSync(out, 'w', FILE_MODE);
   if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
   const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
-  const prize = args.includes('elect') ? 'leadership' : 'lock';
-  const recordings: [Recording, ...Recording[]] = [new Recording(command, prize)];
+  const recordings: Recordings = [new Recording(command, args.includes('elect') ? 'leadership' : 'lock')];
   const [recording] = recordings;
-  const tracesNow = (): [Trace, ...Trace[]] => recordings.map((each) => each.trace) as [Trace, ...Trace[]];
-  const live = serve
-    ? await serveLive(tracesNow, () => recordings.reduce((sum, each) => sum + each.version, 0))
-    : undefined;
-  if (live !== undefined) io.stderr.write(`etcdwire: the trace is at ${live.url}\n`);
+  const live = serve ? await serveLive(recordings) : undefined;
   const startMs = monotonicMs();
   let problem: unknown;
+  let isAnnounced = false;
+  /** Prints the URL of the live page, when there is something to see. */
+  const announce = (): void => {
+    if (live === undefined || isAnnounced) return;
+    isAnnounced = true;
+    io.stderr.write(`etcdwire: the trace is at ${live.url}\n`);
+  };
   const onFrame = (frame: WireFrame): void => {
-    if (hasPage) recording.frames.push(frame);
+    announce();
+    if (hasPage) recording.add(frame, html !== undefined);
     if (file === undefined) {
       if (!hasPage) io.stderr.write(`${frameText(frame, startMs)}\n`);
     } else if (problem === undefined) {
@@ -171,88 +204,113 @@ async function trace(
     },
   };
   let observe: (() => Promise<QueueObserver>) | undefined;
-  const exitCode = await run({
-    ...io,
-    stderr: hasPage ? readStderr : io.stderr,
-    transport: http2Over(tapped(openByteStream, onFrame)),
-    onEnterQueue: async (options, name) => {
-      if (!hasPage) return;
-      observe = () => observeQueue(options, name);
-      recording.observer = await observe();
-    },
-  });
-  recording.end(exitCode);
-  await recording.observer?.stop();
-  recording.problems = problemsOf(args, stderr);
-  // A command with wrong arguments did not run, so the file keeps the page of a previous run.
-  const hasRun = exitCode !== ExitCode.USAGE;
-  let besideCode = 0;
-  if (beside !== undefined && hasRun) {
-    const other = new Recording(withoutSecrets(beside.split(' ')).join(' '), prize);
-    recordings.push(other);
-    other.observer = await observe?.();
-    besideCode = await runBeside(beside, io, recording.frames[0]?.endpoint, other);
-    other.end(besideCode);
-    await other.observer?.stop();
-  }
   try {
-    if (html !== undefined && hasRun) {
-      writeFileSync(html, tracePage(tracesNow()), { mode: FILE_MODE });
-      io.stderr.write(`etcdwire: the trace is in ${html}\n`);
+    const exitCode = await run({
+      ...io,
+      stderr: hasPage ? readStderr : io.stderr,
+      transport: http2Over(tapped(openByteStream, onFrame)),
+      onEnterQueue: async (options, name) => {
+        if (!hasPage) return;
+        observe = () => observeQueue(options, name);
+        recording.observer = await observe();
+      },
+    });
+    recording.end(exitCode);
+    await recording.observer?.stop();
+    recording.problems = problemsOf(args, stderr);
+    // A command with wrong arguments did not run, so the file keeps the page of a previous run.
+    if (exitCode === ExitCode.USAGE) return exitCode;
+    announce();
+    const besideCode = beside === undefined ? ExitCode.OK : await runBeside(beside, io, recordings, observe);
+    try {
+      if (html !== undefined) {
+        const traces = recordings.map((each) => each.trace) as [Trace, ...Trace[]];
+        writeFileSync(html, tracePage(traces), { mode: FILE_MODE });
+        io.stderr.write(`etcdwire: the trace is in ${html}\n`);
+      }
+      if (problem !== undefined) throw problem;
+    } catch (error) {
+      io.stderr.write(`etcdwire: the trace is incomplete: ${(error as Error).message}\n`);
+      // If the command failed too, its exit code is more important than that of the trace.
+      return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
     }
-    if (problem !== undefined) throw problem;
-  } catch (error) {
-    io.stderr.write(`etcdwire: the trace is incomplete: ${(error as Error).message}\n`);
-    // If the command failed too, its exit code is more important than that of the trace.
-    return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
+    // A user at a terminal needs time to open the page of a short command.
+    if (live?.wasOpened === false && io.stderr.isTTY && !io.interrupted.aborted) {
+      io.stderr.write('etcdwire: open the page, or press Ctrl-C\n');
+      await Promise.race([live.opened, aborted(io.interrupted)]);
+    }
+    return exitCode === ExitCode.OK ? (besideCode as ExitCode) : exitCode;
   } finally {
     if (file !== undefined) closeSync(file);
     await live?.stop();
   }
-  return exitCode === ExitCode.OK && besideCode !== 0 ? ExitCode.FAILED : exitCode;
 }
 
-/** Serves the page of the traces. The HTTP server is loaded only for this. */
-async function serveLive(traces: () => [Trace, ...Trace[]], version: () => number): Promise<LivePage> {
-  return (await import('../trace/live-page.js')).LivePage.start(0, traces, version);
+/** Serves the page of the recordings. The HTTP server is loaded only for this. */
+async function serveLive(recordings: Recordings): Promise<LivePage> {
+  const { LivePage } = await import('../trace/live-page.js');
+  return LivePage.start(
+    () => recordings.map((each) => each.liveTrace) as [Trace, ...Trace[]],
+    () => recordings.reduce((sum, each) => sum + each.version, 0),
+  );
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => onAbort(signal, resolve));
 }
 
 /**
- * Runs a shell command whose etcd client connects to the endpoint through a recording proxy. Returns the exit code of
- * the command.
+ * Runs a shell command whose etcd client connects to the endpoint of the first recording through a recording proxy.
+ * Returns the exit code for it: 1 if the command has failed.
  */
 async function runBeside(
   command: string,
   io: Io,
-  endpoint: string | undefined,
-  { frames }: Recording,
+  recordings: Recordings,
+  observe: (() => Promise<QueueObserver>) | undefined,
 ): Promise<number> {
-  const problem =
-    endpoint === undefined
+  const [first] = recordings;
+  const shown = withoutShellSecrets(command);
+  const endpoint = first.frames[0]?.endpoint;
+  const problem = io.interrupted.aborted
+    ? 'etcdwire was interrupted'
+    : endpoint === undefined
       ? 'the traced command has connected to no endpoint'
       : endpoint.startsWith('http:')
         ? undefined
         : `the proxy that records its frames cannot connect to ${endpoint}; allowed: an endpoint with http://`;
   if (endpoint === undefined || problem !== undefined) {
-    io.stderr.write(`etcdwire: ${command} was not run, because ${problem}\n`);
+    io.stderr.write(`etcdwire: ${shown} was not run, because ${problem}\n`);
     return ExitCode.FAILED;
   }
-  const proxy = await RecordingProxy.start(endpoint, (frame) => void frames.push(frame));
+  const recording = new Recording(shown, first.trace.story.prize);
+  recordings.push(recording);
+  // Without the observer, the page has no queue for this command.
+  recording.observer = await observe?.().catch(() => undefined);
+  const proxy = await RecordingProxy.start(endpoint, (frame) => recording.add(frame, true));
   try {
+    // The shell has a process group of its own, so that a signal reaches all its commands.
     const child = spawn('sh', ['-c', command], {
       stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
       env: { ...process.env, ETCDCTL_ENDPOINTS: proxy.url },
     });
     // Standard output belongs to the traced command.
     for (const output of [child.stdout, child.stderr]) output.on('data', (data: Uint8Array) => io.stderr.write(data));
-    const offInterrupted = onAbort(io.interrupted, () => child.kill());
+    const offInterrupted = onAbort(io.interrupted, () => {
+      if (child.pid !== undefined) process.kill(-child.pid, io.interrupted.reason as NodeJS.Signals);
+    });
     const exitCode = await new Promise<number>((resolve) => {
       child.on('error', () => resolve(ExitCode.CANNOT_RUN));
       child.on('close', (code) => resolve(code ?? ExitCode.FAILED));
     });
     offInterrupted();
-    if (exitCode !== 0) io.stderr.write(`etcdwire: ${command} ended with exit code ${exitCode}\n`);
-    return exitCode;
+    recording.end(exitCode);
+    await recording.observer?.stop();
+    if (io.interrupted.aborted) return SIGNALED + constants.signals[io.interrupted.reason as NodeJS.Signals];
+    if (exitCode === 0) return ExitCode.OK;
+    io.stderr.write(`etcdwire: ${shown} ended with exit code ${exitCode}\n`);
+    return ExitCode.FAILED;
   } finally {
     await proxy.stop();
   }
@@ -261,8 +319,9 @@ async function runBeside(
 /** Returns what a page may show of standard error. An error about a request can contain a part of the request. */
 function problemsOf(args: readonly string[], stderr: string): string {
   if (holdsSecrets(args)) return '';
-  // A terminal erases status lines.
+  // A terminal erases status lines. The question for a password is not about the trace.
   return stderr
+    .replace(/^Password of .*\n?/gm, '')
     .split('\r\x1b[K')
     .map((part, index) => (index === 0 ? part : part.replace(/^[^\n]*$/, '')))
     .join('');
@@ -289,6 +348,20 @@ function withoutSecrets(args: readonly string[]): readonly string[] {
     if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
     return arg.replace(/^(--(?:dest-|new-user-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
   });
+}
+
+/** A word of a shell command, which may consist of quoted parts. */
+const SHELL_WORD = String.raw`(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|[^\s"'\\])+`;
+const SECRET_FLAGS = new RegExp(
+  String.raw`(--(?:dest-|new-user-)?password|--(?:dest-)?user)(\s*=\s*|\s+)${SHELL_WORD}`,
+  'g',
+);
+const SECRET_VARIABLES = new RegExp(String.raw`(\w*(?:PASSWORD|USER|TOKEN|SECRET)\w*)=${SHELL_WORD}`, 'gi');
+const ADDED_USERS = new RegExp(String.raw`(\buser\s+add\s+)${SHELL_WORD}`, 'g');
+
+/** Replaces what may be a password in a shell command with "…". */
+function withoutShellSecrets(command: string): string {
+  return command.replace(SECRET_FLAGS, '$1$2…').replace(SECRET_VARIABLES, '$1=…').replace(ADDED_USERS, '$1…');
 }
 
 /** Quotes an argument for a shell. */

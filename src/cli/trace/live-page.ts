@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
-import { type Trace, traceContent, tracePage } from './page.js';
+import { liveParts, type Trace, tracePage } from './page.js';
 
 const LOOPBACK = '127.0.0.1';
 const SECRET_BYTES = 18;
@@ -28,6 +28,12 @@ export class LivePage {
   #sentVersion = -1;
   #renderMs = 0;
   #stopTimer: () => void = () => {};
+  /** The rendered changing parts of the page, and their version. */
+  #rendered: { readonly version: number; readonly html: string } | undefined;
+  /** Resolves when a browser has fetched the page. */
+  readonly opened: Promise<void>;
+  wasOpened = false;
+  #onOpened: () => void = () => {};
   /** Called after a page has fetched the content at the end of the command. */
   #onFetched: () => void = () => {};
 
@@ -39,6 +45,9 @@ export class LivePage {
     this.#server = server;
     this.#tracesNow = tracesNow;
     this.#version = version;
+    this.opened = new Promise((resolve) => {
+      this.#onOpened = resolve;
+    });
     const { port } = server.address() as AddressInfo;
     const path = `/${randomBytes(SECRET_BYTES).toString('base64url')}/`;
     this.url = `http://${LOOPBACK}:${port}${path}`;
@@ -50,16 +59,11 @@ export class LivePage {
     this.#tick();
   }
 
-  /** @throws the error of `listen` if the port is not free. Port 0 lets the system choose. */
-  static async start(
-    port: number,
-    tracesNow: () => readonly [Trace, ...Trace[]],
-    version: () => number,
-  ): Promise<LivePage> {
+  static async start(tracesNow: () => readonly [Trace, ...Trace[]], version: () => number): Promise<LivePage> {
     const server = createServer();
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
-      server.listen(port, LOOPBACK, resolve);
+      server.listen(0, LOOPBACK, resolve);
     });
     return new LivePage(server, tracesNow, version);
   }
@@ -75,7 +79,7 @@ export class LivePage {
           if (left === 0) resolve();
         };
       });
-      for (const listener of this.#listeners) listener.write('data: end\n\n');
+      for (const listener of this.#listeners) listener.end('data: end\n\n');
       await settledWithin(LAST_FETCH_MS, fetched);
     }
     await new Promise<void>((resolve) => {
@@ -90,15 +94,15 @@ export class LivePage {
     };
     switch (path) {
       case '':
-        return send('text/html', tracePage(this.#tracesNow(), { live: true }));
+        send('text/html', tracePage(this.#tracesNow(), { live: true }));
+        this.wasOpened = true;
+        response.once('finish', this.#onOpened);
+        return;
       case 'content?changed':
-      case 'content?end': {
-        const startMs = monotonicMs();
-        send('text/html', traceContent(this.#tracesNow()));
-        this.#renderMs = monotonicMs() - startMs;
+      case 'content?end':
+        send('text/html', this.#render());
         if (path === 'content?end') response.once('finish', this.#onFetched);
         return;
-      }
       case 'changes':
         response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
         response.once('close', () => this.#listeners.delete(response));
@@ -108,6 +112,17 @@ export class LivePage {
       default:
         response.writeHead(404).end();
     }
+  }
+
+  /** Renders the changing parts of the page, once for each version. */
+  #render(): string {
+    const version = this.#version();
+    if (this.#rendered?.version !== version) {
+      const startMs = monotonicMs();
+      this.#rendered = { version, html: liveParts(this.#tracesNow()) };
+      this.#renderMs = monotonicMs() - startMs;
+    }
+    return this.#rendered.html;
   }
 
   /** Reports a change, if there is one, and looks again later. */

@@ -23,6 +23,8 @@ export interface Trace {
   readonly command: string;
   readonly exitCode: number | undefined;
   readonly story: Story;
+  /** Number of frames that the story leaves out. */
+  readonly leftOut: number;
   /** Start of the program, in milliseconds on the monotonic clock. */
   readonly startMs: number;
   /** End of the program, in milliseconds on the monotonic clock. */
@@ -48,27 +50,34 @@ export function tracePage(traces: readonly [Trace, ...Trace[]], { live = false }
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <title>${escapeHtml(command)}</title>
 <style>${STYLE}</style>
-<main id="content">
-${traceContent(traces)}
-</main>
+<div id="summary">${summary(traces)}</div>
+${legend(traces[0].story, live)}
+<div class="controls">
+<label><input type="checkbox" id="frames"> every HTTP/2 frame</label>
+${KINDS.map((kind) => `<label><input type="checkbox" data-show="${kind}" checked> ${kind}</label>`).join('\n')}
+<label>stream <select id="stream"></select></label>
+<label>time <input type="range" id="scrubber" min="0" value="0"></label> <output id="moment"></output>
+</div>
+<main id="messages">${messages(traces)}</main>
 <script>${script}</script>
 </html>
 `;
 }
 
-/** Renders the part of the page that changes while a program runs. */
-export function traceContent(traces: readonly [Trace, ...Trace[]]): string {
-  const [first, second] = traces;
-  const diagrams = traces.map((trace) => diagram(trace, second !== undefined)).join('\n');
-  const controls = `<div class="controls">
-<label><input type="checkbox" id="frames"> every HTTP/2 frame</label>
-${KINDS.map((kind) => `<label><input type="checkbox" data-show="${kind}" checked> ${kind}</label>`).join('\n')}
-<label>stream <select id="stream"><option value="">all</option></select></label>
-<label>time <input type="range" id="scrubber" min="0" value="0"></label> <output id="moment"></output>
-</div>`;
-  const [charts, heads] = [traces.map((trace) => queueChart(trace, second !== undefined)).join(''), traces.map(header)];
-  if (second === undefined) return `${heads[0]}${charts}${legend(first.story)}${controls}${diagrams}`;
-  return `${heads[0]}${comparison([first, second])}${charts}${legend(first.story)}${controls}<div class="beside">${diagrams}</div>`;
+/** Renders the parts of the page that change while a program runs. */
+export function liveParts(traces: readonly [Trace, ...Trace[]]): string {
+  return `<div id="summary">${summary(traces)}</div><div id="messages">${messages(traces)}</div>`;
+}
+
+function summary(traces: readonly [Trace, ...Trace[]]): string {
+  const longestMs = Math.max(...traces.map(({ startMs, endMs }) => endMs - startMs));
+  const charts = traces.map((trace) => queueChart(trace, longestMs, traces.length > 1));
+  return `${header(traces[0])}${traces.length > 1 ? comparison(traces) : ''}${charts.join('')}`;
+}
+
+function messages(traces: readonly [Trace, ...Trace[]]): string {
+  const diagrams = traces.map((trace, index) => diagram(trace, index, traces.length > 1)).join('\n');
+  return traces.length === 1 ? diagrams : `<div class="beside">${diagrams}</div>`;
 }
 
 /** The kinds of messages that the visitor of a page can hide. */
@@ -84,9 +93,9 @@ function header({ command, exitCode, startMs, endMs, problems }: Trace): string 
 ${problems === '' ? '' : `<pre class="problems">${escapeHtml(problems)}</pre>`}`;
 }
 
-function legend({ states, prize }: Story): string {
+function legend({ states, prize }: Story, live: boolean): string {
   const queue =
-    states.length === 0
+    states.length === 0 && !live
       ? ''
       : `<li>A <b class="other">dashed</b> arrow is a change by another contender, and a <b class="good">green</b> dot the moment when this client gets the ${prize}. At the right of each arrow stands the queue: first the holder, then those who wait. In the chart, a pale bar waits and a solid bar holds.</li>`;
   return `<details class="legend"><summary>How to read this page</summary><ul>
@@ -99,7 +108,9 @@ ${queue}
 
 /** Compares what two programs sent and received. */
 function comparison(traces: readonly Trace[]): string {
-  const rows: readonly (readonly [what: string, count: (trace: Trace) => number])[] = [
+  const rows: readonly (readonly [what: string, count: (trace: Trace) => number | string])[] = [
+    ['exit code', ({ exitCode }) => exitCode ?? ''],
+    ['time in ms', ({ startMs, endMs }) => Math.round(endMs - startMs)],
     ['requests', (trace) => messagesOf(trace, 'sent')],
     ['responses and events', (trace) => messagesOf(trace, 'received')],
     [
@@ -138,18 +149,23 @@ function messagesOf({ story }: Trace, direction: 'sent' | 'received'): number {
   return story.steps.filter(({ message, frame }) => message !== undefined && frame?.direction === direction).length;
 }
 
-function diagram({ command, story, startMs }: Trace, isBeside: boolean): string {
+function diagram({ command, story, startMs, leftOut }: Trace, index: number, isBeside: boolean): string {
   const kinds = new Map<string, string>();
   for (const { message, frame } of story.steps)
     if (message !== undefined && frame !== undefined) kinds.set(streamOf(frame), kindOf(message.method));
+  const keys = new Set<string>();
   let lastMs = startMs;
   const rows = story.steps.map((step) => {
     const gap = gapRow(step.atMs - lastMs);
     lastMs = step.atMs;
-    return gap + stepRow(step, story, startMs, kinds);
+    return gap + stepRow(step, story, startMs, { kinds, trace: index, keys });
   });
   const title = isBeside ? `<h2><code>${escapeHtml(command)}</code></h2>` : '';
-  return `<section class="diagram">${title}
+  const note =
+    leftOut === 0
+      ? ''
+      : `<p class="left-out">This page shows the beginning and the end. ${leftOut.toLocaleString('en')} frames between them are left out.</p>`;
+  return `<section class="diagram" data-name="${escapeHtml(command)}">${title}${note}
 <div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${story.states.length === 0 ? '' : 'queue'}</span></div>
 ${rows.join('\n')}
 </section>`;
@@ -177,17 +193,30 @@ function headings({ participants }: Story): string {
   return svg(participants.length, 44, names.join(''));
 }
 
-function stepRow(step: Step, story: Story, startMs: number, kinds: ReadonlyMap<string, string>): string {
+/** What the rows of a diagram have in common. */
+interface Rows {
+  /** The kind of the messages on each stream. */
+  readonly kinds: ReadonlyMap<string, string>;
+  /** The index of the trace on the page. */
+  readonly trace: number;
+  /** The keys of the rows so far. A live page finds its rows again by their keys. */
+  readonly keys: Set<string>;
+}
+
+function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys }: Rows): string {
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
   const summary = `${at}${arrow(step, story.participants.length)}${bubble(step, story)}${queueOf(step, story)}`;
   const body = bodyOf(step, startMs);
   const stream = step.frame === undefined ? '' : streamOf(step.frame);
   const kind = kinds.get(stream) ?? 'other';
-  const isMessage = step.kind === 'message' || step.kind === 'failure';
-  const filter = isMessage || step.kind === 'frame' ? ` data-stream="${stream}" data-kind="${kind}"` : '';
+  const filter = step.frame === undefined ? '' : ` data-stream="${trace} ${stream}" data-kind="${kind}"`;
   const ms = (step.atMs - startMs).toFixed(3);
-  if (body === '') return `<div class="row ${step.kind}" data-ms="${ms}"${filter}>${summary}</div>`;
-  return `<details class="${step.kind}" data-ms="${ms}"${filter}><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
+  let key = `${trace} ${ms} ${stream} ${step.kind}`;
+  while (keys.has(key)) key += '+';
+  keys.add(key);
+  const attributes = `data-ms="${ms}" data-key="${key}"${filter}`;
+  if (body === '') return `<div class="row ${step.kind}" ${attributes}>${summary}</div>`;
+  return `<details class="${step.kind}" ${attributes}><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
 }
 
 function arrow({ from, to, label, kind, protocol }: Step, columns: number): string {
@@ -266,10 +295,12 @@ const CHART_EXTENSION = 0.06;
  * Renders a chart of the contenders over time. The bar of a contender is pale while the contender waits, and solid
  * while it holds the lock.
  */
-function queueChart({ command, story, startMs, endMs }: Trace, isBeside: boolean): string {
+/** With `longestMs`, all charts of a page have the same scale. */
+function queueChart({ command, story, startMs, endMs }: Trace, longestMs: number, isBeside: boolean): string {
   const { participants, states, ownKeys, prize } = story;
-  const chartEndMs = endMs + (endMs - startMs) * CHART_EXTENSION;
-  const periods = periodsOf(states, chartEndMs);
+  const chartEndMs = startMs + longestMs * (1 + CHART_EXTENSION);
+  const statesEndMs = endMs + longestMs * CHART_EXTENSION;
+  const periods = periodsOf(states, statesEndMs);
   if (periods.length === 0) return '';
   const keys = [...new Set(periods.map(({ key }) => key))];
   const x = (ms: number): number =>
@@ -339,11 +370,11 @@ function conversation(scope: string): string {
   return rules.map((rule) => scope + rule).join('\n');
 }
 
-/** Filters the rows, and moves through time. A page that changes calls its function refresh after each change. */
+/** Filters the rows, and moves through time. A live page calls the function refresh after each change. */
 const PAGE_SCRIPT = `
 const byId = (id) => document.getElementById(id);
 let rows = [];
-const chosen = { hidden: new Set(), stream: '' };
+const chosen = { hidden: new Set(), stream: '', now: undefined };
 function filter() {
   for (const row of rows) {
     const { kind, stream } = row.dataset;
@@ -354,7 +385,7 @@ function filter() {
 function moveTo(row) {
   for (const now of document.querySelectorAll('.now')) now.classList.remove('now');
   row.classList.add('now');
-  row.scrollIntoView({ block: 'center', inline: 'nearest' });
+  chosen.now = row.dataset.key;
   byId('moment').textContent = (row.dataset.ms / 1000).toFixed(3) + ' s';
   for (const chart of document.querySelectorAll('.queue svg')) {
     const x = Number(chart.dataset.zero) + row.dataset.ms * chart.dataset.scale;
@@ -366,12 +397,22 @@ function moveTo(row) {
 }
 function refresh() {
   rows = [...document.querySelectorAll('.diagram [data-ms]')];
-  const streams = new Map(rows.map(({ dataset }) => [dataset.stream, dataset.kind]));
-  for (const [stream, kind] of streams)
-    if (stream) byId('stream').add(new Option(stream.endsWith(':0') ? 'connection ' + stream.slice(0, -2) : stream + ' ' + kind, stream));
+  const diagrams = [...document.querySelectorAll('.diagram')];
+  const groups = diagrams.map((diagram) => {
+    const streams = new Map([...diagram.querySelectorAll('[data-stream]')].map(({ dataset }) => [dataset.stream, dataset.kind]));
+    const options = [...streams].map(([stream, kind]) => {
+      const [, connection, id] = /^\\d+ (\\d+):(\\d+)$/.exec(stream);
+      return new Option(id === '0' ? 'connection ' + connection : connection + ':' + id + ' ' + kind, stream);
+    });
+    if (diagrams.length === 1) return options;
+    const group = document.createElement('optgroup');
+    group.label = diagram.dataset.name;
+    group.append(...options);
+    return group;
+  });
+  byId('stream').replaceChildren(new Option('all', ''), ...groups.flat());
   byId('stream').value = chosen.stream;
   byId('scrubber').max = Math.max(0, rows.length - 1);
-  for (const box of document.querySelectorAll('[data-show]')) box.checked = !chosen.hidden.has(box.dataset.show);
   filter();
 }
 document.addEventListener('input', ({ target }) => {
@@ -380,6 +421,7 @@ document.addEventListener('input', ({ target }) => {
   else if (target.id === 'scrubber') {
     const shown = rows.slice(0, Number(target.value) + 1).findLast((row) => row.checkVisibility());
     if (shown) moveTo(shown);
+    shown?.scrollIntoView({ block: 'center', inline: 'nearest' });
     return;
   }
   filter();
@@ -387,27 +429,37 @@ document.addEventListener('input', ({ target }) => {
 refresh();
 `;
 
-/** Replaces the content when the server reports a change. Open rows stay open. */
+/** Replaces what has changed when the server reports a change. Open rows stay open. */
 const LIVE_SCRIPT = `
 const source = new EventSource('changes');
-const keyOf = ({ dataset }) => dataset.ms + dataset.stream;
 let latest = 0;
-source.onerror = () => source.close();
+let isOver = false;
+source.onerror = () => {
+  source.close();
+  if (!isOver) document.querySelector('header p').textContent = 'etcdwire has ended without a last state of this page.';
+};
 source.onmessage = async ({ data }) => {
+  isOver = data === 'end';
+  if (isOver) source.close();
   const number = ++latest;
   const response = await fetch('content?' + data).catch(() => undefined);
-  const content = await response?.text();
-  if (content === undefined || number !== latest) return;
-  const open = new Set([...document.querySelectorAll('.diagram details[open]')].map(keyOf));
-  const [allFrames, legend] = [byId('frames').checked, document.querySelector('.legend').open];
+  const html = await response?.text();
+  if (html === undefined || number !== latest) return;
+  const content = new DOMParser().parseFromString(html, 'text/html');
+  const open = new Set([...document.querySelectorAll('.diagram details[open]')].map(({ dataset }) => dataset.key));
+  const focused = document.activeElement?.closest('[data-key]')?.dataset.key;
   const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
-  byId('content').innerHTML = content;
-  for (const row of document.querySelectorAll('.diagram details')) row.open = open.has(keyOf(row));
-  byId('frames').checked = allFrames;
-  document.querySelector('.legend').open = legend;
+  for (const id of ['summary', 'messages']) byId(id).replaceChildren(...content.getElementById(id).childNodes);
   refresh();
+  for (const row of rows) {
+    if (open.has(row.dataset.key)) row.open = true;
+    if (row.dataset.key === chosen.now) {
+      moveTo(row);
+      byId('scrubber').value = rows.indexOf(row);
+    }
+    if (row.dataset.key === focused) row.querySelector('summary').focus({ preventScroll: true });
+  }
   if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
-  if (data === 'end') source.close();
 };
 `;
 

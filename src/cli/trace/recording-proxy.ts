@@ -2,6 +2,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { FrameDecoder, type StreamMethods, type WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
 
+/** The port of a URL without a port. */
+const DEFAULT_PORT = 80;
+
 /** A TCP proxy to an endpoint that records the HTTP/2 frames of its clients, such as Go's client. */
 export class RecordingProxy {
   readonly url: string;
@@ -31,7 +34,7 @@ export class RecordingProxy {
         new FrameDecoder(side, streams, (frame) =>
           onFrame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame }),
         );
-      const etcd = connect(Number(port), hostname.replace(/^\[|\]$/g, ''));
+      const etcd = connect(Number(port || DEFAULT_PORT), hostname.replace(/^\[|\]$/g, ''));
       proxy.#forward(client, etcd, decoder('client', 'sent'));
       proxy.#forward(etcd, client, decoder('server', 'received'));
     });

@@ -5,8 +5,13 @@ import { shortType } from '../frames.js';
 /** Name of the traced client in labels. */
 export const THIS_CLIENT = 'this client';
 
-/** A function that returns the name of the contender to which a queue key belongs, and undefined for any other key. */
-export type ContenderOf = (key: string) => string | undefined;
+/** The queue that the sentences are about. */
+export interface Queue {
+  /** Returns the name of the contender to which a queue key belongs, and undefined for any other key. */
+  contenderOf(key: string): string | undefined;
+  /** Whether all queue keys begin with this key. */
+  isPrefix(key: string): boolean;
+}
 
 /**
  * Describes a message in a short sentence, such as "if my queue key does not exist: put my queue key".
@@ -17,15 +22,15 @@ export type ContenderOf = (key: string) => string | undefined;
 export function sentenceFor(
   message: Pick<WireMessage, 'typeName' | 'method'>,
   fields: JsonObject,
-  contenderOf: ContenderOf,
+  queue: Queue,
   request: JsonObject = {},
 ): string {
   const type = shortType(message);
   const method = message.method.slice(message.method.lastIndexOf('/') + 1);
-  return SENTENCES[type]?.(fields, contenderOf, request) ?? `${method}: ${type}`;
+  return SENTENCES[type]?.(fields, queue, request) ?? `${method}: ${type}`;
 }
 
-type Sentence = (fields: JsonObject, contenderOf: ContenderOf, request: JsonObject) => string;
+type Sentence = (fields: JsonObject, queue: Queue, request: JsonObject) => string;
 
 const SENTENCES: Readonly<Record<string, Sentence>> = {
   LeaseGrantRequest: ({ TTL }) => `grant a lease of ${text(TTL)} s`,
@@ -48,7 +53,7 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
   RangeResponse: rangeResponse,
   PutRequest: putSentence,
   PutResponse: () => 'put applied',
-  DeleteRangeRequest: (fields, contenderOf) => `delete ${keyName(fields, contenderOf)}`,
+  DeleteRangeRequest: (fields, queue) => `delete ${rangeName(fields, queue)}`,
   DeleteRangeResponse: ({ deleted }) => `deleted keys: ${text(deleted) || 0}`,
   TxnRequest: txnRequest,
   TxnResponse: txnResponse,
@@ -56,84 +61,84 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
   WatchResponse: watchResponse,
 };
 
-function rangeRequest(range: JsonObject, contenderOf: ContenderOf): string {
+function rangeRequest(range: JsonObject, queue: Queue): string {
   const { range_end, sort_target, sort_order, limit, count_only } = range;
-  if (count_only) return range_end === undefined ? `count ${keyName(range, contenderOf)}` : 'count keys';
-  if (range_end === undefined) return `get ${keyName(range, contenderOf)}`;
-  if (sort_target !== 'CREATE') return `get all keys from ${keyName(range, contenderOf)}`;
+  if (count_only) return range_end === undefined ? `count ${keyName(range, queue)}` : 'count keys';
+  if (range_end === undefined) return `get ${keyName(range, queue)}`;
+  if (sort_target !== 'CREATE' || !queue.isPrefix(text(range.key))) return `get all keys from ${keyName(range, queue)}`;
   if (limit === undefined) return 'get the queue';
   return sort_order === 'DESCEND' ? 'get the contender ahead' : 'get the holder';
 }
 
-function rangeResponse({ kvs, count }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
+function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonObject): string {
   const { range_end, sort_target, sort_order, limit, count_only } = request;
   if (count_only) return `${text(count) || 0} ${text(count) === '1' ? 'key' : 'keys'}`;
   const found = list(kvs);
-  if (limit !== undefined && range_end !== undefined && sort_target === 'CREATE') {
-    const names = found.map((kv) => contenderOf(text(kv.key)) ?? text(kv.key)).join(', ') || 'no contender';
+  if (limit !== undefined && range_end !== undefined && sort_target === 'CREATE' && queue.isPrefix(text(request.key))) {
+    const names = found.map((kv) => queue.contenderOf(text(kv.key)) ?? text(kv.key)).join(', ') || 'no contender';
     return sort_order === 'DESCEND' ? `${names} is ahead` : `${names} is the holder`;
   }
   if (found.length === 0) return range_end === undefined ? 'the key does not exist' : 'no keys';
   if (found.length > 3) return `${found.length} keys`;
-  return `found ${found.map((kv) => keyName(kv, contenderOf, 'your')).join(', ')}`;
+  return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
 }
 
-function txnRequest({ compare, success }: JsonObject, contenderOf: ContenderOf): string {
+function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
   const [condition] = list(compare);
-  const operations = list(success).map((operation) => operationSentence(operation, contenderOf));
+  const operations = list(success).map((operation) => operationSentence(operation, queue));
   const all = operations.join(' and ');
-  return condition === undefined ? all : `${conditionSentence(condition, contenderOf)}: ${all}`;
+  return condition === undefined ? all : `${conditionSentence(condition, queue)}: ${all}`;
 }
 
-function conditionSentence(condition: JsonObject, contenderOf: ContenderOf): string {
+function conditionSentence(condition: JsonObject, queue: Queue): string {
   const { target, result, create_revision } = condition;
-  const name = keyName(condition, contenderOf);
+  const name = keyName(condition, queue);
   if (target !== 'CREATE') return `if ${name} is as expected`;
   const relation = { GREATER: '>', LESS: '<', NOT_EQUAL: '≠' }[text(result)] ?? '=';
   if (relation === '=' && (create_revision ?? '0') === '0') return `if ${name} does not exist`;
-  if (relation === '=' && contenderOf(text(condition.key)) === THIS_CLIENT) return `if ${name} still exists`;
+  if (relation === '=' && queue.contenderOf(text(condition.key)) === THIS_CLIENT) return `if ${name} still exists`;
   return `if the create revision of ${name} ${relation} ${text(create_revision)}`;
 }
 
-function operationSentence(operation: JsonObject, contenderOf: ContenderOf): string {
+function operationSentence(operation: JsonObject, queue: Queue): string {
   const { request_put, request_range, request_delete_range, request_txn } = operation;
-  if (isJsonObject(request_put)) return putSentence(request_put, contenderOf);
-  if (isJsonObject(request_delete_range)) return `delete ${keyName(request_delete_range, contenderOf)}`;
-  if (isJsonObject(request_txn)) return txnRequest(request_txn, contenderOf);
-  return isJsonObject(request_range) ? rangeRequest(request_range, contenderOf) : 'do nothing';
+  if (isJsonObject(request_put)) return putSentence(request_put, queue);
+  if (isJsonObject(request_delete_range)) return `delete ${rangeName(request_delete_range, queue)}`;
+  if (isJsonObject(request_txn)) return txnRequest(request_txn, queue);
+  return isJsonObject(request_range) ? rangeRequest(request_range, queue) : 'do nothing';
 }
 
 /** The value of a queue key is left out, because it does not matter to the queue. */
-function putSentence(put: JsonObject, contenderOf: ContenderOf): string {
-  const isQueueKey = contenderOf(text(put.key)) !== undefined;
-  return `put ${keyName(put, contenderOf)}${isQueueKey ? '' : ` = ${text(put.value)}`}`;
+function putSentence(put: JsonObject, queue: Queue): string {
+  const isQueueKey = queue.contenderOf(text(put.key)) !== undefined;
+  return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${text(put.value)}`}`;
 }
 
-function txnResponse({ succeeded, responses }: JsonObject, contenderOf: ContenderOf, request: JsonObject): string {
+function txnResponse({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string {
   const operations = list(succeeded ? request.success : request.failure);
   const found = list(responses).flatMap(({ response_range }, index) => {
     const { request_range } = operations[index] ?? {};
     if (!isJsonObject(response_range) || !isJsonObject(request_range)) return [];
-    return [rangeResponse(response_range, contenderOf, request_range)];
+    return [rangeResponse(response_range, queue, request_range)];
   });
   const result = succeeded ? 'applied' : 'the condition is false';
   return found.length === 0 ? result : `${result}: ${found.join(', ')}`;
 }
 
-function watchRequest({ create_request, cancel_request }: JsonObject, contenderOf: ContenderOf): string {
+function watchRequest({ create_request, cancel_request }: JsonObject, queue: Queue): string {
   if (isJsonObject(cancel_request)) return 'cancel the watch';
   if (!isJsonObject(create_request)) return 'report the progress of the watch';
-  return `watch ${keyName(create_request, contenderOf)}`;
+  return `watch ${rangeName(create_request, queue)}`;
 }
 
-function watchResponse({ created, canceled, events }: JsonObject, contenderOf: ContenderOf): string {
+function watchResponse({ created, canceled, events }: JsonObject, queue: Queue): string {
   if (canceled) return 'watch canceled';
   if (created) return 'watch created';
   const changes = list(events).map(({ type, kv }) => {
     if (!isJsonObject(kv)) return '';
-    if (type === 'DELETE') return `${keyName(kv, contenderOf, 'your')} was deleted`;
-    if (contenderOf(text(kv.key)) === undefined) return `${text(kv.key)} = ${text(kv.value)}`;
-    return `${keyName(kv, contenderOf, 'your')} was put`;
+    if (type === 'DELETE') return `${keyName(kv, queue, 'your')} was deleted`;
+    if (queue.contenderOf(text(kv.key)) === undefined) return `${text(kv.key)} = ${text(kv.value)}`;
+    return `${keyName(kv, queue, 'your')} was put`;
   });
   return changes.join(', ') || 'no new events';
 }
@@ -142,10 +147,15 @@ function watchResponse({ created, canceled, events }: JsonObject, contenderOf: C
  * Returns the name of a key in a sentence. The client's queue key is "my queue key" in messages from the client, and
  * "your queue key" in messages from etcd.
  */
-function keyName({ key }: JsonObject, contenderOf: ContenderOf, whose: 'my' | 'your' = 'my'): string {
-  const contender = contenderOf(text(key));
+function keyName({ key }: JsonObject, queue: Queue, whose: 'my' | 'your' = 'my'): string {
+  const contender = queue.contenderOf(text(key));
   if (contender === THIS_CLIENT) return `${whose} queue key`;
   return contender === undefined ? text(key) : `the queue key of ${contender}`;
+}
+
+/** Returns the name of a key, or of the first key of a range. */
+function rangeName(range: JsonObject, queue: Queue): string {
+  return `${range.range_end === undefined ? '' : 'all keys from '}${keyName(range, queue)}`;
 }
 
 function list(value: JsonValue | undefined): readonly JsonObject[] {

@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/js
 import { methodByPath } from '../../protobuf/method-table.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { fieldsOf } from '../frames.js';
-import { type ContenderOf, sentenceFor, THIS_CLIENT } from './sentences.js';
+import { type Queue, sentenceFor, THIS_CLIENT } from './sentences.js';
 import { FlowWindows } from './windows.js';
 
 /** The queue of a lock after a change. */
@@ -123,11 +123,15 @@ export interface FrameWithFields {
   readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
 }
 
-/** Combines the frames of the traced client with the observed states of the queue, ordered by time. */
+/**
+ * Combines the frames of the traced client with the observed states of the queue, ordered by time. `isWhole` tells
+ * whether all frames are there.
+ */
 export function storyOf(
   wireFrames: readonly WireFrame[],
   observed: readonly QueueState[],
   prize: Story['prize'],
+  isWhole = true,
 ): Story {
   const frames = wireFrames.map(withFields);
   const ownPuts = new Set(
@@ -149,7 +153,10 @@ export function storyOf(
     ...others.map((key, index) => ({ name: `contender ${index + 1}`, key })),
   ];
   const indexOf = (key: string): number => participants.findIndex((each) => each.key === key);
-  const contenderOf: ContenderOf = (key) => (ownKeys.has(key) ? THIS_CLIENT : participants[indexOf(key)]?.name);
+  const queueOfLock: Queue = {
+    contenderOf: (key) => (ownKeys.has(key) ? THIS_CLIENT : participants[indexOf(key)]?.name),
+    isPrefix: (key) => key !== '' && contenders.some((each) => each.startsWith(key)),
+  };
   const queueAt = (atMs: number): readonly string[] => states.findLast((state) => state.atMs <= atMs)?.queue ?? [];
   // Add the observed changes before the messages. The sort below is stable, so a change precedes a message that has the
   // same time.
@@ -160,7 +167,7 @@ export function storyOf(
     const [from, to, label] = [indexOf(change.key), ETCD, `${change.type} the queue`];
     steps.push({ ...observedStep, atMs, from, to, label, kind: 'seen', queue });
   }
-  const describer = new FrameDescriber(contenderOf);
+  const describer = new FrameDescriber(queueOfLock, isWhole);
   for (const each of frames) {
     const { frame } = each;
     const [from, to] = frame.direction === 'sent' ? [CLIENT, ETCD] : [ETCD, CLIENT];
@@ -233,18 +240,20 @@ type Description = Pick<Step, 'label' | 'protocol' | 'message' | 'windows'> & {
 
 /** Describes the frames of a client, in their order. */
 export class FrameDescriber {
-  readonly #contenderOf: ContenderOf;
+  readonly #queue: Queue;
   /** The latest request of each stream. */
   readonly #requests = new Map<string, Request>();
-  readonly #windows = new FlowWindows();
+  readonly #windows: FlowWindows | undefined;
 
-  constructor(contenderOf: ContenderOf) {
-    this.#contenderOf = contenderOf;
+  /** With `isWhole` set to false, frames are missing, so the windows are unknown. */
+  constructor(queue: Queue, isWhole = true) {
+    this.#queue = queue;
+    this.#windows = isWhole ? new FlowWindows() : undefined;
   }
 
   describe({ frame, messages }: FrameWithFields): readonly Description[] {
     const stream = streamOf(frame);
-    const windows = this.#windows.follow(frame) ?? '';
+    const windows = this.#windows?.follow(frame) ?? '';
     const isSent = frame.direction === 'sent';
     const request = this.#requests.get(stream);
     // The last frame of the stream. After a reset by the client, late frames of the server may still follow.
@@ -264,7 +273,7 @@ export class FrameDescriber {
       return [{ label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined, windows }];
     }
     return messages.map(({ message, fields }) => {
-      const label = sentenceFor(message, fields, this.#contenderOf, request?.fields);
+      const label = sentenceFor(message, fields, this.#queue, request?.fields);
       if (isSent) this.#requests.set(stream, { fields, atMs: frame.atMs, method: message.method });
       return { label, protocol: protocolOf(message.method, revisionIn(fields)), kind: 'message', message, windows };
     });

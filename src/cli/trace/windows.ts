@@ -20,7 +20,7 @@ export class FlowWindows {
   readonly #connections = new Map<number, Readonly<Record<WireFrame['direction'], Allowance>>>();
 
   /** Returns how the frame changes the windows, as a sentence. Returns undefined if the frame changes none. */
-  follow({ connection, direction, streamId, type, bytes, detail }: WireFrame): string | undefined {
+  follow({ connection, direction, streamId, type, flags, bytes, detail }: WireFrame): string | undefined {
     let both = this.#connections.get(connection);
     if (both === undefined) {
       both = { sent: newAllowance(), received: newAllowance() };
@@ -33,8 +33,13 @@ export class FlowWindows {
       const length = bytes.length - FRAME_HEADER_BYTES;
       const used = both[direction];
       used.connection -= length;
+      const onConnection = `After these ${count(length)}, ${sender} may send ${count(used.connection)} on the connection`;
+      if (flags.includes('END_STREAM')) {
+        used.streams.delete(streamId);
+        return `${onConnection}. It sends no more on stream ${streamId}.`;
+      }
       used.streams.set(streamId, (used.streams.get(streamId) ?? used.initial) - length);
-      return `After these ${count(length)}, ${sender} may send ${count(used.connection)} on the connection and ${count(used.streams.get(streamId) as number)} on stream ${streamId}.`;
+      return `${onConnection} and ${count(used.streams.get(streamId) as number)} on stream ${streamId}.`;
     }
     if (detail.kind === 'windowUpdate') {
       if (streamId === 0) {
