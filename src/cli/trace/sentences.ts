@@ -62,21 +62,32 @@ const SENTENCES: Readonly<Record<string, Sentence>> = {
 };
 
 function rangeRequest(range: JsonObject, queue: Queue): string {
-  const { range_end, sort_target, sort_order, limit, count_only } = range;
+  const { range_end, count_only } = range;
   if (count_only) return range_end === undefined ? `count ${keyName(range, queue)}` : 'count keys';
   if (range_end === undefined) return `get ${keyName(range, queue)}`;
-  if (sort_target !== 'CREATE' || !queue.isPrefix(text(range.key))) return `get all keys from ${keyName(range, queue)}`;
-  if (limit === undefined) return 'get the queue';
-  return sort_order === 'DESCEND' ? 'get the contender ahead' : 'get the holder';
+  return `get ${queuePart(range, queue) ?? `all keys from ${keyName(range, queue)}`}`;
+}
+
+/** Returns which part of the queue a request asks for; undefined if it does not ask for the queue. */
+function queuePart(range: JsonObject, queue: Queue): 'the queue' | 'the contender ahead' | 'the holder' | undefined {
+  const { key, range_end, sort_target, sort_order, limit } = range;
+  if (range_end === undefined || sort_target !== 'CREATE' || !queue.isPrefix(text(key))) return undefined;
+  if (text(limit) !== '1') return 'the queue';
+  return sort_order === 'DESCEND' ? 'the contender ahead' : 'the holder';
 }
 
 function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonObject): string {
-  const { range_end, sort_target, sort_order, limit, count_only } = request;
+  const { range_end, count_only } = request;
   if (count_only) return `${text(count) || 0} ${text(count) === '1' ? 'key' : 'keys'}`;
   const found = list(kvs);
-  if (limit !== undefined && range_end !== undefined && sort_target === 'CREATE' && queue.isPrefix(text(request.key))) {
-    const names = found.map((kv) => queue.contenderOf(text(kv.key)) ?? text(kv.key)).join(', ') || 'no contender';
-    return sort_order === 'DESCEND' ? `${names} is ahead` : `${names} is the holder`;
+  const names = found.map((kv) => queue.contenderOf(text(kv.key)) ?? text(kv.key)).join(', ');
+  switch (queuePart(request, queue)) {
+    case 'the contender ahead':
+      return `${names || 'no contender'} is ahead`;
+    case 'the holder':
+      return `${names || 'no contender'} is the holder`;
+    case 'the queue':
+      return names === '' ? 'the queue is empty' : `the queue: ${names}`;
   }
   if (found.length === 0) return range_end === undefined ? 'the key does not exist' : 'no keys';
   if (found.length > 3) return `${found.length} keys`;
