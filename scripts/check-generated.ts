@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { writePlayground } from './playground.js';
 
 // Checks that the generated files equal the output of their generators: src/gen/ from proto/, docs/errors.md from the
-// tables of reasons, docs/reference/ from the doc comments, and docs/playground.html from the sources. The check compares the generated files with git's
-// index, so that work in progress passes once it is staged. If files differ, the new versions stay in the working tree,
-// so that they can be committed.
+// tables of reasons, docs/reference/ from the doc comments, and docs/playground.html from the sources. The check
+// compares the generated files with git's index, so that work in progress passes once it is staged. If files differ, the
+// new versions stay in the working tree, so that they can be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });

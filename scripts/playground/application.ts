@@ -22,7 +22,7 @@ export interface LogLine {
 interface Host {
   readonly world: World;
   readonly nowMs: number;
-  readonly leaseNames: Map<bigint, string>;
+  readonly leaseNames: Map<string, string>;
   note(client: string, kind: 'held' | 'failure', label: string): void;
 }
 
@@ -159,7 +159,7 @@ export class Application {
       } catch (error) {
         if (signal.aborted) return this.#say('stopped the watch');
         if (!(error instanceof EtcdError && error.reason === 'Compacted')) throw error;
-        // Events are lost for ever, so the program reads the state and watches from there.
+        // etcd has forgotten the events, so the program reads the ledger and watches from there.
         this.#say(`the watch ended: revisions before ${error.compactRevision} are compacted`, 'bad');
         const { header, kvs } = await client.range(LEDGER);
         const [entry] = kvs.map((kv) => kv.text());
@@ -172,7 +172,7 @@ export class Application {
 
   async #openSession(client: Client): Promise<Session> {
     const session = await Session.open(client, { ttl: TTL_SECONDS });
-    this.#host.leaseNames.set(session.leaseId, this.#name);
+    this.#host.leaseNames.set(session.leaseId.toString(16), this.#name);
     session.signal.addEventListener('abort', () => {
       if (this.#session === session) this.#session = undefined;
       this.#say(`lost the session: ${messageOf(session.signal.reason)}`, 'bad');

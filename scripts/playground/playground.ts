@@ -84,10 +84,8 @@ export class Playground {
   /** The simulated time at the start, on the clock of the frames. */
   readonly startMs: number;
   readonly #restore: () => void;
-  /** The clients by their queue keys, also of those that have left the queue. */
-  readonly names = new Map<string, string>();
-  /** The clients by the IDs of their leases. */
-  readonly leaseNames = new Map<bigint, string>();
+  /** The clients by the IDs of their leases, in hexadecimal as in the queue keys. */
+  readonly leaseNames = new Map<string, string>();
   #isClosed = false;
   /** Number of calls that etcd handles at this moment. A commit outside of a call is the end of a lease. */
   #calls = 0;
@@ -147,11 +145,16 @@ export class Playground {
       });
   }
 
+  /** Returns the client of a queue key, also after the client has left the queue. */
+  nameOf(queueKey: string): string | undefined {
+    return this.leaseNames.get(queueKey.slice(LOCK.length + 1));
+  }
+
   get leases(): readonly LeaseView[] {
     const { leases } = this.server.member;
     return leases.snapshot().map(({ id, ttlSeconds }) => ({
       id,
-      client: this.leaseNames.get(id) ?? '',
+      client: this.leaseNames.get(id.toString(16)) ?? '',
       ttlSeconds: Number(ttlSeconds),
       remainingSeconds: Number(leases.timeToLive(id)?.remaining ?? 0n),
       keys: leases.keysOf(id).map((key) => textOf(key)),
@@ -217,8 +220,6 @@ export class Playground {
       key: textOf(kv.key),
       value: textOf(kv.value),
     }));
-    for (const { key, value, type } of views)
-      if (type === 'put' && key.startsWith(`${LOCK}/`)) this.names.set(key, value);
     this.commits.push({ atMs: this.nowMs, revision, changes: views });
     if (this.commits.length > MAX_COMMITS) this.commits.shift();
     if (this.#calls > 0) return;
@@ -351,7 +352,7 @@ export class PlayClient {
   /** The name of a contender in sentences about the messages of this client. */
   #contenderOf(key: string): string | undefined {
     if (!key.startsWith(`${LOCK}/`)) return undefined;
-    return key === this.app.queueKey ? THIS_CLIENT : (this.#playground.names.get(key) ?? 'a contender');
+    return key === this.app.queueKey ? THIS_CLIENT : (this.#playground.nameOf(key) ?? 'a contender');
   }
 
   readonly #open: OpenByteStream = (endpoint, _tls, events) => {

@@ -88,6 +88,12 @@ class Stage {
     );
   }
 
+  /** Cuts the wire of one client, and lets another one write three entries. */
+  async missesEntries(watcher: PlayClient, writer: PlayClient): Promise<void> {
+    watcher.cutWire();
+    for (let entry = 0; entry < 3; entry += 1) await this.writes(writer);
+  }
+
   /** Lets a client write, as soon as it runs, and waits until it knows the result. Returns the result. */
   async writes(client: PlayClient): Promise<Application['lastWrite']> {
     client.app.lastWrite = 'none';
@@ -205,8 +211,7 @@ export const STORIES: readonly Story[] = [
       await stage.writes(a);
       await stage.until('B sees the entry', () => b.app.seen.length === 1);
       await stage.say('The wire of B is cut. A writes three more entries.');
-      b.cutWire();
-      for (let entry = 0; entry < 3; entry += 1) await stage.writes(a);
+      await stage.missesEntries(b, a);
       await stage.say('The wire works again. B asks for all events after the last revision that it has seen.');
       b.mendWire();
       await stage.until('B has seen all entries', () => b.app.seen.length >= 4);
@@ -224,8 +229,7 @@ export const STORIES: readonly Story[] = [
       await stage.watches(b);
       await stage.writes(a);
       await stage.until('B sees the entry', () => b.app.seen.length === 1);
-      b.cutWire();
-      for (let entry = 0; entry < 3; entry += 1) await stage.writes(a);
+      await stage.missesEntries(b, a);
       await stage.say('An operator compacts the store: etcd forgets all older revisions.');
       playground.compact();
       await stage.say(

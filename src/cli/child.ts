@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { constants } from 'node:os';
 import { onAbort } from '../runtime/signals.js';
 import { after } from '../runtime/timers.js';
-import { linesOf } from './context.js';
-import { CliError, ExitCode, SIGNALED } from './exit-code.js';
+import { CliError, ExitCode, signaledCode } from './exit-code.js';
+import { linesOf } from './io.js';
 import {
   type CommandProcesses,
   hasTerminal,
@@ -173,7 +172,7 @@ function exitOf(child: ChildProcess, program: string): Promise<ExitCode> {
       reject(new CliError(code, `cannot run ${JSON.stringify(program)}: ${error.message}`));
     });
     child.once('exit', (code, name) => {
-      resolve(name === null ? (code ?? ExitCode.FAILED) : SIGNALED + constants.signals[name]);
+      resolve(name === null ? (code ?? ExitCode.FAILED) : signaledCode(name));
     });
   });
 }

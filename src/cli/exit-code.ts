@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
 import { methodByPath } from '../protobuf/method-table.js';
@@ -37,8 +38,10 @@ export type ExitCode = number;
 /** Sets the exit code of a command that has not failed. */
 export type SetExitCode = (code: ExitCode) => void;
 
-/** The exit code of a process that a signal has ended is this number plus the number of the signal, as in shells. */
-export const SIGNALED = 128;
+/** Returns the exit code of a process that a signal has ended: 128 plus the number of the signal, as in shells. */
+export function signaledCode(name: NodeJS.Signals): ExitCode {
+  return 128 + constants.signals[name];
+}
 
 /** An error that ends the program with a line on standard error and an exit code. */
 export class CliError extends Error {

@@ -1,6 +1,5 @@
-import { constants } from 'node:os';
 import { FORWARDED, GUARD_ARGUMENT, runGuard, STOPPING } from './child.js';
-import { ExitCode, SIGNALED } from './exit-code.js';
+import { ExitCode, signaledCode } from './exit-code.js';
 import { run } from './program.js';
 
 if (process.argv[2] === GUARD_ARGUMENT) {
@@ -21,7 +20,7 @@ for (const signal of FORWARDED) {
     // On a second signal, exit without waiting for cleanup, unless a command is running. While a command runs, a second
     // listener, which `runChild` adds, forwards each signal to the command, and the command decides when to exit.
     const commandRuns = process.listenerCount(signal) > 1;
-    if (interrupted.signal.aborted && !commandRuns) process.exit(SIGNALED + constants.signals[signal]);
+    if (interrupted.signal.aborted && !commandRuns) process.exit(signaledCode(signal));
     interrupted.abort(signal);
   });
 }

@@ -1,7 +1,7 @@
-import { canceled } from '../errors/etcd-error.js';
+import type { ReadStream } from 'node:tty';
 import { onAbort } from '../runtime/signals.js';
 import { CliError, ExitCode } from './exit-code.js';
-import type { Sink } from './output.js';
+import { type Io, interruptedBy } from './io.js';
 
 /** The keys that a terminal without echo passes on as characters. */
 const [INTERRUPT, END_OF_INPUT, ERASE_LINE] = ['\x03', '\x04', '\x15'];
@@ -11,26 +11,12 @@ const CONTROLS = /\x1b(?:\[[0-9;]*[ -/]*[@-~]|.)?|(?![\x03\x04\x08\x0a\x0d\x15\x
 const ERASE = new Set(['\b', '\x7f']);
 const ENTER = new Set(['\r', '\n']);
 
-/** The part of a terminal that the prompt uses. */
-interface Terminal {
-  readonly isTTY: true;
-  setRawMode(isRaw: boolean): unknown;
-  on(event: 'data' | 'close', listener: (data: Uint8Array) => void): unknown;
-  off(event: 'data' | 'close', listener: (data: Uint8Array) => void): unknown;
-  resume(): unknown;
-  pause(): unknown;
-}
-
-/** The terminal at which the user sees questions and types passwords; undefined if there is none. */
-export function terminalOf({
-  stdin,
-  stderr,
-}: {
-  readonly stdin: unknown;
-  readonly stderr: Sink;
-}): Terminal | undefined {
-  const isTerminal = typeof stdin === 'object' && stdin !== null && 'isTTY' in stdin && stdin.isTTY === true;
-  return isTerminal && stderr.isTTY ? (stdin as Terminal) : undefined;
+/**
+ * Returns the terminal that shows questions to the user, and at which the user types the passwords. Returns undefined if
+ * there is none.
+ */
+export function terminalOf({ stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>): ReadStream | undefined {
+  return 'isTTY' in stdin && stdin.isTTY === true && stderr.isTTY ? (stdin as unknown as ReadStream) : undefined;
 }
 
 /**
@@ -39,8 +25,8 @@ export function terminalOf({
  * @throws EtcdError with reason `Canceled` if the user interrupts the program or ends the input.
  */
 export function askHidden(
-  terminal: Terminal,
-  { stderr, interrupted }: { readonly stderr: Sink; readonly interrupted: AbortSignal },
+  terminal: ReadStream,
+  { stderr, interrupted }: Pick<Io, 'stderr' | 'interrupted'>,
   questions: readonly string[],
 ): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
@@ -78,11 +64,9 @@ export function askHidden(
     };
     const onClose = (): void =>
       finish(() => reject(new CliError(ExitCode.USAGE, 'password: missing, because standard input has ended')));
-    const offInterrupted = onAbort(interrupted, () =>
-      finish(() => reject(canceled(interrupted, 'not-sent', 'etcdwire'))),
-    );
-    if (interrupted.aborted) return reject(canceled(interrupted, 'not-sent', 'etcdwire'));
-    if ('destroyed' in terminal && terminal.destroyed) return onClose();
+    const offInterrupted = onAbort(interrupted, () => finish(() => reject(interruptedBy({ interrupted }))));
+    if (interrupted.aborted) return reject(interruptedBy({ interrupted }));
+    if (terminal.destroyed) return onClose();
     terminal.setRawMode(true);
     terminal.on('data', onData);
     terminal.on('close', onClose);

@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import { addAuthCommands } from './commands/auth.js';
@@ -13,9 +12,10 @@ import { addMirrorCommand } from './commands/mirror.js';
 import { addRpcCommands } from './commands/rpc.js';
 import { addShellCommands } from './commands/shell.js';
 import { addTraceCommand, type FlagValues } from './commands/trace.js';
-import { addConnectionFlags, type Io } from './context.js';
+import { addConnectionFlags } from './context.js';
 import { addExamples } from './examples.js';
-import { CliError, describeFailure, ExitCode, type SetExitCode, SIGNALED } from './exit-code.js';
+import { CliError, describeFailure, ExitCode, type SetExitCode, signaledCode } from './exit-code.js';
+import type { Io } from './io.js';
 import { escapeControls, FORMATS } from './output.js';
 
 /** The version in package.json. The program cannot read that file, because the bundle does not contain it. */
@@ -44,7 +44,7 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
     if (io.interrupted.aborted && error instanceof EtcdError && error.reason === 'Canceled')
-      return SIGNALED + constants.signals[io.interrupted.reason as NodeJS.Signals];
+      return signaledCode(io.interrupted.reason as NodeJS.Signals);
     const failure = describeFailure(error);
     io.stderr.write(`etcdwire: ${escapeControls(failure.message)}\n`);
     return failure.exitCode;

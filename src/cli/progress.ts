@@ -1,5 +1,5 @@
 import { monotonicMs } from '../runtime/timers.js';
-import type { Io } from './context.js';
+import type { Io } from './io.js';
 import type { Sink } from './output.js';
 
 /** Minimum time in milliseconds between two updates of the status line on a terminal. */

@@ -1,9 +1,9 @@
-import { spawnSync } from 'node:child_process';
 import { describe, expect, inject, it, type TestContext } from 'vitest';
 import { type CliResult, cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { NO_TERMINAL, UNDER_TERMINAL } from '../support/terminal.js';
 
 const IS_MEMORY = inject('transport') === 'memory';
 
@@ -89,9 +89,8 @@ describe('at a terminal', () => {
     args: readonly string[],
     ...lines: string[]
   ): Promise<CliResult> {
-    if (spawnSync('script', ['--version']).status !== 0) return skip('this machine has no `script`');
-    const under = ['bash', '-c', 'exec script -qec "$(printf "%q " "$@")" /dev/null', 'bash'];
-    const running = new RunningCli(args, { under });
+    if (NO_TERMINAL !== undefined) return skip(NO_TERMINAL);
+    const running = new RunningCli(args, { under: UNDER_TERMINAL });
     for (const line of lines) {
       await running.stdoutMatches(new RegExp(`(assword[^\\n]*: [^:]*){${lines.indexOf(line) + 1}}$`));
       running.process.stdin.write(line);

@@ -14,6 +14,9 @@ export const NO_TERMINAL = /util-linux/.test(String(spawnSync(SCRIPT, ['--versio
   ? undefined
   : 'the program `script` of util-linux, which creates pseudo-terminals, is not on the PATH';
 
+/** Runs a program with its arguments on a terminal of its own: the option `under` of `RunningCli`. */
+export const UNDER_TERMINAL = ['bash', '-c', `exec ${SCRIPT} -qec "$(printf '%q ' "$@")" /dev/null`, 'bash'];
+
 /** The characters that a terminal turns into signals. */
 export const CTRL_C = '\x03';
 export const CTRL_Z = '\x1a';

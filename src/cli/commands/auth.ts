@@ -22,8 +22,9 @@ import {
 import { prefix as keysWithPrefix } from '../../kv/keys.js';
 import type { Codec } from '../../protobuf/codec.js';
 import type { Raw } from '../../raw.js';
-import { type Context, contextOf, type Io, linesOf, withClient } from '../context.js';
+import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
+import { type Io, linesOf } from '../io.js';
 import { escapeControls, readable } from '../output.js';
 import { askHidden, terminalOf } from '../password.js';
 import { addRangeFlags, rangeOf } from './keys.js';

@@ -2,8 +2,9 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { prefix } from '../../kv/keys.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { timeLimitMs } from '../arguments.js';
-import { type Context, contextOf, type Io, interruptedBy, withClient } from '../context.js';
+import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { type Io, interruptedBy } from '../io.js';
 import { escapeControls } from '../output.js';
 import { Progress } from '../progress.js';
 

@@ -14,8 +14,9 @@ import { saveSnapshot } from '../../node.js';
 import { toJson } from '../../protobuf/json.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { int64, memberId } from '../arguments.js';
-import { type Context, contextOf, type Io, withClient } from '../context.js';
+import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode } from '../exit-code.js';
+import type { Io } from '../io.js';
 import { escapeControls, hexId } from '../output.js';
 import { Progress } from '../progress.js';
 

@@ -27,8 +27,9 @@ import { NO_BYTES, textOf, toBase64, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
 import { argumentsAfterDashes, base64Option, bytesAs, hasDashes, int64, leaseId, messageFrom } from '../arguments.js';
 import { runProgram } from '../child.js';
-import { type Context, contextOf, endpointLogger, type Io, readAll, readText, withClient } from '../context.js';
+import { type Context, contextOf, endpointLogger, readText, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { type Io, readAll } from '../io.js';
 import { BASE64_PREFIX, leaseHex, type Output, textOrBase64 } from '../output.js';
 
 /** The flags of all commands in this file. Each command has only some of them. */
@@ -180,11 +181,12 @@ async function put(context: Context, key: string, value: string | undefined, fla
   if (flags.ignoreValue && value !== undefined)
     throw new CliError(ExitCode.USAGE, 'value: got a value together with --ignore-value; allowed: only one of the two');
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
-  // Asks for a missing password before it reads the value.
-  await context.clientOptions();
-  const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
-  const request = { key: checkKey(key, 'key'), value: bytes, lease, prevKv, ignoreValue, ignoreLease };
-  const response = await withClient(context, (client) => client.raw.kv.put(request, call));
+  // `withClient` asks for a missing password, before the value is read.
+  const response = await withClient(context, async (client) => {
+    const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
+    const request = { key: checkKey(key, 'key'), value: bytes, lease, prevKv, ignoreValue, ignoreLease };
+    return client.raw.kv.put(request, call);
+  });
   out.response(PutResponse, response, () => {
     out.line('OK');
     if (response.prevKv !== undefined) printKeys(out, [response.prevKv]);
@@ -202,11 +204,12 @@ async function del(context: Context, range: WireRange, { prevKv = false }: KeyFl
 
 async function txn(context: Context, file: string, base64: boolean): Promise<void> {
   const { io, out, call } = context;
-  await context.clientOptions();
-  const json = file === '-' ? textOf(await readAll(io)) : readText(file);
   const { bytesFromJson, bytesToJson } = bytesAs(base64);
-  const request = messageFrom(TxnRequest, json, file === '-' ? 'standard input' : file, { bytesFromJson });
-  const response = await withClient(context, (client) => client.raw.kv.txn(request, call));
+  const response = await withClient(context, async (client) => {
+    const json = file === '-' ? textOf(await readAll(io)) : readText(file);
+    const request = messageFrom(TxnRequest, json, file === '-' ? 'standard input' : file, { bytesFromJson });
+    return client.raw.kv.txn(request, call);
+  });
   const print = (): void => {
     out.line(response.succeeded ? 'SUCCESS' : 'FAILURE');
     for (const each of response.responses) out.json(toJson(ResponseOp, each, textOrBase64));

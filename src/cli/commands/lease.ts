@@ -8,8 +8,9 @@ import {
 } from '../../gen/etcdserverpb/rpc.js';
 import { pause } from '../../runtime/timers.js';
 import { leaseId, seconds } from '../arguments.js';
-import { type Context, contextOf, type Io, interruptedBy, withClient } from '../context.js';
+import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
+import { type Io, interruptedBy } from '../io.js';
 import { leaseHex, readable } from '../output.js';
 
 export function addLeaseCommands(program: Command, io: Io): void {

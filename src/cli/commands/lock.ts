@@ -12,8 +12,9 @@ import { toJson } from '../../protobuf/json.js';
 import { pause } from '../../runtime/timers.js';
 import { argumentsAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';
-import { type Context, contextOf, endpointLogger, type Io, interruptedBy, withClient } from '../context.js';
+import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { type Io, interruptedBy } from '../io.js';
 import { escapeControls, quoted, readable } from '../output.js';
 
 interface HoldFlags {

@@ -12,7 +12,8 @@ import {
 import type { Codec } from '../../protobuf/codec.js';
 import type { Raw } from '../../raw.js';
 import { memberId } from '../arguments.js';
-import { type Context, contextOf, type Io, withClient } from '../context.js';
+import { type Context, contextOf, withClient } from '../context.js';
+import type { Io } from '../io.js';
 import { escapeControls, hexId } from '../output.js';
 
 export function addMemberCommands(program: Command, io: Io): void {

@@ -8,7 +8,7 @@ import { compareBytes, concatBytes, NO_BYTES, toBytes } from '../../runtime/byte
 import { onAbort } from '../../runtime/signals.js';
 import { backoffMs, eventLoopTurn, pause } from '../../runtime/timers.js';
 import { ANY_REQUEST_BYTES, opsPerTxn } from '../arguments.js';
-import { type Context, contextOf, endpointLogger, type Io, interruptedBy, withClient } from '../context.js';
+import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
 import {
   type Change,
   MirrorTarget,
@@ -20,6 +20,7 @@ import {
 } from '../copy/mirror-target.js';
 import { isEqual, StoredKeys } from '../copy/stored-keys.js';
 import { CliError, describeFailure, ExitCode } from '../exit-code.js';
+import { type Io, interruptedBy } from '../io.js';
 import { escapeControls } from '../output.js';
 import { keysText, Progress } from '../progress.js';
 import { addRangeFlags, rangeOf } from './keys.js';

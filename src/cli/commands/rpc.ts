@@ -11,9 +11,10 @@ import type { FieldDescriptor, FieldType } from '../../protobuf/schema.js';
 import { hexOf, textOf, toBase64 } from '../../runtime/bytes.js';
 import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
-import { type Context, contextOf, type Io, linesOf, readAll, withClient } from '../context.js';
+import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { spanText, typeText } from '../frames.js';
+import { type Io, linesOf, readAll } from '../io.js';
 
 export function addRpcCommands(program: Command, io: Io): void {
   program

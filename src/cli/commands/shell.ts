@@ -1,7 +1,8 @@
 import type { Command, Option } from 'commander';
 import { allMethods } from '../../protobuf/method-table.js';
-import { contextOf, type Io } from '../context.js';
+import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
+import type { Io } from '../io.js';
 import { shortPath } from './rpc.js';
 
 /** The scripts that connect a shell to the hidden command `__complete`, which prints one candidate per line. */

@@ -1,17 +1,16 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
-import { constants } from 'node:os';
 import type { Command } from 'commander';
 import { openByteStream } from '../../host/node.js';
 import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
 import { textOf } from '../../runtime/bytes.js';
-import { onAbort } from '../../runtime/signals.js';
+import { onAbort, orAborted } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import { rawArguments } from '../arguments.js';
-import type { Io } from '../context.js';
-import { CliError, ExitCode, type SetExitCode, SIGNALED } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
+import type { Io } from '../io.js';
 import type { LivePage } from '../trace/live-page.js';
 import { type Trace, tracePage } from '../trace/page.js';
 import { RecordingProxy } from '../trace/recording-proxy.js';
@@ -144,6 +143,7 @@ class Recording {
     return {
       command: this.#command,
       exitCode: this.exitCode,
+      frames,
       story: storyOf(frames, this.observer?.states ?? [], this.#prize, leftOut === 0),
       leftOut,
       startMs: this.#startMs,
@@ -237,7 +237,7 @@ async function trace(
     // A user at a terminal needs time to open the page of a short command.
     if (live?.wasOpened === false && io.stderr.isTTY && !io.interrupted.aborted) {
       io.stderr.write('etcdwire: open the page, or press Ctrl-C\n');
-      await Promise.race([live.opened, aborted(io.interrupted)]);
+      await orAborted(live.opened, io.interrupted).catch(() => {});
     }
     return exitCode === ExitCode.OK ? (besideCode as ExitCode) : exitCode;
   } finally {
@@ -253,10 +253,6 @@ async function serveLive(recordings: Recordings): Promise<LivePage> {
     () => recordings.map((each) => each.liveTrace) as [Trace, ...Trace[]],
     () => recordings.reduce((sum, each) => sum + each.version, 0),
   );
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => onAbort(signal, resolve));
 }
 
 /**
@@ -307,7 +303,7 @@ async function runBeside(
     offInterrupted();
     recording.end(exitCode);
     await recording.observer?.stop();
-    if (io.interrupted.aborted) return SIGNALED + constants.signals[io.interrupted.reason as NodeJS.Signals];
+    if (io.interrupted.aborted) return signaledCode(io.interrupted.reason as NodeJS.Signals);
     if (exitCode === 0) return ExitCode.OK;
     io.stderr.write(`etcdwire: ${shown} ended with exit code ${exitCode}\n`);
     return ExitCode.FAILED;

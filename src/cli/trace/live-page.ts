@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
@@ -61,10 +62,7 @@ export class LivePage {
 
   static async start(tracesNow: () => readonly [Trace, ...Trace[]], version: () => number): Promise<LivePage> {
     const server = createServer();
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(0, LOOPBACK, resolve);
-    });
+    await once(server.listen(0, LOOPBACK), 'listening');
     return new LivePage(server, tracesNow, version);
   }
 

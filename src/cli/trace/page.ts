@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { WireFrame } from '../../inspect/frames.js';
 import { escapeControls } from '../output.js';
 import { BODY_STYLE, bodyOf, elided, escapeHtml, LIGHT_SCRIPT, THEME } from './body.js';
 import { type QueueState, type Step, type Story, streamOf } from './story.js';
@@ -22,6 +23,8 @@ export interface Trace {
   /** The command line. */
   readonly command: string;
   readonly exitCode: number | undefined;
+  /** The frames that the story tells about. */
+  readonly frames: readonly WireFrame[];
   readonly story: Story;
   /** Number of frames that the story leaves out. */
   readonly leftOut: number;
@@ -108,45 +111,44 @@ ${queue}
 
 /** Compares what two programs sent and received. */
 function comparison(traces: readonly Trace[]): string {
-  const rows: readonly (readonly [what: string, count: (trace: Trace) => number | string])[] = [
-    ['exit code', ({ exitCode }) => exitCode ?? ''],
-    ['time in ms', ({ startMs, endMs }) => Math.round(endMs - startMs)],
-    ['requests', (trace) => messagesOf(trace, 'sent')],
-    ['responses and events', (trace) => messagesOf(trace, 'received')],
-    [
-      'streams',
-      ({ story }) =>
-        new Set(
-          framesOf(story)
-            .filter(({ streamId }) => streamId > 0)
-            .map(streamOf),
-        ).size,
-    ],
-    ['frames sent', ({ story }) => framesOf(story).filter(({ direction }) => direction === 'sent').length],
-    ['frames received', ({ story }) => framesOf(story).filter(({ direction }) => direction === 'received').length],
-    ['bytes sent', ({ story }) => bytesOf(story, 'sent')],
-    ['bytes received', ({ story }) => bytesOf(story, 'received')],
-  ];
-  const cells = rows.map(([what, count]) => {
-    const values = traces.map((trace) => `<td>${count(trace).toLocaleString('en')}</td>`).join('');
-    return `<tr><th>${what}</th>${values}</tr>`;
+  const columns = traces.map(({ command, exitCode, startMs, endMs, frames }) => {
+    const [sent, received] = (['sent', 'received'] as const).map((direction) =>
+      totalsOf(frames.filter((frame) => frame.direction === direction)),
+    ) as [Totals, Totals];
+    const streams = new Set(frames.filter(({ streamId }) => streamId > 0).map(streamOf));
+    return {
+      '': `<code>${escapeHtml(command)}</code>`,
+      'exit code': exitCode ?? '',
+      'time in ms': Math.round(endMs - startMs),
+      requests: sent.messages,
+      'responses and events': received.messages,
+      streams: streams.size,
+      'frames sent': sent.frames,
+      'frames received': received.frames,
+      'bytes sent': sent.bytes,
+      'bytes received': received.bytes,
+    };
   });
-  const names = traces.map(({ command }) => `<th><code>${escapeHtml(command)}</code></th>`).join('');
-  return `<table class="comparison"><tr><th></th>${names}</tr>${cells.join('')}</table>`;
+  const rows = Object.keys(columns[0] ?? {}).map((what) => {
+    const cells = columns.map((column) => `<td>${column[what as keyof typeof column].toLocaleString('en')}</td>`);
+    return `<tr><th>${what}</th>${cells.join('')}</tr>`;
+  });
+  return `<table class="comparison">${rows.join('')}</table>`;
 }
 
-function framesOf({ steps }: Story) {
-  return [...new Set(steps.flatMap(({ frame }) => frame ?? []))];
+interface Totals {
+  readonly frames: number;
+  readonly messages: number;
+  readonly bytes: number;
 }
 
-function bytesOf(story: Story, direction: 'sent' | 'received'): number {
-  return framesOf(story)
-    .filter((frame) => frame.direction === direction)
-    .reduce((sum, { bytes }) => sum + bytes.length, 0);
-}
-
-function messagesOf({ story }: Trace, direction: 'sent' | 'received'): number {
-  return story.steps.filter(({ message, frame }) => message !== undefined && frame?.direction === direction).length;
+function totalsOf(frames: readonly WireFrame[]): Totals {
+  let [messages, bytes] = [0, 0];
+  for (const frame of frames) {
+    bytes += frame.bytes.length;
+    if (frame.detail.kind === 'data') messages += frame.detail.messages.length;
+  }
+  return { frames: frames.length, messages, bytes };
 }
 
 function diagram({ command, story, startMs, leftOut }: Trace, index: number, isBeside: boolean): string {
@@ -293,9 +295,9 @@ const CHART_EXTENSION = 0.06;
 
 /**
  * Renders a chart of the contenders over time. The bar of a contender is pale while the contender waits, and solid
- * while it holds the lock.
+ * while it holds the lock. `longestMs` is the time of the longest trace, so that all charts of a page have the same
+ * scale.
  */
-/** With `longestMs`, all charts of a page have the same scale. */
 function queueChart({ command, story, startMs, endMs }: Trace, longestMs: number, isBeside: boolean): string {
   const { participants, states, ownKeys, prize } = story;
   const chartEndMs = startMs + longestMs * (1 + CHART_EXTENSION);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { FrameDecoder, type StreamMethods, type WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
@@ -20,10 +21,7 @@ export class RecordingProxy {
   static async start(endpoint: string, onFrame: (frame: WireFrame) => void): Promise<RecordingProxy> {
     const { hostname, port } = new URL(endpoint);
     const server = createServer();
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(0, '127.0.0.1', resolve);
-    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
     const proxy = new RecordingProxy(server);
     let connections = 0;
     server.on('connection', (client: Socket) => {

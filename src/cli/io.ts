@@ -1,0 +1,44 @@
+import type { ClientOptions } from '../client.js';
+import { canceled, type EtcdError } from '../errors/etcd-error.js';
+import { LineSplitter } from '../runtime/bytes.js';
+import { orAborted } from '../runtime/signals.js';
+import type { TransportFactory } from '../transport/transport.js';
+import type { Sink } from './output.js';
+
+/** The environment in which the program runs. */
+export interface Io {
+  readonly stdin: AsyncIterable<Uint8Array>;
+  readonly stdout: Sink;
+  readonly stderr: Sink;
+  /** Aborts when a signal such as SIGINT asks the program to end. The reason is the name of the signal. */
+  readonly interrupted: AbortSignal;
+  /** Creates the client's transport. Default: the client's default transport, HTTP/2. */
+  readonly transport?: TransportFactory | undefined;
+  /** Called with the name of a lock or an election before the command enters the queue of that lock or election. */
+  readonly onEnterQueue?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
+}
+
+/** Reads all of standard input. @throws EtcdError, reason `Canceled`, if the program is interrupted before the end. */
+export async function readAll(io: Io): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  const reading = (async () => {
+    for await (const chunk of io.stdin) chunks.push(chunk);
+  })();
+  await orAborted(reading, io.interrupted).catch((error: unknown) => {
+    throw io.interrupted.aborted ? interruptedBy(io) : error;
+  });
+  return Buffer.concat(chunks);
+}
+
+/** Yields the lines of standard input as they arrive. */
+export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  const lines = new LineSplitter();
+  for await (const chunk of stdin) yield* lines.push(decoder.decode(chunk, { stream: true }));
+  if (lines.rest !== '') yield lines.rest;
+}
+
+/** Returns the error of a command that ends because the program is interrupted. */
+export function interruptedBy({ interrupted }: Pick<Io, 'interrupted'>): EtcdError {
+  return canceled(interrupted, 'not-sent', 'etcdwire');
+}
