@@ -166,7 +166,7 @@ it('`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail
   expect(await text(endpoints, 'defrag', '--cluster')).toMatch(
     /^(Finished defragmenting etcd member\[.*\]\. took \d+ms\n){3}$/,
   );
-  members[2]?.kill();
+  await members[2]?.kill();
   const short = [...all, '--command-timeout', '2s'];
   const { code, stdout } = await cli(['endpoint', 'health', '-w', 'simple', ...short]);
   expect(code).toBe(1);
