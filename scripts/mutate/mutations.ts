@@ -146,6 +146,21 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/transport/http2/goaway'],
   },
   {
+    bug: 'a request that was sent is sent again on another connection when its connection ends',
+    file: 'src/transport/http2/connection.ts',
+    find: 'stream.id < this.#unsentId',
+    replace: 'stream.id < 0',
+    tests: ['test/fuzz/http2-peer'],
+  },
+  {
+    bug: 'a request counts as sent, although the connection had ended before the client wrote it',
+    file: 'src/transport/http2/connection.ts',
+    find: 'stream.id < this.#unsentId',
+    replace: 'stream.id > 0',
+    tests: ['test/fuzz/http2-peer'],
+    notSimulated: 'the call ends with the outcome unknown, which a simulated history accepts of any lost connection',
+  },
+  {
     bug: 'when a call ends while the client closes, the next waiting call starts',
     file: 'src/transport/http2/connection.ts',
     find: '    queueMicrotask(() => {\n      this.#opening = false;\n      this.#openWaiting();\n    });',

@@ -9,9 +9,10 @@ import type { TlsOptions } from './tls.js';
 export interface ByteStream {
   /**
    * Sends the parts in order. The caller must not change the parts afterwards. Returns false if the backlog of unsent
-   * bytes has become too long. In that case, the caller waits for the event `drained` before it writes more.
+   * bytes has become too long. In that case, the caller waits for the event `drained` before it writes more. Returns
+   * undefined if the stream has ended, although `closed` may not have been called yet. It has then sent nothing.
    */
-  write(parts: readonly Uint8Array[]): boolean;
+  write(parts: readonly Uint8Array[]): boolean | undefined;
   /**
    * Sets whether the stream keeps the process alive: it does if `busy` is true, which is the default. Has no effect on
    * runtimes that do not offer this choice.
@@ -132,7 +133,7 @@ export function bytesOfChunk(chunk: unknown): Uint8Array {
  */
 export function failedByteStream(problem: string, events: ByteStreamEvents): ByteStream {
   queueMicrotask(() => events.closed(problem));
-  return { write: () => true, hold: () => {}, close: () => {} };
+  return { write: () => undefined, hold: () => {}, close: () => {} };
 }
 
 /**

@@ -79,7 +79,7 @@ export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream
     .on('close', () => events.closed(problem));
   return {
     write(parts) {
-      if (socket.destroyed) return true;
+      if (socket.destroyed || socket.readableEnded) return undefined;
       if (parts.length === 1) socket.write(parts[0] as Uint8Array);
       else {
         socket.cork();
@@ -149,7 +149,7 @@ function overDuplex(duplex: Duplex, events: ByteStreamEvents): ByteStream {
   });
   return {
     write(parts) {
-      if (isOver) return true;
+      if (isOver || duplex.destroyed) return undefined;
       let hasRoom = true;
       duplex.cork?.();
       for (const part of parts) hasRoom = duplex.write(part);

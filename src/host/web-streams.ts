@@ -45,8 +45,8 @@ export class WebByteStream implements ByteStream {
     this.#run(streams.opened).catch((error: unknown) => this.#finish(error));
   }
 
-  write(parts: readonly Uint8Array[]): boolean {
-    if (this.#over || this.#closing) return true;
+  write(parts: readonly Uint8Array[]): boolean | undefined {
+    if (this.#over || this.#closing) return undefined;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
     // The error of a failed write is ignored here, because `closed` of the writer rejects, too.

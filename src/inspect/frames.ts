@@ -84,7 +84,7 @@ export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void
     const stream = open(endpoint, tls, {
       opened: () => events.opened(),
       drained: () => events.drained(),
-      closed: (problem) => events.closed(problem),
+      closed: (problem, cause) => events.closed(problem, cause),
       read: (bytes) => {
         received.push(bytes);
         events.read(bytes);
@@ -92,8 +92,9 @@ export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void
     });
     return {
       write: (parts) => {
-        for (const part of parts) sent.push(part);
-        return stream.write(parts);
+        const hasRoom = stream.write(parts);
+        if (hasRoom !== undefined) for (const part of parts) sent.push(part);
+        return hasRoom;
       },
       hold: (busy) => stream.hold(busy),
       close: () => stream.close(),

@@ -78,7 +78,7 @@ export function http2(options: Http2Options): TransportFactory {
       if (!isClosed) events.closed(reason, error);
     });
     return {
-      write: (parts) => bytes?.write(parts) ?? true,
+      write: (parts) => bytes?.write(parts),
       hold: (busy) => bytes?.hold(busy),
       close() {
         if (isClosed) return;

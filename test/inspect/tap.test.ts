@@ -58,7 +58,7 @@ test('`tapped` reports all bytes that the connection sends and receives, in orde
         events.read(chunk);
       },
     });
-    const write = (parts: readonly Uint8Array[]): boolean => {
+    const write = (parts: readonly Uint8Array[]): boolean | undefined => {
       for (const part of parts) bytes.sent.push(part.slice());
       return stream.write(parts);
     };

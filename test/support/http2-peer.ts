@@ -87,6 +87,8 @@ export class PeerConnection implements ByteStream {
   held = true;
   /** The value that `write` returns to the client. False reports congestion. */
   roomy = true;
+  /** Whether the byte stream has ended, so that neither side sends anything. The test calls `lose` later. */
+  hasEnded = false;
   /** Whether the client has closed the connection. */
   closed = false;
   /**
@@ -112,7 +114,8 @@ export class PeerConnection implements ByteStream {
     });
   }
 
-  write(parts: readonly Uint8Array[]): boolean {
+  write(parts: readonly Uint8Array[]): boolean | undefined {
+    if (this.hasEnded) return undefined;
     if (this.closed) this.rules.breaches.push('the client wrote bytes after it had closed the connection');
     let bytes = Buffer.concat(parts);
     if (this.#preface.length < PREFACE.length) {
@@ -144,7 +147,7 @@ export class PeerConnection implements ByteStream {
 
   /** Sends all parts to the client as one chunk. */
   send(...parts: readonly Uint8Array[]): void {
-    if (this.#over) return;
+    if (this.#over || this.hasEnded) return;
     const bytes = Buffer.concat(parts);
     for (const frame of this.#fromPeer.push(bytes)) this.rules.sentByPeer(frame);
     this.#read(bytes);

@@ -228,7 +228,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
   #write(parts: readonly Uint8Array[]): void {
     if (this.#state === 'closed') return;
     if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
-    this.flow.congested = !this.#bytes.write(parts);
+    this.flow.congested = this.#bytes.write(parts) === false;
   }
 }
 

@@ -109,7 +109,8 @@ class End implements ByteStream {
     this.#deliver = deliver;
   }
 
-  write(parts: readonly Uint8Array[]): boolean {
+  write(parts: readonly Uint8Array[]): boolean | undefined {
+    if (this.#closing) return undefined;
     this.send(parts, () => {
       for (const part of parts) this.peer?.receive(part);
     });

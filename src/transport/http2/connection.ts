@@ -1,4 +1,4 @@
-import { amended, type Reason } from '../../errors/etcd-error.js';
+import { amended, type EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import type { ByteStream, OpenByteStream } from '../../host/host.js';
 import { type TlsOptions, tlsForDial } from '../../host/tls.js';
@@ -79,6 +79,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #bytes: ByteStream | undefined;
   /** Whether the byte stream keeps the process alive. Always true until the connection is open. */
   #holding = true;
+  /** The byte stream has accepted the HEADERS frame of each stream with a lower identifier. */
+  #unsentId = 0;
   /** Open streams that do not keep the process alive. */
   readonly #idle = new Set<Http2Stream>();
   /** Whether a microtask that opens waiting streams is queued. */
@@ -242,7 +244,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #write(parts: readonly Uint8Array[]): void {
     if (this.#state.name === 'closed') return;
     if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
-    this.flow.congested = !this.#bytes?.write(parts);
+    const hasRoom = this.#bytes?.write(parts);
+    this.flow.congested = hasRoom === false;
+    if (hasRoom !== undefined) this.#unsentId = this.streams.nextId;
   }
 
   #drained(): void {
@@ -332,7 +336,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     }
     this.#releaseWaiting(problem);
     for (const stream of this.streams.all()) {
-      stream.closedByPeer(connectionLost(problem, 'unknown', stream.head, reason, cause));
+      const lost = (outcome: Outcome): EtcdError => connectionLost(problem, outcome, stream.head, reason, cause);
+      if (stream.id < this.#unsentId) stream.closedByPeer(lost('unknown'));
+      else stream.unprocessed(lost('not-sent'));
     }
   }
 

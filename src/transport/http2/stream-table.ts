@@ -17,10 +17,11 @@ export class StreamTable {
   #size = 0;
   readonly #waiting = new UniqueQueue<Http2Stream>();
   readonly #urgent = new UniqueQueue<Http2Stream>();
-  #nextId: number;
+  /** The identifier of the next stream that opens. */
+  nextId: number;
 
   constructor(firstId: number) {
-    this.#nextId = firstId;
+    this.nextId = firstId;
   }
 
   /** The number of open streams. */
@@ -34,7 +35,7 @@ export class StreamTable {
 
   /** Whether the connection has used all stream identifiers. They cannot be reused: RFC 9113, section 5.1.1. */
   get isExhausted(): boolean {
-    return this.#nextId > MAX_STREAM_ID;
+    return this.nextId > MAX_STREAM_ID;
   }
 
   /** The open streams in the order of their identifiers. */
@@ -45,8 +46,8 @@ export class StreamTable {
 
   /** Adds an open stream. Returns its identifier. */
   add(stream: Http2Stream): number {
-    const id = this.#nextId;
-    this.#nextId += 2;
+    const id = this.nextId;
+    this.nextId += 2;
     const before = this.#recent[indexOf(id)];
     if (before !== undefined) this.#old.set(before.id, before);
     this.#recent[indexOf(id)] = stream;
@@ -82,7 +83,7 @@ export class StreamTable {
   find(id: number, frame: string): Http2Stream | undefined {
     const recent = this.#recent[indexOf(id)];
     const stream = recent?.id === id ? recent : this.#old.get(id);
-    if (stream !== undefined || (id % 2 === 1 && id < this.#nextId)) return stream;
+    if (stream !== undefined || (id % 2 === 1 && id < this.nextId)) return stream;
     throw new ConnectionError(ErrorCode.PROTOCOL_ERROR, `${frame} on stream ${id}, which is idle`);
   }
 }

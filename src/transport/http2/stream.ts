@@ -216,7 +216,10 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     this.#receiver.leaving?.();
   }
 
-  /** Called if the stream cannot open on this connection, or a GOAWAY frame says that the peer has not processed it. */
+  /**
+   * Called if the stream cannot open on this connection, if its HEADERS frame was never sent, or if a GOAWAY frame says
+   * that the peer has not processed it.
+   */
   unprocessed(error: EtcdError): void {
     if (this.#state === 'closed') return;
     this.connection?.flow.forget(this);

@@ -109,7 +109,7 @@ export class ByteNetwork {
     const { random } = this.network.world;
     return {
       write: (parts) => {
-        let isWritable = true;
+        let isWritable: boolean | undefined = true;
         for (const group of groups(random, parts)) isWritable = stream.write(group);
         this.count('split bytes');
         return isWritable;
@@ -177,6 +177,8 @@ class ByteConnection implements Link {
   readonly #slow: SlowMessages;
   readonly #lastDue = { 'to-server': 0, 'to-client': 0 };
   #isCut = false;
+  /** Whether the client's runtime already knows that the connection has ended, so that it sends nothing. */
+  #refusesWrites = false;
   #deliversLate = false;
   #isRefused = false;
   #isDialed = false;
@@ -218,7 +220,16 @@ class ByteConnection implements Link {
     this.#wire = new InProcessConnection(this.#server, endpoint.url, ownEvents, (delivery, run) =>
       this.#deliver(delivery, run),
     );
-    this.client = bytes.split(this.#wire.client);
+    const { client } = this.#wire;
+    this.client = bytes.split({
+      write: (parts) => {
+        if (!this.#refusesWrites) return client.write(parts);
+        bytes.count('refused bytes');
+        return undefined;
+      },
+      hold: (busy) => client.hold(busy),
+      close: () => client.close(),
+    });
     // A process that is killed in the middle of an event runs to the end of that event.
     if (process.isKilled) this.cut(true);
   }
@@ -243,6 +254,7 @@ class ByteConnection implements Link {
     if (this.#isCut) return;
     this.#isCut = true;
     this.#deliversLate = deliversLate;
+    this.#refusesWrites = this.#world.random.chance(0.5);
     this.#bytes.network.connections.delete(this);
     const world = this.#world;
     const kind = 'notices the end of a connection';
@@ -255,6 +267,7 @@ class ByteConnection implements Link {
   /** If the client never learns of the end by itself, its pings must notice it. */
   vanish(ms: number): void {
     this.cut(false, ms);
+    if (ms === Number.POSITIVE_INFINITY) this.#refusesWrites = false;
   }
 
   closedAtServer(): void {
