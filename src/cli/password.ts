@@ -13,7 +13,7 @@ const ENTER = new Set(['\r', '\n']);
 
 /**
  * Returns the terminal that shows questions to the user, and at which the user types the passwords. Returns undefined if
- * there is none.
+ * standard input or standard error is not a terminal.
  */
 export function terminalOf({ stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>): ReadStream | undefined {
   return 'isTTY' in stdin && stdin.isTTY === true && stderr.isTTY ? (stdin as unknown as ReadStream) : undefined;

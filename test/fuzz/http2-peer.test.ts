@@ -19,7 +19,7 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 /**
  * The time within which the client must close a silent connection with open streams. It starts at the latest of three
- * events: the peer sends its last byte, the oldest open stream is opened, the event loop is blocked for the last time.
+ * events: the peer sends its last byte, the oldest open stream is opened, the last block of the event loop ends.
  */
 const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
 /**
@@ -132,7 +132,7 @@ class PeerPlay implements Play<Step> {
   #isClosing = false;
   /** Whether the event loop was blocked and the timers that became due have not run yet. */
   #blocked = false;
-  /** When the event loop was last blocked, on the virtual clock. */
+  /** When the last block of the event loop ended, on the virtual clock. */
   #blockedUntil = 0;
   /**
    * Connections on which the peer has answered a PING. On these connections, the client may open streams after a

@@ -80,14 +80,11 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
   const { range_end, count_only } = request;
   if (count_only) return `${text(count) || 0} ${text(count) === '1' ? 'key' : 'keys'}`;
   const found = list(kvs);
-  const names = found.map((kv) => queue.contenderOf(text(kv.key)) ?? text(kv.key)).join(', ');
-  switch (queuePart(request, queue)) {
-    case 'the contender ahead':
-      return `${names || 'no contender'} is ahead`;
-    case 'the holder':
-      return `${names || 'no contender'} is the holder`;
-    case 'the queue':
-      return names === '' ? 'the queue is empty' : `the queue: ${names}`;
+  const part = queuePart(request, queue);
+  if (part !== undefined) {
+    const names = found.map((kv) => queue.contenderOf(text(kv.key)) ?? text(kv.key)).join(', ');
+    if (part === 'the queue') return names === '' ? 'the queue is empty' : `the queue: ${names}`;
+    return `${names || 'no contender'} is ${part === 'the holder' ? 'the holder' : 'ahead'}`;
   }
   if (found.length === 0) return range_end === undefined ? 'the key does not exist' : 'no keys';
   if (found.length > 3) return `${found.length} keys`;

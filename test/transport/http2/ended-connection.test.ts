@@ -1,10 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { errorOf } from '../../support/errors.js';
 import { answerAll, CREATE_WATCH, put, putBytes, range, watch } from '../../support/http2-calls.js';
-import { Http2Peer, turn } from '../../support/http2-peer.js';
+import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
 // The runtime has noticed the end of a connection, but has not told the client yet. It sends nothing that the client
 // writes in the meantime.
+
+/** Refuses all connections but the first. */
+function refuseFurther(connection: PeerConnection, index: number): void {
+  if (index > 0) queueMicrotask(() => connection.lose('connect ECONNREFUSED'));
+}
 
 describe('a call whose request is written after the connection has ended', () => {
   test('is sent on a new connection, although the call is a write', async () => {
@@ -25,11 +30,7 @@ describe('a call whose request is written after the connection has ended', () =>
   });
 
   test('ends with outcome "not-sent" if no further connection opens', async () => {
-    const peer = new Http2Peer({
-      play: (connection, index) => {
-        if (index > 0) queueMicrotask(() => connection.lose('connect ECONNREFUSED'));
-      },
-    });
+    const peer = new Http2Peer({ play: refuseFurther });
     void range(peer);
     await turn();
     peer.connection.hasEnded = true;
@@ -53,12 +54,7 @@ describe('a call whose request is written after the connection has ended', () =>
 });
 
 test('a write whose HEADERS frame was sent ends with outcome "unknown", although the rest of its request was not sent', async () => {
-  const peer = new Http2Peer({
-    greeting: { INITIAL_WINDOW_SIZE: 0 },
-    play: (connection, index) => {
-      if (index > 0) queueMicrotask(() => connection.lose('connect ECONNREFUSED'));
-    },
-  });
+  const peer = new Http2Peer({ greeting: { INITIAL_WINDOW_SIZE: 0 }, play: refuseFurther });
   const call = put(peer);
   await turn();
   peer.connection.hasEnded = true;
