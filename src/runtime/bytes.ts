@@ -111,8 +111,11 @@ const MAX_ARGUMENTS = 8_192;
 /** Encodes bytes as base64 with padding (RFC 4648, section 4). */
 export function toBase64(bytes: Uint8Array): string {
   let binary = '';
-  for (let at = 0; at < bytes.length; at += MAX_ARGUMENTS)
-    binary += String.fromCharCode(...bytes.subarray(at, at + MAX_ARGUMENTS));
+  for (let at = 0; at < bytes.length; at += MAX_ARGUMENTS) {
+    // Not a spread, which takes the bytes one by one from an iterator, and is many times slower.
+    const part: ArrayLike<number> = bytes.subarray(at, at + MAX_ARGUMENTS);
+    binary += String.fromCharCode.apply(undefined, part as number[]);
+  }
   return btoa(binary);
 }
 
