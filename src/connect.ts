@@ -179,7 +179,7 @@ async function observe(
 
 /** Returns the error of an endpoint with a text that says what to do. */
 function described(error: EtcdError, endpoint: string, failFastMs: number, { hasLeader }: Observed): EtcdError {
-  const { code, reason, problem } = error;
+  const { reason, problem } = error;
   const text = (what: string, status: Pick<EtcdError, 'code' | 'reason'> = error): EtcdError =>
     new EtcdError(`${endpoint}: ${what}`, {
       code: status.code,
@@ -199,7 +199,6 @@ function described(error: EtcdError, endpoint: string, failFastMs: number, { has
   if (reason === 'DeadlineExceeded')
     return text(`no answer within ${limit}; check the address, the load of the member, and the network`);
   const what = problem.replace(`cannot connect to ${endpoint}: `, '');
-  if (code === 'Unimplemented') return text(`${what}; the server is not an etcd`);
   const advice = ADVICE.find(([pattern]) => pattern.test(what))?.[1];
   return text(advice === undefined ? what : `${what}; ${advice}`);
 }

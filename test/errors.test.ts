@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { canceled, EtcdError, invalidInput, type Outcome, timedOut } from '../src/errors/etcd-error.js';
+import { isEndpointFailure } from '../src/channel/attempts.js';
+import { canceled, EtcdError, invalidInput, type Outcome, type Reason, timedOut } from '../src/errors/etcd-error.js';
 import { SERVER_ERRORS, STATUS_CODES, type StatusCode, serverReason, statusOfReason } from '../src/errors/status.js';
 import { errorFromStatus, errorFromText } from '../src/errors/status-error.js';
+import { allMethods } from '../src/protobuf/method-table.js';
+import { responseTooLarge } from '../src/transport/messages.js';
 
 interface ErrorFact {
   readonly name: string;
@@ -13,6 +16,30 @@ interface ErrorFact {
 const { errors }: { errors: readonly ErrorFact[] } = JSON.parse(
   readFileSync(new URL('./facts/etcd-v3-errors.json', import.meta.url), 'utf8'),
 );
+
+/**
+ * The errors that etcd forwards from its own parts and from its libraries, and that Go's `rpctypes` does not contain:
+ * message, status, reason, outcome, and whether the client should use another endpoint. The messages come from
+ * `parseProposeCtxErr`, `Propose` and `LeaseRenew` in server/etcdserver/v3_server.go, from errors.go beside it, from
+ * raft's node.go, from server/proxy/grpcproxy/adapter, and from client/v3/concurrency, each in etcd 3.5 to 3.7.
+ */
+const FORWARDED: readonly (readonly [string, StatusCode, Reason, Outcome, boolean])[] = [
+  ['context deadline exceeded', 'DeadlineExceeded', 'Timeout', 'unknown', true],
+  ['context deadline exceeded', 'Unknown', 'Timeout', 'unknown', true],
+  ['etcdserver: request timed out, leader transfer took too long', 'Unknown', 'Timeout', 'unknown', true],
+  ['raft: stopped', 'Unknown', 'Stopped', 'unknown', true],
+  ['context canceled', 'Canceled', 'Stopped', 'unknown', true],
+  ['the client connection is closing', 'Canceled', 'Stopped', 'unknown', true],
+  ['grpc: the client connection is closing', 'Canceled', 'Stopped', 'unknown', true],
+  ['not a primary lessor', 'Unknown', 'NoLeader', 'unknown', true],
+  ['etcdserver: no leader', 'Unknown', 'NoLeader', 'unknown', true],
+  ['raft proposal dropped', 'Unknown', 'ProposalDropped', 'rejected', true],
+  ['etcdserver: request cancelled', 'Unknown', 'Canceled', 'unknown', false],
+  ['mutex: session is expired', 'Unknown', 'SessionExpired', 'rejected', false],
+  ['election: no leader', 'Unknown', 'ElectionNoLeader', 'rejected', false],
+  ['election: not leader', 'Unknown', 'ElectionNotLeader', 'rejected', false],
+];
+
 const OPEN: readonly StatusCode[] = ['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss'];
 const where = { method: '/etcdserverpb.KV/Put', endpoint: 'http://127.0.0.1:2379' };
 
@@ -24,18 +51,33 @@ describe('the table of server errors', () => {
   });
 
   it('contains exactly the errors that facts/etcd-v3-errors.json lists', () => {
-    const { ProposalDropped: _, ...listed } = SERVER_ERRORS;
-    const messages = Object.values(listed).map(([, message]) => message);
-    expect(messages.sort()).toStrictEqual(errors.map(({ message }) => message).sort());
+    const messages = Object.values(SERVER_ERRORS).map(([, message]) => message);
+    const listed = messages.filter((message) => message.startsWith('etcdserver: '));
+    expect(listed.sort()).toStrictEqual(errors.map(({ message }) => message).sort());
   });
 
   it('maps only texts that equal the message of an etcd error', () => {
     for (const { message } of errors) {
       expect(serverReason(`${message} `)).toBeUndefined();
-      expect(serverReason(message.replace('etcdserver: ', ''))).toBeUndefined();
+      const withoutPrefix = message.replace('etcdserver: ', '');
+      if (!FORWARDED.some(([text]) => text === withoutPrefix)) expect(serverReason(withoutPrefix)).toBeUndefined();
     }
     expect(serverReason('')).toBeUndefined();
     expect(serverReason('constructor')).toBeUndefined();
+  });
+});
+
+describe('an error that etcd forwards', () => {
+  it.each(FORWARDED)('%j with status %s has reason %s and outcome %s', (message, code, reason, outcome, isEndpoint) => {
+    const error = errorFromStatus(code, message, where);
+    expect(error).toMatchObject({ code, reason, outcome, problem: message });
+    expect(isEndpointFailure(error)).toBe(isEndpoint);
+  });
+
+  it('is a member’s refusal to change the membership, which does not concern the other calls at that member', () => {
+    const error = errorFromStatus('Unavailable', 'etcdserver: unhealthy cluster', where);
+    expect(error).toMatchObject({ reason: 'Unhealthy', outcome: 'rejected' });
+    expect(isEndpointFailure(error)).toBe(false);
   });
 });
 
@@ -46,15 +88,16 @@ describe('`errorFromStatus`', () => {
       const error = errorFromStatus(code, message, where);
       expect(error).toMatchObject({ code, reason: name, problem: message, ...where });
       // The server may apply a write that exceeds the quota, although it refuses the write: see
-      // test/kv/no-space.test.ts.
-      expect(error.outcome).toBe(OPEN.includes(code) || name === 'NoSpace' ? 'unknown' : 'rejected');
+      // test/kv/no-space.test.ts. It refuses a write in a corrupt or unhealthy cluster before it does anything.
+      const isOpen = name === 'NoSpace' || (OPEN.includes(code) && name !== 'Corrupt' && name !== 'Unhealthy');
+      expect(error.outcome).toBe(isOpen ? 'unknown' : 'rejected');
     },
   );
 
   it.each(STATUS_CODES.slice(1))(
     'returns an error with outcome unknown when status %s comes with a text that is not the message of an etcd error',
     (code) => {
-      const error = errorFromStatus(code, 'no healthy upstream', where);
+      const error = errorFromStatus(code, 'no healthy upstream', { ...where, method: '/v3lockpb.Lock/Unlock' });
       expect(error).toMatchObject({
         code,
         outcome: 'unknown',
@@ -62,6 +105,18 @@ describe('`errorFromStatus`', () => {
       });
     },
   );
+
+  it('returns an error with reason NotEtcd if the server lacks a service that every etcd has', () => {
+    const reasonFor = (method: string, message: string): Reason =>
+      errorFromStatus('Unimplemented', message, { method }).reason;
+    expect(reasonFor('/etcdserverpb.KV/Range', 'unknown service etcdserverpb.KV')).toBe('NotEtcd');
+    expect(reasonFor('/etcdserverpb.Watch/Watch', '')).toBe('NotEtcd');
+    expect(reasonFor('/etcdserverpb.Lease/LeaseGrant', 'Method not found!')).toBe('NotEtcd');
+    expect(reasonFor('/etcdserverpb.KV/RangeStream', 'unknown method RangeStream for service etcdserverpb.KV')).toBe(
+      'Other',
+    );
+    expect(reasonFor('/v3lockpb.Lock/Lock', 'unknown service v3lockpb.Lock')).toBe('Other');
+  });
 
   it('returns an error with outcome rejected when a learner refuses a call, whatever the status', () => {
     for (const code of ['FailedPrecondition', 'Unavailable'] as const)
@@ -103,11 +158,9 @@ describe('`errorFromText`', () => {
   it.each(errors)(
     'returns an error with reason $name for the message of $name, with or without the prefixes that gRPC and etcd add',
     ({ name, code, message }) => {
-      for (const text of [
-        `rpc error: code = ${code} desc = ${message}`,
-        message,
-        message.replace('etcdserver: ', ''),
-      ]) {
+      const withoutPrefix = message.replace('etcdserver: ', '');
+      for (const text of [`rpc error: code = ${code} desc = ${message}`, message, withoutPrefix]) {
+        if (text === 'context deadline exceeded') continue;
         expect(errorFromText(text)).toMatchObject({ reason: name, code, outcome: 'rejected' });
       }
     },
@@ -144,6 +197,8 @@ describe('`errorFromStatus` for an etcd error that arrives with an unusual statu
 });
 
 describe('the message of an EtcdError', () => {
+  /** Methods that only read, and that the client does not repeat without knowing what the caller has received. */
+  const READ_ONCE = ['Watch/Watch', 'Maintenance/Snapshot', 'Election/Observe'];
   const details = { code: 'Unavailable', reason: 'ConnectionLost' } as const;
 
   it.each([
@@ -156,6 +211,14 @@ describe('the message of an EtcdError', () => {
     expect(error.problem).toBe('it broke');
   });
 
+  it('contains no outcome if the method only reads, and contains one if the method may write', () => {
+    for (const { path, repeatable } of allMethods) {
+      const error = new EtcdError('it broke', { ...details, method: path, outcome: 'unknown' });
+      const readsOnly = repeatable === true || READ_ONCE.some((name) => path.endsWith(name));
+      expect(error.message.includes('it may have been done'), path).toBe(!readsOnly);
+    }
+  });
+
   it('omits the endpoint when only the method is known, and contains only the problem when neither is known', () => {
     const { method } = where;
     expect(new EtcdError('it broke', { ...details, outcome: 'not-sent', method }).message).toBe(
@@ -163,6 +226,12 @@ describe('the message of an EtcdError', () => {
     );
     expect(new EtcdError('it broke', { ...details, outcome: 'not-sent' }).message).toBe('it broke');
   });
+});
+
+it('tells the caller of a range to use `scan` if the response is too large', () => {
+  const where = { endpoint: 'http://127.0.0.1:2379' };
+  expect(responseTooLarge(9, 8, { ...where, method: '/etcdserverpb.KV/Range' }).problem).toContain('use scan');
+  expect(responseTooLarge(9, 8, { ...where, method: '/etcdserverpb.KV/Txn' }).problem).not.toContain('scan');
 });
 
 describe('an EtcdError', () => {

@@ -58,6 +58,13 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'unknown',
     remedy: 'Check that the endpoint is etcd or a proxy that speaks HTTP/2.',
   },
+  NotEtcd: {
+    cause:
+      'The server that answered is not etcd: it answered without gRPC, for example with a page of HTML, or it has none of the services of etcd. The message names the HTTP status and what the server says about itself. A proxy in front of etcd can also send such an answer.',
+    outcome: '`rejected` if a gRPC server does not know the service, otherwise `unknown`',
+    remedy:
+      'Correct the endpoint, or the rules of the proxy. The client uses another endpoint if there is one, and ends the call at once if there is none.',
+  },
   MalformedMessage: {
     cause: 'The bytes of the response are not a valid message.',
     outcome: 'unknown',
@@ -305,8 +312,20 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   DeadlineExceeded: {
     cause:
-      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure; without a `cause`, the servers answered but the wait was not over, for example because another contender held a lock.',
+      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure, or an `AggregateError` of the last failures at several endpoints; without a `cause`, the servers answered but the wait was not over, for example because another contender held a lock.',
     remedy: `Allow more time, or check the \`cause\`. ${CHECK_WRITE}`,
+  },
+  SessionExpired: {
+    cause: 'From `lockService.lock`: the lease ended while the call waited for the lock.',
+    remedy: 'Grant a new lease, keep it alive, and call `lock` again.',
+  },
+  ElectionNoLeader: {
+    cause: 'From the election service: the election has no leader.',
+    remedy: 'Wait for a leader, for example with `observe`.',
+  },
+  ElectionNotLeader: {
+    cause: 'From `electionService.proclaim`: the candidate is no longer the leader.',
+    remedy: 'Stop the work of the leader, and call `campaign` again.',
   },
   ProposalDropped: {
     cause:

@@ -368,4 +368,28 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/watch/growth'],
     notSimulated: 'the bug costs time, and simulated code takes no time',
   },
+  {
+    bug: 'a write that a member without a leader refuses does not count as a failure of the member',
+    file: 'src/errors/status.ts',
+    find: "'context deadline exceeded': 'Timeout',",
+    replace: '',
+    tests: ['test/errors', 'test/faults/alone'],
+    notSimulated: 'the simulated members have no raft that waits for a leader',
+  },
+  {
+    bug: 'a server that is not etcd does not count as a failed endpoint',
+    file: 'src/channel/attempts.ts',
+    find: "  'NotEtcd',\n",
+    replace: '',
+    tests: ['test/channel/not-etcd'],
+    notSimulated: 'every simulated server is etcd',
+  },
+  {
+    bug: 'the error of a call that times out shows only the failure of the endpoint that was tried last',
+    file: 'src/channel/channel.ts',
+    find: 'new Map(before?.failures)',
+    replace: 'new Map<string, EtcdError>()',
+    tests: ['test/channel/latest-failures'],
+    notSimulated: 'the histories do not judge the texts of errors',
+  },
 ];

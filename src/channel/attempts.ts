@@ -1,4 +1,5 @@
 import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
+import { statusOfReason } from '../errors/status.js';
 import type { Method } from '../protobuf/schema.js';
 
 /** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
@@ -29,10 +30,35 @@ export function isOverloadRefusal({ reason }: EtcdError): boolean {
   return reason === 'RequestTooManyRequests';
 }
 
-/** Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. */
-export function isEndpointFailure({ code, reason }: EtcdError): boolean {
-  if (reason === 'NotSupportedForLearner' || reason === 'ConnectionLost' || reason === 'ProposalDropped') return true;
-  return code === 'Unavailable' && !ENDED_BY_CLIENT.has(reason);
+/** Reasons of failures that an endpoint causes, in addition to the reasons that etcd reports with Unavailable. */
+const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
+  'ConnectionLost',
+  'NotEtcd',
+  'NotSupportedForLearner',
+  'ProposalDropped',
+]);
+
+/**
+ * Reasons of failures that no endpoint causes, although they have status Unavailable. `Unhealthy` describes the cluster:
+ * a member refuses a change of the membership, and serves all other calls.
+ */
+const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
+
+/**
+ * Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. The reason
+ * decides as well as the status, because etcd forwards some errors with other statuses than its own.
+ */
+export function isEndpointFailure({ code, reason }: Pick<EtcdError, 'code' | 'reason'>): boolean {
+  if (NOT_CAUSED_BY_ENDPOINT.has(reason)) return false;
+  return code === 'Unavailable' || statusOfReason(reason) === 'Unavailable' || CAUSED_BY_ENDPOINT.has(reason);
+}
+
+/**
+ * Whether the endpoint can never serve the call: it is a learner, or not etcd. A call without another endpoint then ends
+ * at once instead of being repeated until its deadline.
+ */
+export function isUnsuitableEndpoint({ reason }: EtcdError): boolean {
+  return reason === 'NotSupportedForLearner' || reason === 'NotEtcd';
 }
 
 /**
@@ -53,8 +79,8 @@ export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, e
 export interface CallTrace {
   /** URL of the endpoint that has not answered the current attempt yet. */
   endpoint: string | undefined;
-  /** The latest failure since the latest response. */
-  failure: EtcdError | undefined;
+  /** The latest failure at each endpoint since the latest response, by URL. */
+  readonly failures: Map<string, EtcdError>;
   /** Whether a server may have received one of the calls. */
   reached: boolean;
   /**
@@ -70,7 +96,7 @@ const traces = new WeakMap<AbortSignal, CallTrace>();
 
 /** Starts tracing the calls made with `signal`. If `source` is given and has a trace, `signal` shares that trace. */
 export function traceCalls(signal: AbortSignal, source: AbortSignal | undefined): CallTrace {
-  const trace = traceOf(source) ?? { endpoint: undefined, failure: undefined, reached: false, outcome: undefined };
+  const trace = traceOf(source) ?? { endpoint: undefined, failures: new Map(), reached: false, outcome: undefined };
   traces.set(signal, trace);
   return trace;
 }
@@ -78,4 +104,16 @@ export function traceCalls(signal: AbortSignal, source: AbortSignal | undefined)
 /** Returns the trace of the calls made with `signal`, if `traceCalls` was called for this signal. */
 export function traceOf(signal: AbortSignal | undefined): CallTrace | undefined {
   return signal === undefined ? undefined : traces.get(signal);
+}
+
+/** Records a failure in the trace. */
+export function noteFailure(trace: CallTrace, error: EtcdError): void {
+  trace.endpoint = undefined;
+  noteLatest(trace.failures, error.endpoint ?? '', error);
+}
+
+/** Adds a failure to the latest failures at each endpoint, as the last one. */
+export function noteLatest(failures: Map<string, EtcdError>, endpoint: string, error: EtcdError): void {
+  failures.delete(endpoint);
+  failures.set(endpoint, error);
 }

@@ -4,6 +4,7 @@ import {
   canceled,
   clientClosed,
   EtcdError,
+  joined,
   type Outcome,
   withCallers,
 } from '../errors/etcd-error.js';
@@ -12,7 +13,16 @@ import { type Logger, log } from '../runtime/log.js';
 import { monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { forwardStream } from '../transport/transport.js';
-import { isEndpointFailure, isMomentaryRefusal, isOverloadRefusal, mayRetry, traceOf } from './attempts.js';
+import {
+  isEndpointFailure,
+  isMomentaryRefusal,
+  isOverloadRefusal,
+  isUnsuitableEndpoint,
+  mayRetry,
+  noteFailure,
+  noteLatest,
+  traceOf,
+} from './attempts.js';
 import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
@@ -53,6 +63,8 @@ interface ChannelOptions {
 interface FailedAttempts {
   readonly count: number;
   readonly last: EtcdError;
+  /** The latest failure at each endpoint, by URL. */
+  readonly failures: ReadonlyMap<string, EtcdError>;
   /** Outcome of the whole call so far: `unknown` as soon as one attempt has that outcome. */
   readonly outcome: Outcome;
   readonly momentaryRefusals: number;
@@ -141,7 +153,8 @@ export class Channel implements Transport {
           await this.#waitBeforeRetry(call, endpoint, failed);
         }
         const startedAt = monotonicMs();
-        if (call.deadline <= startedAt) throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed?.last);
+        if (call.deadline <= startedAt)
+          throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed && joined(failed.failures));
         const revisionBefore = this.cluster.revision;
         call.onAttempt?.(endpoint.url);
         if (trace !== undefined) trace.endpoint = endpoint.url;
@@ -150,7 +163,10 @@ export class Channel implements Transport {
           const header = headerOf(response);
           if (header !== undefined) this.cluster.answered(call, header, revisionBefore, endpoint.url);
           this.#endpoints.succeeded(endpoint, startedAt);
-          if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: undefined, reached: true });
+          if (trace !== undefined) {
+            Object.assign(trace, { endpoint: undefined, reached: true });
+            trace.failures.clear();
+          }
           return response;
         } catch (error) {
           failed = this.#judge(call, endpoint, startedAt, error, failed);
@@ -195,9 +211,9 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error) && !isMomentaryRefusal(error))
           this.#endpoints.failed(endpoint, error.reason, error.problem);
         release();
-        // etcd versions use different status codes for this refusal. The status code set here tells the caller whether
+        // Servers use different status codes for these refusals. The status code set here tells the caller whether
         // another endpoint may accept the stream.
-        if (error?.reason === 'NotSupportedForLearner')
+        if (error !== undefined && isUnsuitableEndpoint(error))
           handler.end(amended(error, { code: this.#isOnlyEndpoint(call) ? 'FailedPrecondition' : 'Unavailable' }));
         else handler.end(error);
       },
@@ -247,7 +263,7 @@ export class Channel implements Transport {
     before: FailedAttempts | undefined,
   ): FailedAttempts {
     if (!(error instanceof EtcdError)) throw error;
-    noteFailure(call, error);
+    traceFailure(call, error);
     const momentaryRefusals = (before?.momentaryRefusals ?? 0) + (isMomentaryRefusal(error) ? 1 : 0);
     const isMomentary =
       isMomentaryRefusal(error) && (momentaryRefusals <= MAX_MOMENTARY_REFUSALS || this.#endpoints.all.length === 1);
@@ -261,7 +277,8 @@ export class Channel implements Transport {
     if (delayMs === false || (!isSafe && (delayMs === undefined || !call.method.repeatable))) {
       // The server received the caller's deadline with the request, and timed out before the client did.
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, error);
-      if (error.reason === 'DeadlineExceeded' && before !== undefined) throw callTimedOut(call, outcome, before.last);
+      if (error.reason === 'DeadlineExceeded' && before !== undefined)
+        throw callTimedOut(call, outcome, joined(before.failures));
       throw withCallers(error);
     }
     const { reason, problem } = error;
@@ -269,16 +286,18 @@ export class Channel implements Transport {
     log(this.#logger, 'debug', 'call retried', details);
     call.onRetry?.(error);
     const stays = isMomentary || isOverloadRefusal(error);
-    return { count: attempt + 1, last: error, outcome, momentaryRefusals, stays, delayMs };
+    const failures = new Map(before?.failures);
+    noteLatest(failures, endpoint.url, error);
+    return { count: attempt + 1, last: error, failures, outcome, momentaryRefusals, stays, delayMs };
   }
 
   /**
-   * Whether the channel should give up. The channel gives up if a learner refused the call and the call has no other
-   * endpoint, or if the call has no deadline, names its endpoint, and has already been retried
+   * Whether the channel should give up. The channel gives up if the endpoint can never serve the call and the call has
+   * no other endpoint, or if the call has no deadline, names its endpoint, and has already been retried
    * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
    */
-  #isHopeless(call: UnaryCall<unknown, unknown>, { reason }: EtcdError, attempt: number): boolean {
-    if (reason === 'NotSupportedForLearner' && this.#isOnlyEndpoint(call)) return true;
+  #isHopeless(call: UnaryCall<unknown, unknown>, error: EtcdError, attempt: number): boolean {
+    if (isUnsuitableEndpoint(error) && this.#isOnlyEndpoint(call)) return true;
     const waitsForever = call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY;
     return waitsForever && attempt === MAX_REPETITIONS_WITHOUT_DEADLINE;
   }
@@ -288,12 +307,12 @@ export class Channel implements Transport {
   }
 }
 
-function noteFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError): void {
+function traceFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError): void {
   const trace = traceOf(signal);
   if (trace === undefined) return;
   trace.reached ||= error.outcome !== 'not-sent';
   // If the caller aborted the call, the endpoint did not fail: its answer is still outstanding.
-  if (!signal?.aborted) Object.assign(trace, { endpoint: undefined, failure: error });
+  if (!signal?.aborted) noteFailure(trace, error);
 }
 
 function combined(before: Outcome, latest: Outcome): Outcome {

@@ -1,6 +1,6 @@
-import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
+import { type CallTrace, isOverloadRefusal, noteFailure, traceCalls, traceOf } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout, internally } from '../channel/rpc.js';
-import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
+import { amended, canceled, EtcdError, joined, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal } from '../runtime/arguments.js';
@@ -108,7 +108,7 @@ export class WaitLimit {
     // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
     this.#endWith(source, (aborted) =>
       this.#end(
-        canceled(aborted, 'rejected', undefined, trace.failure),
+        canceled(aborted, 'rejected', undefined, joined(trace.failures)),
         aborted.reason instanceof EtcdError ? 'other' : 'signal',
       ),
     );
@@ -128,8 +128,9 @@ export class WaitLimit {
   }
 
   #timeout(outcome: Outcome): EtcdError {
-    const { failure, endpoint } = this.#trace ?? {};
-    return timedOut(this.#what, this.#maxWaitMs, outcome, undefined, failure, endpoint, this.#option);
+    const { failures, endpoint } = this.#trace ?? {};
+    const last = failures && joined(failures);
+    return timedOut(this.#what, this.#maxWaitMs, outcome, undefined, last, endpoint, this.#option);
   }
 }
 
@@ -223,7 +224,7 @@ async function repeat<T>(
       // The wait's error contains the last failure from the trace. The channel records only its own failures in the
       // trace, so record the failures of interceptors and of authentication here.
       const trace = traceOf(signal);
-      if (trace !== undefined) Object.assign(trace, { endpoint: undefined, failure: error });
+      if (trace !== undefined) noteFailure(trace, error);
       await pause(backoffMs(attempt), signal);
     }
   }

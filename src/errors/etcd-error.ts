@@ -10,6 +10,8 @@ import type { ServerReason, StatusCode } from './status.js';
  *   and did not process the call. With outcome `unknown`, the server sent REFUSED_STREAM, which some proxies send after
  *   they have forwarded the request.
  * - `ProtocolError`: The server violated the HTTP/2 protocol.
+ * - `NotEtcd`: The server that answered is not etcd: it answered without gRPC, or has none of etcd's services. A proxy
+ *   between the client and etcd may also have answered.
  * - `MalformedMessage`: The server sent bytes that are not a valid message.
  * - `ResponseTooLarge`: The response is larger than `maxReceiveBytes`.
  * - `HeadersTooLarge`: The headers of the request, such as a token, are larger than the server allows.
@@ -39,6 +41,7 @@ export type ClientReason =
   | 'ConnectionLost'
   | 'StreamRefused'
   | 'ProtocolError'
+  | 'NotEtcd'
   | 'MalformedMessage'
   | 'ResponseTooLarge'
   | 'HeadersTooLarge'
@@ -160,9 +163,14 @@ const OUTCOME_TEXT: Record<Outcome, string> = {
   unknown: 'outcome unknown, it may have been done',
 };
 
+/** The names of the RPCs that change nothing. A message about one of them does not mention an outcome. */
+const READ =
+  /\/(?:Range|RangeStream|Watch|LeaseTimeToLive|LeaseLeases|MemberList|Status|Hash|HashKV|Snapshot|AuthStatus|UserGet|UserList|RoleGet|RoleList|Authenticate|Leader|Observe)$/;
+
 function describe(problem: string, { method, endpoint, outcome }: EtcdErrorDetails): string {
   if (method === undefined) return problem;
-  return `${problem} (${method.slice(1)}${endpoint === undefined ? '' : ` at ${endpoint}`}: ${OUTCOME_TEXT[outcome]})`;
+  const where = `${method.slice(1)}${endpoint === undefined ? '' : ` at ${endpoint}`}`;
+  return `${problem} (${where}${READ.test(method) ? '' : `: ${OUTCOME_TEXT[outcome]}`})`;
 }
 
 /** Returns a copy of the error with these changes. */
@@ -223,7 +231,7 @@ export function missingInput(argument: string, toDo: string): EtcdError {
 export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
   const cause: unknown = signal.reason;
   if (cause instanceof EtcdError && method === undefined) return cause;
-  const problem = `canceled by the caller's signal${last === undefined ? '' : `; last failure: ${last.problem}`}`;
+  const problem = `canceled by the caller's signal${last === undefined ? '' : lastFailure(last)}`;
   return new EtcdError(problem, { code: 'Canceled', reason: 'Canceled', outcome, method, cause });
 }
 
@@ -247,14 +255,35 @@ export function timedOut(
     outcome,
     method,
     endpoint: last?.endpoint ?? endpoint,
-    cause: last,
+    cause: last?.cause instanceof AggregateError ? last.cause : last,
   });
 }
 
 function whyLate(last: EtcdError | undefined, endpoint: string | undefined): string {
   if (last === undefined) return endpoint === undefined ? '' : `; no answer from ${endpoint} so far`;
-  const isNamed = last.endpoint === undefined || last.problem.includes(last.endpoint);
-  return `; last failure: ${last.problem}${isNamed ? '' : ` at ${last.endpoint}`}`;
+  return lastFailure(last);
+}
+
+function lastFailure(last: EtcdError): string {
+  return `; last failure${last.cause instanceof AggregateError ? 's' : ''}: ${problemAt(last)}`;
+}
+
+/** Returns what went wrong and at which endpoint. */
+function problemAt({ problem, endpoint }: EtcdError): string {
+  return endpoint === undefined || problem.includes(endpoint) ? problem : `${problem} at ${endpoint}`;
+}
+
+/**
+ * Returns one error for the latest failures at several endpoints, given by URL in the order in which they occurred. Its
+ * text contains each failure, and its `cause` is an `AggregateError` of them. Its other properties are those of the last
+ * failure. Returns the failure itself if there is only one, and undefined if there is none.
+ */
+export function joined(failures: ReadonlyMap<string, EtcdError>): EtcdError | undefined {
+  const all = [...failures.values()];
+  const last = all.at(-1);
+  if (last === undefined || all.length === 1) return last;
+  const problem = all.map(problemAt).join('; ');
+  return new EtcdError(problem, { ...last, endpoint: undefined, cause: new AggregateError(all, problem) });
 }
 
 /**

@@ -17,9 +17,16 @@ const REFUSED_AFTER_APPLYING: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 /**
  * Reasons of refusals that prove that the request had no effect, whatever the status is. A learner does not process the
  * requests that it refuses; before etcd 3.6, it refuses them with status Unavailable. Raft drops a proposal before it
- * appends the proposal to its log (`ErrProposalDropped` in raft.go); etcd forwards that error with status Unknown.
+ * appends the proposal to its log (`ErrProposalDropped` in raft.go); etcd forwards that error with status Unknown. A
+ * member checks whether the cluster is healthy before it proposes a change of the membership (`ErrUnhealthy` in
+ * server.go). While the alarm CORRUPT is raised, all members apply a write by refusing it (apply/corrupt.go).
  */
-const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set(['NotSupportedForLearner', 'ProposalDropped']);
+const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
+  'NotSupportedForLearner',
+  'ProposalDropped',
+  'Unhealthy',
+  'Corrupt',
+]);
 
 /**
  * Maximum length of an error text. It equals the client's limit for header fields, so only the `cancel_reason` of a
@@ -27,12 +34,27 @@ const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set(['NotSupportedFor
  */
 const MAX_TEXT_CHARS = 65_536;
 
+/** The services that every etcd has. */
+const IN_EVERY_ETCD = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
+
+/** Whether the call belongs to a service that every etcd has, so that a server without this service is not etcd. */
+export function isInEveryEtcd({ method = '' }: Partial<ErrorContext>): boolean {
+  return IN_EVERY_ETCD.test(method);
+}
+
 /** Converts a gRPC status that the server or a proxy sent to an error. */
 export function errorFromStatus(code: StatusCode, message: string, context: Partial<ErrorContext> = {}): EtcdError {
   const reason = serverReason(message);
-  return new EtcdError(problemOf(code, message), {
+  // An older etcd lacks newer methods, but none of these services.
+  const isNotEtcd =
+    reason === undefined &&
+    code === 'Unimplemented' &&
+    isInEveryEtcd(context) &&
+    !message.startsWith('unknown method ');
+  const problem = problemOf(code, message);
+  return new EtcdError(isNotEtcd ? `${problem}: the server speaks gRPC, but it is not etcd` : problem, {
     code,
-    reason: reason ?? (code === 'Unavailable' ? 'ConnectionLost' : 'Other'),
+    reason: isNotEtcd ? 'NotEtcd' : (reason ?? (code === 'Unavailable' ? 'ConnectionLost' : 'Other')),
     outcome: outcomeOf(code, reason, message),
     ...context,
   });

@@ -126,26 +126,64 @@ const MESSAGES = {
 const MESSAGE_PREFIX = 'etcdserver: ';
 
 /**
- * The name of an error that the server reports. The names come from Go's package `rpctypes`, without the prefix `Err`.
- * Only `ProposalDropped` is not in that package. It means that raft dropped the request, because the cluster had no
- * leader, the leader was changing, or too many proposals were waiting.
+ * Errors of other Go packages, which etcd forwards with status Unknown: `ErrProposalDropped` of raft, and the errors of
+ * the package `concurrency`, with which etcd implements its lock service and its election service.
+ */
+const FORWARDED = {
+  ProposalDropped: 'raft proposal dropped',
+  SessionExpired: 'mutex: session is expired',
+  ElectionNoLeader: 'election: no leader',
+  ElectionNotLeader: 'election: not leader',
+} as const;
+
+/**
+ * The name of an error that the server reports. Most names come from Go's package `rpctypes`, without the prefix `Err`.
+ * These names come from other packages:
+ *
+ * - `ProposalDropped`: Raft dropped the request, because the cluster had no leader, the leader was changing, or too many
+ *   proposals were waiting.
+ * - `SessionExpired`: The lease of a call to the lock service ended while the call waited.
+ * - `ElectionNoLeader`, `ElectionNotLeader`: The election service found no leader, or another leader.
  */
 export type ServerReason =
   | { [Code in keyof typeof MESSAGES]: keyof (typeof MESSAGES)[Code] }[keyof typeof MESSAGES]
-  | 'ProposalDropped';
+  | keyof typeof FORWARDED;
 
 /** The errors that a server reports, each with its reason, its gRPC status and its message. */
 export const SERVER_ERRORS = Object.fromEntries([
   ...Object.entries(MESSAGES).flatMap(([code, messages]) =>
     Object.entries(messages).map(([reason, message]) => [reason, [code, MESSAGE_PREFIX + message]]),
   ),
-  ['ProposalDropped', ['Unknown', 'raft proposal dropped']],
+  ...Object.entries(FORWARDED).map(([reason, message]) => [reason, ['Unknown', message]]),
 ]) as Readonly<Record<ServerReason, readonly [StatusCode, string]>>;
+
+/**
+ * Further messages that reach a client, and the reason that means the same. The comments name the source in etcd or in
+ * a library of etcd.
+ */
+const ALIASES: Readonly<Record<string, ServerReason>> = {
+  // `Propose` of raft waited for a leader until the member's own time limit (`ReqTimeout`) had passed.
+  'context deadline exceeded': 'Timeout',
+  // `ErrTimeoutLeaderTransfer` in server/etcdserver/errors.
+  'etcdserver: request timed out, leader transfer took too long': 'Timeout',
+  // `ErrStopped` of raft.
+  'raft: stopped': 'Stopped',
+  // A member or an `etcd grpc-proxy` that shuts down cancels its own calls (proxy/grpcproxy/adapter/chan_stream.go,
+  // `ErrClientConnClosing` of grpc-go).
+  'context canceled': 'Stopped',
+  'the client connection is closing': 'Stopped',
+  'grpc: the client connection is closing': 'Stopped',
+  // `ErrNotPrimary` in server/lease: a former leader cannot confirm that it still leads, so it renews no lease.
+  'not a primary lessor': 'NoLeader',
+  // `ErrCanceled` in server/etcdserver/errors.
+  'etcdserver: request cancelled': 'Canceled',
+  // `ErrNoPasswordUser` in server/auth.
+  'auth: authentication failed, password was given for no password user': 'AuthFailed',
+};
 
 const REASONS: ReadonlyMap<string, ServerReason> = new Map([
   ...Object.entries(SERVER_ERRORS).map(([name, [, message]]) => [message, name as ServerReason] as const),
-  // This message is not in Go's `rpctypes`, but it means the same as `AuthFailed`.
-  ['auth: authentication failed, password was given for no password user', 'AuthFailed'],
+  ...Object.entries(ALIASES),
 ]);
 
 /** Returns the reason whose error has this message, or undefined if etcd has no such error message. */
@@ -153,7 +191,9 @@ export function serverReason(message: string): ServerReason | undefined {
   return REASONS.get(message);
 }
 
-/** Returns the gRPC status that etcd sends with the reason. */
-export function statusOfReason(reason: ServerReason): StatusCode {
-  return SERVER_ERRORS[reason][0];
+/** Returns the gRPC status that etcd sends with the reason, or undefined if only the client uses this reason. */
+export function statusOfReason(reason: ServerReason): StatusCode;
+export function statusOfReason(reason: string): StatusCode | undefined;
+export function statusOfReason(reason: string): StatusCode | undefined {
+  return (SERVER_ERRORS as Readonly<Record<string, readonly [StatusCode, string]>>)[reason]?.[0];
 }

@@ -1,3 +1,4 @@
+import { isEndpointFailure } from '../channel/attempts.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, internally, type Rpc } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { amended, callTimedOut, EtcdError, invalidInput } from '../errors/etcd-error.js';
@@ -108,7 +109,7 @@ export class Leases {
         // An earlier attempt may have been granted, even if this attempt was not.
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
-        if (options.id !== undefined || error.outcome !== 'unknown' || error.code !== 'Unavailable') throw error;
+        if (options.id !== undefined || error.outcome !== 'unknown' || !isEndpointFailure(error)) throw error;
         last = error;
         await pause(Math.min(backoffMs(attempt), deadline - monotonicMs()), signal);
         if (signal?.aborted) throw error;

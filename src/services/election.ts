@@ -11,9 +11,6 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 export type { LeaderKey };
 
-/** The message of the error that the server returns, with status Unknown, if the election has no leader. */
-const NO_LEADER = 'election: no leader';
-
 /**
  * etcd's own election service, which uses the same keys as `Election`. The service is meant for programs that cannot
  * keep a session open. Prefer `Election`, because the service has these limitations:
@@ -60,7 +57,11 @@ export class ElectionService {
     return withHeader(header, { leader: leader as LeaderKey });
   }
 
-  /** Replaces the value of the leader's key. @throws EtcdError if `leader` is no longer the leader. */
+  /**
+   * Replaces the value of the leader's key.
+   *
+   * @throws EtcdError with reason `ElectionNotLeader` if `leader` is no longer the leader.
+   */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     const request = { leader, value: toBytes(value, 'value') };
     return withHeaderOf(this.#rpc.checkedCall(electionMethods.proclaim, request, options));
@@ -73,7 +74,7 @@ export class ElectionService {
       const { kv } = await this.#rpc.call(electionMethods.leader, { name: toBytes(name, 'name') }, options);
       return kv && new KeyValue(kv);
     } catch (error) {
-      if (error instanceof EtcdError && error.problem === NO_LEADER) return undefined;
+      if (error instanceof EtcdError && error.reason === 'ElectionNoLeader') return undefined;
       throw error;
     }
   }

@@ -57,7 +57,8 @@ export function responseTooLarge(
   { method, endpoint }: { readonly method: string; readonly endpoint: string },
 ): EtcdError {
   const size = typeof bytes === 'number' ? `${bytes} bytes` : bytes;
-  return new EtcdError(`the response has ${size}; allowed: at most ${allowed} bytes (option maxReceiveBytes)`, {
+  const toDo = method.endsWith('/Range') ? '; use scan, which reads the keys in pages, or a limit' : '';
+  return new EtcdError(`the response has ${size}; allowed: at most ${allowed} bytes (option maxReceiveBytes)${toDo}`, {
     code: 'ResourceExhausted',
     reason: 'ResponseTooLarge',
     outcome: 'unknown',

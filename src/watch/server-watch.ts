@@ -1,4 +1,4 @@
-import type { CallTrace } from '../channel/attempts.js';
+import { type CallTrace, noteFailure } from '../channel/attempts.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
@@ -171,7 +171,8 @@ export class ServerWatch {
   created(headerRevision: bigint): void {
     this.tokenRefusals = 0;
     const { trace } = this.#options;
-    if (trace !== undefined) trace.failure = trace.detachedAt = undefined;
+    if (trace !== undefined) trace.detachedAt = undefined;
+    trace?.failures.clear();
     this.#cursor.created(headerRevision);
     this.#creation?.resolve(headerRevision);
     this.#creation = undefined;
@@ -225,7 +226,7 @@ export class ServerWatch {
     const { trace } = this.#options;
     if (trace !== undefined) {
       trace.detachedAt ??= monotonicMs();
-      if (error !== undefined) trace.failure = error;
+      if (error !== undefined) noteFailure(trace, error);
     }
     this.#assembler.reset();
   }

@@ -132,10 +132,10 @@ describe('a put over the gateway', () => {
   });
 
   test.each(['404 page not found', '{"code":5,"message":"Not Found","details":[]}'])(
-    'rejects with NotInGateway and outcome rejected when the server answers with status 404 and the body %s',
+    'rejects with NotEtcd and outcome rejected when the server answers with status 404 and the body %s',
     async (text) => {
       const url = await httpServer((_, response) => void response.writeHead(404).end(text));
-      expect(await errorOf(put(url))).toMatchObject({ reason: 'NotInGateway', outcome: 'rejected' });
+      expect(await errorOf(put(url))).toMatchObject({ reason: 'NotEtcd', outcome: 'rejected' });
     },
   );
 

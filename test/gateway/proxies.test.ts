@@ -55,7 +55,7 @@ describe('a client behind a proxy', () => {
   test('rejects a put with outcome unknown when the proxy answers with an HTML page and status 404', async () => {
     const url = await httpServer((_, response) => void response.writeHead(404).end('<html>'));
     expect(await errorOf(openGateway({ endpoints: [url] }).put('k', 'v'))).toMatchObject({
-      reason: 'NotInGateway',
+      reason: 'NotEtcd',
       outcome: 'unknown',
     });
   });
@@ -133,8 +133,8 @@ describe('a gateway watch that etcd has created', () => {
 });
 
 test.each([
-  ['404 page not found', 404, 'NotInGateway'],
-  ['<html>', 404, 'NotInGateway'],
+  ['404 page not found', 404, 'NotEtcd'],
+  ['<html>', 404, 'NotEtcd'],
   ['<html>', 200, 'MalformedMessage'],
   ['{"status":"ok"}', 200, 'MalformedMessage'],
 ])('a gateway watch fails when the first response is %s with status %d', async (text, status, reason) => {

@@ -1,6 +1,6 @@
 import { type ErrorContext, EtcdError, type Outcome } from '../../errors/etcd-error.js';
 import { statusCode } from '../../errors/status.js';
-import { errorFromStatus } from '../../errors/status-error.js';
+import { errorFromStatus, isInEveryEtcd } from '../../errors/status-error.js';
 import { messageFields } from '../../gen/descriptors.js';
 import { methods } from '../../gen/methods.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
@@ -322,12 +322,10 @@ function errorFromJson(json: unknown, call: ErrorContext, httpStatus?: number): 
 /** The response text of etcd's HTTP server, and of the gateway of etcd 3.4, for a path that does not exist. */
 const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 
-/** Services that every supported version of the gateway offers. */
-const IN_EVERY_GATEWAY = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
-
 /**
- * Returns the error for a response whose HTTP status is not 2xx. Once the gateway has answered (`isKnown`), a 404 for a
- * path that every gateway has must come from a proxy. The client treats such a 404 as a temporary failure.
+ * Returns the error for a response whose HTTP status is not 2xx. A gateway offers the services that every etcd has, so
+ * another server has sent a 404 for one of their paths. Once the gateway has answered (`isKnown`), that server must be a
+ * proxy, and the client treats the 404 as a temporary failure.
  */
 function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
   let json: unknown;
@@ -344,8 +342,9 @@ function errorFromResponse(status: number, text: string, call: ErrorContext, isK
   const error = isFromGateway
     ? errorFromJson(json, call, status)
     : unsupported(call, NO_SUCH_PATH.test(text) ? 'rejected' : 'unknown');
-  const isPassing = isKnown && status === 404 && IN_EVERY_GATEWAY.test(call.method);
-  return isPassing && error.reason === 'NotInGateway' ? fromProxy : error;
+  if (error.reason !== 'NotInGateway' || !isInEveryEtcd(call)) return error;
+  const problem = 'the server has no JSON gateway of etcd at this address (HTTP 404)';
+  return isKnown ? fromProxy : new EtcdError(problem, { ...error, reason: 'NotEtcd' });
 }
 
 function unsupported(

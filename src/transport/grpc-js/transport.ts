@@ -31,6 +31,9 @@ import { asBuffer, GrpcJsConnection } from './connection.js';
  */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
+/** Matches the status text of grpc-js for a response without gRPC. */
+const WITHOUT_GRPC = /^Received HTTP status code \d+/;
+
 /**
  * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2 implementation. Install
  * `@grpc/grpc-js` along with this package.
@@ -247,7 +250,9 @@ function statusError(error: ServiceError, method: string, endpoint: string): Etc
   if (tooLarge !== null) return responseTooLarge(Number(tooLarge[1]), Number(tooLarge[2]), where);
   // If a call was not sent, grpc-js reports this only in the status text. The outcome must not depend on that text,
   // because a server may send the same text.
-  return errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
+  const status = errorFromStatus(statusCode(error.code), error.details ?? error.message, where);
+  const isWithoutGrpc = WITHOUT_GRPC.test(status.problem) && status.code !== 'Unavailable';
+  return isWithoutGrpc ? amended(status, { reason: 'NotEtcd' }) : status;
 }
 
 /**

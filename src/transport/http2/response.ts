@@ -14,6 +14,8 @@ export interface ResponseFields {
   /** The value of `:status`; undefined in trailers. */
   readonly httpStatus: number | undefined;
   readonly contentType: string | undefined;
+  /** The value of `server`, the name of the program that answered. Servers of gRPC do not send this field. */
+  readonly server: string | undefined;
   /** The value of `content-length`, if the server sent this field. */
   readonly contentLength: number | undefined;
   readonly grpcStatus: number | undefined;
@@ -40,6 +42,7 @@ export function checkFields(fields: ResponseFields, trailers: boolean): void {
 export function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
   let httpStatus: number | undefined;
   let contentType: string | undefined;
+  let server: string | undefined;
   let contentLength: number | undefined;
   let grpcStatus: number | undefined;
   let grpcMessage = '';
@@ -56,6 +59,7 @@ export function responseFields({ fields, tooLarge }: HeaderList): ResponseFields
     }
     regular = true;
     if (name === 'content-type') contentType = value;
+    else if (name === 'server') server = value;
     else if (name === 'grpc-status') grpcStatus = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
     else if (name === 'grpc-message') grpcMessage = percentDecoded(value);
     else if (name === 'content-length') {
@@ -63,7 +67,7 @@ export function responseFields({ fields, tooLarge }: HeaderList): ResponseFields
       if (!/^\d{1,15}$/.test(value)) malformed ??= 'a content-length that is not a number';
     }
   }
-  return { httpStatus, contentType, contentLength, grpcStatus, grpcMessage, tooLarge, malformed };
+  return { httpStatus, contentType, server, contentLength, grpcStatus, grpcMessage, tooLarge, malformed };
 }
 
 /** Decodes `grpc-message`, which is percent-encoded UTF-8. Leaves invalid escapes as they are. */
@@ -118,18 +122,27 @@ export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): Et
   return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
 }
 
+/** HTTP statuses that refuse one request, because of its size. Other requests may succeed at the same server. */
+const REFUSES_REQUEST: ReadonlySet<number> = new Set([413, 414, 431]);
+
+/** Maximum length of the value of a header in an error text. */
+const MAX_SHOWN_CHARS = 80;
+
 /**
  * Returns the error for headers that do not begin a gRPC response, for example those of a proxy. Returns undefined if
  * the headers begin a gRPC response.
  */
 export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): EtcdError | undefined {
-  const { httpStatus = 0, contentType = 'none' } = fields;
-  if (httpStatus !== 200) {
-    const problem = `the server answered with HTTP status ${httpStatus}, not with a gRPC response`;
-    return statusError(STATUS_OF_HTTP[httpStatus] ?? 'Unknown', problem, where);
-  }
-  if (/^application\/grpc(?:$|[+;])/.test(contentType)) return undefined;
-  return statusError('Unknown', 'the response has no gRPC content-type: the server is not etcd', where);
+  const { httpStatus = 0, contentType = 'none', server } = fields;
+  if (httpStatus === 200 && /^application\/grpc(?:$|[+;])/.test(contentType)) return undefined;
+  const code = httpStatus === 200 ? 'Unknown' : (STATUS_OF_HTTP[httpStatus] ?? 'Unknown');
+  const shown = [`content-type: ${contentType}`, ...(server === undefined ? [] : [`server: ${server}`])];
+  const headers = shown.map((text) => text.slice(0, MAX_SHOWN_CHARS)).join(', ');
+  const problem = `the server answered with HTTP status ${httpStatus} (${headers}), not with a gRPC response`;
+  // A proxy sends the statuses that mean Unavailable while it cannot reach etcd.
+  if (code === 'Unavailable' || REFUSES_REQUEST.has(httpStatus)) return statusError(code, problem, where);
+  const details = { code, reason: 'NotEtcd', outcome: 'unknown', ...where } as const;
+  return new EtcdError(`${problem}: it is not etcd, or a proxy refused the call`, details);
 }
 
 /**

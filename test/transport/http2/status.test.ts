@@ -25,7 +25,7 @@ describe('`grpc-status`', () => {
     expect(await errorAfter(trailing(['grpc-status', `${number}`], ['grpc-message', 'no luck']))).toMatchObject({
       code,
       outcome: 'unknown',
-      problem: 'no luck',
+      problem: code === 'Unimplemented' ? 'no luck: the server speaks gRPC, but it is not etcd' : 'no luck',
     });
   });
 
@@ -146,7 +146,8 @@ describe('an HTTP status', () => {
     const error = await errorAfter([last([':status', `${status}`])]);
     expect(error).toMatchObject({ code, outcome: 'unknown' });
     expect(error.problem).toContain(`HTTP status ${status}`);
-    expect(error.reason).toBe(code === 'Unavailable' ? 'ConnectionLost' : 'Other');
+    const isAboutRequest = status === 413 || status === 431;
+    expect(error.reason).toBe(code === 'Unavailable' ? 'ConnectionLost' : isAboutRequest ? 'Other' : 'NotEtcd');
   });
 
   test.for(CASES)('%i with an HTML page fails the call with %s before the page arrives', async ([status, code]) => {
@@ -209,7 +210,7 @@ describe('`content-type`', () => {
           ['content-type', type],
         ]),
       ]);
-      expect(error).toMatchObject({ code: 'Unknown', reason: 'Other', outcome: 'unknown' });
+      expect(error).toMatchObject({ code: 'Unknown', reason: 'NotEtcd', outcome: 'unknown' });
       expect(error.problem).toContain('content-type');
     },
   );
