@@ -55,11 +55,38 @@ interface Pace {
   readonly delayMs: number | undefined;
   /** Maximum number of bytes in one write; undefined for no limit. */
   readonly sliceBytes: number | undefined;
+  /** How fast the proxy forwards the bytes of one direction of one connection; undefined for no limit. */
+  readonly rate: ThrottleOptions | undefined;
   /** Whether the proxy has stopped reading from both sides. */
   readonly paused: boolean;
 }
 
-const UNCHANGED: Pace = { delayMs: undefined, sliceBytes: undefined, paused: false };
+/**
+ * Options of `FaultProxy.throttle`.
+ *
+ * @example
+ * const modem: ThrottleOptions = { bytesPerSecond: 64_000, direction: 'to-client' };
+ */
+export interface ThrottleOptions {
+  /** How many bytes the proxy forwards in a second. */
+  readonly bytesPerSecond: number;
+  /**
+   * How many bytes the proxy reads ahead of what it has forwarded. A large buffer acts like the buffers of kernels,
+   * routers and modems: the sender has sent its bytes long before they arrive. Default: 4 MiB.
+   */
+  readonly bufferBytes?: number | undefined;
+  /** The only direction that is slow. Default: both directions. */
+  readonly direction?: Direction | undefined;
+}
+
+const THROTTLE_OPTIONS = { bytesPerSecond: true, bufferBytes: true, direction: true } as const;
+const DEFAULT_BUFFER_BYTES = 4 * 1024 * 1024;
+/** A throttled proxy writes so many times in a second. */
+const WRITES_PER_SECOND = 100;
+/** If a write of a throttled proxy is late by up to this many milliseconds, the next writes make up for it. */
+const MAX_LATENESS_MS = 100;
+
+const UNCHANGED: Pace = { delayMs: undefined, sliceBytes: undefined, rate: undefined, paused: false };
 
 /**
  * A TCP proxy that stands in front of one server and causes faults on demand. Runs on Node.js only.
@@ -176,6 +203,17 @@ export class FaultProxy implements AsyncDisposable {
     this.#pace = { ...this.#pace, delayMs: ms };
   }
 
+  /**
+   * Until `heal`, forwards at most `bytesPerSecond` in each direction of each connection, like a slow link with a
+   * buffer.
+   *
+   * @throws EtcdError with reason `InvalidInput` if `rate` has an unknown property.
+   */
+  throttle(rate: ThrottleOptions): void {
+    checkOptions(rate, THROTTLE_OPTIONS, 'throttle');
+    this.#pace = { ...this.#pace, rate };
+  }
+
   /** Ends all faults. If bytes may have been dropped, closes all connections, because their data is now incomplete. */
   heal(): void {
     const lossy = this.#swallowed.size > 0 || this.#cutOff.size > 0;
@@ -244,8 +282,8 @@ export class FaultProxy implements AsyncDisposable {
     for (const socket of [client, server]) socket.setNoDelay(true).on('error', end).on('close', end);
     const pace = (): Pace => this.#pace;
     const pipes = {
-      'to-server': pacedPipe(client, server, pace),
-      'to-client': pacedPipe(server, client, pace),
+      'to-server': pacedPipe('to-server', client, server, pace),
+      'to-client': pacedPipe('to-client', server, client, pace),
     };
     const forward = (direction: Direction, bytes: Uint8Array): void => {
       for (const listener of [...this.#onBytes]) listener(direction, bytes, pair);
@@ -273,29 +311,58 @@ export class FaultProxy implements AsyncDisposable {
 
 /**
  * Returns a function that forwards bytes to the socket `to`. It writes the bytes in the order of their arrival, even if
- * the delay changes. Stops reading from the socket `from` while the receiver is slower than the sender.
+ * the delay changes. Stops reading from the socket `from` while the receiver is slower than the sender, or while the
+ * buffer of a throttled direction is full.
  */
-function pacedPipe(from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
+function pacedPipe(direction: Direction, from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
   /** Settles when the latest delayed bytes are written; undefined if no bytes are waiting. */
   let last: Promise<void> | undefined;
+  /** Number of bytes that were read and not yet written. */
+  let waitingBytes = 0;
+  /** When a throttled direction may write the next bytes, on the monotonic clock. */
+  let freeAt = 0;
+  const rateNow = (): ThrottleOptions | undefined => {
+    const { rate } = paceNow();
+    return rate?.direction === undefined || rate.direction === direction ? rate : undefined;
+  };
+  const hasRoom = (): boolean => waitingBytes < (rateNow()?.bufferBytes ?? DEFAULT_BUFFER_BYTES);
+  const resume = (): void => {
+    if (!paceNow().paused && !to.writableNeedDrain && (rateNow() === undefined || hasRoom())) from.resume();
+  };
   const write = (bytes: Uint8Array): void => {
     if (!to.destroyed && !to.write(bytes)) from.pause();
   };
   // `write` pauses reading when the buffer of `to` is full. Reading resumes when that buffer is empty again.
-  to.on('drain', () => {
-    if (!paceNow().paused) from.resume();
-  });
+  to.on('drain', resume);
+  /** Writes the bytes in steps, as fast as the pace allows at each step. */
+  const writePaced = async (bytes: Uint8Array): Promise<void> => {
+    let at = 0;
+    while (at < bytes.length && !to.destroyed) {
+      const { sliceBytes } = paceNow();
+      const rate = rateNow();
+      const stepBytes = rate === undefined ? bytes.length : Math.ceil(rate.bytesPerSecond / WRITES_PER_SECOND);
+      const step = bytes.subarray(at, at + Math.min(stepBytes, sliceBytes ?? bytes.length));
+      if (rate !== undefined) {
+        const now = monotonicMs();
+        freeAt = Math.max(now - MAX_LATENESS_MS, freeAt) + (1_000 * step.length) / rate.bytesPerSecond;
+        await pause(freeAt - now);
+      } else if (at > 0) await eventLoopTurn();
+      write(step);
+      at += step.length;
+      waitingBytes -= step.length;
+      if (rate !== undefined) resume();
+    }
+  };
   return (bytes) => {
     const { delayMs, sliceBytes } = paceNow();
-    if (last === undefined && delayMs === undefined && sliceBytes === undefined) return write(bytes);
+    const isPlain = delayMs === undefined && sliceBytes === undefined && rateNow() === undefined;
+    if (last === undefined && isPlain) return write(bytes);
     const arrivedAt = monotonicMs();
+    waitingBytes += bytes.length;
+    if (rateNow() !== undefined && !hasRoom()) from.pause();
     const sent = (last ?? Promise.resolve()).then(async () => {
       await pause(arrivedAt + (delayMs ?? 0) - monotonicMs());
-      const step = sliceBytes ?? bytes.length;
-      for (let at = 0; at < bytes.length; at += step) {
-        if (at > 0) await eventLoopTurn();
-        write(bytes.subarray(at, at + step));
-      }
+      await writePaced(bytes);
       if (last === sent) last = undefined;
     });
     last = sent;

@@ -101,6 +101,28 @@ describe('`FaultProxy`', () => {
     expect(a?.reads.join('')).toBe('from a ');
   });
 
+  test('forwards bytes at the rate that was passed to `throttle()`, and reads ahead as far as its buffer allows', async () => {
+    const { proxy, client, reads } = await throughProxy();
+    const [bytesPerSecond, bufferBytes] = [50_000, 1_000_000];
+    proxy.throttle({ bytesPerSecond, bufferBytes, direction: 'to-server' });
+    const startedAt = performance.now();
+    client.write('x'.repeat(50_000));
+    await expect.poll(() => reads.join('').length).toBe(50_000);
+    // The proxy guarantees a maximum rate, not a minimum. It may make up for 100 ms in which it was late.
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(900);
+    // The kernel's buffers take some megabytes in addition to the buffer of the proxy.
+    client.write('x'.repeat(60_000_000));
+    const waiting: number[] = [];
+    const settled = (): boolean => waiting.push(client.writableLength) > 5 && waiting.at(-1) === waiting.at(-5);
+    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    expect(client.writableLength).toBeGreaterThan(20_000_000);
+  });
+
+  test('`throttle()` refuses an unknown option', async () => {
+    const { proxy } = await throughProxy();
+    expect(() => proxy.throttle({ bytesPerSecond: 1, buffer: 1 } as never)).toThrow('buffer');
+  });
+
   test('stops reading from a sender while the receiver does not read', async () => {
     const { client, peers } = await throughProxy();
     await expect.poll(() => peers.length).toBe(1);
