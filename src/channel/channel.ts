@@ -218,7 +218,7 @@ export class Channel implements Transport {
         else handler.end(error);
       },
       leaving: () => {
-        this.#endpoints.failed(endpoint, 'StreamRefused', 'the server is about to close the connection');
+        this.#endpoints.failed(endpoint, 'StreamRefused', 'the server is about to close the connection, or is silent');
         handler.leaving?.();
       },
     });

@@ -61,9 +61,10 @@ export interface StreamHandler<Response> {
   /** Receives the end of the stream. The status is OK if `error` is undefined. Called once, after all other methods. */
   end(error: EtcdError | undefined): void;
   /**
-   * The server has announced with GOAWAY that it will close the connection. The stream continues until the connection
-   * closes. The owner of a long-lived stream should open a new stream, which uses another connection. This method may
-   * be called more than once. The grpc-js transport never calls it.
+   * The connection will probably close soon: the server has announced it with GOAWAY, or has been silent for too long
+   * while a large request is unanswered. The stream continues until the connection closes. The owner of a long-lived
+   * stream should open a new stream, which uses another connection. This method may be called more than once. The
+   * grpc-js transport never calls it.
    */
   leaving?(): void;
 }
@@ -130,7 +131,7 @@ export interface TransportOptions {
   readonly pingIntervalMs: number;
   /**
    * The time limit in milliseconds for the answer to a probe. If no answer arrives, the transport closes the
-   * connection.
+   * connection, unless the answer may be queued behind other data: see `Pinger` in http2/pinger.ts.
    */
   readonly pingTimeoutMs: number;
   /** The maximum length of a request in bytes. The transport refuses a longer request instead of sending it. */

@@ -218,10 +218,11 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     this.#stream.end();
   }
 
-  cancel(): void {
+  cancel(why?: 'unresponsive' | 'unauthenticated'): void {
     if (this.#over) return;
     this.#over = true;
     this.#owner.ended(this);
+    if (why === 'unresponsive') this.#stream.connection?.unresponsive();
     this.#stream.cancel();
   }
 

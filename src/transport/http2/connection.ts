@@ -2,7 +2,7 @@ import { amended, type EtcdError, type Outcome, type Reason } from '../../errors
 import type { Endpoint } from '../../host/endpoint.js';
 import type { ByteStream, OpenByteStream } from '../../host/host.js';
 import { type TlsOptions, tlsForDial } from '../../host/tls.js';
-import { plain } from '../../runtime/bytes.js';
+import { NO_BYTES, plain } from '../../runtime/bytes.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import { connectFailed } from '../connect-failed.js';
 import type { TransportOptions } from '../transport.js';
@@ -26,6 +26,13 @@ import { MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
+/**
+ * The length in bytes of a large request. While a large request is unanswered, a PING may wait behind it, in the buffers
+ * of the kernel and of the link, and nothing shows the client that the peer receives bytes.
+ */
+const LARGE_REQUEST_BYTES = 65_536;
+/** The client assumes that a link carries at least this many bytes of large requests in a millisecond: 32 KiB/s. */
+const SLOWEST_BYTES_PER_MS = 32.768;
 /** Time in milliseconds. If a connection has not opened within this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
 
@@ -105,7 +112,11 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       timeoutMs: pingTimeoutMs,
       ping: (opaque) => this.writer.ping(opaque),
       awaiting: () => this.streams.all().some(({ head }) => head.request !== undefined),
+      uploadedAt: () => this.#uploadedAt(),
       suspected: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
+      doubted: () => {
+        for (const stream of this.streams.all()) stream.leaving();
+      },
       answered: () => this.#closeIfDrained(),
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
@@ -169,6 +180,27 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   expired(stream: Http2Stream): void {
     this.pinger.expired(stream.openedAt);
+  }
+
+  /**
+   * Opens no more streams, so that the next call uses a new connection. Called when the owner of a stream cancels the
+   * stream because the peer has not answered in time.
+   */
+  unresponsive(): void {
+    if (this.#state.name === 'open') this.#drain(MAX_STREAM_ID, 'the peer does not answer in time');
+  }
+
+  /** Returns when the slowest link has carried the large requests that are still unanswered. */
+  #uploadedAt(): number {
+    let bytes = 0;
+    let since = 0;
+    for (const { head, openedAt } of this.streams.all()) {
+      const { length } = head.request ?? NO_BYTES;
+      if (length < LARGE_REQUEST_BYTES) continue;
+      since = bytes === 0 ? openedAt : Math.min(since, openedAt);
+      bytes += length;
+    }
+    return since + bytes / SLOWEST_BYTES_PER_MS;
   }
 
   /**
@@ -258,7 +290,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   #read(bytes: Uint8Array): void {
     if (this.#state.name === 'closed') return;
-    this.pinger.received();
+    this.pinger.received(bytes.length);
     try {
       this.#reader.push(plain(bytes));
     } catch (error) {

@@ -14,11 +14,17 @@ const SUSPECT_MS = 1_000;
  */
 const GRACE_MS = 50;
 /**
- * Maximum wait for the answer to a probe, as a multiple of the timeout. On a slow link, the answer can wait for seconds
- * behind data that the peer has already queued. Arriving bytes therefore extend the wait up to this limit. The limit
- * exists because those bytes do not prove that the peer still receives anything.
+ * Maximum wait for the answer to a probe, as a multiple of the timeout, while fewer than `PROGRESS_BYTES` arrive. On a
+ * slow link, the answer can wait for a minute behind data that the peer has already sent. Arriving bytes therefore
+ * extend the wait. A few bytes extend it only up to this limit, because they do not prove that the peer still receives
+ * anything.
  */
 const MAX_TIMEOUTS = 3;
+/**
+ * If at least this many bytes arrive within `MAX_TIMEOUTS` timeouts, the wait for the answer has no limit. Flow control
+ * limits it instead: a peer that receives nothing must stop when the window of the connection is used up.
+ */
+const PROGRESS_BYTES = 16_384;
 /**
  * Maximum number of consecutive probes that the pinger sends sooner than the server's limit allows (see `Pinger`). The
  * server counts each such probe as a strike, and grpc-go closes the connection at the third strike. With a maximum of
@@ -34,8 +40,18 @@ export interface PingerOptions {
   readonly ping: (opaque: number) => void;
   /** Returns whether any unary call is waiting for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
-  /** Called at most once: when the peer is probably gone, so that new calls should go to another endpoint. */
+  /**
+   * Returns when the unanswered requests have reached the peer, even if the link is slow, on the monotonic clock. Until
+   * then, the silence of the peer proves nothing, because the probe waits behind these requests.
+   */
+  readonly uploadedAt: () => number;
+  /**
+   * Called at most once: when the peer is probably gone or its answers are late, so that new calls should use another
+   * connection.
+   */
   readonly suspected: () => void;
+  /** Called instead of `lost` as long as `uploadedAt` postpones the loss. May be called several times. */
+  readonly doubted: () => void;
   /** Called when the peer has answered the last probe. */
   readonly answered: () => void;
   /** Called when the peer has not answered in time. The connection then counts as lost. */
@@ -58,6 +74,15 @@ export interface PingerOptions {
  * - The pinger probes sooner if HEADERS or DATA arrived after that answer. Otherwise it does so at most `MAX_STRIKES`
  *   times in a row.
  *
+ * A slow link with a large buffer looks like a dead link, because the answer to a probe can be late by a minute. Two
+ * signs tell them apart:
+ *
+ * - Bytes arrive: see `PROGRESS_BYTES`.
+ * - A large request is unanswered. The kernel accepts megabytes for a peer that is gone, so accepted bytes prove nothing,
+ *   and nothing shows whether the peer receives them. The pinger therefore waits for `uploadedAt`, a bound that follows
+ *   from the length of the request. Meanwhile, new calls (`suspected`) and long-lived streams (`doubted`) leave the
+ *   connection as early as they leave any silent connection.
+ *
  * The timers of the pinger do not keep the process alive, because open streams already do.
  */
 export class Pinger {
@@ -73,6 +98,9 @@ export class Pinger {
   #answeredAt = Number.NEGATIVE_INFINITY;
   /** When bytes last arrived. */
   #receivedAt = Number.NEGATIVE_INFINITY;
+  /** When the last `PROGRESS_BYTES` were complete, and how many bytes have arrived since then. */
+  #progressAt = Number.NEGATIVE_INFINITY;
+  #progressBytes = 0;
   /**
    * When the client sent the first HEADERS or DATA after the last received byte. Valid only while `#unanswered` is
    * true.
@@ -109,9 +137,13 @@ export class Pinger {
   }
 
   /** Called when bytes have arrived. */
-  received(): void {
+  received(bytes: number): void {
     this.#unanswered = false;
     this.#receivedAt = monotonicMs();
+    this.#progressBytes += bytes;
+    if (this.#progressBytes < PROGRESS_BYTES) return;
+    this.#progressAt = this.#receivedAt;
+    this.#progressBytes = 0;
   }
 
   /** Called when HEADERS or DATA has arrived. */
@@ -215,22 +247,39 @@ export class Pinger {
     this.#armJudgement(now);
   }
 
-  #armJudgement(now: number): void {
+  /** When the pinger suspects the peer: the peer is silent, or its answer to the probe is late. */
+  get #suspectAt(): number {
     const { timeoutMs } = this.#options;
-    const quietSince = Math.max(this.#probedAt, this.#receivedAt);
-    const lostAt = Math.min(quietSince + timeoutMs, this.#probedAt + MAX_TIMEOUTS * timeoutMs);
-    const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, quietSince + SUSPECT_MS);
+    return Math.min(this.#quietSince + SUSPECT_MS, this.#probedAt + timeoutMs);
+  }
+
+  /** When the connection is lost, unless `uploadedAt` postpones the loss. */
+  get #doubtAt(): number {
+    const { timeoutMs } = this.#options;
+    const progressAt = Math.max(this.#probedAt, this.#progressAt);
+    return Math.min(this.#quietSince + timeoutMs, progressAt + MAX_TIMEOUTS * timeoutMs);
+  }
+
+  /** Since when the peer has sent nothing after the last probe. */
+  get #quietSince(): number {
+    return Math.max(this.#probedAt, this.#receivedAt);
+  }
+
+  #armJudgement(now: number): void {
+    const doubtAt = this.#doubtAt;
+    const lostAt = now < doubtAt ? doubtAt : this.#options.uploadedAt();
+    const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, this.#suspectAt);
     // The grace time has a timer of its own. If the event loop was blocked, it reads the waiting bytes before this
     // second timer fires.
     this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
   }
 
   #judge(): void {
-    const { timeoutMs } = this.#options;
     const now = monotonicMs();
-    const quietMs = now - Math.max(this.#probedAt, this.#receivedAt);
-    if (quietMs >= timeoutMs || now - this.#probedAt >= MAX_TIMEOUTS * timeoutMs) return this.#options.lost();
-    if (quietMs >= SUSPECT_MS) this.#suspect();
+    const isInDoubt = now >= this.#doubtAt;
+    if (isInDoubt && now >= this.#options.uploadedAt()) return this.#options.lost();
+    if (now >= this.#suspectAt) this.#suspect();
+    if (isInDoubt) this.#options.doubted();
     if (!this.#stopped) this.#armJudgement(now);
   }
 

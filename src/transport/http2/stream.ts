@@ -64,6 +64,8 @@ export interface StreamConnection {
   readonly flow: SendFlow;
   /** Called when the call of an open stream times out. */
   expired(stream: Http2Stream): void;
+  /** Called when the owner of an open stream is about to cancel it, because the peer has not answered in time. */
+  unresponsive(): void;
   /** Called when the client has reset an open stream. */
   resetSent(): void;
   /** Sets whether the open stream lets the process exit. */
