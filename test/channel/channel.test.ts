@@ -1,8 +1,11 @@
-import { expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
+import { EtcdError, type Outcome, type Reason } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
-import type { StreamHandler, Transport } from '../../src/transport/transport.js';
+import type { StreamHandler, Transport, UnaryCall } from '../../src/transport/transport.js';
+import { errorOf } from '../support/errors.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 const UNTIMED = { timeoutMs: Number.POSITIVE_INFINITY, deadline: Number.POSITIVE_INFINITY };
 const WATCH = { method: methods.watch.watch, ...UNTIMED };
@@ -40,6 +43,72 @@ test('the channel closes the transport of a removed endpoint when the last call 
   // now (`other`), until the channel itself is closed.
   expect(closed.slice(100).toSorted()).toEqual(['http://given:1', 'http://other:1']);
 });
+
+describe('a call that the channel repeats until its deadline', () => {
+  test.each([0.1, 0.5, 0.999])(
+    'ends at the deadline while it waits for its next attempt (random number %d)',
+    async (random) => {
+      for (const timeoutMs of [50, 700, 5_000]) {
+        const { call, clock } = failing(['ConnectFailed', 'not-sent']);
+        clock.randomNumber = random;
+        const startedAt = clock.now;
+        const endedAt = call({ timeoutMs }).then((error) => [error.reason, clock.now - startedAt]);
+        await clock.pass(10 * timeoutMs);
+        expect(await endedAt).toEqual(['DeadlineExceeded', timeoutMs]);
+      }
+    },
+  );
+
+  test('ends at the deadline when its retry policy asks for a longer wait', async () => {
+    const { call, clock } = failing(['ConnectFailed', 'not-sent']);
+    const startedAt = clock.now;
+    const endedAt = call({ timeoutMs: 700, retryAfter: () => 60_000 }).then(() => clock.now - startedAt);
+    await clock.pass(120_000);
+    expect(await endedAt).toBe(700);
+  });
+
+  test('has the outcome `unknown` if one attempt had it, even if all later attempts were not sent', async () => {
+    const { call, clock } = failing(['ConnectionLost', 'unknown'], ['ConnectFailed', 'not-sent']);
+    const error = call({ timeoutMs: 700 });
+    await clock.pass(700);
+    expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+  });
+
+  test('has the outcome `not-sent` if no attempt was sent', async () => {
+    const { call, clock } = failing(['ConnectFailed', 'not-sent']);
+    const error = call({ timeoutMs: 700 });
+    await clock.pass(700);
+    expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
+  });
+});
+
+/**
+ * Returns a function that reads over a channel with one endpoint, on a virtual clock. The attempts fail with these
+ * errors in turn, and all further attempts with the last of them.
+ */
+function failing(...failures: readonly (readonly [Reason, Outcome])[]) {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  let attempts = 0;
+  const channel = new Channel(
+    endpoints('http://failing:1'),
+    (): Transport => ({
+      unary: async () => {
+        const [reason, outcome] = failures[Math.min(attempts++, failures.length - 1)] as [Reason, Outcome];
+        throw new EtcdError('failed', { code: 'Unavailable', reason, outcome });
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }),
+  );
+  const call = (options: Pick<UnaryCall<never, never>, 'timeoutMs' | 'retryAfter'>): Promise<EtcdError> =>
+    errorOf(
+      channel.unary({ method: methods.kv.range, request: {}, deadline: clock.now + options.timeoutMs, ...options }),
+    );
+  return { call, clock };
+}
 
 function endpoints(...urls: readonly string[]) {
   return urls.map((url) => parseEndpoint(url, 'endpoints'));

@@ -11,6 +11,8 @@ interface Two {
   readonly proxies: readonly Awaited<ReturnType<typeof faultProxy>>[];
   /** The endpoints of the reads in the order in which they were sent. */
   readonly sent: string[];
+  /** The signals of the reads in the same order. */
+  readonly signals: (AbortSignal | undefined)[];
   readonly key: string;
 }
 
@@ -19,10 +21,12 @@ async function hedging(reads = 40, options: { maxDelayMs?: number } = {}): Promi
   const { endpoints } = await ownEtcd();
   const proxies = await Promise.all([0, 1].map(() => faultProxy(endpoints[0] as string)));
   const sent: string[] = [];
+  const signals: (AbortSignal | undefined)[] = [];
   const recording: Interceptor = {
     unary: (call, next) => {
       const onAttempt = (url: string): void => {
         sent.push(url);
+        signals.push(call.signal);
         call.onAttempt?.(url);
       };
       return next({ ...call, onAttempt });
@@ -37,7 +41,8 @@ async function hedging(reads = 40, options: { maxDelayMs?: number } = {}): Promi
   await etcd.put(key, 'v');
   for (let read = 0; read < reads; read += 1) await etcd.get(key);
   sent.length = 0;
-  return { etcd, proxies, sent, key };
+  signals.length = 0;
+  return { etcd, proxies, sent, signals, key };
 }
 
 describe('`hedgedReads`', () => {
@@ -46,6 +51,23 @@ describe('`hedgedReads`', () => {
     proxies[0]?.blackhole();
     for (let read = 0; read < 5; read += 1) expect((await etcd.get(key))?.text()).toBe('v');
     expect(sent.slice(0, 2)).toEqual(proxies.map(({ endpoint }) => endpoint));
+  });
+
+  test('cancels the first call when the second one has answered', async () => {
+    const { etcd, proxies, signals, key } = await hedging();
+    proxies[0]?.blackhole();
+    await etcd.get(key);
+    expect(signals.map((signal) => signal?.aborted)).toEqual([true, false]);
+  });
+
+  test('cancels the second call when the first one has answered', async () => {
+    const { etcd, proxies, signals, key } = await hedging();
+    for (const proxy of proxies) proxy.pause();
+    const reading = etcd.get(key);
+    await expect.poll(() => signals.length).toBe(2);
+    proxies[0]?.heal();
+    await reading;
+    expect(signals.map((signal) => signal?.aborted)).toEqual([false, true]);
   });
 
   test('sends no second call for writes, or for reads that name their endpoint', async () => {

@@ -61,7 +61,7 @@ const CALLS: Readonly<Record<string, Slow>> = {
     direction: 'to-server',
     bytesPerSecond: SLOW,
     bytes: VALUE_BYTES,
-    run: (etcd, name, timeoutMs) => etcd.put(`${name}/put`, 'x'.repeat(VALUE_BYTES), { timeoutMs }),
+    run: (etcd, name, timeoutMs) => etcd.put(`${name}-put`, 'x'.repeat(VALUE_BYTES), { timeoutMs }),
   },
   // After some large requests, etcd's flow-control window is so large that etcd sends nothing during the next request.
   'put of a large value within one window': {
@@ -69,9 +69,9 @@ const CALLS: Readonly<Record<string, Slow>> = {
     bytesPerSecond: SLOW,
     bytes: VALUE_BYTES,
     before: async (etcd, name) => {
-      for (let puts = 0; puts < 30; puts += 1) await etcd.put(`${name}/window`, 'x'.repeat(VALUE_BYTES));
+      for (let puts = 0; puts < 30; puts += 1) await etcd.put(`${name}-window`, 'x'.repeat(VALUE_BYTES));
     },
-    run: (etcd, name, timeoutMs) => etcd.put(`${name}/window`, 'y'.repeat(VALUE_BYTES), { timeoutMs }),
+    run: (etcd, name, timeoutMs) => etcd.put(`${name}-window`, 'y'.repeat(VALUE_BYTES), { timeoutMs }),
   },
 };
 

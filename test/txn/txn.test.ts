@@ -178,4 +178,14 @@ describe('`txn`', () => {
       (await openClient().txn({ then: [...named(99), op.txn({ then: [op.get('a'), op.get('b')] })] })).succeeded,
     ).toBe(true);
   });
+
+  test('leaves a nested transaction as many operations as the server does, when it has more conditions than operations', async () => {
+    const [etcd, loose, name] = [openClient(), openClient({ maxTxnOps: 10_000 }), unique()];
+    const conditions = Array.from({ length: 127 }, (_, index) => compare.missing(`${name}/${index}`));
+    const nested = (...ops: Op[]) => ({ if: conditions, then: [op.txn({ then: ops })] });
+    expect((await etcd.txn(nested(op.get(name)))).succeeded).toBe(true);
+    const tooMany = nested(op.get(name), op.put(name, 'x'));
+    expect(await errorOf(loose.txn(tooMany))).toMatchObject({ reason: 'TooManyOps', outcome: 'rejected' });
+    expect(await errorOf(etcd.txn(tooMany))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  });
 });

@@ -53,6 +53,16 @@ describe('the dynamic table', () => {
     expect(refusal(() => at(decoder, 3))).toBe('COMPRESSION_ERROR');
   });
 
+  test('keeps the oldest entry when the new entry fills the table exactly, and when its size becomes exact (4.3, 4.4)', () => {
+    const decoder = new HpackDecoder(LIMIT);
+    // Three entries of 34 bytes have 102 bytes.
+    decode(decoder, Buffer.concat([tableSize(102), block(letters('abc'), 'with indexing')]));
+    expect(at(decoder, 0, 1, 2)).toEqual(letters('cba'));
+    decode(decoder, Buffer.concat([tableSize(68), tableSize(102)]));
+    expect(at(decoder, 0, 1)).toEqual(letters('cb'));
+    expect(refusal(() => at(decoder, 2))).toBe('COMPRESSION_ERROR');
+  });
+
   test('is emptied without an error when a field larger than the table arrives (4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
     decode(decoder, block(letters('ab'), 'with indexing'));
