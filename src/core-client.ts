@@ -16,6 +16,7 @@ import { checkTls, type TlsSource } from './host/tls.js';
 import { KeyspaceClient } from './keyspace.js';
 import { checkChoice, checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
+import { NO_BYTES } from './runtime/bytes.js';
 import type { Logger } from './runtime/log.js';
 import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
 import { defaultTransport } from './transport/default-transport.js';
@@ -246,7 +247,7 @@ export class CoreClient extends KeyspaceClient {
 
     const closers = new Set<() => Promise<void>>();
     const kv = { maxTxnOps, maxReceiveBytes: transportOptions.maxReceiveBytes };
-    super({ transport, settings, kv, closers });
+    super({ transport, prefix: NO_BYTES, settings, kv, closers });
     this.#close = once(async () => {
       await this.closeAfter(closers);
       closing.abort();

@@ -9,7 +9,7 @@ import { type MirrorOptions, openMirror, type Mirror as RangeMirror } from './mi
 import { namespaceTransport } from './namespace.js';
 import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
-import type { BytesLike } from './runtime/bytes.js';
+import { type BytesLike, concatBytes } from './runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
 import { settledWithin } from './runtime/timers.js';
 import type { Transport } from './transport/transport.js';
@@ -177,9 +177,11 @@ export interface Keyspace extends CoreKeyspace {
   namespace(prefix: BytesLike): Keyspace;
 }
 
-/** What a keyspace consists of. A client and its namespaces share every field except `transport`. */
+/** What a keyspace consists of. A client and its namespaces share every field except `transport` and `prefix`. */
 export interface KeyspaceCore {
   readonly transport: Transport;
+  /** The prefix of all keys of the keyspace. Empty for a client. */
+  readonly prefix: Uint8Array;
   readonly settings: RpcSettings;
   readonly kv: KVOptions;
   /** Functions that run before the client closes, for the client itself and for all its namespaces. */
@@ -200,7 +202,8 @@ export class KeyspaceClient extends KV implements CoreKeyspace {
   readonly lease: Leases;
   /** @internal The same object as `lease`, with its internal methods. */
   readonly leaseClient: LeaseClient;
-  readonly #core: KeyspaceCore;
+  /** @internal */
+  readonly core: KeyspaceCore;
   /** @internal */
   readonly watchStream: WatchStream;
   readonly #closers = new Set<Closer>();
@@ -210,7 +213,7 @@ export class KeyspaceClient extends KV implements CoreKeyspace {
   constructor(core: KeyspaceCore) {
     const rpc = new Rpc(core.transport, core.settings);
     super(rpc, core.kv);
-    this.#core = core;
+    this.core = core;
     this.watchStream = new WatchStream(rpc);
     this.leaseClient = new LeaseClient(rpc);
     this.lease = this.leaseClient;
@@ -227,7 +230,10 @@ export class KeyspaceClient extends KV implements CoreKeyspace {
 
   /** @internal Returns what the namespace of the keys that begin with `prefix` consists of. */
   protected coreOf(prefix: BytesLike): KeyspaceCore {
-    return { ...this.#core, transport: namespaceTransport(this.#core.transport, checkKey(prefix, 'prefix')) };
+    const { core } = this;
+    const inner = checkKey(prefix, 'prefix');
+    const transport = namespaceTransport(core.transport, inner);
+    return { ...core, transport, prefix: concatBytes(core.prefix, inner) };
   }
 
   /** Returns the fields that `JSON.stringify` writes. A namespace has none, because its prefix is part of keys. */
@@ -249,7 +255,7 @@ export class KeyspaceClient extends KV implements CoreKeyspace {
    * `closer`.
    */
   beforeClose(closer: Closer): () => void {
-    const all = [this.#closers, this.#core.closers];
+    const all = [this.#closers, this.core.closers];
     for (const closers of all) closers.add(closer);
     return () => {
       for (const closers of all) closers.delete(closer);

@@ -395,6 +395,14 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/late-duplicates'],
   },
   {
+    bug: 'a session keeps keys of another namespace',
+    file: 'src/concurrency/session.ts',
+    find: 'if (isSameKeyspace(client, session.client)) return session;',
+    replace: 'return session;',
+    tests: ['test/concurrency/session-keyspace'],
+    notSimulated: 'each simulated program has one client and no namespace',
+  },
+  {
     bug: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',

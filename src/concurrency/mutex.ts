@@ -7,7 +7,7 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import { acquire, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
-import { checkSession, Session } from './session.js';
+import { checkSession, isSameKeyspace, Session } from './session.js';
 import { CLEANUP_WAIT_MS, untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /** Options of a `Mutex`. */
@@ -148,7 +148,8 @@ let holdings: AsyncContext<Holding> | undefined;
 /** @throws EtcdError with reason `InvalidInput` if the calling action already holds one of the locks. */
 function checkNotNested(client: CoreKeyspace, names: readonly string[]): void {
   for (let holding = holdings?.getStore(); holding !== undefined; holding = holding.outer) {
-    if (!holding.isActive || holding.client !== client || !holding.names.some((name) => names.includes(name))) continue;
+    if (!holding.isActive || !holding.names.some((name) => names.includes(name))) continue;
+    if (!isSameKeyspace(client, holding.client)) continue;
     throw invalidInput(
       'name',
       'a lock that the enclosing action holds, so the action would wait for itself',

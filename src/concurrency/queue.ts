@@ -13,7 +13,7 @@ import { backoffMs, pause } from '../runtime/timers.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { acquire, Held, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
-import { checkSession, type Session } from './session.js';
+import { checkSession, checkSessionOf, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';
 
 const MAX_PRIORITY = 65_535;
@@ -71,7 +71,8 @@ export class Queue {
    *   that no consumer gets.
    */
   dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
-    return takeFirst(checkSession(session), this.name, withFirstRev(), options, this.#generation);
+    checkSessionOf(this.#client, checkSession(session), 'Queue');
+    return takeFirst(session, this.name, withFirstRev(), options, this.#generation);
   }
 }
 
@@ -132,7 +133,8 @@ export class PriorityQueue {
 
   /** Waits for the item with the smallest priority number and takes it, like `Queue.dequeue`. */
   dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
-    return takeFirst(checkSession(session), this.name, withFirstKey(), options);
+    checkSessionOf(this.#client, checkSession(session), 'PriorityQueue');
+    return takeFirst(session, this.name, withFirstKey(), options);
   }
 }
 

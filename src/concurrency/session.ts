@@ -5,6 +5,7 @@ import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
+import { compareBytes } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
@@ -25,8 +26,8 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
    */
   readonly ttl?: number | undefined;
   /**
-   * An existing lease to use instead of a new one. Do not set `ttl` as well. Use a lease in only one session at a time,
-   * because two sessions with the same lease share their queue keys, so both would hold the same lock.
+   * An existing lease to use instead of a new one. Do not set `ttl` as well. In one keyspace, use a lease in only one
+   * session at a time, because two sessions with the same lease share their queue keys, so both would hold the same lock.
    */
   readonly lease?: LeaseLike | undefined;
 }
@@ -37,6 +38,10 @@ const SESSION_OPTIONS = { ttl: true, lease: true, signal: true, timeoutMs: true 
  * A lease that the client keeps alive. Everything held under the lease, such as a lock, lasts at most as long as the
  * session. When the lease is lost, `signal` aborts with an `EtcdError` that gives the reason. If the client cannot
  * renew the lease, `signal` aborts before the lease expires on the server.
+ *
+ * A session belongs to the client or namespace that opened it. Queues and services of another client or namespace refuse
+ * it. To use one lease in two namespaces, open a session in each of them: the second one with the option `lease`. Call
+ * `orphan` on the second one and then `close` on the first one, because `close` revokes the lease.
  *
  * @example
  * await using session = await Session.open(etcd, { ttl: 10 });
@@ -225,6 +230,32 @@ function isLeaseOver(error: unknown, lifetimeMs: number): boolean {
 /** Returns the session. @throws EtcdError with reason `InvalidInput` if it is not a `Session`. */
 export function checkSession(session: Session): Session {
   return checkCan(session, 'localQueue', 'session', 'a Session, as Session.open returns it');
+}
+
+/** Returns whether both are the same client, or namespaces of one client with the same prefix. */
+export function isSameKeyspace(a: CoreKeyspace, b: CoreKeyspace): boolean {
+  const [one, other] = [keyspaceClientOf(a).core, keyspaceClientOf(b).core];
+  return one.closers === other.closers && compareBytes(one.prefix, other.prefix) === 0;
+}
+
+/**
+ * Returns the session. A session keeps its keys in one keyspace: a key has another name in another keyspace, so the
+ * session could not tell the keys that it may delete from those that others use.
+ *
+ * @throws EtcdError with reason `InvalidInput` unless the session belongs to the keyspace of `client`, with which the
+ * object `what` was created.
+ */
+export function checkSessionOf<T extends { readonly client: CoreKeyspace }>(
+  client: CoreKeyspace,
+  session: T,
+  what: string,
+): T {
+  if (isSameKeyspace(client, session.client)) return session;
+  throw invalidInput(
+    'session',
+    'a session of another client or namespace',
+    `a session of the client or namespace that the ${what} was created with`,
+  );
 }
 
 /** What `use` returns if its session was lost or its caller has asked to stop, so that the result does not count. */

@@ -11,7 +11,7 @@ import { onAbort } from '../runtime/signals.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkName } from './lock-queue.js';
-import { AGAIN, checkSession, isSessionLost, type Session, withSessions } from './session.js';
+import { AGAIN, checkSession, checkSessionOf, isSessionLost, type Session, withSessions } from './session.js';
 import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
 const MAX_PRIORITY = 65_535;
@@ -289,12 +289,7 @@ export class WorkQueue {
    * await job.complete();
    */
   take(session: Session, options: WaitOptions = {}): Promise<Job> {
-    if (checkSession(session).client !== this.#client)
-      throw invalidInput(
-        'session',
-        'a session of another client or namespace',
-        'a session of the client or namespace that the WorkQueue was created with',
-      );
+    checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
     return withinLimit('WorkQueue.take', options, session.signal, ({ signal }) => this.#source.take(session, signal));
   }
 

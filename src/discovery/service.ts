@@ -1,6 +1,6 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
-import type { Session } from '../concurrency/session.js';
+import { checkSessionOf, type Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { type CachedRange, type CoreKeyspace, cachedRangeOf, keyspaceClientOf, mirrorOf } from '../keyspace.js';
@@ -84,8 +84,8 @@ export class Service {
 
   /**
    * Registers an endpoint for as long as the session lives. If `session` is a `SelfHealingSession`, it registers the
-   * endpoint again after its lease was lost. `id` identifies the endpoint within the service. The endpoint's address is
-   * a good ID.
+   * endpoint again after its lease was lost. `session` must belong to the client or namespace of the service. `id`
+   * identifies the endpoint within the service. The endpoint's address is a good ID.
    *
    * @throws EtcdError with reason `InvalidInput` for wrong arguments, and otherwise with the reason of the failed call.
    */
@@ -97,12 +97,7 @@ export class Service {
   ): Promise<Registration> {
     checkOptions(options, REGISTER_OPTIONS, 'Service.register');
     if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a non-empty string');
-    if (session.client !== this.#client && session instanceof SelfHealingSession)
-      throw invalidInput(
-        'session',
-        'a session of another client or namespace',
-        'a session of the client or namespace that the Service was created with',
-      );
+    checkSessionOf(this.#client, session, 'Service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
     const close =

@@ -100,14 +100,6 @@ test('`close` of a service registration does not delete an endpoint that another
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
 });
 
-test('`register` of a service refuses a session of another namespace, because the service would not find the key', async () => {
-  const etcd = openClient();
-  const session = await SelfHealingSession.open(etcd);
-  const service = new Service(etcd.namespace('app/'), unique());
-  expect(await errorOf(service.register(session, 'a', { address: 'h:1' }))).toMatchObject({ reason: 'InvalidInput' });
-  await session.close();
-});
-
 test('a service refuses invalid names and endpoints', async () => {
   const etcd = openClient();
   for (const target of ['', 'a/', 5 as never]) {

@@ -3,6 +3,7 @@ import { Channel } from '../../../src/channel/channel.js';
 import { Client } from '../../../src/client.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
 import { KeyspaceClient } from '../../../src/keyspace.js';
+import { NO_BYTES } from '../../../src/runtime/bytes.js';
 import { collectStats } from '../../../src/stats.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
 import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
@@ -35,6 +36,7 @@ function withoutHooks(endpoint: string): KeyspaceClient {
   const closed = new AbortController().signal;
   return new KeyspaceClient({
     transport: new Channel([parseEndpoint(endpoint, 'endpoint')], (each) => defaultTransport(each, options)),
+    prefix: NO_BYTES,
     settings: { timeoutMs: 15_000, renewsTokens: false, closed, logger: undefined },
     kv: { maxTxnOps: 128, maxReceiveBytes: options.maxReceiveBytes },
     closers: new Set(),
