@@ -403,6 +403,23 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'each simulated program has one client and no namespace',
   },
   {
+    bug: 'closing a registration removes the later one of the same ID in a self-healing session',
+    file: 'src/discovery/service.ts',
+    find: 'return () => session.unregisterOwn(registered);',
+    replace: 'return () => session.unregister(registered.key);',
+    tests: ['test/discovery/service'],
+    notSimulated: 'no simulated program registers an endpoint',
+  },
+  {
+    bug: 'a registration with the value that the key has already does not put the key',
+    file: 'src/concurrency/self-healing-session.ts',
+    find: 'if (seen !== undefined && !mayReplace(seen.lease)) return false;',
+    replace:
+      'if (seen?.lease === lease && seen.value.join() === this.value.join()) {\n        this.#modRevision = seen.modRevision;\n        return true;\n      }\n      if (seen !== undefined && !mayReplace(seen.lease)) return false;',
+    tests: ['test/discovery/service'],
+    notSimulated: 'no simulated program registers an endpoint',
+  },
+  {
     bug: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',

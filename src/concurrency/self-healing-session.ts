@@ -4,7 +4,7 @@ import type { CoreKeyspace } from '../keyspace.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort, orAborted } from '../runtime/signals.js';
 import type { KeyUse } from './late-puts.js';
@@ -96,6 +96,11 @@ export class SelfHealingSession implements AsyncDisposable {
    * @throws EtcdError, see `WaitOptions`.
    */
   async register(key: BytesLike, value: BytesLike, options: WaitOptions = {}): Promise<void> {
+    await this.registerOwn(key, value, options);
+  }
+
+  /** @internal Does the same as `register`, and returns what `unregisterOwn` takes. */
+  async registerOwn(key: BytesLike, value: BytesLike, options: WaitOptions): Promise<RegisteredKey> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
     const id = idOf(registered.key);
     await this.#inTurn('register', options, async (signal) => {
@@ -111,6 +116,7 @@ export class SelfHealingSession implements AsyncDisposable {
       before?.stopUsing();
       this.#registered.set(id, registered);
     });
+    return registered;
   }
 
   /**
@@ -122,10 +128,19 @@ export class SelfHealingSession implements AsyncDisposable {
    */
   async unregister(key: BytesLike, options: WaitOptions = {}): Promise<void> {
     const id = idOf(checkKey(key, 'key'));
+    await this.#unregister(id, () => true, options);
+  }
+
+  /** @internal Does the same as `unregister`, unless a later `register` call has registered the key again. */
+  async unregisterOwn(own: RegisteredKey): Promise<void> {
+    await this.#unregister(idOf(own.key), (registered) => registered === own, {});
+  }
+
+  async #unregister(id: string, isMeant: (registered: RegisteredKey) => boolean, options: WaitOptions): Promise<void> {
     if (this.#over.signal.aborted) return;
     await this.#inTurn('unregister', options, async (signal) => {
       const registered = this.#registered.get(id);
-      if (registered === undefined) return;
+      if (registered === undefined || !isMeant(registered)) return;
       registered.leaving = true;
       // Wait until the session has put its keys again, because it could otherwise put the key after this deletion.
       await orAborted(this.#whole, signal);
@@ -288,6 +303,9 @@ export class RegisteredKey {
    * the one that was read. The put is therefore safe to repeat: a late copy has no effect, because the revision has
    * changed.
    *
+   * Also puts a key that has this value and lease already. The key may belong to an earlier registration in the same
+   * session, and the new mod revision keeps `delete` of that registration from deleting the key.
+   *
    * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if `lease` has expired.
    */
   async put(
@@ -298,10 +316,6 @@ export class RegisteredKey {
   ): Promise<boolean> {
     for (;;) {
       const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
-      if (seen?.lease === lease && compareBytes(seen.value, this.value) === 0) {
-        this.#modRevision = seen.modRevision;
-        return true;
-      }
       if (seen !== undefined && !mayReplace(seen.lease)) return false;
       const isUnchanged = [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)];
       const { header, succeeded } = await untilAnswered(

@@ -51,7 +51,10 @@ export type Update =
 /** A registered endpoint. It stays registered until `close` is called or the session ends. */
 export interface Registration extends AsyncDisposable {
   readonly key: string;
-  /** Deletes the endpoint's key, unless another client has put the key since. The caller may retry after a failure. */
+  /**
+   * Deletes the endpoint's key, unless another client, or a later `register` call with the same ID, has put the key
+   * since. The caller may retry after a failure.
+   */
   close(): Promise<void>;
 }
 
@@ -333,8 +336,8 @@ async function registerHealing(
   value: string,
   { signal, timeoutMs }: Pick<CallOptions, 'signal' | 'timeoutMs'>,
 ): Promise<() => Promise<void>> {
-  await session.register(key, value, { signal, maxWaitMs: timeoutMs });
-  return () => session.unregister(key);
+  const registered = await session.registerOwn(key, value, { signal, maxWaitMs: timeoutMs });
+  return () => session.unregisterOwn(registered);
 }
 
 /** The value of `Op` in stored endpoints: Go's `Add`. No other operation is ever stored. */

@@ -5,6 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { answerLost, puts, stagedTransport } from '../support/transactions.js';
 
 test('a service lists an endpoint until the registration or the session of the endpoint is closed', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
@@ -98,6 +99,58 @@ test('`close` of a service registration does not delete an endpoint that another
   await service.register(await Session.open(etcd), 'a', { address: 'h:2' });
   await old.close();
   expect([...(await service.list()).values()]).toEqual([{ address: 'h:2' }]);
+});
+
+for (const [what, open] of [
+  ['a session', Session.open],
+  ['a self-healing session', SelfHealingSession.open],
+] as const) {
+  for (const address of ['h:1', 'h:2']) {
+    test(`closing a registration does not remove the registration of the same ID that has replaced it in ${what}, with ${address === 'h:1' ? 'the same' : 'another'} address`, async () => {
+      const [etcd, target] = [openClient(), unique('services/api')];
+      const service = new Service(etcd, target);
+      await using session = await open(etcd);
+      const former = await service.register(session, 'a', { address: 'h:1' });
+      const newer = await service.register(session, 'a', { address });
+      await former.close();
+      expect([...(await service.list()).values()]).toEqual([{ address }]);
+      await newer.close();
+      expect((await service.list()).size).toBe(0);
+    });
+  }
+}
+
+test('a registration that another one has replaced can be closed after the other one', async () => {
+  const [etcd, target] = [openClient(), unique('services/api')];
+  const service = new Service(etcd, target);
+  for (const open of [Session.open, SelfHealingSession.open]) {
+    await using session = await open(etcd);
+    const former = await service.register(session, 'a', { address: 'h:1' });
+    const newer = await service.register(session, 'a', { address: 'h:1' });
+    await newer.close();
+    await former.close();
+    expect((await service.list()).size).toBe(0);
+  }
+});
+
+test('a registration that replaces another one of the same address survives the other one although its first answer is lost', async () => {
+  const [target, direct] = [unique('services/api'), openClient()];
+  let lost = 0;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      const sent = await send();
+      if (!puts(ops, `${target}/a`) || lost > 1) return sent;
+      lost += 1;
+      throw answerLost();
+    },
+  });
+  const etcd = openClient({ transport });
+  await using session = await Session.open(etcd);
+  const service = new Service(etcd, target);
+  const former = await service.register(session, 'a', { address: 'h:1' });
+  await service.register(session, 'a', { address: 'h:1' });
+  await former.close();
+  expect((await new Service(direct, target).list()).size).toBe(1);
 });
 
 test('a service refuses invalid names and endpoints', async () => {
