@@ -420,6 +420,22 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'no simulated program registers an endpoint',
   },
   {
+    bug: 'a queue accepts a name that lies in a folder of another queue',
+    file: 'src/concurrency/helper-keys.ts',
+    find: 'if (part === undefined) return name;',
+    replace: 'return name;',
+    tests: ['test/concurrency/nested-names'],
+    notSimulated: 'each simulated queue has a name of its own',
+  },
+  {
+    bug: 'a consumer of a queue takes the items of a queue whose name continues its own',
+    file: 'src/concurrency/queue.ts',
+    find: 'waitForItem(session, itemsOf(name), order',
+    replace: 'waitForItem(session, prefix(`${name}/`), order',
+    tests: ['test/concurrency/nested-names'],
+    notSimulated: 'each simulated queue has a name of its own',
+  },
+  {
     bug: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',

@@ -6,7 +6,8 @@ import { type RangeResult, withLastCreate } from '../kv/requests.js';
 import { type Compare, compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { settledWithin } from '../runtime/timers.js';
-import { checkName, keyGone, leaveQueue, uniqueKey, watchOwnKey } from './lock-queue.js';
+import { checkNameOutside } from './helper-keys.js';
+import { keyGone, leaveQueue, uniqueKey, watchOwnKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {
   CLEANUP_WAIT_MS,
@@ -61,7 +62,8 @@ interface State {
  * begins withdraws: it deletes its own key and puts the epoch key, `NAME/epoch`. The transaction that puts the ready
  * key checks that the epoch key has not changed, so the round begins only if no participant has withdrawn since the
  * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a late copy of
- * the request has no effect (rule S25 in docs/semantics.md).
+ * the request has no effect (rule S25 in docs/semantics.md). No part of the name may be `waiters`, because the keys of a
+ * barrier `a/waiters` would be participants of a barrier `a`.
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);
@@ -83,7 +85,7 @@ export class DoubleBarrier {
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string, count: number) {
-    this.name = checkName(name);
+    this.name = checkNameOutside(['waiters'], name);
     this.count = checkCount(count, 'count', 1);
     this.#session = checkSession(session);
     this.#waiters = `${name}/waiters/`;

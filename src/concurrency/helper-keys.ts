@@ -1,5 +1,21 @@
-import { EtcdError, explained } from '../errors/etcd-error.js';
+import { EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
 import { type Compare, compare, op, type PutOp } from '../kv/txn.js';
+import { checkName } from './lock-queue.js';
+
+/**
+ * Returns the name of an object that lists the keys in `folders`, which are folders under its name.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the name is invalid, or if one of its parts is such a folder. All keys
+ * of an object with the name "mail/dead" would lie in the folder "dead" of an object with the name "mail".
+ */
+export function checkNameOutside(folders: readonly string[], name: string): string {
+  const part = checkName(name)
+    .split('/')
+    .find((each) => folders.includes(each));
+  if (part === undefined) return name;
+  const allowed = `a name without the parts ${folders.map((each) => `"${each}"`).join(', ')}, which have a meaning in keys`;
+  throw invalidInput('name', `a name with the part "${part}"`, allowed);
+}
 
 /**
  * Returns the prefix of the helper keys that a queue or a barrier uses in addition to its items or its key. For the

@@ -2,7 +2,7 @@ import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { type Keys, prefix } from '../kv/keys.js';
+import { type Keys, keyRange, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
@@ -23,7 +23,9 @@ const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jo
 /**
  * A first-in, first-out queue of items, with the same keys as the `Queue` of Go's recipes. Each item goes to exactly
  * one consumer. In addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys
- * under "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys.
+ * under "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys. Do not use two queues
+ * whose names are "app" and "app/" with a digit, such as "app/1", because the items of the second one are also items of
+ * the first one.
  *
  * @example
  * const queue = new Queue(etcd, 'app/jobs');
@@ -81,7 +83,7 @@ export class Queue {
  * priority number come first, and items of equal priority are returned in the order in which they were put. Each item
  * goes to exactly one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue`
  * uses keys under "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite
- * permission for all these keys.
+ * permission for all these keys. The rule for names that continue with a digit is that of `Queue`.
  *
  * @example
  * const queue = new PriorityQueue(etcd, 'app/jobs');
@@ -146,6 +148,14 @@ function unixNanoseconds(): bigint {
   return BigInt(environment.Date.now()) * 1_000_000n + (randomId() % 1_000_000n);
 }
 
+/**
+ * Returns the range of the items: in Go's recipes, each of their keys continues with a digit after the name. Other keys
+ * under the name are no items. They belong to queues such as "app/jobs" if this one has the name "app".
+ */
+function itemsOf(name: string): Keys {
+  return keyRange(`${name}/0`, `${name}/:`);
+}
+
 function numberAfter(last: KeyValue | undefined): bigint {
   const digits = /\/(\d+)$/.exec(last?.keyText() ?? '')?.[1];
   return digits === undefined ? 0n : BigInt(digits) + 1n;
@@ -171,7 +181,7 @@ async function takeFirst(
     const consumer = await withHelperKeys('a queue', acquiring);
     try {
       for (;;) {
-        const item = await waitForItem(session, prefix(`${name}/`), order, consumer, limit);
+        const item = await waitForItem(session, itemsOf(name), order, consumer, limit);
         if (await claim(session, consumer, item, generation)) return item;
       }
     } finally {

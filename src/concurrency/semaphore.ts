@@ -5,9 +5,10 @@ import { compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
+import { checkNameOutside } from './helper-keys.js';
 import { deleteLatePut } from './late-puts.js';
 import { acquire, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
-import { checkName, ownKey, uniqueKey } from './lock-queue.js';
+import { ownKey, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {
   CLEANUP_WAIT_MS,
@@ -24,7 +25,8 @@ import {
  *
  * Contenders queue for an internal lock of the semaphore, called the gate. Only the gate's holder watches the permits.
  * It takes the first permit that is free, and then releases the gate. So a returned permit wakes only one waiter, and
- * no other contender can take a permit that the gate's holder has counted as free.
+ * no other contender can take a permit that the gate's holder has counted as free. No part of the name may be `gate` or
+ * `permits`, because the keys of a semaphore `a/permits` would be permits of a semaphore `a`.
  *
  * @example
  * const semaphore = new Semaphore(session, 'downloads', 4);
@@ -37,7 +39,7 @@ export class Semaphore {
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string, permits: number) {
-    this.name = checkName(name);
+    this.name = checkNameOutside(['gate', 'permits'], name);
     this.permits = checkCount(permits, 'permits', 1);
     this.#session = checkSession(session);
   }

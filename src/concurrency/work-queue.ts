@@ -8,9 +8,9 @@ import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 
+import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
-import { checkName } from './lock-queue.js';
 import { AGAIN, checkSession, checkSessionOf, isSessionLost, type Session, withSessions } from './session.js';
 import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
@@ -22,6 +22,8 @@ const DEFAULT_ID_TTL_S = 3_600;
 /** The default delays before a job is tried again: they start here and double each time, in milliseconds. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
+/** The folders that a queue reads as a whole. */
+const FOLDERS = ['todo', 'held', 'dead'];
 /** The reasons of errors that mean that the job does not belong to the worker any more. */
 const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 
@@ -36,7 +38,7 @@ export interface WorkQueueOptions {
   readonly retryDelayMs?: ((attempt: number) => number) | undefined;
   /**
    * How long the queue at least remembers the ID of a completed job, in seconds, if the caller of `enqueue` chose the
-   * ID. Default 3,600.
+   * ID: up to 4,500,000,000. Default 3,600.
    */
   readonly idTtl?: number | undefined;
 }
@@ -104,8 +106,9 @@ const WORK_OPTIONS = { concurrency: true, ttl: true, signal: true, onFailure: tr
  * tried again after a delay, and becomes a dead job after `maxAttempts`.
  *
  * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of `enqueue`, by the
- * clocks of the processes that called it. Each key of the queue begins with its name and `/`. `Queue` has the layout of
- * Go's recipes, and delivers each item at most once.
+ * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No part of the name may be
+ * `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would be dead jobs of a queue `mail`. `Queue` has the
+ * layout of Go's recipes, and delivers each item at most once.
  *
  * @example
  * const emails = new WorkQueue(etcd, 'emails');
@@ -125,7 +128,7 @@ export class WorkQueue {
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions = {}) {
     this.#client = checkClient(client);
-    this.name = checkName(name);
+    this.name = checkNameOutside(FOLDERS, name);
     checkOptions(options, WORK_QUEUE_OPTIONS, 'WorkQueue');
     const {
       maxAttempts = DEFAULT_MAX_ATTEMPTS,
@@ -134,7 +137,7 @@ export class WorkQueue {
     } = options;
     checkFunction(retryDelayMs, 'retryDelayMs');
     checkCount(maxAttempts, 'maxAttempts', 1);
-    const idLease = new IdLease(client, checkCount(idTtl, 'idTtl', 1));
+    const idLease = new IdLease(client, idTtl);
     this.#idLease = idLease;
     this.#source = new JobSource(client, name, { maxAttempts, retryDelayMs, idLease });
   }

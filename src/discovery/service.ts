@@ -61,7 +61,8 @@ export interface Registration extends AsyncDisposable {
 /**
  * The endpoints of a service with the name `target`, in the layout of Go's `naming/endpoints`: a key `target/ID` with a
  * JSON value for each endpoint. Go programs find the endpoints that this class registers, and this class finds the
- * endpoints that Go programs register.
+ * endpoints that Go programs register. As in Go, a service with the name `a` also contains the endpoints of a service
+ * with the name `a/b`.
  *
  * @example
  * const service = new Service(etcd, 'services/web');
