@@ -22,7 +22,7 @@ import {
 } from '@opentelemetry/api';
 import type { Interceptor } from './channel/interceptors.js';
 import { type CallObserver, type CancelFailure, observeStream, observeUnary } from './channel/observe.js';
-import type { EtcdError } from './errors/etcd-error.js';
+import { type EtcdError, readError } from './errors/etcd-error.js';
 import type { StatusCode } from './errors/status.js';
 import { parseEndpoint } from './host/endpoint.js';
 import { checkCan, checkFunction, checkOptions } from './runtime/arguments.js';
@@ -205,7 +205,7 @@ interface Failure {
  */
 function failureOf(error: unknown): Failure {
   // The class may be that of another copy of this package.
-  if ((error as Partial<EtcdError> | null)?.name === 'EtcdError') return error as EtcdError;
+  if (readError(error)?.name === 'EtcdError') return error as EtcdError;
   return { code: 'Unknown', reason: '_OTHER', message: 'an interceptor failed' };
 }
 

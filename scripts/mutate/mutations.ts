@@ -436,6 +436,22 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'each simulated queue has a name of its own',
   },
   {
+    bug: 'an error without a readable message ends the worker whose handler throws it',
+    file: 'src/errors/etcd-error.ts',
+    find: "return typeof name === 'string' && typeof message === 'string' ? { name, message } : undefined;",
+    replace: 'return { name: name as string, message: message as string };',
+    tests: ['test/odd-errors'],
+    notSimulated: 'the handlers of the simulated programs throw ordinary errors',
+  },
+  {
+    bug: 'a queue accepts an `idTtl` for which etcd grants no lease',
+    file: 'src/concurrency/job.ts',
+    find: 'if (ttl > MAX_TTL / 2)',
+    replace: 'if (ttl > MAX_TTL)',
+    tests: ['test/concurrency/work-queue'],
+    notSimulated: 'the simulated queues have a short `idTtl`',
+  },
+  {
     bug: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',

@@ -2,9 +2,11 @@ import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
 import { compare, type Op, op } from '../kv/txn.js';
-import { checkList, checkOptions, show } from '../runtime/arguments.js';
+import { MAX_TTL } from '../lease/leases.js';
+import { checkCount, checkList, checkOptions, show } from '../runtime/arguments.js';
 import { textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
+import { messageOf } from '../runtime/printed.js';
 import { monotonicMs } from '../runtime/timers.js';
 import type { Held } from './lock.js';
 import { untilAnswered } from './waiting.js';
@@ -65,7 +67,10 @@ export function parseState(kv: KeyValue): JobState {
 export interface RetryOptions {
   /** Milliseconds before the job is tried again. Default: what `retryDelayMs` of the queue returns. */
   readonly delayMs?: number | undefined;
-  /** The reason. Its message is stored with the job, and `WorkQueue.dead` returns it. */
+  /**
+   * The reason. If it is an error or a string, its message is stored with the job, and otherwise its type.
+   * `WorkQueue.dead` returns it.
+   */
   readonly error?: unknown;
 }
 
@@ -84,9 +89,11 @@ export class IdLease {
   readonly #ttl: number;
   #current: { readonly id: Promise<bigint>; readonly untilMs: number } | undefined;
 
+  /** @throws EtcdError with reason `InvalidInput` if etcd cannot grant a lease for twice this time. */
   constructor(client: CoreKeyspace, ttl: number) {
     this.#client = client;
-    this.#ttl = ttl;
+    this.#ttl = checkCount(ttl, 'idTtl', 1);
+    if (ttl > MAX_TTL / 2) throw invalidInput('idTtl', show(ttl), `whole seconds from 1 to ${MAX_TTL / 2}`);
   }
 
   /** Calls `action` with the lease, and once more with a new lease if etcd does not have the present one any more. */
@@ -315,5 +322,5 @@ export function checkDelay(delayMs: number): number {
 
 function errorField(error: unknown): { readonly error?: string } {
   if (error === undefined) return {};
-  return { error: (error instanceof Error ? error.message : String(error)).slice(0, MAX_ERROR_LENGTH) };
+  return { error: (typeof error === 'string' ? error : messageOf(error)).slice(0, MAX_ERROR_LENGTH) };
 }

@@ -2,6 +2,7 @@ import { experimental, type StatusObject, status } from '@grpc/grpc-js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { checkName } from '../runtime/arguments.js';
+import { messageOf } from '../runtime/printed.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';
 import { Service } from './service.js';
 
@@ -107,7 +108,7 @@ export function registerGrpcResolver(client: CoreKeyspace, scheme = 'etcd'): voi
 }
 
 function statusOf(error: unknown): Pick<StatusObject, 'code' | 'details'> {
-  return { code: status.UNAVAILABLE, details: `could not find the service in etcd: ${(error as Error).message}` };
+  return { code: status.UNAVAILABLE, details: `could not find the service in etcd: ${messageOf(error)}` };
 }
 
 /** Returns the parts of `host:port`, or undefined if the text has another form. Square brackets enclose IPv6 addresses. */

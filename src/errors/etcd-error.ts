@@ -143,6 +143,15 @@ export class EtcdError extends Error {
     this.compactRevision = details.compactRevision;
   }
 
+  /** @internal Does not throw for a proxy, which any code of the program may throw. */
+  static override [Symbol.hasInstance](value: unknown): value is EtcdError {
+    try {
+      return Function.prototype[Symbol.hasInstance].call(EtcdError, value);
+    } catch {
+      return false;
+    }
+  }
+
   /**
    * Returns the properties for `JSON.stringify`, which error reporters use. `compactRevision` becomes a string, because
    * JSON has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
@@ -152,8 +161,22 @@ export class EtcdError extends Error {
     return {
       ...details,
       compactRevision: this.compactRevision?.toString(),
-      cause: this.cause instanceof Error ? { name: this.cause.name, message: this.cause.message } : undefined,
+      cause: readError(this.cause),
     };
+  }
+}
+
+/**
+ * Returns the name and the message of a value that any code may have thrown. Returns undefined if the value is not an
+ * error, or if its properties cannot be read or are not texts. Never throws.
+ */
+export function readError(thrown: unknown): { readonly name: string; readonly message: string } | undefined {
+  try {
+    // Not `instanceof Error`, because the error may come from another realm, such as that of a test runner.
+    const { name, message } = thrown as Partial<Record<'name' | 'message', unknown>>;
+    return typeof name === 'string' && typeof message === 'string' ? { name, message } : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -4,6 +4,7 @@ import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { Duplex } from 'node:stream';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
+import { readError } from '../errors/etcd-error.js';
 import { ProcessHold } from '../runtime/process-hold.js';
 import { after } from '../runtime/timers.js';
 import type { Endpoint } from './endpoint.js';
@@ -256,7 +257,7 @@ function duplexOf({ readable, writable }: WebStreams): Duplex {
 }
 
 function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error('the stream failed', { cause: thrown });
+  return readError(thrown) === undefined ? new Error('the stream failed', { cause: thrown }) : (thrown as Error);
 }
 
 function connectTls(options: ConnectionOptions, events: ByteStreamEvents): TLSSocket {
@@ -291,8 +292,10 @@ function pem(text: string | Uint8Array): string | Buffer {
  * joins their messages.
  */
 function describe(error: Error): string {
+  const { message } = readError(error) ?? {};
+  if (message === undefined) return 'the stream failed';
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map((each: Error) => each.message))].join('; ');
   }
-  return opensslReason(error.message);
+  return opensslReason(message);
 }

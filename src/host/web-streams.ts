@@ -1,3 +1,4 @@
+import { readError } from '../errors/etcd-error.js';
 import { concatBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import {
@@ -93,7 +94,7 @@ export class WebByteStream implements ByteStream {
     this.#reader.cancel(error).catch(() => {});
     this.#writer.abort(error).catch(() => {});
     if (error === undefined) this.#events.closed();
-    else this.#events.closed(error instanceof Error ? error.message : 'the stream failed', error);
+    else this.#events.closed(readError(error)?.message ?? 'the stream failed', error);
   }
 }
 

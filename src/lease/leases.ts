@@ -12,7 +12,7 @@ import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { RenewalStream } from './renewal-stream.js';
 
 /** The maximum TTL in seconds. etcd refuses a larger TTL (`maxLeaseTTL` in `server/lease/lessor.go`). */
-const MAX_TTL = 9_000_000_000;
+export const MAX_TTL = 9_000_000_000;
 
 /** A lease as the server granted it. */
 export interface Lease {
@@ -229,8 +229,9 @@ export class Leases {
 
   /** Returns the lease that an earlier attempt of the grant created, after reading its TTL from the server. */
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
-    const { header, ttl } = await this.timeToLive(id, options).catch((error: EtcdError) => {
-      throw amended(error, { outcome: 'unknown', method: leaseMethods.leaseGrant.path });
+    const { header, ttl } = await this.timeToLive(id, options).catch((error: unknown) => {
+      const { path: method } = leaseMethods.leaseGrant;
+      throw error instanceof EtcdError ? amended(error, { outcome: 'unknown', method }) : error;
     });
     if (ttl === undefined)
       throw leaseLost(id, 'LeaseExpired', 'ended before the client received the answer to the grant');

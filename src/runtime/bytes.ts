@@ -168,11 +168,18 @@ export class LineSplitter {
   }
 }
 
-/** Describes the type of a value without showing the value, because errors must not contain keys and values. */
+/**
+ * Describes the type of a value without showing the value, because errors must not contain keys and values. Never
+ * throws.
+ */
 export function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (value === '') return 'an empty string';
   if (typeof value !== 'object') return `a ${typeof value}`;
-  // Reads the prototype, because an own property `constructor` may hold anything.
-  return `an object (${Object.getPrototypeOf(value)?.constructor?.name ?? 'no class'})`;
+  try {
+    // Reads the prototype, because an own property `constructor` may hold anything.
+    return `an object (${Object.getPrototypeOf(value)?.constructor?.name ?? 'no class'})`;
+  } catch {
+    return 'an object';
+  }
 }

@@ -1,4 +1,5 @@
-import { toBase64, validTextOf } from './bytes.js';
+import { readError } from '../errors/etcd-error.js';
+import { describeType, toBase64, validTextOf } from './bytes.js';
 
 /** The name of the method that `console.log` and `util.inspect` of Node.js, Bun and Deno call to print an object. */
 export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
@@ -37,4 +38,12 @@ function toPlain(value: unknown): unknown {
 /** Does the same as `toPlain` for the properties of an object, even if the object has a method `toJSON`. */
 export function plainFields(value: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toPlain(field)]));
+}
+
+/**
+ * Returns the message of a value that any code may have thrown. If the value is not an error with a message, describes
+ * its type, because the value may be a secret. Never throws.
+ */
+export function messageOf(thrown: unknown): string {
+  return readError(thrown)?.message ?? describeType(thrown);
 }

@@ -1,4 +1,4 @@
-import { invalidInput } from '../errors/etcd-error.js';
+import { invalidInput, readError } from '../errors/etcd-error.js';
 import type { Endpoint } from '../host/endpoint.js';
 import {
   type ByteStream,
@@ -74,7 +74,7 @@ export function http2(options: Http2Options): TransportFactory {
       }
     };
     dial().catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : `connect threw ${describeType(error)}`;
+      const reason = readError(error)?.message ?? `connect threw ${describeType(error)}`;
       if (!isClosed) events.closed(reason, error);
     });
     return {

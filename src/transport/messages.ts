@@ -1,4 +1,4 @@
-import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { amended, EtcdError, invalidInput, readError } from '../errors/etcd-error.js';
 import { decode, encode, type Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 import type { Metadata } from './transport.js';
@@ -18,7 +18,7 @@ export function encodeRequest<Request>(
   try {
     bytes = encode(method.request, request);
   } catch (cause) {
-    throw new EtcdError(`${method.request.typeName}: ${cause instanceof Error ? cause.message : 'not encodable'}`, {
+    throw new EtcdError(`${method.request.typeName}: ${readError(cause)?.message ?? 'not encodable'}`, {
       code: 'InvalidArgument',
       reason: 'InvalidInput',
       outcome: 'not-sent',

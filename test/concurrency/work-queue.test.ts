@@ -197,6 +197,19 @@ describe('WorkQueue', () => {
     expect(await queue.dead()).toMatchObject([{ id: 'killer', attempts: 2, error: undefined }]);
   });
 
+  test('refuses an `idTtl` for which etcd cannot grant a lease, before a job is enqueued', async () => {
+    const [etcd, longest] = [openClient(), 4_500_000_000];
+    for (const idTtl of [longest + 1, 2 * longest, Number.MAX_SAFE_INTEGER]) {
+      const error = await errorOf(() => new WorkQueue(etcd, 'mail', { idTtl }));
+      expect(error).toMatchObject({ reason: 'InvalidInput' });
+      expect(error.message).toContain(`idTtl: got the number ${idTtl}`);
+    }
+    const queue = new WorkQueue(etcd, unique('work'), { idTtl: longest });
+    await queue.enqueue('x', { id: 'x' });
+    await workOn(queue, 1, () => {});
+    expect(await queue.enqueue('x', { id: 'x' })).toMatchObject({ added: false });
+  });
+
   test('returns a job at once when its worker releases the claim, and when the server refuses its completion', async () => {
     const { etcd, queue } = open();
     await queue.enqueue('x');

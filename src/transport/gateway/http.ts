@@ -1,4 +1,4 @@
-import { type ErrorContext, EtcdError, type Outcome } from '../../errors/etcd-error.js';
+import { type ErrorContext, EtcdError, type Outcome, readError } from '../../errors/etcd-error.js';
 import { statusCode } from '../../errors/status.js';
 import { errorFromStatus, isInEveryEtcd } from '../../errors/status-error.js';
 import { messageFields } from '../../gen/descriptors.js';
@@ -252,9 +252,11 @@ export class GatewayHttp {
    * outcome is `unknown` even if that copy could not connect.
    */
   #fetchFailed(method: { readonly path: string }, error: unknown): EtcdError {
-    const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
+    // A `fetch` of the caller may reject with any value.
+    const known = readError(error) === undefined ? {} : error;
+    const { code, cause } = known as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
     const isUnreached = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);
-    const why = [cause, error].map((each) => (each as Error | undefined)?.message).find(Boolean) ?? 'fetch failed';
+    const why = [cause, error].map((each) => readError(each)?.message).find(Boolean) ?? 'fetch failed';
     if (!isUnreached || this.#options.mayRepeat)
       return connectionLost(`the connection was lost: ${why}`, { ...this.#call(method), cause: error });
     return new EtcdError(`cannot connect to ${this.endpoint}: ${why}`, {
