@@ -7,16 +7,18 @@ import { Worker } from 'node:worker_threads';
 import type { Plugin } from 'esbuild';
 import { compiled, compiledWith } from '../test/support/compiled.js';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
+import { MeasuredProgram } from './simulate/coverage.js';
 import type { Answer, Failure, Task } from './simulate/worker.js';
 
 // Plays simulated histories in all cores. Prints what they covered. Prints each history that broke a rule, shrunk.
 
-const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED] [--keep-going]
+const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED] [--keep-going] [--coverage]
        npm run test:simulation -- --mutations [--only WORKLOAD] [--minutes M] [REGEX]
 
 --histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
 --only plays one workload. --minutes limits the time instead of the number. --replay plays and shrinks one history, and
-prints its steps. --keep-going plays on after a history has broken a rule.
+prints its steps. --keep-going plays on after a history has broken a rule. --coverage prints how many lines of each folder
+of src/ the histories execute, and which functions they never call. It fails if a folder is below its required part.
 --mutations introduces each known bug of test:mutations, one at a time, and prints how many histories it takes to find
 it, in at most --minutes (default 5) for each. REGEX selects bugs by their descriptions.
 `;
@@ -29,6 +31,7 @@ const PROGRESS_MS = 5_000;
 const MUTATION_MINUTES = 5;
 /** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
 const WORKER = new URL('simulate/worker.ts', import.meta.url);
+const COVERED_WORKER = new URL('simulate/covered-worker.ts', import.meta.url);
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 const { values, positionals } = parseArgs({
@@ -40,6 +43,7 @@ const { values, positionals } = parseArgs({
     replay: { type: 'string' },
     'keep-going': { type: 'boolean', default: false },
     mutations: { type: 'boolean', default: false },
+    coverage: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   },
   allowPositionals: true,
@@ -49,8 +53,9 @@ const { values, positionals } = parseArgs({
 class Player {
   readonly #worker: Worker;
 
-  constructor(file: string) {
-    this.#worker = new Worker(file);
+  /** `workerData` is the data of the thread. */
+  constructor(file: string, workerData?: string) {
+    this.#worker = new Worker(file, { workerData });
   }
 
   ask(task: Task): Promise<Answer> {
@@ -120,7 +125,8 @@ async function main(): Promise<void> {
     return;
   }
   if (values.mutations) return findMutations(seed, values.minutes === undefined ? MUTATION_MINUTES : minutes);
-  const file = compiled(WORKER);
+  const measured = values.coverage ? new MeasuredProgram() : undefined;
+  const file = compiled(measured === undefined ? WORKER : COVERED_WORKER);
   const players: Player[] = [];
   try {
     if (values.replay !== undefined) {
@@ -129,14 +135,25 @@ async function main(): Promise<void> {
       await printReplay(player, Number(values.replay), values.only);
       return;
     }
-    for (let count = availableParallelism(); count > 0; count -= 1) players.push(new Player(file));
+    for (let count = availableParallelism(); count > 0; count -= 1) players.push(new Player(file, measured?.url));
     const totals = await playAll(players, seed, histories, minutes);
     print(totals);
+    if (measured !== undefined && !(await isCovered(measured, players))) process.exitCode = 1;
     for (const { seed: failed, workload } of totals.failures.slice(0, MAX_FAILURES))
       await printReplay(players[0] as Player, failed, values.only ?? workload);
   } finally {
     for (const player of players) await player.stop();
+    measured?.remove();
   }
+}
+
+/** Prints what the histories have executed. Returns whether it is enough. */
+async function isCovered(measured: MeasuredProgram, players: readonly Player[]): Promise<boolean> {
+  for (const player of players) {
+    const answer = await player.ask({ type: 'coverage' });
+    if (answer.type === 'covered') measured.add(answer.functions);
+  }
+  return measured.print();
 }
 
 /** Prints how many histories it takes to find each known bug. */

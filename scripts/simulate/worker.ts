@@ -2,6 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import { type Plan, planOf, runHistory } from '../../test/support/simulation/history.js';
 import { shrink } from '../../test/support/simulation/shrink.js';
 import { workloadOf } from '../../test/support/simulation/workloads.js';
+import type { Counted } from './coverage.js';
 
 // Plays histories for scripts/simulate.ts, in a thread.
 
@@ -11,7 +12,9 @@ const SHRINK_RUNS = 3_000;
 /** What `scripts/simulate.ts` asks for. */
 export type Task =
   | { readonly type: 'play'; readonly first: number; readonly count: number; readonly only: string | undefined }
-  | { readonly type: 'replay'; readonly seed: number; readonly only: string | undefined; readonly shrinks: boolean };
+  | { readonly type: 'replay'; readonly seed: number; readonly only: string | undefined; readonly shrinks: boolean }
+  /** Which code has run. `covered-worker.ts` answers. */
+  | { readonly type: 'coverage' };
 
 /** A history that broke a rule. */
 export interface Failure {
@@ -30,7 +33,8 @@ export type Answer =
       readonly coverage: ReadonlyMap<string, number>;
       readonly failures: readonly Failure[];
     }
-  | { readonly type: 'replayed'; readonly text: string; readonly isFailure: boolean };
+  | { readonly type: 'replayed'; readonly text: string; readonly isFailure: boolean }
+  | { readonly type: 'covered'; readonly functions: Counted };
 
 async function play({ first, count, only }: Extract<Task, { type: 'play' }>): Promise<Answer> {
   let [histories, events, virtualMs] = [0, 0, 0];
@@ -83,5 +87,6 @@ function describe({ members, traits, delays, timerLagMs, bytes, activeMs, proces
 }
 
 parentPort?.on('message', async (task: Task) => {
+  if (task.type === 'coverage') return;
   parentPort?.postMessage(task.type === 'play' ? await play(task) : await replay(task));
 });

@@ -69,3 +69,20 @@ export function compiledSource(contents: string, name: string): string {
   });
   return file;
 }
+
+/**
+ * Compiles the source text of a program, like `compiledSource`, without leaving out any code of the imported files.
+ * Returns the paths of the result and of its source map. The caller must remove both files.
+ */
+export function compiledWhole(contents: string, name: string): { readonly file: string; readonly map: string } {
+  const file = `${CACHE}${name}.${process.pid}.mjs`;
+  buildSync({
+    stdin: { contents, loader: 'ts', resolveDir: CACHE },
+    outfile: file,
+    ...OPTIONS,
+    treeShaking: false,
+    ignoreAnnotations: true,
+    sourcemap: 'external',
+  });
+  return { file, map: `${file}.map` };
+}
