@@ -279,7 +279,8 @@ export class Channel implements Transport {
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, error);
       if (error.reason === 'DeadlineExceeded' && before !== undefined)
         throw callTimedOut(call, outcome, joined(before.failures));
-      throw withCallers(error);
+      // If the last attempt was not sent, the outcome of the call is that of the attempts before it.
+      throw withCallers(error.outcome === 'not-sent' && before !== undefined ? amended(error, { outcome }) : error);
     }
     const { reason, problem } = error;
     const details = { method: call.method.path, reason, problem, endpoint: endpoint.url, attempt };

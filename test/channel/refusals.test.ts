@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
+import { canceled } from '../../src/errors/etcd-error.js';
 import type { StatusCode } from '../../src/errors/status.js';
 import { errorFromStatus } from '../../src/errors/status-error.js';
 import { methods } from '../../src/gen/methods.js';
@@ -141,4 +142,24 @@ test("a timeout that the server reports has reason Timeout before the caller's d
     const call = { ...put, timeoutMs: 20, deadline: monotonicMs() + 20 + leftMs };
     expect(await errorOf(channel.unary(call))).toMatchObject({ reason, outcome: 'unknown' });
   }
+});
+
+test('a write that is canceled before its second attempt is sent ends as rejected when a server refused its first attempt', async () => {
+  const abort = new AbortController();
+  let calls = 0;
+  const channel = new Channel([parseEndpoint(A, 'endpoints')], () => ({
+    unary: async () => {
+      calls += 1;
+      if (calls === 1) throw errorFromStatus(...DROPPED);
+      abort.abort();
+      throw canceled(abort.signal, 'not-sent');
+    },
+    stream: () => {
+      throw new Error('no stream');
+    },
+    close: async () => {},
+  }));
+  const call = { ...put, signal: abort.signal, timeoutMs: 10_000, deadline: monotonicMs() + 10_000 };
+  expect(await errorOf(channel.unary(call))).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
+  expect(calls).toBe(2);
 });
