@@ -18,6 +18,7 @@ import { ErrorCode, StreamError } from '../../../src/transport/http2/frame.js';
 import { http2Over } from '../../../src/transport/http2/transport.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import { FrameLog } from './byte-frames.js';
+import { Calls } from './calls.js';
 import type { SimulatedMember } from './cluster.js';
 import { type Link, type Network, type Path, SlowMessages } from './network.js';
 import type { Random } from './random.js';
@@ -376,7 +377,7 @@ class MemberService implements Service {
         return later(fault.ms, 'answers', () => answer);
       }
       case 'lose request':
-        if (fault.ms !== undefined) this.#copy(fault.ms, method, request, call);
+        if (fault.ms !== undefined) this.#again(fault.ms, method, request, call);
         connection.cut(false, network.delayMs());
         return NEVER;
       case 'lose response': {
@@ -387,14 +388,17 @@ class MemberService implements Service {
       }
       case 'duplicate request': {
         const answer = this.#answer(method, request, call);
-        this.#copy(fault.ms, method, request, call);
+        const { signal, endpoint } = call;
+        this.#again(fault.ms, method, request, { signal, endpoint, metadata: Calls.copyOf(call.metadata) });
         return answer;
       }
       case 'refuse': {
+        const { calls } = network.cluster;
+        if (!fault.isApplied) calls?.received(call.metadata);
         const answer = fault.isApplied ? this.#answer(method, request, call) : undefined;
-        const error = fault.resetsStream
-          ? new StreamError(ErrorCode.REFUSED_STREAM, 'refused by a proxy')
-          : serverError(fault.reason);
+        const refusal = serverError(fault.reason);
+        if (!fault.resetsStream) calls?.refused(call.metadata, refusal);
+        const error = fault.resetsStream ? new StreamError(ErrorCode.REFUSED_STREAM, 'refused by a proxy') : refusal;
         if (answer instanceof Promise) return answer.then(() => Promise.reject(error));
         throw error;
       }
@@ -404,7 +408,7 @@ class MemberService implements Service {
   }
 
   /** Applies the request again, or late. The response goes nowhere. */
-  #copy(ms: number, method: Method<unknown, unknown>, request: unknown, call: ServerCall): void {
+  #again(ms: number, method: Method<unknown, unknown>, request: unknown, call: ServerCall): void {
     const { world } = this.#bytes.network;
     world.at(world.now + ms, world.outside, 'receives a copy of', method.path, () => {
       try {

@@ -17,10 +17,12 @@ import {
   type RequestSink,
   type ResponseStream,
   type ServerCall,
+  StatusError,
   serverError,
   streamingRoute,
   unaryRoute,
 } from '../../../src/testing/memory/service.js';
+import type { Calls } from './calls.js';
 import { WatchOutbox } from './watch-outbox.js';
 import type { World } from './world.js';
 
@@ -99,6 +101,8 @@ export class SimulatedCluster {
   readonly truth: TrueEvent[] = [];
   /** The number of requests of each method that the cluster has received. */
   readonly received = new Map<string, number>();
+  /** Judges the calls of the clients. Undefined: nothing does. */
+  calls: Calls | undefined;
   /** Refuses writes because too many requests wait. */
   isOverloaded = false;
   /** The cluster is electing a leader. */
@@ -174,6 +178,26 @@ export class SimulatedCluster {
     call: ServerCall,
   ): Uint8Array | Promise<Uint8Array> {
     this.received.set(method.path, (this.received.get(method.path) ?? 0) + 1);
+    const { calls } = this;
+    if (calls === undefined) return this.#serve(member, method, bytes, call);
+    calls.received(call.metadata);
+    const before = this.revision;
+    try {
+      return this.#serve(member, method, bytes, call);
+    } catch (error) {
+      if (error instanceof StatusError) calls.refused(call.metadata, error);
+      throw error;
+    } finally {
+      if (this.revision > before) calls.applied(call.metadata, this.revision);
+    }
+  }
+
+  #serve<Request, Response>(
+    member: SimulatedMember,
+    method: Method<Request, Response>,
+    bytes: Uint8Array,
+    call: ServerCall,
+  ): Uint8Array | Promise<Uint8Array> {
     const request = decode(method.request, bytes);
     if (member.isLearner) throw serverError('NotSupportedForLearner');
     if (member.foreign !== undefined) return this.#foreignUnary(member.foreign, method, request, call);

@@ -44,6 +44,8 @@ const CLUSTER_FAULTS = [
   'compact',
   'restart cluster',
 ] as const;
+/** How late the fault `late timers` makes a timer at most, in milliseconds. */
+export const MAX_LATE_MS = 500;
 /** The faults after which the store is not the same. Only some workloads allow them. */
 export const STORE_FAULTS = ['restore a backup', 'another cluster'] as const;
 
@@ -297,7 +299,7 @@ export class Nemesis {
         }
         return;
       case 'late timers':
-        world.timerLagMs = Math.min(ms, 500);
+        world.timerLagMs = Math.min(ms, MAX_LATE_MS);
         return this.#undoAfter(ms, () => {
           world.timerLagMs = 0;
         });

@@ -3,6 +3,7 @@ import { Client, type ClientOptions } from '../../../src/client.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import type { Violation } from '../../../src/testing/history.js';
 import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
+import { Calls } from './calls.js';
 import { type ClusterTraits, PLAIN_CLUSTER, ROOT, SimulatedCluster } from './cluster.js';
 import {
   drawFaults,
@@ -10,6 +11,7 @@ import {
   type Fault,
   type FaultKind,
   type LockState,
+  MAX_LATE_MS,
   Nemesis,
   STORE_FAULTS,
 } from './faults.js';
@@ -196,6 +198,7 @@ class Play<Op> {
   readonly #refusals = new Map<string, number[]>();
   readonly #waits = new Map<number, string>();
   readonly #healed: (() => void)[] = [];
+  readonly #calls: Calls;
   #isHealed = false;
 
   constructor(world: World, workload: Workload<Op>, plan: Plan<Op>) {
@@ -214,6 +217,13 @@ class Play<Op> {
     this.#network.onAuthenticatedTwice = ({ name }) =>
       this.#violated('authenticates twice', `${name}, although another call of its client authenticates`);
     world.timerLagMs = plan.timerLagMs;
+    this.#calls = new Calls(world, {
+      maxTimerLagMs: plan.faults.some(({ kind }) => kind === 'late timers') ? MAX_LATE_MS : plan.timerLagMs,
+      isRestored: workload.isRestored ?? false,
+      endpoints: this.#cluster.members.map(({ url }) => url),
+      violated,
+    });
+    this.#cluster.calls = this.#calls;
     this.#processes = plan.processes.map((_, index) => new Process(`process ${index}`));
     this.#nemesis = new Nemesis(world, this.#network, this.#processes, plan.faults);
     this.#player = workload.begin({
@@ -293,6 +303,7 @@ class Play<Op> {
     }
     for (const key of left) if (!this.#player.mayStay(key)) this.#violated('key left', key);
     this.#player.check();
+    this.#calls.check();
   }
 
   #heal(): void {
@@ -356,16 +367,27 @@ class Play<Op> {
     const process = this.#processes[index] as Process;
     const urls = this.#cluster.members.map(({ url }) => url);
     const first = index % urls.length;
-    const client = new Client({
+    const client: SimulatedClient = new SimulatedClient({
       endpoints: [...urls.slice(first), ...urls.slice(0, first)],
       transport: (this.#bytes ?? this.#network).transportOf(process),
       maxInFlight: this.#plan.maxInFlight,
       balance: this.#plan.balance,
       ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
       ...options,
+      interceptors: [this.#calls.interceptor(process, () => client.isClosed), ...(options.interceptors ?? [])],
     });
     this.#clients.set(process, [...(this.#clients.get(process) ?? []), client]);
     return client;
+  }
+}
+
+/** A client that knows whether the program has closed it. */
+class SimulatedClient extends Client {
+  isClosed = false;
+
+  override close(): Promise<void> {
+    this.isClosed = true;
+    return super.close();
   }
 }
 

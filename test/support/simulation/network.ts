@@ -19,6 +19,7 @@ import type {
   TransportOptions,
   UnaryCall,
 } from '../../../src/transport/transport.js';
+import { Calls } from './calls.js';
 import type { SimulatedCluster, SimulatedMember } from './cluster.js';
 import { type Direction, Silence } from './silence.js';
 import type { Process, World } from './world.js';
@@ -505,7 +506,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
         const { ms } = fault;
         if (ms !== undefined) {
           const { world } = network;
-          const late = (): void => this.#arrive(connection, 'copy');
+          const late = (): void => this.#arrive(connection, 'late');
           world.at(world.time + ms, world.outside, 'receives late', detail, late);
         }
         return connection.cut(false, network.delayMs());
@@ -548,13 +549,15 @@ class SimulatedUnary<Request, Response> implements ClientCall {
   }
 
   /** The request, or a copy whose response no caller awaits, arrives at the server. */
-  #arrive(connection: Connection, fault: CallFault | 'copy' | undefined): void {
+  #arrive(connection: Connection, fault: CallFault | 'copy' | 'late' | undefined): void {
     const { member, network } = this.#transport;
     if (member.isDown) return;
     const { method, metadata = {} } = this.#call;
-    if (typeof fault === 'object' && fault.type === 'refuse' && !fault.isApplied)
-      return this.#answer(connection, serverError(fault.reason), fault);
-    const served = new CancelableCall(metadata, member.url);
+    if (typeof fault === 'object' && fault.type === 'refuse' && !fault.isApplied) {
+      network.cluster.calls?.received(metadata);
+      return this.#answer(connection, this.#refusal(fault.reason), fault);
+    }
+    const served = new CancelableCall(fault === 'copy' ? Calls.copyOf(metadata) : metadata, member.url);
     const cancel = (): void => {
       connection.served.delete(cancel);
       served.cancel();
@@ -562,14 +565,14 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     connection.served.add(cancel);
     const answer = (result: Uint8Array | StatusError): void => {
       connection.served.delete(cancel);
-      if (fault === 'copy') return;
+      if (fault === 'copy' || fault === 'late') return;
       // A copy of a refused request could be applied although its caller knows that the request was refused. No client
       // can prevent that, so only applied requests are copied.
       if (fault?.type === 'duplicate request' && !(result instanceof StatusError))
         network.world.at(network.world.now + fault.ms, network.world.outside, 'receives a copy of', method.path, () =>
           this.#arrive(connection, 'copy'),
         );
-      this.#answer(connection, fault?.type === 'refuse' ? serverError(fault.reason) : result, fault);
+      this.#answer(connection, fault?.type === 'refuse' ? this.#refusal(fault.reason) : result, fault);
     };
     const failed = (error: unknown): void => {
       if (!(error instanceof StatusError)) network.world.unhandled.push(error);
@@ -582,6 +585,12 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     } catch (error) {
       failed(error);
     }
+  }
+
+  #refusal(reason: Refusal): StatusError {
+    const error = serverError(reason);
+    this.#transport.network.cluster.calls?.refused(this.#call.metadata ?? {}, error);
+    return error;
   }
 
   #answer(connection: Connection, result: Uint8Array | StatusError, fault: CallFault | undefined): void {

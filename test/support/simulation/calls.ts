@@ -1,0 +1,203 @@
+import type { Interceptor } from '../../../src/channel/interceptors.js';
+import { EtcdError, type Outcome } from '../../../src/errors/etcd-error.js';
+import { errorFromStatus } from '../../../src/errors/status-error.js';
+import { methods } from '../../../src/gen/methods.js';
+import type { StatusError } from '../../../src/testing/memory/service.js';
+import type { Metadata, UnaryCall } from '../../../src/transport/transport.js';
+import type { Process, World } from './world.js';
+
+/** The metadata that names a call, and the metadata of a copy that the client has not sent. */
+const CALL = 'simulated-call';
+const COPY = 'simulated-copy';
+/** How much later than its deadline a call may end if all timers are on time, in milliseconds. */
+const LATENESS_MS = 2;
+/** Number of attempts that a call may make at once, when all members fail, and then in each second. */
+const MAX_ATTEMPTS = 12;
+const MAX_ATTEMPTS_PER_SECOND = 12;
+
+/** The reasons that the client itself gives to a call that a fault has ended. */
+const CONNECTION_REASONS: ReadonlySet<string> = new Set(['ConnectFailed', 'ConnectionLost', 'StreamRefused']);
+
+/** What a history knows about its faults, and so about the errors that its calls may get. */
+export interface CallRules {
+  /** How late a timer may be, in milliseconds. */
+  readonly maxTimerLagMs: number;
+  /** Whether the store may be replaced. */
+  readonly isRestored: boolean;
+  /** The URLs of the members. */
+  readonly endpoints: readonly string[];
+  violated(rule: string, detail: string): void;
+}
+
+/** A unary call of a client, with everything that the servers have done for it. */
+interface JudgedCall {
+  readonly path: string;
+  readonly process: Process;
+  readonly isRepeatable: boolean;
+  readonly startMs: number;
+  attempts: number;
+  /** How often the request itself has arrived, without the copies. */
+  received: number;
+  /** The revisions of the store after the request was applied, without the copies. */
+  readonly applied: bigint[];
+  /** The reasons of the errors that the servers have answered. */
+  readonly refusals: Set<string>;
+  /** How the call has ended. Undefined while it runs, and if its process was killed. */
+  end: { readonly outcome: Outcome | 'ok'; readonly reason: string; readonly revision: bigint | undefined } | undefined;
+}
+
+/**
+ * Judges every unary call of a history, whatever the workload: when it ends, how many attempts it makes, and whether its
+ * result agrees with what the servers have done.
+ */
+export class Calls {
+  readonly #world: World;
+  readonly #rules: CallRules;
+  readonly #calls: JudgedCall[] = [];
+
+  constructor(world: World, rules: CallRules) {
+    this.#world = world;
+    this.#rules = rules;
+  }
+
+  /** Returns the interceptor for a client. `isClosed` returns whether the program has closed the client. */
+  interceptor(process: Process, isClosed: () => boolean): Interceptor {
+    return {
+      unary: async (call, next) => {
+        const judged = this.#begin(process, call);
+        const metadata = { ...call.metadata, [CALL]: String(this.#calls.length - 1) };
+        const onAttempt = (url: string): void => {
+          judged.attempts += 1;
+          call.onAttempt?.(url);
+        };
+        try {
+          const response = await next({ ...call, metadata, onAttempt });
+          const { header } = response as { readonly header?: { readonly revision?: bigint } };
+          judged.end = { outcome: 'ok', reason: '', revision: header?.revision };
+          this.#ended(judged, call);
+          return response;
+        } catch (error) {
+          if (error instanceof EtcdError) {
+            judged.end = { outcome: error.outcome, reason: error.reason, revision: undefined };
+            this.#ended(judged, call);
+            this.#judgeError(judged, call, error, isClosed());
+          } else this.#rules.violated('unexpected error', `${judged.path}: ${String(error)}`);
+          throw error;
+        }
+      },
+    };
+  }
+
+  /** Records that a request has arrived. */
+  received(metadata: Metadata): void {
+    const call = this.#original(metadata);
+    if (call !== undefined) call.received += 1;
+  }
+
+  /** Records that the server has changed the store for a request, which then had this revision. */
+  applied(metadata: Metadata, revision: bigint): void {
+    this.#original(metadata)?.applied.push(revision);
+  }
+
+  /** Records that the server has answered with an error. */
+  refused(metadata: Metadata, { code, message }: StatusError): void {
+    const call = this.#original(metadata);
+    call?.refusals.add(errorFromStatus(code, message, { method: call.path, endpoint: '' }).reason);
+  }
+
+  /** Compares the results of all calls with what the servers have done. */
+  check(): void {
+    for (const call of this.#calls) {
+      const { path, process, end, received, applied, isRepeatable } = call;
+      const detail = `${path} of ${process.name} at ${call.startMs}`;
+      if (!isRepeatable && applied.length > 1)
+        this.#rules.violated('applied twice', `${detail}, at the revisions ${applied.join(', ')}`);
+      if (end === undefined) continue;
+      const { outcome, reason, revision } = end;
+      if (outcome === 'not-sent' && received > 0)
+        this.#rules.violated('wrong outcome', `${detail} was received, but ended as not-sent (${reason})`);
+      if (outcome === 'rejected' && applied.length > 0)
+        this.#rules.violated('wrong outcome', `${detail} was applied, but ended as rejected (${reason})`);
+      if (outcome !== 'ok') continue;
+      if (received === 0) this.#rules.violated('invented answer', `${detail} was never received`);
+      const isWrong = applied.length > 0 && revision !== undefined && !applied.includes(revision);
+      if (isWrong && !isRepeatable)
+        this.#rules.violated('wrong revision', `${detail} returned ${revision}, but was applied at ${applied[0]}`);
+    }
+  }
+
+  /** Returns the metadata of a copy of a request. */
+  static copyOf(metadata: Metadata): Metadata {
+    return { ...metadata, [COPY]: 'yes' };
+  }
+
+  #begin(process: Process, { method }: UnaryCall<unknown, unknown>): JudgedCall {
+    const judged: JudgedCall = {
+      path: method.path,
+      process,
+      isRepeatable: method.repeatable === true,
+      startMs: this.#world.time,
+      attempts: 0,
+      received: 0,
+      applied: [],
+      refusals: new Set(),
+      end: undefined,
+    };
+    this.#calls.push(judged);
+    return judged;
+  }
+
+  #original(metadata: Metadata): JudgedCall | undefined {
+    const { [CALL]: id, [COPY]: copy } = metadata;
+    return id === undefined || copy !== undefined ? undefined : this.#calls[Number(id)];
+  }
+
+  /** Checks when a call ends, and what it has cost. */
+  #ended({ path, process, startMs, attempts }: JudgedCall, { deadline }: UnaryCall<unknown, unknown>): void {
+    const { time } = this.#world;
+    const { maxTimerLagMs, violated } = this.#rules;
+    const dueMs = Math.max(deadline, process.stalledUntil);
+    const lateMs = time - dueMs;
+    if (lateMs > maxTimerLagMs + LATENESS_MS)
+      violated('late end', `${path} of ${process.name}, ${lateMs} ms after its deadline`);
+    const seconds = (time - startMs) / 1_000;
+    if (attempts > MAX_ATTEMPTS + MAX_ATTEMPTS_PER_SECOND * seconds)
+      violated('too many attempts', `${attempts} of ${path} of ${process.name} within ${seconds} s`);
+  }
+
+  /** Checks that the reason of an error is one that the call can have. */
+  #judgeError(
+    { path, refusals }: JudgedCall,
+    { signal, deadline, endpoint: named }: UnaryCall<unknown, unknown>,
+    error: EtcdError,
+    isClosed: boolean,
+  ): void {
+    const { violated, endpoints, isRestored } = this.#rules;
+    const { reason, method, endpoint, outcome } = error;
+    const wrong = (why: string): void => violated('wrong error', `${path}: ${why}: ${reason}, ${error.message}`);
+    if (method !== path && method !== undefined) wrong(`the method is ${method}`);
+    if (endpoint !== undefined && !endpoints.includes(endpoint)) wrong(`the endpoint is ${endpoint}`);
+    if (endpoint !== undefined && named !== undefined && endpoint !== named) wrong(`the call was for ${named}`);
+    if (refusals.has(reason) || CONNECTION_REASONS.has(reason)) return;
+    switch (reason) {
+      case 'DeadlineExceeded':
+        if (this.#world.time < deadline - 1) wrong(`the deadline is ${deadline - this.#world.time} ms away`);
+        return;
+      case 'Canceled':
+        if (!signal?.aborted) wrong('nothing has canceled it');
+        return;
+      case 'ClientClosed':
+        if (!isClosed) wrong('the client is open');
+        return;
+      case 'ClusterChanged':
+        if (!isRestored) wrong('the store is the same');
+        return;
+      case 'StaleRead':
+        if (outcome !== 'rejected') wrong(`the outcome is ${outcome}`);
+        return;
+      default:
+        if (path === methods.auth.authenticate.path) return;
+        wrong('no server has answered that');
+    }
+  }
+}
