@@ -1,5 +1,6 @@
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
 import { Client, type ClientOptions } from '../../../src/client.js';
+import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import type { Violation } from '../../../src/testing/history.js';
 import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
@@ -21,6 +22,15 @@ import { Process, type TraceLine, World } from './world.js';
 
 /** How long the waits of a history may last after the faults have ended, in simulated milliseconds. */
 const PROGRESS_MS = 120_000;
+/**
+ * How much later than its cause an effect may be after the faults have ended, in simulated milliseconds: the time to
+ * notice that a connection is dead, and a backoff.
+ */
+const MAX_LATENESS_MS = 10_000;
+/** How long a wait that has ended early may clean up, in simulated milliseconds. */
+const MAX_CLEANUPS_MS = CLEANUP_WAIT_MS + 5;
+/** Number of timers of a wait that may be late one after another. */
+const MAX_LAGS = 2;
 /** How long the world goes on after all clients are closed, until all leases have expired and all copies arrived. */
 const AFTERMATH_MS = 30_000;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
@@ -74,6 +84,13 @@ export interface Context<Op> {
   readonly plan: Plan<Op>;
   /** Resolves, in each process, when all faults have ended. */
   healed(): Promise<void>;
+  /**
+   * Checks that an effect is not late: it happens now in the running process, and could have happened at `causeMs`.
+   * Nothing is late while faults may happen.
+   */
+  checkLate(causeMs: number, what: string): void;
+  /** Checks that a call that began at `startMs` and must end after `limitMs` ends now, in the running process. */
+  checkEnd(startMs: number, limitMs: number, what: string): void;
   /** Returns a process by its index. */
   process(index: number): Process;
   /** Opens a client in the running process. It is closed at the end. */
@@ -199,7 +216,10 @@ class Play<Op> {
   readonly #waits = new Map<number, string>();
   readonly #healed: (() => void)[] = [];
   readonly #calls: Calls;
-  #isHealed = false;
+  /** How late a timer may be, in milliseconds. */
+  readonly #maxTimerLagMs: number;
+  /** When the faults have ended. */
+  #healedMs: number | undefined;
 
   constructor(world: World, workload: Workload<Op>, plan: Plan<Op>) {
     this.#world = world;
@@ -217,8 +237,10 @@ class Play<Op> {
     this.#network.onAuthenticatedTwice = ({ name }) =>
       this.#violated('authenticates twice', `${name}, although another call of its client authenticates`);
     world.timerLagMs = plan.timerLagMs;
+    const lagsMore = plan.faults.some(({ kind }) => kind === 'late timers');
+    this.#maxTimerLagMs = lagsMore ? MAX_LATE_MS : plan.timerLagMs;
     this.#calls = new Calls(world, {
-      maxTimerLagMs: plan.faults.some(({ kind }) => kind === 'late timers') ? MAX_LATE_MS : plan.timerLagMs,
+      maxTimerLagMs: this.#maxTimerLagMs,
       isRestored: workload.isRestored ?? false,
       endpoints: this.#cluster.members.map(({ url }) => url),
       violated,
@@ -232,6 +254,8 @@ class Play<Op> {
       network: this.#network,
       plan,
       healed: () => this.#untilHealed(),
+      checkLate: (causeMs, what) => this.#checkLate(causeMs, what),
+      checkEnd: (beganMs, limitMs, what) => this.#checkEnd(beganMs, limitMs, what),
       process: (index) => this.#processes[index] as Process,
       client: (index, clientOptions) => this.#client(index, clientOptions),
       enters: (contender, process, state) => this.#nemesis.enters(contender, process, state),
@@ -311,12 +335,26 @@ class Play<Op> {
     if (this.#plan.delays === 'uneven') this.#network.delays = 'short';
     this.#nemesis.heal();
     if (this.#bytes !== undefined) this.#bytes.isHealed = true;
-    this.#isHealed = true;
+    this.#healedMs = this.#world.now;
     for (const resolve of this.#healed.splice(0)) resolve();
   }
 
+  #checkLate(causeMs: number, what: string): void {
+    if (this.#healedMs === undefined) return;
+    const { time, current } = this.#world;
+    const lateMs = time - Math.max(causeMs, this.#healedMs, current.stalledUntil);
+    if (lateMs > MAX_LATENESS_MS) this.#violated('late effect', `${what} of ${current.name}: ${lateMs} ms`);
+  }
+
+  #checkEnd(startMs: number, limitMs: number, what: string): void {
+    const { time, current } = this.#world;
+    const lateMs = time - Math.max(startMs + limitMs, current.stalledUntil);
+    if (lateMs > MAX_CLEANUPS_MS + MAX_LAGS * this.#maxTimerLagMs)
+      this.#violated('late end', `${what} of ${current.name}: ${lateMs} ms after its limit of ${limitMs} ms`);
+  }
+
   #untilHealed(): Promise<void> {
-    if (this.#isHealed) return Promise.resolve();
+    if (this.#healedMs !== undefined) return Promise.resolve();
     const { current } = this.#world;
     return new Promise((resolve) => this.#healed.push(() => this.#world.soon(current, 'learns of the end', resolve)));
   }

@@ -106,12 +106,15 @@ class Locks implements Player<LockOp> {
   readonly #enqueuing = new Map<bigint, { readonly contender: object; readonly process: number }>();
   /** The latest put of each queue key. */
   readonly #created = new Map<string, { readonly lease: bigint; readonly createRevision: bigint }>();
+  /** When a contender was last added to a queue or removed from it. */
+  #changedMs = 0;
   #values = 0;
 
   constructor(context: Context<LockOp>) {
     this.#context = context;
     context.cluster.onEvent(({ type, key, lease, createRevision }) => {
       if (key.startsWith(`${NAME}/`)) {
+        this.#changedMs = context.world.now;
         const known = this.#created.get(key);
         if (type === 'put') this.#created.set(key, { lease, createRevision });
         else if (known !== undefined) this.#deleted(key, known.lease, known.createRevision);
@@ -200,7 +203,10 @@ class Locks implements Player<LockOp> {
     const options = { maxWaitMs: each.maxWaitMs, signal: abort.signal };
     this.#enqueuing.set(session.leaseId, { contender, process: index });
     enters(contender, index, 'enqueuing');
+    const startMs = world.time;
     const holding = await acquire(session, each, options).finally(() => {
+      const limitMs = Math.min(each.maxWaitMs ?? Number.POSITIVE_INFINITY, each.abortMs ?? Number.POSITIVE_INFINITY);
+      this.#context.checkEnd(startMs, limitMs, each.kind);
       if (this.#enqueuing.get(session.leaseId)?.contender === contender) this.#enqueuing.delete(session.leaseId);
     });
     if (holding === undefined) return enters(contender, index, 'idle');
@@ -238,6 +244,8 @@ class Locks implements Player<LockOp> {
       isHeld: true,
     };
     this.#claims.push(claim);
+    // The change that has made this contender the next holder is not later than the last change.
+    this.#context.checkLate(this.#changedMs, kind);
     enters(contender, index, 'held');
     await this.#takeSteps(index, steps, holding, contender, claim);
     claim.isHeld = false;

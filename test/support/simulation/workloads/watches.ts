@@ -138,6 +138,7 @@ class Watches implements Player<WatchOp> {
             break;
           }
           if (each.pauseMs > 0) await world.sleep(each.pauseMs);
+          else if (events[0] !== undefined) this.#checkLate(events[0].modRevision);
         }
         if (last === undefined) throw new Error('the watch ended by itself');
         return this.#judge(start, last, only, batches);
@@ -177,6 +178,15 @@ class Watches implements Player<WatchOp> {
       await client.delete(marker).catch(expected);
       await this.#context.world.sleep(1_000);
     }
+  }
+
+  /** Checks that the events of a revision are not late. */
+  #checkLate(revision: bigint): void {
+    const { cluster, checkLate } = this.#context;
+    // Such a server itself delays the events.
+    if (cluster.traits.progressOvertakes || cluster.traits.splitsEvents) return;
+    const { ms } = cluster.truth.findLast((event) => event.revision === revision) ?? { ms: 0 };
+    checkLate(ms, `revision ${revision}`);
   }
 
   #checkProgress(
