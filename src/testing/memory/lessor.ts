@@ -170,11 +170,13 @@ export class Lessor {
     return lease;
   }
 
+  /** Returns an ID from 1 to 2^63 - 1: like etcd, clears the bit of the sign. See `LeaseGrant` in `v3_server.go`. */
   #unusedId(): bigint {
-    while (this.has(this.#nextId)) this.#nextId += 1n;
-    const id = this.#nextId;
-    this.#nextId += 1n;
-    return id;
+    for (;;) {
+      const id = BigInt.asUintN(63, this.#nextId);
+      this.#nextId += 1n;
+      if (id !== 0n && !this.has(id)) return id;
+    }
   }
 
   #refresh(lease: Lease, extraMs: number): void {

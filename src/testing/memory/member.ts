@@ -37,10 +37,13 @@ export class Member {
     this.leases = new Lessor(this);
   }
 
-  /** Returns a random positive 63-bit integer. */
+  /**
+   * Returns a random unsigned 64-bit integer, but not 0. In etcd, the IDs of members and clusters are the first bytes of
+   * a hash, so about half of them are above 2^63.
+   */
   randomId(): bigint {
-    const part = (): bigint => BigInt(Math.floor(this.settings.random() * 2 ** 31));
-    return ((part() << 31n) | part()) + 1n;
+    const part = (): bigint => BigInt(Math.floor(this.settings.random() * 2 ** 32));
+    return (part() << 32n) | part() || 1n;
   }
 
   /** Returns the header of a response, by default with the current revision of the store. */

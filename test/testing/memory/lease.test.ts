@@ -3,13 +3,14 @@ import { methods } from '../../../src/gen/methods.js';
 import { EventType } from '../../../src/gen/mvccpb/kv.js';
 import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { StatusError, serverError } from '../../../src/testing/memory/service.js';
+import type { MemberSettings } from '../../../src/testing/memory/settings.js';
 import { keyId } from '../../../src/testing/memory/store.js';
 import { CountingClock, ServiceBench, text, utf8 } from '../../support/memory-services.js';
 
 const { leaseGrant, leaseRevoke, leaseTimeToLive, leaseLeases, leaseKeepAlive } = methods.lease;
 
-function openBench(): ServiceBench {
-  const bench = new ServiceBench();
+function openBench(settings: Partial<MemberSettings> = {}): ServiceBench {
+  const bench = new ServiceBench(settings);
   registerLease(bench.router, bench.member);
   return bench;
 }
@@ -56,6 +57,11 @@ describe('LeaseGrant', () => {
     expect(first).toBeGreaterThan(0n);
     expect(new Set([first, first + 1n, second]).size).toBe(3);
     expect(bench.member.leases.has(second)).toBe(true);
+  });
+
+  test('chooses IDs up to 2^63 - 1, and continues with 1', () => {
+    const bench = openBench({ random: () => 1 - Number.EPSILON });
+    expect([0, 1, 2].map(() => bench.call(leaseGrant, { ttl: 60n }).id)).toEqual([2n ** 63n - 1n, 1n, 2n]);
   });
 
   test('fails while an alarm is raised', () => {

@@ -9,6 +9,7 @@ import {
   memory,
   memoryOverHttp2,
 } from '../../../src/testing/index.js';
+import { randomNumbers } from '../../support/faults/rounds.js';
 import { runProgram } from '../../support/program.js';
 
 function start(options: MemoryEtcdOptions = {}): { server: MemoryEtcd; etcd: Client } {
@@ -44,6 +45,21 @@ test('`expireLease` accepts a session and a held lock, also of a namespace, and 
     expect(await etcd.range(prefix(''), { countOnly: true })).toMatchObject({ count: 0 });
     expect(() => server.expireLease(held)).toThrow('lease: got a lock whose key does not exist');
     expect(() => server.expireLease(session)).toThrow(`lease: got the lease ${session.leaseId.toString(16)}, which`);
+  }
+});
+
+test('the IDs of members and clusters use all 64 bits, and a seed repeats them', async () => {
+  const idsOf = async (seed: number): Promise<readonly bigint[]> => {
+    const { etcd } = start({ random: randomNumbers(seed) });
+    const { header } = await etcd.put('key', '');
+    return [header.clusterId, header.memberId];
+  };
+  const drawn = await Promise.all(Array.from({ length: 40 }, (_, seed) => idsOf(seed)));
+  expect(await idsOf(3)).toEqual(drawn[3]);
+  for (const index of [0, 1]) {
+    const ids = drawn.map((pair) => pair[index] as bigint);
+    expect(ids.some((id) => id >= 2n ** 63n)).toBe(true);
+    expect(ids.some((id) => id < 2n ** 63n)).toBe(true);
   }
 });
 
