@@ -29,6 +29,7 @@ const OVER_THE_GATEWAY = [
 const OVER_MEMORY = [
   ...['auth/*', 'cli/*', 'concurrency/*', 'discovery/*', 'keys/*', 'kv/*', 'lease/*', 'mirror/*', 'txn/*', 'watch/*'],
   ...['maintenance/*', 'cluster/*', 'interop/*', 'namespace', 'raw', 'services', 'keyspace'],
+  ...['gateway/{bounds,gateway,guard-pool,http,repeated-writes,unanswered-watch}'],
 ];
 
 /**
@@ -60,7 +61,7 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/** The name of the only project to run: http2, grpc-js or gateway. If undefined, Vitest can run all projects. */
+/** The name of the only project to run, such as http2, grpc-js or gateway. If undefined, Vitest can run all projects. */
 const only = process.env.ETCDWIRE_TRANSPORT;
 
 /** Module resolution that replaces the default transport with the transport of the project. */
@@ -80,7 +81,7 @@ export default defineConfig(({ mode }) => {
     hookTimeout: 60_000,
     expect: { poll: { timeout: 10_000 } },
   };
-  const provided = { thorough: mode === 'all' };
+  const provided = { thorough: mode === 'all', server: 'etcd' };
   return {
     test: {
       globalSetup: ['test/support/global-setup.ts'],
@@ -112,8 +113,19 @@ export default defineConfig(({ mode }) => {
             name: 'memory',
             globalSetup: ['test/support/memory-setup.ts'],
             setupFiles: ['test/support/memory-exceptions.ts'],
-            provide: { ...provided, transport: 'memory' },
+            provide: { ...provided, transport: 'http2', server: 'memory' },
             include: OVER_MEMORY.map((path) => `test/${path}.test.ts`),
+          },
+        },
+        {
+          resolve: withOtherTransport,
+          test: {
+            ...shared,
+            name: 'memory-gateway',
+            globalSetup: ['test/support/memory-setup.ts'],
+            setupFiles: ['test/support/memory-exceptions.ts'],
+            provide: { ...provided, transport: 'gateway', server: 'memory' },
+            include: OVER_THE_GATEWAY.map((path) => `test/${path}.test.ts`),
           },
         },
         {

@@ -78,7 +78,7 @@ export interface FromJsonOptions {
 
 /**
  * Converts JSON to a message. Fields may have the names of the .proto file or names in camel case. 64-bit integers may
- * be strings, or numbers up to 2^53 - 1. A field that is `null` counts as left out. Like a decoded message, the result
+ * be strings, bigints, or numbers up to 2^53 - 1. A field that is `null` counts as left out. Like a decoded message, the result
  * has all fields; a field that the JSON leaves out has its default value.
  *
  * @throws EtcdError with reason `InvalidInput` if the JSON does not fit the message type. The error message names the
@@ -168,10 +168,11 @@ const INTEGERS = {
 
 function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: string): bigint | number {
   const { least, most, allowed } = INTEGERS[type];
-  const isExact = typeof json === 'string' ? /^-?\d{1,20}$/.test(json) : Number.isSafeInteger(json);
+  const isExact =
+    typeof json === 'string' ? /^-?\d{1,20}$/.test(json) : typeof json === 'bigint' || Number.isSafeInteger(json);
   const hint = typeof json === 'number' && Number.isInteger(json) ? ', given as a string if above 2^53 - 1' : '';
   if (!isExact) throw refused(path, type, json, allowed + hint);
-  const value = BigInt(json as string | number);
+  const value = BigInt(json as string | number | bigint);
   if (value < least || value > most) throw refused(path, type, json, allowed);
   return type === 'uint32' ? Number(value) : value;
 }

@@ -19,7 +19,7 @@ export type { EtcdMember } from './etcd-member.js';
 export * from './fault-proxy.js';
 export * from './history.js';
 export { memoryOverHttp2 } from './http2-server/in-process.js';
-export { type Listener, type ListenOptions, listen } from './http2-server/listen.js';
+export { type Listener, type ListenOptions, listen, type ServerTls } from './http2-server/listen.js';
 export type { Http2ServerOptions } from './http2-server/server.js';
 export { type Clock, ManualClock } from './memory/clock.js';
 export { MemoryEtcd, type MemoryEtcdOptions } from './memory/memory-etcd.js';

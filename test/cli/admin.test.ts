@@ -5,7 +5,7 @@ import { runEtcdctl } from '../support/etcdctl.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { NO_TERMINAL, UNDER_TERMINAL } from '../support/terminal.js';
 
-const IS_MEMORY = inject('transport') === 'memory';
+const IS_MEMORY = inject('server') === 'memory';
 
 /** Runs `etcdwire` with the simple output format at the endpoints. @throws Error that contains stderr if it fails. */
 async function text(endpoints: readonly string[], ...args: readonly string[]): Promise<string> {

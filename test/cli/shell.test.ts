@@ -122,7 +122,7 @@ it('`check perf` refuses a prefix that has keys, because it would delete them', 
 });
 
 it('`check perf` fails when the server does not answer', async (context) => {
-  if (inject('transport') === 'memory') return context.skip('a MemoryEtcd is not a process that can be paused');
+  if (inject('server') === 'memory') return context.skip('a MemoryEtcd is not a process that can be paused');
   const { endpoints, members } = await ownEtcd();
   const args = ['check', 'perf', '--duration', '1s', '--command-timeout', '300ms', '--endpoints', endpoints.join()];
   for (const member of members) member.pause();

@@ -10,6 +10,8 @@ declare module 'vitest' {
     etcdVersion: string | undefined;
     /** The default transport of the project: `http2`, `grpc-js` or `gateway`. */
     transport: string;
+    /** The server that the tests of the project use: `etcd`, or `memory` for a `MemoryEtcd` at a port. */
+    server: string;
     /** Whether this is the complete run of `npm run test:all`. */
     thorough: boolean;
   }

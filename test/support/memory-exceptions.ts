@@ -1,10 +1,9 @@
 import { beforeEach } from 'vitest';
 
-// The tests of the project `memory` that cannot pass on a MemoryEtcd, each with the reason. The Vitest configuration
-// loads this file before each test file of that project.
+// The tests of the projects `memory` and `memory-gateway` that cannot pass on a MemoryEtcd, each with the reason. The Vitest configuration
+// loads this file before each test file of these projects.
 
 const ONE_MEMBER = 'a MemoryEtcd is a cluster of one member';
-const NO_METRICS = 'a MemoryEtcd does not serve /metrics over HTTP/1.1';
 const NO_PROCESS = 'a MemoryEtcd is not a process that can be suspended';
 
 /** Patterns of full test names, which include the names of the `describe` blocks. */
@@ -17,9 +16,6 @@ const EXCEPTIONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^`moveLeader` (finds the leader|rejects with NotLeader)/, ONE_MEMBER],
   [/^`status` (returns the status of the member|rejects when the member at the given endpoint is down)/, ONE_MEMBER],
   [/^a hash of the keys is the same on all members/, ONE_MEMBER],
-  [/wakes only one of 20 (waiters|consumers)/, NO_METRICS],
-  [/^canceled `readLock` calls leave no key and at most one watch/, NO_METRICS],
-  [/^DoubleBarrier admits the participants of the next round when/, NO_METRICS],
   [/^etcdwire `lock` exits with the command's exit code even if etcdwire cannot revoke/, NO_PROCESS],
   [/^etcdwire mirror with a restored cluster/, 'a MemoryEtcd has no data folder that a test can restore'],
   [/^a put that rejects with NoSpace has outcome unknown/, 'a MemoryEtcd never applies a put that it refuses'],

@@ -8,7 +8,7 @@ import { startMemoryEtcd } from './memory-server.js';
  * cluster is stopped when the test ends.
  */
 export async function ownEtcd(options: StartEtcdOptions = {}): Promise<RunningEtcd> {
-  const etcd = await (inject('transport') === 'memory' ? startMemoryEtcd : startEtcd)(options);
+  const etcd = await (inject('server') === 'memory' ? startMemoryEtcd : startEtcd)(options);
   onTestFinished(() => etcd.close());
   return etcd;
 }

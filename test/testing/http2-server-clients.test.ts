@@ -114,10 +114,10 @@ describe('the server with node:http2', () => {
   });
 });
 
-test('the server answers an HTTP/1.1 request with GOAWAY, and closes the connection', async () => {
+test('the server answers a client that speaks neither version of HTTP with GOAWAY, and closes the connection', async () => {
   const { listener } = await listening();
   const socket = connectTcp(listener.port, '127.0.0.1');
-  socket.write('GET /health HTTP/1.1\r\nhost: a\r\n\r\n');
+  socket.write('SSH-2.0-client\r\n');
   const received: Buffer[] = [];
   for await (const bytes of socket) received.push(bytes as Buffer);
   expect(Buffer.concat(received).toString('latin1')).toContain('the client does not begin with the HTTP/2 preface');

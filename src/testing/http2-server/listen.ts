@@ -1,15 +1,16 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { invalidInput } from '../../errors/etcd-error.js';
 import { overSocket } from '../../host/node.js';
 import { checkCount, checkName, checkOptions, show } from '../../runtime/arguments.js';
+import { Http1Server, type HttpService, isHttp1 } from '../http1-server/server.js';
 import { checkClock } from '../memory/clock.js';
 import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
-import type { Service } from '../memory/service.js';
 import type { ServerConnection } from './connection.js';
 import { Http2Server, type Http2ServerOptions } from './server.js';
 
 /** A service that can be reached at a port. */
-interface PortService extends Service {
+interface PortService extends HttpService {
   /** Adds the URL of the port to the member list. Returns a function that removes it. */
   advertise?(url: string): () => void;
 }
@@ -20,6 +21,25 @@ export interface ListenOptions extends Http2ServerOptions {
   readonly host?: string | undefined;
   /** Port number. Default: 0, which chooses a free port. */
   readonly port?: number | undefined;
+  /**
+   * The certificate of the server and its private key, in PEM format. The port then accepts only TLS, and its URL begins
+   * with `https:`. Default: no TLS.
+   */
+  readonly tls?: ServerTls | undefined;
+}
+
+/**
+ * The certificate of a server.
+ *
+ * @example
+ * const tls: ServerTls = { cert: await readFile('server.crt'), key: await readFile('server.key') };
+ * const listener = await listen(new MemoryEtcd(), { tls });
+ */
+export interface ServerTls {
+  /** The certificate and its intermediate certificates. It must name the host of the URL. */
+  readonly cert: string | Uint8Array;
+  /** The private key of `cert`. It must not be encrypted. */
+  readonly key: string | Uint8Array;
 }
 
 const MAX_PORT = 65_535;
@@ -27,16 +47,20 @@ const MAX_PORT = 65_535;
 const LISTEN_OPTIONS = {
   host: true,
   port: true,
+  tls: true,
   clock: true,
   maxConcurrentStreams: true,
   maxReceiveBytes: true,
   minPingIntervalMs: true,
 } as const;
 
+const TLS_OPTIONS = { cert: true, key: true } as const;
+
 /**
- * Opens a port at which other programs, such as etcdctl, reach the server over TCP, without TLS. The member list of the
- * server then contains the URL of the port. While the server is stopped, the port resets each new connection. Runs on
- * Node.js only.
+ * Opens a port at which other programs, such as etcdctl and curl, reach the server. Like a real member, the port serves
+ * gRPC over HTTP/2, and over HTTP/1.1 the JSON gateway at `/v3/`, `/health`, `/livez`, `/readyz`, `/version` and
+ * `/metrics`. The member list of the server then contains the URL of the port. While the server is stopped, the port
+ * resets each new connection. Runs on Node.js only.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is unknown or out of range; Error if the port is in use.
  *
@@ -49,10 +73,11 @@ const LISTEN_OPTIONS = {
 export async function listen(server: MemoryEtcd, options: ListenOptions = {}): Promise<Listener> {
   checkServer(server);
   checkOptions(options, LISTEN_OPTIONS, 'listen');
-  const { host, port, clock, maxConcurrentStreams, maxReceiveBytes, minPingIntervalMs } = options;
+  const { host, port, tls, clock, maxConcurrentStreams, maxReceiveBytes, minPingIntervalMs } = options;
   if (host !== undefined) checkName(host, 'host');
   if (port !== undefined && checkCount(port, 'port') > MAX_PORT)
     throw invalidInput('port', show(port), 'at most 65535');
+  if (tls !== undefined) checkServerTls(tls);
   if (clock !== undefined) checkClock(clock);
   if (maxConcurrentStreams !== undefined) checkCount(maxConcurrentStreams, 'maxConcurrentStreams', 1);
   if (maxReceiveBytes !== undefined) checkCount(maxReceiveBytes, 'maxReceiveBytes', 1);
@@ -60,15 +85,39 @@ export async function listen(server: MemoryEtcd, options: ListenOptions = {}): P
   return openPort(server, options);
 }
 
+/** @throws EtcdError with reason `InvalidInput` unless the options contain a certificate and its private key. */
+function checkServerTls(tls: ServerTls): void {
+  checkOptions(tls, TLS_OPTIONS, 'tls');
+  for (const name of ['cert', 'key'] as const)
+    if (typeof tls[name] !== 'string' && !(tls[name] instanceof Uint8Array))
+      throw invalidInput(`tls.${name}`, show(tls[name]), 'a PEM text, as a string or bytes');
+  try {
+    createSecureContext(pemOf(tls));
+  } catch (error) {
+    // The message names no part of the key.
+    throw invalidInput(
+      'tls',
+      `an unusable pair of cert and key (${(error as Error).message})`,
+      'a certificate and its private key',
+    );
+  }
+}
+
+function pemOf({ cert, key }: ServerTls): { readonly cert: string | Buffer; readonly key: string | Buffer } {
+  const pem = (text: string | Uint8Array): string | Buffer => (typeof text === 'string' ? text : Buffer.from(text));
+  return { cert: pem(cert), key: pem(key) };
+}
+
 /** Opens a port for any service. */
 export async function openPort(service: PortService, options: ListenOptions = {}): Promise<Listener> {
-  const { host = '127.0.0.1', port = 0 } = options;
+  const { host = '127.0.0.1', port = 0, tls } = options;
   const tcp = createServer({ noDelay: true });
   await new Promise<void>((resolve, reject) => {
     tcp.once('error', reject).listen(port, host, resolve);
   });
-  const endpoint = `http://${host.includes(':') ? `[${host}]` : host}:${(tcp.address() as { port: number }).port}`;
-  return new Listener(new Http2Server(service, options), tcp, endpoint, service.advertise?.(endpoint));
+  const { port: opened } = tcp.address() as { port: number };
+  const name = host.includes(':') ? `[${host}]` : host;
+  return new Listener(service, options, tcp, `${tls === undefined ? 'http' : 'https'}://${name}:${opened}`);
 }
 
 /**
@@ -84,33 +133,31 @@ export class Listener implements AsyncDisposable {
   readonly endpoint: string;
   /** The port number. */
   readonly port: number;
-  /** @internal */
+  /** @internal The HTTP/2 side of the port. */
   readonly server: Http2Server;
+  readonly #service: PortService;
+  readonly #http1: Http1Server;
   readonly #tcp: Server;
   readonly #withdraw: (() => void) | undefined;
-  readonly #connections = new Map<Socket, ServerConnection>();
+  /** The open sockets, below TLS. A connection that does not use HTTP/2, or has not said so yet, has no value. */
+  readonly #connections = new Map<Socket, ServerConnection | undefined>();
 
   /** @internal */
-  constructor(server: Http2Server, tcp: Server, endpoint: string, withdraw?: () => void) {
-    this.server = server;
+  constructor(service: PortService, options: ListenOptions, tcp: Server, endpoint: string) {
+    this.#service = service;
+    this.server = new Http2Server(service, options);
+    this.#http1 = new Http1Server(service, endpoint, options.clock);
     this.#tcp = tcp;
     this.endpoint = endpoint;
     this.port = (tcp.address() as { port: number }).port;
-    this.#withdraw = withdraw;
-    tcp.on('connection', (socket) => {
-      const connection = server.accept(this.endpoint, (events) => {
-        socket.on('data', (bytes) => events.read(bytes));
-        return overSocket(socket, events);
-      });
-      if (connection === undefined) return void socket.on('error', () => {}).resetAndDestroy();
-      this.#connections.set(socket, connection);
-      socket.on('close', () => this.#connections.delete(socket));
-    });
+    this.#withdraw = service.advertise?.(endpoint);
+    const secureContext = options.tls === undefined ? undefined : createSecureContext(pemOf(options.tls));
+    tcp.on('connection', (socket) => this.#accept(socket, secureContext));
   }
 
   /**
-   * Shuts down all connections gracefully, with GOAWAY, as etcd does when it ends: open calls finish, and the clients
-   * open new calls on new connections.
+   * Shuts down the HTTP/2 connections gracefully, with GOAWAY, as etcd does when it ends: open calls finish, and the
+   * clients open new calls on new connections.
    */
   leave(): void {
     this.server.leave();
@@ -121,10 +168,12 @@ export class Listener implements AsyncDisposable {
     for (const socket of this.#connections.keys()) socket.resetAndDestroy();
   }
 
-  /** Closes the port, and all its connections after GOAWAY. Resolves when all connections are closed. */
+  /** Closes the port and all its connections, HTTP/2 connections after GOAWAY. Resolves when all are closed. */
   async close(): Promise<void> {
     this.#withdraw?.();
-    for (const connection of this.#connections.values()) connection.close();
+    for (const [socket, connection] of this.#connections)
+      if (connection === undefined) socket.destroy();
+      else connection.close();
     await new Promise<void>((resolve) => {
       this.#tcp.close(() => resolve());
     });
@@ -134,4 +183,58 @@ export class Listener implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+
+  #accept(socket: Socket, secureContext: SecureContext | undefined): void {
+    // An error is followed by the event "close".
+    socket.on('error', () => {});
+    const disconnect =
+      this.#service.connect === undefined ? () => {} : this.#service.connect(() => void socket.destroy());
+    if (disconnect === undefined) return void socket.resetAndDestroy();
+    this.#connections.set(socket, undefined);
+    socket.on('close', () => {
+      disconnect();
+      this.#connections.delete(socket);
+    });
+    if (secureContext === undefined) return this.#readStart(socket, socket, disconnect);
+    const tls = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['h2', 'http/1.1'] });
+    tls.on('error', () => socket.destroy()).once('secure', () => this.#readStart(socket, tls, disconnect));
+  }
+
+  /**
+   * Reads the first bytes of a connection, which show the version of HTTP. `stream` is the connection above TLS, or else
+   * the socket.
+   */
+  #readStart(socket: Socket, stream: Socket, disconnect: () => void): void {
+    let start: Uint8Array = new Uint8Array(0);
+    const read = (bytes: Uint8Array): void => {
+      start = joined(start, bytes);
+      const isFirst = isHttp1(start);
+      if (isFirst === undefined) return;
+      stream.off('data', read);
+      if (isFirst) return this.#http1.accept(stream, start);
+      // The HTTP/2 connection registers itself.
+      disconnect();
+      this.#acceptHttp2(socket, stream, start);
+    };
+    stream.on('data', read);
+  }
+
+  #acceptHttp2(socket: Socket, stream: Socket, start: Uint8Array): void {
+    let read = (_: Uint8Array): void => {};
+    const connection = this.server.accept(this.endpoint, (events) => {
+      read = (bytes) => events.read(bytes);
+      stream.on('data', read);
+      return overSocket(stream, events);
+    });
+    if (connection === undefined) return void socket.resetAndDestroy();
+    this.#connections.set(socket, connection);
+    read(start);
+  }
+}
+
+function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(first.length + second.length);
+  bytes.set(first);
+  bytes.set(second, first.length);
+  return bytes;
 }

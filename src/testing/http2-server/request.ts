@@ -119,7 +119,7 @@ const TIMEOUT_UNITS: Readonly<Record<string, number>> = {
 };
 
 /** Returns the timeout in milliseconds, or grpc-go's text of the error: `decodeTimeout` in http_util.go. */
-function timeoutOf(value: string): number | string {
+export function timeoutOf(value: string): number | string {
   if (value.length < 2) return `transport: timeout string is too short: ${quoted(value)}`;
   if (value.length > 9) return `transport: timeout string is too long: ${quoted(value)}`;
   const unit = TIMEOUT_UNITS[value.slice(-1)];

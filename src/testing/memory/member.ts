@@ -1,6 +1,7 @@
 import type { ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
 import { Alarms } from './alarms.js';
 import { Auth } from './auth.js';
+import { Counters } from './counters.js';
 import { Downgrade } from './downgrade.js';
 import { KeyHashes } from './key-hashes.js';
 import { Lessor } from './lessor.js';
@@ -25,6 +26,7 @@ export class Member {
   readonly membership: Membership;
   readonly downgrade: Downgrade;
   readonly keyHashes = new KeyHashes(this.store);
+  readonly counters = new Counters();
 
   constructor(settings: MemberSettings) {
     this.settings = settings;

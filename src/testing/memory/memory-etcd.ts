@@ -12,10 +12,12 @@ import {
 } from '../../runtime/arguments.js';
 import { textOf } from '../../runtime/bytes.js';
 import { environment } from '../../runtime/environment.js';
+import type { Page } from '../http1-server/server.js';
 import { registerAuth } from './auth-service.js';
 import { type Clock, checkClock, realTime } from './clock.js';
 import { registerCluster } from './cluster-service.js';
 import { registerConcurrency } from './concurrency-service.js';
+import { registerHealth } from './health-service.js';
 import { registerKv } from './kv-service.js';
 import { registerLease } from './lease-service.js';
 import { registerMaintenance } from './maintenance-service.js';
@@ -23,6 +25,7 @@ import { Member } from './member.js';
 import { type Route, Router } from './service.js';
 import { type MemberSettings, type MemoryVersion, maxMessageBytes } from './settings.js';
 import { restoreSnapshot, takeSnapshot } from './snapshot.js';
+import { statusPage } from './status-pages.js';
 import { registerWatch } from './watch-service.js';
 
 /** Options of a `MemoryEtcd`. */
@@ -105,6 +108,7 @@ export class MemoryEtcd {
     registerMaintenance(this.#router, this.member);
     registerAuth(this.#router, this.member);
     registerConcurrency(this.#router, this.member, this);
+    registerHealth(this.#router);
   }
 
   /** The revision of the store. */
@@ -233,7 +237,27 @@ export class MemoryEtcd {
    * @internal
    */
   find(path: string): Route {
-    return this.#router.find(path);
+    const route = this.#router.find(path);
+    this.member.counters.called(path);
+    return route;
+  }
+
+  /**
+   * The major version of grpc-gateway in the version of etcd.
+   *
+   * @internal
+   */
+  get gatewayErrors(): 1 | 2 {
+    return this.member.settings.version === '3.5' ? 1 : 2;
+  }
+
+  /**
+   * Returns a page that the member shows over HTTP/1.1, such as `/health`, or undefined if it has none at the path.
+   *
+   * @internal
+   */
+  page(method: string, path: string, query: URLSearchParams): Page | undefined {
+    return statusPage(this.member, this.#router.paths, method, path, query);
   }
 }
 

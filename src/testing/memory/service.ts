@@ -121,6 +121,11 @@ export class Router {
     this.#routes.set(method.path, { method, streaming: handler as StreamingHandler<unknown, unknown> });
   }
 
+  /** The paths of all methods. */
+  get paths(): readonly string[] {
+    return [...this.#routes.keys()];
+  }
+
   /** @throws StatusError with status `Unimplemented` if the server does not implement the method. */
   find(path: string): Route {
     const route = this.#routes.get(path);

@@ -53,6 +53,7 @@ class WatchStream implements RequestSink<WatchRequest> {
     this.#call = call;
     this.#intervalMs = Math.max(member.settings.progressIntervalMs, MIN_PROGRESS_INTERVAL_MS);
     this.#reportMs = member.settings.clock.now() + this.#intervalMs;
+    member.counters.watchStreams += 1;
   }
 
   message({ requestUnion }: WatchRequest): void {
@@ -65,6 +66,8 @@ class WatchStream implements RequestSink<WatchRequest> {
 
   canceled(): void {
     for (const watch of this.#watches.values()) this.#hub.remove(watch);
+    this.#member.counters.watchers -= this.#watches.size;
+    this.#member.counters.watchStreams -= 1;
     this.#watches.clear();
     this.#stopTimer?.();
   }
@@ -82,6 +85,7 @@ class WatchStream implements RequestSink<WatchRequest> {
     const id = request.watchId === ANY_WATCH ? this.#unusedId() : request.watchId;
     const watch = new ActiveWatch(this.#member, this.#responses, range, request, id);
     this.#watches.set(id, watch);
+    this.#member.counters.watchers += 1;
     this.#hub.add(watch);
     this.#responses.send({ header: this.#member.header(), watchId: id, created: true });
     this.#hub.catchUp();
@@ -104,6 +108,7 @@ class WatchStream implements RequestSink<WatchRequest> {
     const watch = this.#watches.get(id);
     if (watch === undefined) return;
     this.#watches.delete(id);
+    this.#member.counters.watchers -= 1;
     this.#hub.remove(watch);
     this.#responses.send({ header: this.#member.header(), watchId: id, canceled: true });
   }
@@ -179,6 +184,7 @@ class ActiveWatch implements Watch {
       .map((change) => eventOf(change, this.#prevKv ? this.#previous(change) : undefined));
     if (events.length === 0) return;
     this.#busy = true;
+    this.#member.counters.events += events.length;
     const response = { header: this.#member.header(revision), watchId: this.id, events };
     if (!this.#fragment) return this.#responses.send(response);
     const maxBytes = maxMessageBytes(this.#member.settings);

@@ -1,0 +1,18 @@
+/** What a member has done since it was created, for `/metrics`. A restart does not reset the numbers. */
+export class Counters {
+  /** The number of open watch streams. */
+  watchStreams = 0;
+  /** The number of watches that clients have created and not canceled. */
+  watchers = 0;
+  /** The number of events that watches have received. */
+  events = 0;
+  /** The number of calls, by the path of the method. */
+  readonly calls = new Map<string, number>();
+  healthSuccesses = 0;
+  healthFailures = 0;
+
+  /** Counts a call. */
+  called(path: string): void {
+    this.calls.set(path, (this.calls.get(path) ?? 0) + 1);
+  }
+}

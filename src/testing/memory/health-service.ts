@@ -1,0 +1,41 @@
+import type { Method } from '../../protobuf/schema.js';
+import { tableCodec } from '../../protobuf/table-codec.js';
+import { type Router, StatusError } from './service.js';
+
+// The service `grpc.health.v1.Health`, which etcd registers in `v3rpc/health.go`. The only service whose health it knows
+// has the empty name and stands for the whole server. etcd changes its status only with the
+// feature `StopGRPCServiceOnDefrag`, which is off by default, so here the status never changes.
+
+interface CheckRequest {
+  service: string;
+}
+
+interface CheckResponse {
+  status: number;
+}
+
+const SERVING = 1;
+const SERVICE_UNKNOWN = 3;
+
+const request = tableCodec<CheckRequest>('grpc.health.v1.HealthCheckRequest', 's1service');
+const response = tableCodec<CheckResponse>('grpc.health.v1.HealthCheckResponse', 'e1status');
+
+/** The methods of the service Health. */
+export const health = {
+  check: { path: '/grpc.health.v1.Health/Check', kind: 'unary', request, response },
+  watch: { path: '/grpc.health.v1.Health/Watch', kind: 'server-streaming', request, response },
+} as const satisfies Readonly<Record<string, Method<CheckRequest, CheckResponse>>>;
+
+/** Registers the service Health. */
+export function registerHealth(router: Router): void {
+  router.unary(health.check, ({ service }) => {
+    if (service !== '') throw new StatusError('NotFound', 'unknown service');
+    return { status: SERVING };
+  });
+  // A watch stays open, because the status might change.
+  router.streaming(health.watch, (responses) => ({
+    message: ({ service }) => responses.send({ status: service === '' ? SERVING : SERVICE_UNKNOWN }),
+    halfClosed: () => {},
+    canceled: () => {},
+  }));
+}
