@@ -1,7 +1,7 @@
 import { isMomentaryRefusal, isOverloadRefusal } from './channel/attempts.js';
 import { internally } from './channel/rpc.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
-import { canceled, EtcdError, explained, type Reason } from './errors/etcd-error.js';
+import { canceled, EtcdError, explained, type Reason, withCallers, withoutFrames } from './errors/etcd-error.js';
 import { HEALTH_KEY } from './health.js';
 import { checkOptions, checkPositive, checkSignal } from './runtime/arguments.js';
 import { pause } from './runtime/timers.js';
@@ -71,7 +71,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  *
  * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
  * endpoint what is wrong and what to do about it. The reason is that of the endpoints if it is the same for all, and
- * `ConnectFailed` otherwise. The `cause` is the error of the only endpoint, or an `AggregateError` of all. If a member
+ * `ConnectFailed` otherwise. If there are several endpoints, the `cause` is an `AggregateError` of all failures. If a member
  * refuses the credentials, or requires some, `connect` rejects with the reason of the member. Reason `InvalidInput`
  * means that an option is invalid. `connect` leaves no client open when it rejects.
  *
@@ -95,7 +95,7 @@ export async function connect(options: ConnectOptions): Promise<Client> {
     return client;
   } catch (error) {
     await client.close();
-    throw error;
+    throw withCallers(error, connect);
   }
 }
 
@@ -181,13 +181,16 @@ async function observe(
 function described(error: EtcdError, endpoint: string, failFastMs: number, { hasLeader }: Observed): EtcdError {
   const { reason, problem } = error;
   const text = (what: string, status: Pick<EtcdError, 'code' | 'reason'> = error): EtcdError =>
-    new EtcdError(`${endpoint}: ${what}`, {
-      code: status.code,
-      reason: status.reason,
-      outcome: 'not-sent',
-      endpoint,
-      cause: error,
-    });
+    withoutFrames(
+      new EtcdError(`${endpoint}: ${what}`, {
+        code: status.code,
+        reason: status.reason,
+        outcome: 'not-sent',
+        endpoint,
+        // The text contains the text of `error`.
+        cause: error.cause,
+      }),
+    );
   const limit = `failFastMs = ${failFastMs}`;
   if (reason === 'DeadlineExceeded' && hasLeader !== undefined) {
     const state = hasLeader ? 'answers, but it did not reach a quorum' : 'answers, but it had no leader';

@@ -1,3 +1,5 @@
+/// <reference path="./runtime/globals.ts" preserve="true" />
+
 /**
  * The client for keys, transactions, watches and leases alone, for programs whose size matters. It is the base class of
  * the `Client` of `etcdwire`.

@@ -1,5 +1,4 @@
-import type { SrvRecord } from 'node:dns';
-import dns, { type Resolver } from 'node:dns/promises';
+import dns from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { CoreClient } from './core-client.js';
 import { EtcdError, invalidInput } from './errors/etcd-error.js';
@@ -10,6 +9,28 @@ import { type Logger, log } from './runtime/log.js';
 import { after } from './runtime/timers.js';
 
 // Endpoints from DNS: the SRV records of a domain, and the addresses of host names.
+
+/** An SRV record, as `node:dns` returns it. */
+export interface SrvRecord {
+  /** The host name of the server. */
+  readonly name: string;
+  readonly port: number;
+  /** Records of lower priorities come first. */
+  readonly priority: number;
+  /** Among records of one priority, those of greater weight come first more often. */
+  readonly weight: number;
+}
+
+/** The part of a `Resolver` of `node:dns/promises` that looks up SRV records. */
+export interface SrvResolver {
+  resolveSrv(name: string): Promise<readonly SrvRecord[]>;
+}
+
+/** The part of a `Resolver` of `node:dns/promises` that looks up addresses. */
+export interface AddressResolver {
+  resolve4(host: string): Promise<readonly string[]>;
+  resolve6(host: string): Promise<readonly string[]>;
+}
 
 /** Options of `discoverSrv`. */
 export interface DiscoverSrvOptions {
@@ -23,7 +44,7 @@ export interface DiscoverSrvOptions {
    */
   readonly allowInsecure?: boolean | undefined;
   /** Makes the DNS requests. Default: the functions of `node:dns`. */
-  readonly resolver?: Pick<Resolver, 'resolveSrv'> | undefined;
+  readonly resolver?: SrvResolver | undefined;
 }
 
 const DISCOVER_SRV_OPTIONS = { serviceName: true, allowInsecure: true, resolver: true } as const;
@@ -75,11 +96,7 @@ interface SrvLookup {
   readonly error: NodeJS.ErrnoException | undefined;
 }
 
-async function srvLookup(
-  resolver: Pick<Resolver, 'resolveSrv'>,
-  name: string,
-  scheme: 'http' | 'https',
-): Promise<SrvLookup> {
+async function srvLookup(resolver: SrvResolver, name: string, scheme: 'http' | 'https'): Promise<SrvLookup> {
   let records: readonly SrvRecord[];
   try {
     records = await resolver.resolveSrv(name);
@@ -117,7 +134,7 @@ export interface ResolveEndpointsOptions {
    * Makes the DNS requests. Default: `lookup` of `node:dns`, which also reads the file of host names and appends the
    * search domains of the system.
    */
-  readonly resolver?: Pick<Resolver, 'resolve4' | 'resolve6'> | undefined;
+  readonly resolver?: AddressResolver | undefined;
 }
 
 const RESOLVE_ENDPOINTS_OPTIONS = { resolver: true } as const;
@@ -156,8 +173,6 @@ export async function resolveEndpoints(
   const urls = await Promise.all(parsed.map((endpoint) => urlsOf(endpoint, resolver)));
   return { endpoints: [...new Set(urls.flat())], serverName };
 }
-
-type AddressResolver = NonNullable<ResolveEndpointsOptions['resolver']>;
 
 function checkResolvable(
   endpoints: readonly string[],

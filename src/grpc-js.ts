@@ -1,3 +1,5 @@
+/// <reference path="./runtime/globals.ts" preserve="true" />
+
 /**
  * A transport that uses `@grpc/grpc-js`, and a resolver that lets channels of `@grpc/grpc-js` find services in etcd.
  * `@grpc/grpc-js` must be installed along with this package.

@@ -1,3 +1,5 @@
+/// <reference path="./runtime/globals.ts" preserve="true" />
+
 /**
  * The etcd v3 client: keys, transactions, watches, leases, and every RPC.
  *

@@ -1,3 +1,5 @@
+/// <reference path="./runtime/globals.ts" preserve="true" />
+
 /**
  * Functions that need a file system, environment variables or DNS. They run only on Node.js, Bun and Deno.
  *
@@ -15,6 +17,7 @@ import { parseDuration } from './runtime/duration.js';
 import { MEMBER_CALL_HINTS, MEMBER_CALL_OPTIONS, type MemberCallOptions } from './services/maintenance.js';
 
 export {
+  type AddressResolver,
   type DiscoverSrvOptions,
   DnsFollower,
   discoverSrv,
@@ -23,6 +26,8 @@ export {
   type ResolvedEndpoints,
   type ResolveEndpointsOptions,
   resolveEndpoints,
+  type SrvRecord,
+  type SrvResolver,
 } from './dns.js';
 
 const SAVE_SNAPSHOT_OPTIONS = { ...MEMBER_CALL_OPTIONS, onProgress: true } as const;

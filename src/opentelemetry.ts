@@ -1,3 +1,5 @@
+/// <reference path="./runtime/globals.ts" preserve="true" />
+
 /**
  * Spans and metrics of all calls by OpenTelemetry. The package `@opentelemetry/api` must be installed along with this
  * package.

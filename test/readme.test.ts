@@ -44,19 +44,12 @@ function printed(program: string): string[] {
 }
 
 describe('README.md', () => {
-  it('contains one program, where each commented expression has the value that its comment states', async () => {
+  it('contains one program that prints what its comments say', async () => {
     const [program = '', ...others] = programsOf('README.md');
     expect(others).toEqual([]);
-    const claims: string[] = [];
-    const observed = program.replace(
-      /^( *)(.*?);\s+\/\/ ('.*?'|\d+n?)(?:$|: .*$)/gm,
-      (_line, indent, expression, claim) => {
-        claims.push(claim);
-        return `${indent}console.log(inspect(${expression}));`;
-      },
-    );
+    const claims = [...program.matchAll(/console\.log\(.*\); +\/\/ (\w+)/g)].map(([, claim]) => claim);
     expect(claims.length).toBeGreaterThanOrEqual(3);
-    expect(await run(`import { inspect } from 'node:util';\n${observed}`)).toEqual(claims);
+    expect(await run(program)).toEqual(claims);
   });
 });
 

@@ -1,3 +1,5 @@
+/// <reference path="../runtime/globals.ts" preserve="true" />
+
 /**
  * Locks, elections, queues and barriers. Locks and elections are fair, have fencing tokens, and use the same keys as
  * Go's `concurrency` package.

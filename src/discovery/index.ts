@@ -1,3 +1,5 @@
+/// <reference path="../runtime/globals.ts" preserve="true" />
+
 /**
  * Service registration and discovery, compatible with Go's `naming/endpoints`.
  *

@@ -115,32 +115,29 @@ export interface EtcdErrorDetails {
 export class EtcdError extends Error {
   override readonly name = 'EtcdError';
   /** The message without the method, the endpoint and the outcome. */
-  readonly problem: string;
+  declare readonly problem: string;
   /** gRPC status code. */
-  readonly code: StatusCode;
+  declare readonly code: StatusCode;
   /** Why the call failed. */
-  readonly reason: Reason;
+  declare readonly reason: Reason;
   /** What happened to the request. */
-  readonly outcome: Outcome;
+  declare readonly outcome: Outcome;
   /** gRPC path of the call, such as `/etcdserverpb.KV/Put`. Undefined for errors that belong to no call. */
-  readonly method: string | undefined;
+  declare readonly method: string | undefined;
   /** URL of the endpoint where the call failed. */
-  readonly endpoint: string | undefined;
+  declare readonly endpoint: string | undefined;
   /**
    * Oldest revision that is not compacted. Set if the requested revision is compacted and the server reports its oldest
    * revision.
    */
-  readonly compactRevision: bigint | undefined;
+  declare readonly compactRevision: bigint | undefined;
 
   constructor(problem: string, details: EtcdErrorDetails) {
     super(describe(problem, details), details.cause === undefined ? {} : { cause: details.cause });
-    this.problem = problem;
-    this.code = details.code;
-    this.reason = details.reason;
-    this.outcome = details.outcome;
-    this.method = details.method;
-    this.endpoint = details.endpoint;
-    this.compactRevision = details.compactRevision;
+    // Runtimes print each enumerable property of an uncaught error. The message already contains the problem.
+    Object.defineProperty(this, 'problem', { value: problem });
+    for (const name of PROPERTIES)
+      Object.defineProperty(this, name, { value: details[name], enumerable: details[name] !== undefined });
   }
 
   /** @internal Does not throw for a proxy, which any code of the program may throw. */
@@ -157,14 +154,16 @@ export class EtcdError extends Error {
    * JSON has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
    */
   toJSON(): Readonly<Record<string, unknown>> {
-    const { problem: _, ...details } = { ...this, message: this.message };
     return {
-      ...details,
+      ...(this as object),
+      message: this.message,
       compactRevision: this.compactRevision?.toString(),
       cause: readError(this.cause),
     };
   }
 }
+
+const PROPERTIES = ['code', 'reason', 'outcome', 'method', 'endpoint', 'compactRevision'] as const;
 
 /**
  * Returns the name and the message of a value that any code may have thrown. Returns undefined if the value is not an
@@ -216,9 +215,12 @@ interface StackCapture {
  * Adds the callers that await a call to the stack of the call's error. An error is created where a response is read or
  * a timer fires, so its stack does not show these callers. After an `await` in an async function, V8 and Bun can
  * determine the callers, and show them as "at async". This function costs time only when a call fails.
+ *
+ * @param below The stack shows the callers of this function. For an uncaught error, Node.js prints the line of the first
+ * one.
  */
-export function withCallers<T>(error: T): T {
-  if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, withCallers);
+export function withCallers<T>(error: T, below: unknown = withCallers): T {
+  if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, below);
   return error;
 }
 
@@ -278,8 +280,14 @@ export function timedOut(
     outcome,
     method,
     endpoint: last?.endpoint ?? endpoint,
-    cause: last?.cause instanceof AggregateError ? last.cause : last,
+    cause: last?.cause instanceof AggregateError ? last.cause : withoutFrames(last),
   });
+}
+
+/** Removes the stack frames of the latest failure, which only show that bytes arrived from a socket. */
+export function withoutFrames<T extends Error | undefined>(last: T): T {
+  if (last !== undefined) last.stack = String(last);
+  return last;
 }
 
 function whyLate(last: EtcdError | undefined, endpoint: string | undefined): string {
@@ -305,8 +313,8 @@ export function joined(failures: ReadonlyMap<string, EtcdError>): EtcdError | un
   const all = [...failures.values()];
   const last = all.at(-1);
   if (last === undefined || all.length === 1) return last;
-  const problem = all.map(problemAt).join('; ');
-  return new EtcdError(problem, { ...last, endpoint: undefined, cause: new AggregateError(all, problem) });
+  const cause = withoutFrames(new AggregateError(all.map(withoutFrames), `${all.length} endpoints failed`));
+  return new EtcdError(all.map(problemAt).join('; '), { ...last, endpoint: undefined, cause });
 }
 
 /**

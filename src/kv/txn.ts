@@ -172,6 +172,9 @@ export type TxnResult<If extends Conditions, Then extends readonly Op[], Else ex
   | { readonly succeeded: true; readonly responses: Results<Then> }
   | ([If] extends [undefined] ? never : { readonly succeeded: false; readonly responses: Results<Else> });
 
+/** Keeps TypeScript from inferring T where this type stands, as `NoInfer` of TypeScript 5.4 and later does. */
+type NotInferred<T> = [T][T extends unknown ? 0 : never];
+
 /**
  * Makes the operations of a transaction.
  *
@@ -196,8 +199,8 @@ export const op = {
     const Else extends readonly Op[] = [],
   >(
     txn: Txn<If, Then, Else>,
-    // `NoInfer` keeps `If` undefined for a transaction without `if`, even if the expected type is any `Op`.
-  ): TxnOp<NoInfer<If>, Then, Else> => ({ type: 'txn', txn }),
+    // `NotInferred` keeps `If` undefined for a transaction without `if`, even if the expected type is any `Op`.
+  ): TxnOp<NotInferred<If>, Then, Else> => ({ type: 'txn', txn }),
 };
 
 const TXN = { if: true, then: true, else: true } as const;

@@ -1,3 +1,5 @@
+/// <reference path="../runtime/globals.ts" preserve="true" />
+
 /**
  * Real etcd servers, clusters and fault proxies for tests, and functions that check what the clients saw during faults.
  *

@@ -1,3 +1,5 @@
+/// <reference path="../runtime/globals.ts" preserve="true" />
+
 /**
  * The types that authors of transports and interceptors need. This module exports only types.
  *

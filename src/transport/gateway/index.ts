@@ -1,3 +1,5 @@
+/// <reference path="../../runtime/globals.ts" preserve="true" />
+
 /**
  * A transport over etcd's JSON gateway, for runtimes without sockets, such as browsers.
  *
