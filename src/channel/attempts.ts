@@ -105,15 +105,3 @@ export function traceCalls(signal: AbortSignal, source: AbortSignal | undefined)
 export function traceOf(signal: AbortSignal | undefined): CallTrace | undefined {
   return signal === undefined ? undefined : traces.get(signal);
 }
-
-/** Records a failure in the trace. */
-export function noteFailure(trace: CallTrace, error: EtcdError): void {
-  trace.endpoint = undefined;
-  noteLatest(trace.failures, error.endpoint ?? '', error);
-}
-
-/** Adds a failure to the latest failures at each endpoint, as the last one. */
-export function noteLatest(failures: Map<string, EtcdError>, endpoint: string, error: EtcdError): void {
-  failures.delete(endpoint);
-  failures.set(endpoint, error);
-}

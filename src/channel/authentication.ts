@@ -5,6 +5,7 @@ import {
   EtcdError,
   invalidInput,
   missingInput,
+  noteFailure,
   type Reason,
 } from '../errors/etcd-error.js';
 import * as authMethods from '../gen/methods/auth.js';
@@ -206,21 +207,19 @@ const AUTHENTICATE_TIMEOUT_MS = 15_000;
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
   readonly #tokens: TokenSource;
-  /** The failure of the latest failed attempt of the current `Authenticate` call. */
-  #problem: EtcdError | undefined;
+  /** The failed attempts of the current `Authenticate` call. */
+  readonly #failures = new Map<string, EtcdError>();
 
   constructor(inner: Transport, credentials: Credentials | (() => Promise<Credentials>)) {
     this.#inner = inner;
     this.#tokens = new TokenSource(credentials, async (name, password) => {
-      this.#problem = undefined;
+      this.#failures.clear();
       const { token } = await inner.unary({
         method: authMethods.authenticate,
         request: { name, password },
         timeoutMs: AUTHENTICATE_TIMEOUT_MS,
         deadline: monotonicMs() + AUTHENTICATE_TIMEOUT_MS,
-        onRetry: (error) => {
-          this.#problem = error;
-        },
+        onRetry: (error) => noteFailure(this.#failures, error),
       });
       return token;
     });
@@ -287,7 +286,7 @@ export class AuthenticatedTransport implements Transport {
     const { method, signal, deadline } = call;
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(amend(canceled(signal as AbortSignal, 'not-sent', method.path)));
-      const timeOut = (): void => reject(amend(callTimedOut(call, 'not-sent', this.#problem)));
+      const timeOut = (): void => reject(amend(callTimedOut(call, 'not-sent', this.#failures)));
       const undos = [at(deadline, timeOut), signal === undefined ? () => {} : onAbort(signal, abort)];
       if (signal?.aborted) abort();
       explainedToken(token, method.path)

@@ -4,7 +4,8 @@ import {
   canceled,
   clientClosed,
   EtcdError,
-  joined,
+  type Failures,
+  noteFailure,
   type Outcome,
   withCallers,
 } from '../errors/etcd-error.js';
@@ -19,8 +20,6 @@ import {
   isOverloadRefusal,
   isUnsuitableEndpoint,
   mayRetry,
-  noteFailure,
-  noteLatest,
   traceOf,
 } from './attempts.js';
 import { CallQueue, classOf } from './call-queue.js';
@@ -63,8 +62,7 @@ interface ChannelOptions {
 interface FailedAttempts {
   readonly count: number;
   readonly last: EtcdError;
-  /** The latest failure at each endpoint, by URL. */
-  readonly failures: ReadonlyMap<string, EtcdError>;
+  readonly failures: Failures;
   /** Outcome of the whole call so far: `unknown` as soon as one attempt has that outcome. */
   readonly outcome: Outcome;
   readonly momentaryRefusals: number;
@@ -153,8 +151,7 @@ export class Channel implements Transport {
           await this.#waitBeforeRetry(call, endpoint, failed);
         }
         const startedAt = monotonicMs();
-        if (call.deadline <= startedAt)
-          throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed && joined(failed.failures));
+        if (call.deadline <= startedAt) throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed?.failures);
         const revisionBefore = this.cluster.revision;
         call.onAttempt?.(endpoint.url);
         if (trace !== undefined) trace.endpoint = endpoint.url;
@@ -271,14 +268,16 @@ export class Channel implements Transport {
     if (isSilent || (isEndpointFailure(error) && !isMomentary) || error.reason === 'ClusterChanged')
       this.#endpoints.failed(endpoint, error.reason, error.problem);
     const attempt = before?.count ?? 0;
+    const failures = new Map(before?.failures);
+    noteFailure(failures, error);
     const outcome = combined(before?.outcome ?? 'not-sent', error.outcome);
     const isSafe = !this.#isHopeless(call, error, attempt) && mayRetry(call.method, error);
     const delayMs = call.retryAfter?.(error, attempt + 1, isSafe);
     if (delayMs === false || (!isSafe && (delayMs === undefined || !call.method.repeatable))) {
       // The server received the caller's deadline with the request, and timed out before the client did.
-      if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, error);
+      if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, failures);
       if (error.reason === 'DeadlineExceeded' && before !== undefined)
-        throw callTimedOut(call, outcome, joined(before.failures));
+        throw callTimedOut(call, outcome, before.failures);
       // If the last attempt was not sent, the outcome of the call is that of the attempts before it.
       throw withCallers(error.outcome === 'not-sent' && before !== undefined ? amended(error, { outcome }) : error);
     }
@@ -287,8 +286,6 @@ export class Channel implements Transport {
     log(this.#logger, 'debug', 'call retried', details);
     call.onRetry?.(error);
     const stays = isMomentary || isOverloadRefusal(error);
-    const failures = new Map(before?.failures);
-    noteLatest(failures, endpoint.url, error);
     return { count: attempt + 1, last: error, failures, outcome, momentaryRefusals, stays, delayMs };
   }
 
@@ -313,7 +310,9 @@ function traceFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError)
   if (trace === undefined) return;
   trace.reached ||= error.outcome !== 'not-sent';
   // If the caller aborted the call, the endpoint did not fail: its answer is still outstanding.
-  if (!signal?.aborted) noteFailure(trace, error);
+  if (signal?.aborted) return;
+  trace.endpoint = undefined;
+  noteFailure(trace.failures, error);
 }
 
 function combined(before: Outcome, latest: Outcome): Outcome {

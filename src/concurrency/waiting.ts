@@ -1,6 +1,14 @@
-import { type CallTrace, isOverloadRefusal, noteFailure, traceCalls, traceOf } from '../channel/attempts.js';
+import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout, internally } from '../channel/rpc.js';
-import { amended, canceled, EtcdError, joined, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
+import {
+  amended,
+  canceled,
+  EtcdError,
+  noteFailure,
+  type Outcome,
+  type Reason,
+  timedOut,
+} from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal } from '../runtime/arguments.js';
@@ -108,7 +116,7 @@ export class WaitLimit {
     // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
     this.#endWith(source, (aborted) =>
       this.#end(
-        canceled(aborted, 'rejected', undefined, joined(trace.failures)),
+        canceled(aborted, 'rejected', undefined, trace.failures),
         aborted.reason instanceof EtcdError ? 'other' : 'signal',
       ),
     );
@@ -129,8 +137,7 @@ export class WaitLimit {
 
   #timeout(outcome: Outcome): EtcdError {
     const { failures, endpoint } = this.#trace ?? {};
-    const last = failures && joined(failures);
-    return timedOut(this.#what, this.#maxWaitMs, outcome, undefined, last, endpoint, this.#option);
+    return timedOut(this.#what, this.#maxWaitMs, outcome, undefined, failures, endpoint, this.#option);
   }
 }
 
@@ -224,7 +231,10 @@ async function repeat<T>(
       // The wait's error contains the last failure from the trace. The channel records only its own failures in the
       // trace, so record the failures of interceptors and of authentication here.
       const trace = traceOf(signal);
-      if (trace !== undefined) noteFailure(trace, error);
+      if (trace !== undefined) {
+        trace.endpoint = undefined;
+        noteFailure(trace.failures, error);
+      }
       await pause(backoffMs(attempt), signal);
     }
   }

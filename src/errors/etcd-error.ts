@@ -252,17 +252,29 @@ export function missingInput(argument: string, toDo: string): EtcdError {
   });
 }
 
-/** Returns the error for a call that the caller's signal canceled. `last` is the latest failure before that. */
-export function canceled(signal: AbortSignal, outcome: Outcome, method?: string, last?: EtcdError): EtcdError {
+/**
+ * The latest failure at each endpoint, by URL, in the order in which the failures occurred. The error of a call that its
+ * caller or its deadline ends shows all of them, because the last one may be the least important one.
+ */
+export type Failures = ReadonlyMap<string, EtcdError>;
+const NO_FAILURES: Failures = new Map();
+
+/** Returns the error for a call that the caller's signal canceled. `failures` occurred before that. */
+export function canceled(
+  signal: AbortSignal,
+  outcome: Outcome,
+  method?: string,
+  failures: Failures = NO_FAILURES,
+): EtcdError {
   const cause: unknown = signal.reason;
   if (cause instanceof EtcdError && method === undefined) return cause;
-  const problem = `canceled by the caller's signal${last === undefined ? '' : lastFailure(last)}`;
+  const problem = `canceled by the caller's signal${latest(failures)}`;
   return new EtcdError(problem, { code: 'Canceled', reason: 'Canceled', outcome, method, cause });
 }
 
 /**
- * Returns the error for a call or a wait that exceeded its time limit. `what` is the name of the call or wait. `last`
- * is the latest failure, and becomes the cause. `endpoint` is the URL of an endpoint that has not answered yet.
+ * Returns the error for a call or a wait that exceeded its time limit. `what` is the name of the call or wait. The cause
+ * is the failure, or an `AggregateError` of several. `endpoint` is the URL of an endpoint that has not answered yet.
  * `option` is the name of the time limit, such as `maxWaitMs`.
  */
 export function timedOut(
@@ -270,62 +282,51 @@ export function timedOut(
   timeoutMs: number,
   outcome: Outcome,
   method?: string,
-  last?: EtcdError,
+  failures: Failures = NO_FAILURES,
   endpoint?: string,
   option = 'timeoutMs',
 ): EtcdError {
-  return new EtcdError(`${what} did not finish within ${option} = ${timeoutMs}${whyLate(last, endpoint)}`, {
+  const [only, ...others] = [...failures.values()].map(withoutFrames);
+  const why = only === undefined && endpoint !== undefined ? `; no answer from ${endpoint} so far` : latest(failures);
+  return new EtcdError(`${what} did not finish within ${option} = ${timeoutMs}${why}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,
     method,
-    endpoint: last?.endpoint ?? endpoint,
-    cause: last?.cause instanceof AggregateError ? last.cause : withoutFrames(last),
+    endpoint: only === undefined ? endpoint : others.length === 0 ? only.endpoint : undefined,
+    cause:
+      others.length === 0 ? only : withoutFrames(new AggregateError([only, ...others], 'several endpoints failed')),
   });
 }
 
-/** Removes the stack frames of the latest failure, which only show that bytes arrived from a socket. */
-export function withoutFrames<T extends Error | undefined>(last: T): T {
-  if (last !== undefined) last.stack = String(last);
-  return last;
+/** Removes the stack frames of a failure, which only show that bytes arrived from a socket. */
+export function withoutFrames<T extends Error>(failure: T): T {
+  failure.stack = String(failure);
+  return failure;
 }
 
-function whyLate(last: EtcdError | undefined, endpoint: string | undefined): string {
-  if (last === undefined) return endpoint === undefined ? '' : `; no answer from ${endpoint} so far`;
-  return lastFailure(last);
+function latest(failures: Failures): string {
+  if (failures.size === 0) return '';
+  const texts = [...failures.values()].map(({ problem, endpoint }) =>
+    endpoint === undefined || problem.includes(endpoint) ? problem : `${problem} at ${endpoint}`,
+  );
+  return `; last failure${texts.length === 1 ? '' : 's'}: ${texts.join('; ')}`;
 }
 
-function lastFailure(last: EtcdError): string {
-  return `; last failure${last.cause instanceof AggregateError ? 's' : ''}: ${problemAt(last)}`;
+/** Adds the failure to the latest failures, as the last one. */
+export function noteFailure(failures: Map<string, EtcdError>, error: EtcdError): void {
+  const { endpoint = '' } = error;
+  failures.delete(endpoint);
+  failures.set(endpoint, error);
 }
 
-/** Returns what went wrong and at which endpoint. */
-function problemAt({ problem, endpoint }: EtcdError): string {
-  return endpoint === undefined || problem.includes(endpoint) ? problem : `${problem} at ${endpoint}`;
-}
-
-/**
- * Returns one error for the latest failures at several endpoints, given by URL in the order in which they occurred. Its
- * text contains each failure, and its `cause` is an `AggregateError` of them. Its other properties are those of the last
- * failure. Returns the failure itself if there is only one, and undefined if there is none.
- */
-export function joined(failures: ReadonlyMap<string, EtcdError>): EtcdError | undefined {
-  const all = [...failures.values()];
-  const last = all.at(-1);
-  if (last === undefined || all.length === 1) return last;
-  const cause = withoutFrames(new AggregateError(all.map(withoutFrames), `${all.length} endpoints failed`));
-  return new EtcdError(all.map(problemAt).join('; '), { ...last, endpoint: undefined, cause });
-}
-
-/**
- * Returns the error for a call that exceeded its time limit between two attempts. `last` is the call's latest failure.
- */
+/** Returns the error for a call that exceeded its time limit between two attempts. */
 export function callTimedOut(
   { timeoutMs, method }: { readonly timeoutMs: number; readonly method: { readonly path: string } },
   outcome: Outcome,
-  last: EtcdError | undefined,
+  failures?: Failures,
 ): EtcdError {
-  return timedOut('call', timeoutMs, outcome, method.path, last);
+  return timedOut('call', timeoutMs, outcome, method.path, failures);
 }
 
 /** Returns the error for a call that ended because its client was closed. */

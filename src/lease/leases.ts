@@ -1,7 +1,7 @@
 import { isEndpointFailure } from '../channel/attempts.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, internally, type Rpc } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
-import { amended, callTimedOut, EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { amended, callTimedOut, EtcdError, invalidInput, noteFailure } from '../errors/etcd-error.js';
 import * as leaseMethods from '../gen/methods/lease.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkInt64, checkOptions, show } from '../runtime/arguments.js';
@@ -89,7 +89,7 @@ export class Leases {
     const deadline = monotonicMs() + timeoutMs;
     const limit = { timeoutMs, method: leaseMethods.leaseGrant };
     let doubtful = false;
-    let last: EtcdError | undefined;
+    const failures = new Map<string, EtcdError>();
     for (let attempt = 0; ; attempt += 1) {
       try {
         const response = await this.#rpc.call(
@@ -102,7 +102,7 @@ export class Leases {
         if (!(error instanceof EtcdError)) throw error;
         // The last attempt's error names only the time that was left for this attempt, so report the time limit of the
         // whole call.
-        if (last !== undefined && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', last);
+        if (failures.size > 0 && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', failures);
         // No other client uses the same random ID. So if the lease exists, an earlier attempt was granted, or the
         // runtime sent the request twice.
         if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
@@ -110,10 +110,10 @@ export class Leases {
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || !isEndpointFailure(error)) throw error;
-        last = error;
+        noteFailure(failures, error);
         await pause(Math.min(backoffMs(attempt), deadline - monotonicMs()), signal);
         if (signal?.aborted) throw error;
-        if (monotonicMs() >= deadline) throw callTimedOut(limit, 'unknown', error);
+        if (monotonicMs() >= deadline) throw callTimedOut(limit, 'unknown', failures);
       }
     }
   }

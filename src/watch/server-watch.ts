@@ -1,5 +1,5 @@
-import { type CallTrace, noteFailure } from '../channel/attempts.js';
-import { EtcdError } from '../errors/etcd-error.js';
+import type { CallTrace } from '../channel/attempts.js';
+import { EtcdError, noteFailure } from '../errors/etcd-error.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
@@ -226,7 +226,7 @@ export class ServerWatch {
     const { trace } = this.#options;
     if (trace !== undefined) {
       trace.detachedAt ??= monotonicMs();
-      if (error !== undefined) noteFailure(trace, error);
+      if (error !== undefined) noteFailure(trace.failures, error);
     }
     this.#assembler.reset();
   }

@@ -1,5 +1,5 @@
 import { traceCalls, traceOf } from '../channel/attempts.js';
-import { canceled, joined } from '../errors/etcd-error.js';
+import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/keys.js';
 import { checkChoice, checkInt64, checkPositive, checkSignal } from '../runtime/arguments.js';
@@ -88,9 +88,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
     this.#stream = stream;
     this.#parts = parts;
     if (signal !== undefined)
-      offAbort = onAbort(signal, () =>
-        parts.discard(canceled(signal, 'rejected', undefined, trace && joined(trace.failures))),
-      );
+      offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
     if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));
     else parts.start();
   }
