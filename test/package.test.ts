@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
@@ -14,8 +14,13 @@ import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { installInto } from '../scripts/pack.js';
+import { fetchRuntime, RUNTIMES } from '../scripts/runtimes/runtimes.js';
+import { run } from '../src/testing/programs.js';
+import { emptyProject } from './support/empty-project.js';
 import { brokenLinks, pagesIn } from './support/links.js';
+import { ownEtcd } from './support/own-etcd.js';
 import { temporaryFolder } from './support/temporary-folder.js';
+import { typescriptCompiler, typescriptVersions } from './support/typescript.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
@@ -289,5 +294,111 @@ describe('the packed package', () => {
     } catch (error) {
       expect.fail((error as { stdout: string }).stdout);
     }
+  });
+});
+
+describe('the declarations of the packed package', () => {
+  /** A program that imports the entry points. */
+  const importing = (entryPoints: readonly string[]): string => `
+    import { Client } from 'etcdwire';
+    ${entryPoints.map((name, index) => `import * as entry${index} from '${name}';`).join('\n')}
+    import type * as core from 'etcdwire/core';
+    import type * as transport from 'etcdwire/transport';
+    export { ${entryPoints.map((_, index) => `entry${index}`)} };
+    export type { core, transport };
+    await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
+    export const found: string | undefined = (await etcd.get('key'))?.text();`;
+
+  function configOf(options: object): string {
+    const compilerOptions = { strict: true, target: 'es2022', lib: ['ES2022'], types: [], ...options };
+    return JSON.stringify({ compilerOptions, files: ['main.ts'] });
+  }
+
+  /** Resolves with what the compiler prints, or with undefined if the npm registry does not provide the compiler. */
+  async function problems(version: string, project: string): Promise<string | undefined> {
+    const tsc = await typescriptCompiler(version).catch(() => undefined);
+    if (tsc === undefined) return undefined;
+    return run(process.execPath, [tsc, '-p', project]).catch((error: Error) => error.message);
+  }
+
+  test.for(
+    typescriptVersions().flatMap((version) =>
+      ['without types of a platform', 'with @types/node'].map((types) => [version, types] as const),
+    ),
+  )('compile with TypeScript %s %s', async ([version, types], context) => {
+    const hasNode = types === 'with @types/node';
+    // The declarations of @opentelemetry/api need the types of a platform.
+    const entryPoints = ENTRY_POINTS.filter((name) => hasNode || name !== 'etcdwire/opentelemetry');
+    const files = {
+      'main.ts': importing(entryPoints),
+      'tsconfig.json': configOf({ module: 'nodenext', noEmit: true, types: hasNode ? ['node'] : [] }),
+    };
+    const others = hasNode ? ['@opentelemetry/api', '@types/node', 'undici-types'] : [];
+    const printed = await problems(version, await emptyProject(tarball, 'module', files, others));
+    if (printed === undefined) return context.skip(`TypeScript ${version} cannot be downloaded`);
+    expect(printed).toBe('');
+  });
+
+  test('compile with the options that `tsc --init` of TypeScript 5.2 writes, in a package of type commonjs', async (context) => {
+    const files = {
+      'main.ts':
+        "import { Client } from 'etcdwire';\nimport { Mutex } from 'etcdwire/concurrency';\nexport { Client, Mutex };",
+      'tsconfig.json': configOf({
+        module: 'commonjs',
+        target: 'es2016',
+        lib: undefined,
+        esModuleInterop: true,
+        skipLibCheck: true,
+      }),
+    };
+    const project = await emptyProject(tarball, 'commonjs', files);
+    const printed = await problems('5.2.2', project);
+    if (printed === undefined) return context.skip('TypeScript 5.2.2 cannot be downloaded');
+    expect(printed).toBe('');
+    if (!canRequireModules) return context.skip('this Node.js cannot require ES modules');
+    const code = "console.log(Object.keys(require('./main.js')))";
+    expect(await run(process.execPath, ['--eval', code], project)).toBe("[ 'Client', 'Mutex' ]\n");
+  });
+});
+
+describe('the program of README.md in a project where only the packed package is installed', () => {
+  const TSX = join(root, 'node_modules/tsx/dist/cli.mjs');
+  const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+
+  /** Runs the program with a new server, and resolves with what it prints. */
+  async function printed(type: 'commonjs' | 'module', file: string, command: readonly string[]): Promise<string> {
+    const { endpoints } = await ownEtcd();
+    const files = { [file]: program.replace('http://127.0.0.1:2379', endpoints[0] ?? '') };
+    const [name = '', ...args] = command;
+    return run(name, [...args, file], await emptyProject(tarball, type, files));
+  }
+
+  test.each(['commonjs', 'module'] as const)('runs with tsx when the type of the project is %s', async (type) => {
+    expect(await printed(type, 'main.ts', [process.execPath, TSX])).toBe('blue\n1\n3n\n');
+  });
+
+  test.for(RUNTIMES.filter(({ args }) => args !== undefined))('runs with $name $version', async (runtime, context) => {
+    if (!inject('thorough')) return context.skip('only the mode `all` downloads runtimes');
+    const binary = await fetchRuntime(runtime);
+    const isNode = runtime.name === 'Node.js';
+    const args = isNode ? ['--experimental-strip-types'] : (runtime.args ?? []);
+    // In a package of type commonjs, Node.js treats only files named .mts as modules.
+    const file = isNode ? 'main.mts' : 'main.ts';
+    expect(await printed('commonjs', file, [binary, ...args])).toBe('blue\n1\n3n\n');
+  });
+
+  test('prints what to do, in at most eight lines after its own line of code, when no etcd answers', async () => {
+    const files = { 'main.ts': program.replace('2379', '1') };
+    const cwd = await emptyProject(tarball, 'commonjs', files);
+    const { stdout, stderr, status } = spawnSync(process.execPath, [TSX, 'main.ts'], { cwd, encoding: 'utf8' });
+    expect([stdout, status]).toEqual(['', 1]);
+    const [place, code, , ...lines] = stderr.split('\n').filter((line) => line.trim() !== '');
+    expect(place).toBe(`${join(cwd, 'main.ts')}:5`);
+    expect(code).toContain('await connect(');
+    expect(lines[0]).toMatch(
+      /^EtcdError: cannot connect to http:\/\/127\.0\.0\.1:1: connect ECONNREFUSED.*; no program listens there: start etcd/,
+    );
+    expect(lines.pop()).toMatch(/^Node\.js v/);
+    expect(lines.length).toBeLessThanOrEqual(8);
   });
 });
