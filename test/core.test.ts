@@ -62,7 +62,7 @@ test('the Client of etcdwire/core ends its watches and sessions when it closes',
   await own.close();
   expect(session.signal.reason).toMatchObject({ reason: 'ClientClosed' });
   expect(await end).toMatchObject({ done: true });
-  expect(await etcd.lease.timeToLive(session.leaseId)).toMatchObject({ ttl: undefined });
+  expect(await etcd.lease.timeToLive(session.leaseId)).toMatchObject({ grantedTtl: undefined });
 });
 
 test.each(['orderedReads', 'autoSyncIntervalMs', 'allowEndpoint'])(

@@ -51,7 +51,7 @@ export async function inspectLock(
   const remaining = new Map<bigint, number | undefined>();
   const leases = new Set(kvs.map(({ lease }) => lease).filter((lease) => lease !== 0n));
   await Promise.all(
-    [...leases].map(async (id) => remaining.set(id, (await client.lease.timeToLive(id, options)).remaining)),
+    [...leases].map(async (id) => remaining.set(id, (await client.lease.timeToLive(id, options)).remainingTtl)),
   );
   const [holder, ...waiters] = kvs.map((kv) => ({
     kv,

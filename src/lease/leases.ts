@@ -37,7 +37,7 @@ export interface GrantOptions extends CallOptions {
 const GRANT_OPTIONS = { ttl: true, id: true, ...CALL_OPTIONS } as const;
 const TIME_TO_LIVE_OPTIONS = { keys: true, ...CALL_OPTIONS } as const;
 
-/** The time that a lease has left. `ttl` and `remaining` are undefined if the lease does not exist. */
+/** The time that a lease has left. `grantedTtl` and `remainingTtl` are undefined if the lease does not exist. */
 export type TimeToLive = {
   readonly id: bigint;
   /** The keys that are attached to the lease. Empty unless the option `keys` was true. */
@@ -45,11 +45,11 @@ export type TimeToLive = {
 } & (
   | {
       /** The granted TTL, in seconds. */
-      readonly ttl: number;
-      /** Seconds until the lease expires, unless it is renewed or revoked first. */
-      readonly remaining: number;
+      readonly grantedTtl: number;
+      /** Seconds until the lease expires, unless it is renewed or revoked first. etcd's interface calls this value `TTL`. */
+      readonly remainingTtl: number;
     }
-  | { readonly ttl: undefined; readonly remaining: undefined }
+  | { readonly grantedTtl: undefined; readonly remainingTtl: undefined }
 );
 
 /** Grants, renews, revokes and lists leases. The server deletes the keys attached to a lease when the lease ends. */
@@ -138,12 +138,12 @@ export class Leases {
 
   /**
    * Reads how much time a lease has left and, if `keys` is true, which keys are attached to it. For a lease that does
-   * not exist, `ttl` and `remaining` are undefined.
+   * not exist, `grantedTtl` and `remainingTtl` are undefined.
    *
    * @example
    * const lease = await etcd.lease.grant({ ttl: 60 });
-   * const { ttl, remaining, keys } = await etcd.lease.timeToLive(lease, { keys: true });
-   * if (remaining !== undefined) console.log(`${remaining} of ${ttl} s left, ${keys.length} keys`);
+   * const { grantedTtl, remainingTtl, keys } = await etcd.lease.timeToLive(lease, { keys: true });
+   * if (remainingTtl !== undefined) console.log(`${remainingTtl} of ${grantedTtl} s left, ${keys.length} keys`);
    */
   async timeToLive(
     lease: LeaseLike,
@@ -152,10 +152,11 @@ export class Leases {
     checkOptions(options, TIME_TO_LIVE_OPTIONS, 'lease.timeToLive');
     const id = leaseIdOf(lease, 'lease');
     const response = await this.#rpc.call(leaseMethods.leaseTimeToLive, { id, keys: options.keys }, options);
-    const { header, ttl, grantedTtl, keys } = response;
+    const { header, keys } = response;
+    const [grantedTtl, remainingTtl] = [Number(response.grantedTtl), Math.max(0, Number(response.ttl))];
     // For a lease that does not exist, the server answers with a TTL of -1 and a granted TTL of 0.
-    if (grantedTtl <= 0n) return withHeader(header, { id, ttl: undefined, remaining: undefined, keys });
-    return withHeader(header, { id, ttl: Number(grantedTtl), remaining: Math.max(0, Number(ttl)), keys });
+    if (grantedTtl <= 0) return withHeader(header, { id, grantedTtl: undefined, remainingTtl: undefined, keys });
+    return withHeader(header, { id, grantedTtl, remainingTtl, keys });
   }
 
   /**
@@ -229,7 +230,7 @@ export class Leases {
 
   /** Returns the lease that an earlier attempt of the grant created, after reading its TTL from the server. */
   async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
-    const { header, ttl } = await this.timeToLive(id, options).catch((error: unknown) => {
+    const { header, grantedTtl: ttl } = await this.timeToLive(id, options).catch((error: unknown) => {
       const { path: method } = leaseMethods.leaseGrant;
       throw error instanceof EtcdError ? amended(error, { outcome: 'unknown', method }) : error;
     });

@@ -18,7 +18,7 @@ test('a session can use an existing lease, and revokes the lease when the sessio
   const held = await new Mutex(session, unique('lock')).lock();
   expect(held.key.endsWith(`/${lease.toString(16)}`)).toBe(true);
   await session.close();
-  expect((await etcd.lease.timeToLive(lease)).remaining).toBeUndefined();
+  expect((await etcd.lease.timeToLive(lease)).remainingTtl).toBeUndefined();
 });
 
 test('`Session.open` rejects when the given lease does not exist or no server confirms the lease in time', async () => {
@@ -207,7 +207,7 @@ describe('a closing client', () => {
     const session = await Session.open(etcd, { ttl: 60 });
     proxy.delay(30);
     await close(etcd, session);
-    expect((await openClient().lease.timeToLive(session)).remaining).toBeUndefined();
+    expect((await openClient().lease.timeToLive(session)).remainingTtl).toBeUndefined();
   });
 
   test('does not revoke the lease of an orphaned session', async () => {
@@ -215,7 +215,7 @@ describe('a closing client', () => {
     const session = await Session.open(etcd);
     await session.orphan();
     await etcd.close();
-    expect((await other.lease.timeToLive(session)).remaining).toBeGreaterThan(0);
+    expect((await other.lease.timeToLive(session)).remainingTtl).toBeGreaterThan(0);
     await other.lease.revoke(session.leaseId);
   });
 
@@ -236,7 +236,7 @@ test('`close` of a namespace closes only the sessions of that namespace', async 
   const [own, inside] = [await Session.open(etcd), await Session.open(inner)];
   await inner.close();
   expect([own.valid(), inside.valid()]).toEqual([true, false]);
-  expect((await etcd.lease.timeToLive(inside)).remaining).toBeUndefined();
+  expect((await etcd.lease.timeToLive(inside)).remainingTtl).toBeUndefined();
 });
 
 test('`Session.open` on a closed namespace rejects and leaves no lease', async () => {
@@ -246,7 +246,7 @@ test('`Session.open` on a closed namespace rejects and leaves no lease', async (
   expect(await errorOf(Session.open(inner, { ttl }))).toMatchObject({ reason: 'ClientClosed' });
   const { ids } = await etcd.lease.list();
   const leases = await Promise.all(ids.map((id) => etcd.lease.timeToLive(id)));
-  expect(leases.filter((lease) => lease.ttl === ttl)).toEqual([]);
+  expect(leases.filter((lease) => lease.grantedTtl === ttl)).toEqual([]);
 });
 
 test('a self-healing session ends when its client is closed', async () => {

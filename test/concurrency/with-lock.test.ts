@@ -17,7 +17,7 @@ describe('`withLock`', () => {
     });
     expect(result).toBeGreaterThan(0n);
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
-    expect(await etcd.lease.timeToLive(lease)).toMatchObject({ remaining: undefined });
+    expect(await etcd.lease.timeToLive(lease)).toMatchObject({ remainingTtl: undefined });
   });
 
   test("releases the lock and rejects with the action's error when the action fails", async () => {

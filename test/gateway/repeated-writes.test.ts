@@ -130,7 +130,7 @@ describe.each(RESENDINGS)('on a runtime that sends each request twice (%s)', (ho
       // The refusal may be the response to a second copy of the revoke request.
       if (revoked instanceof EtcdError) expect(revoked).toMatchObject({ reason: 'LeaseNotFound', outcome: 'unknown' });
       else expect(how).toMatch(/late|both/);
-      expect((await openClient().lease.timeToLive(id)).remaining).toBeUndefined();
+      expect((await openClient().lease.timeToLive(id)).remainingTtl).toBeUndefined();
     }
     expect(await openClient().get(key)).toBeUndefined();
     await host.sendLate();
@@ -363,8 +363,8 @@ describe('on a runtime that may resend requests', () => {
       'etcdwire/gateway-guards/*',
       'space/k',
     ]);
-    const { ttl } = await plain.lease.timeToLive(kvs[0]?.lease ?? 0n);
-    expect(ttl).toBe(600);
+    const { grantedTtl } = await plain.lease.timeToLive(kvs[0]?.lease ?? 0n);
+    expect(grantedTtl).toBe(600);
   });
 
   test('a hundred concurrent writes use at most 32 guards', async () => {

@@ -14,16 +14,16 @@ test('a lease can be granted, read, listed and revoked', async () => {
   const { lease } = openClient();
   const granted = await lease.grant({ ttl: 60 });
   expect(granted.ttl).toBe(60);
-  expect(await lease.timeToLive(granted.id)).toMatchObject({ ttl: 60 });
+  expect(await lease.timeToLive(granted.id)).toMatchObject({ grantedTtl: 60 });
   expect((await lease.list()).ids).toContain(granted.id);
   await lease.revoke(granted.id);
   expect((await lease.list()).ids).not.toContain(granted.id);
 });
 
-test('`timeToLive` returns no `ttl` and no remaining time for a lease that does not exist (S13)', async () => {
+test('`timeToLive` returns no granted and no remaining TTL for a lease that does not exist (S13)', async () => {
   expect(await openClient().lease.timeToLive(123_456_789n)).toMatchObject({
-    ttl: undefined,
-    remaining: undefined,
+    grantedTtl: undefined,
+    remainingTtl: undefined,
     keys: [],
   });
 });
@@ -51,7 +51,7 @@ test('every method with a lease argument accepts a lease ID, a Lease, a KeepAliv
     await etcd.put(key, 'x');
     await etcd.txn({ then: [op.put(key, 'x', { lease: each })] });
     expect((await etcd.get(key))?.lease).toBe(lease.id);
-    expect(await etcd.lease.timeToLive(each)).toMatchObject({ id: lease.id, ttl: 60 });
+    expect(await etcd.lease.timeToLive(each)).toMatchObject({ id: lease.id, grantedTtl: 60 });
     expect(await etcd.lease.keepAliveOnce(each)).toMatchObject({ id: lease.id, ttl: 60 });
     await using kept = etcd.lease.keepAlive(each);
     expect(kept.id).toBe(lease.id);
@@ -90,7 +90,7 @@ test('the client retries a grant whose response is lost, and creates only one le
   const ttls = await Promise.all(
     (await direct.lease.list()).ids.filter((id) => !before.has(id)).map((id) => direct.lease.timeToLive(id)),
   );
-  expect(ttls.filter(({ ttl }) => ttl === 12_345)).toHaveLength(1);
+  expect(ttls.filter(({ grantedTtl }) => grantedTtl === 12_345)).toHaveLength(1);
   await direct.lease.revoke(granted.id);
 });
 
@@ -269,7 +269,7 @@ test('a keepalive stays valid when the connection breaks several times', async (
 test('`keepAliveOnce` renews a lease, and rejects with LeaseExpired when the lease does not exist', async () => {
   const { lease } = openClient();
   const { id } = await lease.grant({ ttl: 60 });
-  await expect.poll(async () => (await lease.timeToLive(id)).remaining).toBeLessThan(60);
+  await expect.poll(async () => (await lease.timeToLive(id)).remainingTtl).toBeLessThan(60);
   expect(await lease.keepAliveOnce(id)).toMatchObject({ id, ttl: 60 });
   await lease.revoke(id);
   expect(await errorOf(lease.keepAliveOnce(id))).toMatchObject({ reason: 'LeaseExpired' });

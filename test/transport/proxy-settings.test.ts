@@ -214,7 +214,7 @@ async function expectExact(endpoint: string, idleMs = 0): Promise<void> {
   // The lease now lasts longer than its grant alone would allow, so the client has renewed it.
   await expect.poll(() => monotonicMs() + lease.remainingMs()).toBeGreaterThan(granted.sentAt + 1_500 * TTL);
   expect(lease.signal.reason).toBeUndefined();
-  expect((await direct.lease.timeToLive(granted.id)).ttl).toBeGreaterThan(0);
+  expect((await direct.lease.timeToLive(granted.id)).grantedTtl).toBeGreaterThan(0);
   expect(held.valid()).toBe(true);
   await held.release();
   const next = await waiting;

@@ -103,7 +103,7 @@ const RENEWAL_POLL_MS = 100;
 async function keepAlive(context: Context, id: bigint): Promise<void> {
   const { io, out, call } = context;
   await withClient(context, async (client) => {
-    if ((await client.lease.timeToLive(id, call)).remaining === undefined) throw gone(id);
+    if ((await client.lease.timeToLive(id, call)).remainingTtl === undefined) throw gone(id);
     const keepalive = client.lease.keepAlive(id);
     // The remaining time grows only with a renewal.
     for (let lastMs = 0; !keepalive.signal.aborted && !io.interrupted.aborted; ) {

@@ -41,11 +41,11 @@ export const lease: ExercisesOf<'lease'> = {
       const { id } = await etcd.lease.grant({ ttl: 60 });
       const key = freshName();
       await etcd.put(key, 'x', { lease: id });
-      const { ttl, remaining = 0, keys } = await etcd.lease.timeToLive(id, { keys: true });
-      assert.ok(remaining > 0 && remaining <= 60, `remaining ${remaining}`);
-      assert.deepEqual([ttl, keys], [60, [utf8(key)]]);
+      const { grantedTtl, remainingTtl = 0, keys } = await etcd.lease.timeToLive(id, { keys: true });
+      assert.ok(remainingTtl > 0 && remainingTtl <= 60, `remaining ${remainingTtl}`);
+      assert.deepEqual([grantedTtl, keys], [60, [utf8(key)]]);
       await etcd.lease.revoke(id);
-      assert.equal((await etcd.lease.timeToLive(id)).remaining, undefined);
+      assert.equal((await etcd.lease.timeToLive(id)).remainingTtl, undefined);
     },
   },
   leaseLeases: {
