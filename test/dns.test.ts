@@ -269,6 +269,8 @@ describe('`followDns`', () => {
     await closed.update();
     await closed.update();
     expect(etcd.endpoints).toEqual(['http://10.0.0.9:1']);
+    // Only the lookup that was under way asked, for the addresses of both families.
+    expect(dns.asked.length).toBe(2);
     const asked = dns.asked.length;
     const other = followDns(etcd, ['http://etcd.test:1'], { resolver: dns.resolver });
     await etcd.close();

@@ -31,6 +31,10 @@ const ENTRY_POINTS = [
   ...['etcdwire/node', 'etcdwire/opentelemetry', 'etcdwire/testing'],
 ];
 
+interface Manifest {
+  readonly exports: object;
+}
+
 let folder: string;
 let tarball: string;
 
@@ -66,6 +70,20 @@ describe('the packed package', () => {
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
+    const named = JSON.stringify((JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest).exports);
+    const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
+      .map((name) => `src/${name}`);
+    const pages = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `docs/${name}`);
+    const required = [
+      ...['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE', 'package.json', 'docs/playground.html'],
+      ...[...named.matchAll(/dist\/[^"]+/g)].map(([file]) => file),
+      ...sources,
+      ...pages,
+    ];
+    expect(required.filter((file) => !files.includes(file))).toEqual([]);
   });
 
   test('contains documentation pages whose links lead only to files in the package', () => {

@@ -1,7 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { memberEndpoints, withAutoSync } from '../../src/channel/endpoint-discovery.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import type { Transport } from '../../src/transport/transport.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 describe('`memberEndpoints`', () => {
   it('returns each endpoint of the voting members only once, and skips learners and members that have not started', () => {
@@ -37,7 +38,9 @@ describe('`memberEndpoints`', () => {
 });
 
 describe('`withAutoSync`', () => {
-  it('does not sync again after the client is closed', async () => {
+  it('syncs at each interval, and not again after the client is closed during a sync', async () => {
+    const clock = new VirtualClock();
+    onTestFinished(() => clock.restore());
     let syncs = 0;
     let endSync = (): void => {};
     const inner = { unary: async () => ({}), stream: () => ({}), close: async () => {} } as unknown as Transport;
@@ -49,10 +52,17 @@ describe('`withAutoSync`', () => {
     };
     const transport = withAutoSync(inner, sync, 5);
     await transport.unary({} as never);
+    for (const expected of [2, 3]) {
+      endSync();
+      await clock.pass(4);
+      expect(syncs).toBe(expected - 1);
+      await clock.pass(1);
+      expect(syncs).toBe(expected);
+    }
     await transport.close();
     endSync();
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(syncs).toBe(1);
+    await clock.pass(1_000);
+    expect([syncs, clock.timers]).toEqual([3, 0]);
   });
 });
 

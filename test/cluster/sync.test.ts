@@ -1,5 +1,6 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { Session } from '../../src/concurrency/index.js';
+import { type Environment, replaceEnvironment } from '../../src/runtime/environment.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -36,12 +37,15 @@ describe('`sync`', () => {
     const lists = (): number => sent.filter(({ path }) => path === '/etcdserverpb.Cluster/MemberList').length;
     const etcd = openClient({ endpoints: endpoints.slice(0, 1), autoSyncIntervalMs: 50, transport });
     expect(sent).toEqual([]);
+    const timers = runningTimers();
     await etcd.get('k');
     await expect.poll(lists).toBeGreaterThan(3);
     expect(etcd.endpoints.toSorted()).toEqual(endpoints.toSorted());
+    expect(timers()).toBeGreaterThan(0);
     await etcd.close();
     const before = lists();
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    // Without a timer, nothing can start another sync.
+    await expect.poll(timers).toBe(0);
     expect(lists()).toBe(before);
   });
 
@@ -78,3 +82,30 @@ describe('`sync`', () => {
     }
   });
 });
+
+/** Returns a function that counts the timers that `src/` has started since this call and that are still running. */
+function runningTimers(): () => number {
+  const running = new Set<unknown>();
+  const real = globalThis as unknown as Environment;
+  const restore = replaceEnvironment({
+    performance: real.performance,
+    Date: real.Date,
+    Math: real.Math,
+    crypto: real.crypto,
+    setImmediate: (action) => real.setImmediate(action),
+    setTimeout: (action, delayMs) => {
+      const timer = real.setTimeout(() => {
+        running.delete(timer);
+        action();
+      }, delayMs);
+      running.add(timer);
+      return timer;
+    },
+    clearTimeout: (timer) => {
+      running.delete(timer);
+      real.clearTimeout(timer);
+    },
+  });
+  onTestFinished(restore);
+  return () => running.size;
+}

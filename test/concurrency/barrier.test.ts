@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Barrier, DoubleBarrier, Session } from '../../src/concurrency/index.js';
-import { type Client, EtcdError, prefix } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { type Client, EtcdError, type Interceptor, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -86,15 +87,31 @@ describe('DoubleBarrier', () => {
   test('blocks the participants of the next round until the current round ends', async () => {
     const [etcd, name] = [openClient(), unique('barrier')];
     const [a, b] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
-    const [c, d] = (await barriers(etcd, name, 2)) as [DoubleBarrier, DoubleBarrier];
+    let reads = 0;
+    const counting: Interceptor = {
+      unary: (call, send) => send(call).finally(() => (reads += call.method.path === methods.kv.txn.path ? 1 : 0)),
+    };
+    const others = ['c', 'd'].map(() => openClient({ interceptors: [counting] }));
+    const [c, d] = (await Promise.all(
+      others.map(async (client) => new DoubleBarrier(await Session.open(client), name, 2)),
+    )) as [DoubleBarrier, DoubleBarrier];
     await Promise.all([a.enter(), b.enter()]);
     let begun = 0;
-    const next = [c, d].map((barrier) => barrier.enter().then(() => (begun += 1)));
+    // Each of the two reads that a round is under way before it waits for the end of the round.
+    const next: Promise<number>[] = [];
+    for (const barrier of [c, d]) {
+      const before = reads;
+      next.push(barrier.enter().then(() => (begun += 1)));
+      await expect.poll(() => reads).toBeGreaterThan(before + 1);
+    }
     const leaving = a.leave();
     await expect.poll(async () => (await etcd.range(prefix(`${name}/waiters/`))).count).toBe(1);
     expect(begun).toBe(0);
+    const { revision } = (await etcd.range(prefix(`${name}/waiters/`))).header;
     await Promise.all([leaving, b.leave()]);
     await Promise.all(next);
+    const { kvs } = await etcd.range(prefix(`${name}/waiters/`));
+    expect(kvs.map(({ createRevision }) => createRevision > revision)).toEqual([true, true]);
     await Promise.all([c.leave(), d.leave()]);
     expect(await keys(etcd, name)).toBe(0);
   });
@@ -112,7 +129,10 @@ describe('DoubleBarrier', () => {
     expect((await lost).reason).toMatch(/LockLost|LeaseRevoked|KeepAliveClosed/);
     entering.push(b.enter());
     await expect.poll(() => keys(etcd, name)).toBe(2);
+    const before = (await etcd.range(name)).header.revision;
     await Promise.all([...entering, c.enter()]);
+    // The round has begun after the last of the three entered, and not with the key of the ended session.
+    expect((await etcd.get(`${name}/ready`))?.createRevision).toBeGreaterThan(before);
     await Promise.all([a.leave(), b.leave(), c.leave()]);
   });
 

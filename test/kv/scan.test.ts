@@ -121,12 +121,16 @@ describe('a scan over a connection that breaks', () => {
     // has arrived.
     await fill(direct, start, 1_000, () => 'x'.repeat(20_000));
     const { etcd, sent } = recorded([proxy.endpoint]);
+    expect(await names(etcd.scan(prefix(start)), start)).toEqual(numbers(1_000));
+    const undisturbed = sent.splice(0).length;
     const seen: string[] = [];
     for await (const kv of etcd.scan(prefix(start))) {
       seen.push(kv.keyText().slice(start.length));
       if ([40, 400, 410, 800].includes(seen.length)) proxy[fault]();
     }
     expect(seen).toEqual(numbers(1_000));
+    // The faults struck requests under way, which the client sent again.
+    expect(sent.length).toBeGreaterThan(undisturbed);
     if (streams) expect(sent.filter(({ path }) => path === STREAM).length).toBeGreaterThan(1);
   });
 

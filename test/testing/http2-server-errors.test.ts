@@ -210,10 +210,16 @@ describe('the server closes the connection', () => {
   });
 
   test('and ignores what follows the violation in the same chunk', async () => {
-    const client = new RawClient();
-    client.send(windowUpdate(0, 0), headers(1, WATCH));
-    await turn();
-    expect(client.served.service.watches).toEqual([]);
+    // The same request after a frame that violates nothing, and after one that does.
+    for (const increment of [1, 0]) {
+      const client = new RawClient();
+      client.send(windowUpdate(0, increment), headers(1, WATCH));
+      await turn();
+      expect(client.served.service.watches.length).toBe(increment);
+      expect(client.goAway).toEqual(
+        increment === 1 ? undefined : expect.objectContaining({ lastStreamId: 0, code: 'PROTOCOL_ERROR' }),
+      );
+    }
   });
 });
 

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
+import { encode } from '../../src/protobuf/codec.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { answerHeaders } from '../support/http2-calls.js';
+import { data, grpcMessage } from '../support/http2-frames.js';
+import { ENDPOINT, Http2Peer, turn } from '../support/http2-peer.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put } from '../support/scripted-watch.js';
 
@@ -229,16 +233,26 @@ test('a watch that is closed twice sends one cancel request and ignores later ev
   expect(canceled).toEqual([1n]);
 });
 
-test('the client ends the watch stream with RST_STREAM when no watch is left on the stream (S9)', async () => {
-  let ended: Promise<void> | undefined;
-  const etcd = await clientOf(async (stream) => {
-    ended = stream.canceled;
-    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
-  });
-  const watch = etcd.watch('a');
-  await watch.created();
-  await watch.close();
-  await ended;
+test('the client ends the watch stream with RST_STREAM, and only then, when no watch is left on the stream (S9)', async () => {
+  const peer = new Http2Peer();
+  const etcd = openClient({ endpoints: [ENDPOINT], transport: () => peer.transport });
+  const watches = [etcd.watch('a'), etcd.watch('b')] as const;
+  await turn();
+  const { connection } = peer;
+  connection.send(answerHeaders(1));
+  const resets = (): readonly number[][] =>
+    connection.sent('RST_STREAM').map(({ streamId, payload }) => [streamId, payload.readUInt32BE(0)]);
+  for (const [index, watch] of watches.entries()) {
+    const created = { header: { revision: 10n }, watchId: BigInt(index + 1), created: true };
+    connection.send(data(1, grpcMessage(encode(methods.watch.watch.response, created))));
+    await watch.created();
+  }
+  await watches[0].close();
+  await turn();
+  expect(resets()).toEqual([]);
+  await watches[1].close();
+  // The code CANCEL.
+  await expect.poll(resets).toEqual([[1, 8]]);
 });
 
 test('the client opens a watch stream with `hasleader`, so that a member without a leader ends the stream (S10)', async () => {

@@ -87,11 +87,20 @@ describe('a connection', () => {
     const peer = new Http2Peer();
     for (let calls = 0; calls < 5_000; calls += 1) void range(peer);
     await turn();
+    const { connection } = peer;
+    let sizes = 0;
     for (let size = 65_535; size < 2 ** 31 - 1; size = 2 * size + 1) {
-      peer.connection.send(settings({ INITIAL_WINDOW_SIZE: size }), windowUpdate(0, 1));
+      connection.send(settings({ INITIAL_WINDOW_SIZE: size }), windowUpdate(0, 100_000));
+      sizes += 1;
     }
     await turn();
-    expect(peer.connection.closed).toBe(false);
+    expect(connection.closed).toBe(false);
+    // The client has applied every change: it acknowledges each SETTINGS frame, and its windows are larger.
+    expect(connection.sent('SETTINGS').filter(({ flags }) => flags === FLAG.ACK).length).toBe(1 + sizes);
+    void put(peer, 200_000);
+    await turn();
+    const last = connection.sent('DATA').at(-1);
+    expect([last?.streamId, (last?.flags ?? 0) & FLAG.END_STREAM]).toEqual([10_001, FLAG.END_STREAM]);
   });
 
   test('stays open when the peer enlarges the stream window and the connection window for each message', async () => {
