@@ -212,7 +212,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'const progressAt = Math.max(this.#probedAt, this.#progressAt);',
     replace: 'const progressAt = this.#probedAt;',
     tests: ['test/transport/http2/slow-link'],
-    notSimulated: 'the simulated network has no slow links',
+    notSimulated: 'no simulated value is large, so a slow link carries all bytes in time',
   },
   {
     bug: 'the client closes a connection whose ping waits behind a large request',
@@ -220,7 +220,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (isInDoubt && now >= this.#options.uploadedAt()) return',
     replace: 'if (isInDoubt) return',
     tests: ['test/transport/http2/slow-link'],
-    notSimulated: 'the simulated network has no slow links',
+    notSimulated: 'no simulated value is large, so a slow link carries all bytes in time',
   },
   {
     bug: 'the decoder evicts an entry that still fits into the HPACK table',

@@ -2,7 +2,8 @@ import { expect, inject, test } from 'vitest';
 import { ErrorCode, FrameType } from '../../src/transport/http2/frame.js';
 import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
 import { FrameLog } from '../support/simulation/byte-frames.js';
-import { type Plan, planOf, runHistory } from '../support/simulation/history.js';
+import { PLAIN_CLUSTER } from '../support/simulation/cluster.js';
+import { type Plan, planOf, runHistory, type Workload } from '../support/simulation/history.js';
 import { WORKLOADS } from '../support/simulation/workloads.js';
 
 /** The number of histories of each workload in one run of the tests. */
@@ -14,7 +15,8 @@ test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
     for (let seed = 1; seed <= HISTORIES; seed += 1) {
       // A test that has timed out would run at the same time as the next one.
       signal.throwIfAborted();
-      const bytes = { isSplit: seed % 2 === 0, slowOpenings: seed % 3 === 0 ? 0.1 : 0 };
+      const bytesPerMs = seed % 4 === 0 ? 1 : undefined;
+      const bytes = { isSplit: seed % 2 === 0, slowOpenings: seed % 3 === 0 ? 0.1 : 0, bytesPerMs };
       const plan: Plan = { ...planOf(workload, seed), bytes };
       const first = await runHistory(workload, plan);
       expect({ seed, violations: first.violations }).toEqual({ seed, violations: [] });
@@ -23,6 +25,49 @@ test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
     }
   },
 );
+
+test('a simulated client gets and puts a large value over a slow link in the time that its bytes take', async () => {
+  const bytes = 1_200_000;
+  for (const bytesPerMs of [64, 400]) {
+    const tookMs: number[] = [];
+    const isValid: boolean[] = [];
+    const workload: Workload<undefined> = {
+      name: 'large value',
+      weight: 0,
+      generate: () => [{ ops: [] }],
+      begin: ({ world, client }) => ({
+        play: async () => {
+          const etcd = client(0);
+          await using alive = etcd.lease.keepAlive(await etcd.lease.grant({ ttl: 10 }));
+          for (const call of [
+            () => etcd.put('large', 'x'.repeat(bytes), { timeoutMs: 120_000 }),
+            () => etcd.get('large', { timeoutMs: 120_000 }),
+          ]) {
+            const startedAt = world.now;
+            await call();
+            tookMs.push(world.now - startedAt);
+            isValid.push(alive.valid());
+          }
+        },
+        check: () => {},
+        mayStay: () => true,
+        mayLeasesStay: () => true,
+      }),
+    };
+    const plan: Plan<undefined> = {
+      ...planOf(workload, 1),
+      ...{ members: 1, delays: 'short', traits: PLAIN_CLUSTER, maxInFlight: undefined, faults: [], activeMs: 300_000 },
+      bytes: { isSplit: false, slowOpenings: 0, bytesPerMs },
+    };
+    const { violations } = await runHistory(workload, plan);
+    expect(violations).toEqual([]);
+    expect(isValid).toEqual([true, true]);
+    for (const ms of tookMs) {
+      expect(ms).toBeGreaterThan(bytes / bytesPerMs);
+      expect(ms).toBeLessThan(bytes / bytesPerMs + 2_000);
+    }
+  }
+});
 
 test('about one plan in ten uses HTTP/2 over byte streams', () => {
   const [workload] = WORKLOADS;

@@ -31,6 +31,11 @@ export interface BytePlan {
   readonly isSplit: boolean;
   /** The probability that a connection opens slowly, as long as faults may begin. */
   readonly slowOpenings: number;
+  /**
+   * How many bytes a connection carries in a millisecond in each direction, as long as faults may begin. The link has a
+   * buffer without a limit, so the sender never waits. Default: no limit.
+   */
+  readonly bytesPerMs?: number | undefined;
   /** Maximum number of open streams on a connection. Default: no limit. */
   readonly maxStreams?: number | undefined;
 }
@@ -41,6 +46,8 @@ const SLOW_OPENING_MS = [500, 12_000] as const;
 const NEVER_OPENS = 0.25;
 /** Maximum number of deliveries for the bytes of one write. */
 const MAX_DELIVERIES = 3;
+/** Maximum length in bytes of a segment on a slow link. */
+const SEGMENT_BYTES = 16_384;
 /** Maximum length of a short piece in bytes. A frame header is longer. */
 const SHORT_PIECE_BYTES = 8;
 
@@ -51,7 +58,9 @@ export function drawBytes(random: Random, isUnary: boolean): BytePlan | undefine
   if (!random.chance(0.1)) return undefined;
   const isSplit = random.chance(0.5);
   const slowOpenings = random.pick([0, 0, 0.1]);
-  return { isSplit, slowOpenings, maxStreams: isUnary ? random.pick([undefined, 1, 2]) : undefined };
+  const maxStreams = isUnary ? random.pick([undefined, 1, 2]) : undefined;
+  const bytesPerMs = random.pick([undefined, undefined, undefined, 1, 64]);
+  return { isSplit, slowOpenings, maxStreams, bytesPerMs };
 }
 
 /**
@@ -106,12 +115,13 @@ export class ByteNetwork {
 
   /** Makes a byte stream deliver the bytes of each write in pieces. */
   split(stream: ByteStream): ByteStream {
-    if (!this.plan.isSplit) return stream;
+    const { isSplit, bytesPerMs } = this.plan;
+    if (!isSplit && bytesPerMs === undefined) return stream;
     const { random } = this.network.world;
     return {
       write: (parts) => {
         let isWritable: boolean | undefined = true;
-        for (const group of groups(random, parts)) isWritable = stream.write(group);
+        for (const group of isSplit ? groups(random, parts) : segments(parts)) isWritable = stream.write(group);
         this.count('split bytes');
         return isWritable;
       },
@@ -133,6 +143,15 @@ function groups(random: Random, parts: readonly Uint8Array[]): Uint8Array[][] {
       if (deliveries.length < MAX_DELIVERIES && random.chance(0.2)) deliveries.push([]);
     }
   return deliveries.filter(({ length }) => length > 0);
+}
+
+/** Divides the bytes of one write into the segments that a slow link carries one after the other. */
+function segments(parts: readonly Uint8Array[]): Uint8Array[][] {
+  return parts.flatMap((part) =>
+    Array.from({ length: Math.ceil(part.length / SEGMENT_BYTES) }, (_, index) => [
+      part.subarray(index * SEGMENT_BYTES, (index + 1) * SEGMENT_BYTES),
+    ]),
+  );
 }
 
 /** A server whose byte streams deliver in pieces, and call it back only in events of the server. */
@@ -174,9 +193,11 @@ class ByteConnection implements Link {
   readonly #server: SimulatedServer;
   readonly #wire: InProcessConnection;
   readonly #frames: { readonly [direction in Direction]: FrameLog };
-  /** When the last delivery in each direction arrives. */
   readonly #slow: SlowMessages;
+  /** When the last delivery in each direction arrives. */
   readonly #lastDue = { 'to-server': 0, 'to-client': 0 };
+  /** When a slow link has carried the last delivery in each direction. */
+  readonly #carriedAt = { 'to-server': 0, 'to-client': 0 };
   #isCut = false;
   /** Whether the client's runtime already knows that the connection has ended, so that it sends nothing. */
   #refusesWrites = false;
@@ -292,7 +313,8 @@ class ByteConnection implements Link {
     const owner = direction === 'to-server' ? world.outside : this.process;
     const kind = direction === 'to-server' ? `receives from ${this.process.name}` : 'receives';
     const slowMs = direction === 'to-server' && network.slowMs > 0 ? world.random.fraction() * network.slowMs : 0;
-    const due = world.time + network.delayMs() + slowMs + (isOpening ? this.#slowMs() : 0);
+    const carriedAt = this.#carry(direction, length);
+    const due = carriedAt + network.delayMs() + slowMs + (isOpening ? this.#slowMs() : 0);
     this.#lastDue[direction] = Math.max(due, this.#lastDue[direction]);
     const arrive = (): void => {
       const silentUntil = this.silence.until(direction);
@@ -319,6 +341,16 @@ class ByteConnection implements Link {
     world.at(due, this.process, 'is refused by', this.member.url, () =>
       this.#wire.client.finish('connect ECONNREFUSED'),
     );
+  }
+
+  /** Returns when the link has carried these bytes, after all earlier bytes of the direction. */
+  #carry(direction: Direction, length: number): number {
+    const { plan, isHealed } = this.#bytes;
+    const { time } = this.#world;
+    if (plan.bytesPerMs === undefined || isHealed || length === 0) return time;
+    this.#bytes.count('bytes over a slow link');
+    this.#carriedAt[direction] = Math.max(time, this.#carriedAt[direction]) + length / plan.bytesPerMs;
+    return this.#carriedAt[direction];
   }
 
   #slowMs(): number {

@@ -54,6 +54,7 @@ function* smaller(plan: Plan): Generator<Plan> {
   if (plan.bytes !== undefined) {
     yield { ...plan, bytes: undefined };
     if (plan.bytes.isSplit) yield { ...plan, bytes: { ...plan.bytes, isSplit: false } };
+    if (plan.bytes.bytesPerMs !== undefined) yield { ...plan, bytes: { ...plan.bytes, bytesPerMs: undefined } };
     if (plan.bytes.slowOpenings > 0) yield { ...plan, bytes: { ...plan.bytes, slowOpenings: 0 } };
   }
   if (members > 1) yield { ...plan, members: members - 1 };
