@@ -431,7 +431,7 @@ export const MUTATIONS: readonly Mutation[] = [
     bug: 'a consumer of a queue takes the items of a queue whose name continues its own',
     file: 'src/concurrency/queue.ts',
     find: 'waitForItem(session, itemsOf(name), order',
-    replace: 'waitForItem(session, prefix(`${name}/`), order',
+    replace: "waitForItem(session, prefix(name + '/'), order",
     tests: ['test/concurrency/nested-names'],
     notSimulated: 'each simulated queue has a name of its own',
   },

@@ -1,10 +1,11 @@
-import { invalidInput, timedOut } from '../errors/etcd-error.js';
-import { modifyKey } from '../keys/compare-and-set.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
+import { clientClosed, invalidInput, timedOut } from '../errors/etcd-error.js';
+import { type CoreKeyspace, checkClient, type KeyspaceClient } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
+import { compare, op } from '../kv/txn.js';
 import { checkCount, checkOptions, checkPositive, show } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
-import { pause } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Options of a `RateLimiter`. All processes must have the same. */
@@ -21,17 +22,47 @@ const US_PER_S = 1_000_000;
 const MAX_BURST_US = 365 * 86_400 * US_PER_S;
 
 /**
+ * How late a timer may fire before its tokens are given up: a part of the interval between two tokens, and a minimum in
+ * milliseconds. The limit grows after a later timer.
+ */
+const GRACE_OF_INTERVAL = 0.1;
+const MIN_GRACE_MS = 3;
+const MAX_GRACE_MS = 1_000;
+/** How much of the grace remains after each call whose timer was in time. */
+const GRACE_DECAY = 0.95;
+/** How many times later than a timer an answer may be, in addition to twice the time of the answer before it. */
+const ANSWER_GRACES = 3;
+/** The wall clock shows whole milliseconds. */
+const CLOCK_STEP_MS = 1;
+/** The number of attempts to move the stored time without a pause between them. */
+const EAGER_ATTEMPTS = 3;
+/** The exponent from which the pause between two attempts does not grow any more. */
+const MAX_BACKOFF_ATTEMPT = 4;
+
+/** Tokens that were taken for this process. */
+interface Reservation {
+  /** Milliseconds until the tokens are due. Their owner must not go on earlier. */
+  readonly waitMs: number;
+  /** Returns by how many milliseconds it is too late for the tokens: not above 0 if their owner may go on. */
+  readonly lateMs: () => number;
+}
+
+/**
  * Limits how often a fleet of processes does something, with one key. The key stores the time at which all tokens that
- * were taken so far will be due: the time of the last token, plus one interval for each token that was taken since. A
- * process takes tokens by moving this time, in a transaction that fails if another process has moved it in the meantime,
- * and then waits for its turn.
+ * were taken so far will be due: the latest time at which their owners go on, plus one interval for each token that was
+ * taken since. It also stores how many tokens of a burst are left. A process takes tokens by moving this time, in a transaction that fails if another process has moved it in
+ * the meantime, and then waits for its turn. If the answer or the timer is so late that the owner would go on after that
+ * latest time, for example because the process was suspended, the tokens are lost and the process takes others.
  *
- * etcd has no clock that clients can read, so the processes use their own. In any time span, the fleet gets at most
- * `burst` tokens and `perSecond` for each second, both by the clock that is ahead. A process whose clock is behind, or is
- * set back, waits longer, by the difference. If a clock was far ahead for a while, delete the key to end the wait. A
- * process that was suspended gets the tokens that became due in the meantime at once. If the key is deleted, or the
- * cluster is restored from a backup, the fleet gets `burst` tokens at once. Each call costs at least two round trips, and
- * the calls of all processes compete for the key, so use it for up to some hundred calls in a second.
+ * In any time span, the fleet gets at most `burst` tokens and `perSecond` for each second of the span, counted when
+ * `take` resolves. etcd has no clock that clients can read, so the processes use their own: a difference of a second
+ * between two clocks may add the tokens of one second, at most `burst`. A process whose clock is behind, or is set back,
+ * waits longer, by the difference. If a clock was far ahead for a while, delete the key to end the wait. If the key is
+ * deleted, or the cluster is restored from a backup, the fleet gets `burst` tokens at once.
+ *
+ * With a `burst` of 1, a timer may be late and delay the tokens after it, so the fleet gets about a tenth less than
+ * `perSecond`. A larger `burst` makes up for that. Each call costs at least two round trips, and the calls of all processes compete for the key, so use it
+ * for up to some hundred calls in a second.
  *
  * @example
  * const limiter = new RateLimiter(etcd, 'limits/mail', { perSecond: 50, burst: 10 });
@@ -42,6 +73,9 @@ export class RateLimiter {
   readonly #client: CoreKeyspace;
   readonly #intervalUs: number;
   readonly #burst: number;
+  /** How late a timer of this process may fire, in milliseconds. */
+  #graceMs: number;
+  readonly #minGraceMs: number;
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, key: string, options: RateLimiterOptions) {
@@ -52,27 +86,30 @@ export class RateLimiter {
     this.key = key;
     this.#intervalUs = US_PER_S / checkPositive(perSecond, 'perSecond', 'tokens');
     this.#burst = checkCount(burst, 'burst', 1);
+    const graceMs = Math.max(MIN_GRACE_MS, (this.#intervalUs / US_PER_MS) * GRACE_OF_INTERVAL);
+    this.#minGraceMs = Math.min(MAX_GRACE_MS, graceMs);
+    this.#graceMs = this.#minGraceMs;
     // The key stores a time in microseconds, which must be exact.
     if (this.#intervalUs * this.#burst > MAX_BURST_US)
       throw invalidInput('perSecond', show(perSecond), 'a rate at which the burst is due within a year');
   }
 
   /**
-   * Takes tokens, 1 to `burst` of them, and waits until they are due. Calls get their tokens in the order in which they take them. If
-   * `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts during the wait,
-   * the tokens are lost, and if the outcome of a write is unknown, they may be taken twice.
+   * Takes tokens, 1 to `burst` of them, and waits until they are due. Calls get their tokens in the order in which they
+   * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts or
+   * the client is closed during the wait, the tokens are lost, and if the outcome of a write is unknown, they may be taken
+   * twice.
    *
-   * @throws EtcdError, see `WaitOptions`.
+   * @throws EtcdError, see `WaitOptions`, and with reason `ClientClosed` when the client is closed.
    */
   async take(tokens = 1, options: WaitOptions = {}): Promise<void> {
     this.#check(tokens);
-    await withinLimit('RateLimiter.take', options, undefined, async ({ signal }) => {
+    await this.#waiting('RateLimiter.take', options, async (signal) => {
       const { maxWaitMs = Number.POSITIVE_INFINITY } = options;
-      const waitMs = await untilAnswered(signal, () => this.#reserve(tokens, maxWaitMs, signal));
-      if (waitMs > maxWaitMs)
-        throw timedOut('RateLimiter.take', maxWaitMs, 'rejected', undefined, undefined, undefined, 'maxWaitMs');
-      await pause(waitMs, signal);
-      signal.throwIfAborted();
+      const endMs = monotonicMs() + maxWaitMs;
+      const take = (patience: number) => untilAnswered(signal, () => this.#reserve(tokens, patience, endMs, signal));
+      if (await this.#goOnInTime(take, signal)) return;
+      throw timedOut('RateLimiter.take', maxWaitMs, 'rejected', undefined, undefined, undefined, 'maxWaitMs');
     });
   }
 
@@ -84,7 +121,9 @@ export class RateLimiter {
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
     checkOptions(options, { signal: true }, 'RateLimiter.tryTake');
-    return (await this.#reserve(tokens, 0, options.signal)) <= 0;
+    return this.#waiting('RateLimiter.tryTake', options, (signal) =>
+      this.#goOnInTime((patience) => this.#reserve(tokens, patience, 0, signal), signal),
+    );
   }
 
   #check(tokens: number): void {
@@ -92,22 +131,93 @@ export class RateLimiter {
       throw invalidInput('tokens', show(tokens), `a whole number from 1 to ${this.#burst}, the burst`);
   }
 
-  /** Takes tokens unless they are due later than in `maxWaitMs`. Returns the milliseconds until they are due. */
-  async #reserve(tokens: number, maxWaitMs: number, signal: AbortSignal | undefined): Promise<number> {
-    let waitMs = 0;
-    await modifyKey(
-      this.#client,
-      this.key,
-      (kv) => {
-        const nowUs = environment.Date.now() * US_PER_MS;
-        const storedUs = Number(kv?.text());
-        const sinceUs = Math.max(Number.isSafeInteger(storedUs) ? storedUs : 0, nowUs);
-        const dueUs = sinceUs + tokens * this.#intervalUs;
-        waitMs = Math.max(0, (dueUs - this.#burst * this.#intervalUs - nowUs) / US_PER_MS);
-        return waitMs > maxWaitMs ? undefined : String(Math.ceil(dueUs));
-      },
-      { signal, maxAttempts: Number.MAX_SAFE_INTEGER },
-    );
-    return waitMs;
+  /** Runs `wait` with a signal that aborts also when the client is closed. */
+  #waiting<T>(what: string, options: WaitOptions, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return withinLimit(what, options, undefined, async (limit) => {
+      const { signal } = limit;
+      // A test double of a client has no such method.
+      const { beforeClose } = this.#client as Partial<KeyspaceClient>;
+      const offClose = beforeClose?.call(this.#client, async () => limit.end(clientClosed()));
+      return wait(signal).finally(offClose);
+    });
+  }
+
+  /**
+   * Takes tokens, and waits until they are due. Takes others if it is then too late for them. Returns false if `reserve`
+   * has taken none.
+   */
+  async #goOnInTime(
+    reserve: (patience: number) => Promise<Reservation | undefined>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    for (let patience = 1; ; patience *= 2) {
+      const reserved = await reserve(patience);
+      if (reserved === undefined) return false;
+      if (reserved.waitMs > 0) {
+        const timerMs = monotonicMs() + reserved.waitMs;
+        await pause(reserved.waitMs, signal);
+        const timerLateMs = monotonicMs() - timerMs;
+        const graceMs = Math.min(MAX_GRACE_MS, Math.max(this.#graceMs * GRACE_DECAY, 2 * timerLateMs));
+        this.#graceMs = Math.max(this.#minGraceMs, graceMs);
+      }
+      signal.throwIfAborted();
+      if (reserved.lateMs() <= 0) return true;
+    }
+  }
+
+  /**
+   * Takes tokens unless they are due later than now and later than `endMs` of the monotonic clock. `patience` is a factor
+   * for all times by which something may be late.
+   */
+  async #reserve(
+    tokens: number,
+    patience: number,
+    endMs: number,
+    signal: AbortSignal,
+  ): Promise<Reservation | undefined> {
+    let askedMs = monotonicMs();
+    let kv = await this.#client.get(this.key, { signal });
+    for (let attempt = 1; ; attempt += 1) {
+      const [startMs, wallMs] = [monotonicMs(), environment.Date.now()];
+      const graceMs = patience * (ANSWER_GRACES * this.#minGraceMs + 2 * (startMs - askedMs));
+      const nowUs = wallMs * US_PER_MS;
+      const { takenUs, free } = this.#parse(kv, nowUs);
+      const dueUs = tokens <= free ? nowUs : Math.max(nowUs, takenUs + (tokens - this.#burst) * this.#intervalUs);
+      const waitMs = (dueUs - nowUs) / US_PER_MS;
+      if (waitMs > 0 && startMs + waitMs > endMs) return undefined;
+      // All later tokens are due as if the owner of these tokens went on at this time.
+      const lastUs = Math.max(takenUs, dueUs + patience * this.#graceMs * US_PER_MS, nowUs + graceMs * US_PER_MS);
+      const moved = `${Math.ceil(lastUs + tokens * this.#intervalUs)} ${Math.max(0, free - tokens)}`;
+      const { succeeded, responses } = await this.#client.txn(
+        {
+          if: [compare.modRevision(this.key, '==', kv?.modRevision ?? 0n)],
+          then: [op.put(this.key, moved, { lease: kv?.lease })],
+          else: [op.get(this.key)],
+        },
+        { signal },
+      );
+      if (succeeded) {
+        // The monotonic clock stops while a machine is suspended, and the wall clock may be set.
+        const passedMs = (): number => Math.max(monotonicMs() - startMs, environment.Date.now() - wallMs);
+        const limitMs = (lastUs - nowUs) / US_PER_MS - CLOCK_STEP_MS;
+        return { waitMs: waitMs - (monotonicMs() - startMs), lateMs: () => passedMs() - limitMs };
+      }
+      askedMs = startMs;
+      [kv] = responses;
+      if (attempt < EAGER_ATTEMPTS) continue;
+      await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), signal);
+      askedMs = monotonicMs();
+      kv = await this.#client.get(this.key, { signal });
+    }
+  }
+
+  /**
+   * Reads the stored time, and how many tokens are left of a burst. A burst begins when that time has passed. Its tokens
+   * are due at once, however late their owners go on.
+   */
+  #parse(kv: KeyValue | undefined, nowUs: number): { readonly takenUs: number; readonly free: number } {
+    const [takenUs = 0, free = 0] = (kv?.text() ?? '').split(' ').map(Number);
+    if (!Number.isSafeInteger(takenUs) || takenUs <= nowUs) return { takenUs: 0, free: this.#burst };
+    return { takenUs, free: Number.isSafeInteger(free) ? free : 0 };
   }
 }
