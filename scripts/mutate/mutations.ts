@@ -452,6 +452,28 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'the simulated queues have a short `idTtl`',
   },
   {
+    bug: 'a rate limiter lets tokens through however late they are',
+    file: 'src/concurrency/rate-limiter.ts',
+    find: 'if (reserved.lateMs() <= 0) return true;',
+    replace: 'return true;',
+    tests: ['test/concurrency/rate-limiter'],
+  },
+  {
+    bug: 'a rate limiter allows a whole burst whenever several tokens are taken at once',
+    file: 'src/concurrency/rate-limiter.ts',
+    find: '(tokens - this.#burst) * this.#intervalUs',
+    replace: '(1 - this.#burst) * this.#intervalUs',
+    tests: ['test/concurrency/rate-limiter'],
+  },
+  {
+    bug: 'a call that waits for tokens goes on after its client is closed',
+    file: 'src/concurrency/rate-limiter.ts',
+    find: 'async () => limit.end(clientClosed())',
+    replace: 'async () => {}',
+    tests: ['test/concurrency/rate-limiter'],
+    notSimulated: 'the simulated programs close their clients when their calls have ended',
+  },
+  {
     bug: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',

@@ -6,6 +6,7 @@ import { leases } from './workloads/leases.js';
 import { LOCKS } from './workloads/locks.js';
 import { orderedReads } from './workloads/ordered-reads.js';
 import { QUEUES } from './workloads/queues.js';
+import { rates } from './workloads/rates.js';
 import { registers } from './workloads/registers.js';
 import { registrations } from './workloads/self-healing.js';
 import { transfers } from './workloads/stm.js';
@@ -20,6 +21,7 @@ export const WORKLOADS = [
   backups,
   leases,
   orderedReads,
+  rates,
   barriers,
   doubleBarriers,
   registers,
