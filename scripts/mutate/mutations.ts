@@ -474,6 +474,22 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'the simulated programs close their clients when their calls have ended',
   },
   {
+    bug: 'a late put of the value of a campaign with an existing queue key restores an old value',
+    file: 'src/concurrency/lock-queue.ts',
+    find: "if: [compare.modRevision(key, '==', modRevision)],",
+    replace: "if: [compare.createRevision(key, '==', modRevision > 0n ? createRevision : 0n)],",
+    tests: ['test/concurrency/election'],
+    notSimulated: 'no simulated program campaigns with the lease of an earlier session',
+  },
+  {
+    bug: 'a command that exits with code 0 hides the loss of its lock',
+    file: 'src/cli/commands/lock.ts',
+    find: "if (signal.aborted) throw lost(what, held, '; the command was ended');",
+    replace: "if (signal.aborted && code !== 0) throw lost(what, held, '; the command was ended');",
+    tests: ['test/cli/lock.test.ts'],
+    notSimulated: 'the simulated programs are no commands',
+  },
+  {
     bug: 'a late put of an enqueue call restores an item that was taken',
     file: 'src/concurrency/queue.ts',
     find: ', this.#generation.isUnchanged]',

@@ -184,6 +184,23 @@ describe('etcdwire', () => {
     expect(stderr).toMatch(new RegExp(`^etcdwire: the lock ${name} was lost: .*\n$`));
   });
 
+  it.each([
+    ['lock', 'the lock', []],
+    ['elect', 'the leadership', ['value']],
+  ])(
+    '`%s` exits with code 76 after %s is lost, although its command handles SIGTERM and exits with code 0',
+    async (command, what, value) => {
+      const name = unique('lock');
+      const script = 'trap "exit 0" TERM; echo ready; while :; do sleep 0.05; done';
+      const running = new RunningCli([command, name, ...value, '--grace', '10s', '--', 'sh', '-c', script]);
+      await running.lines(1);
+      await openClient().delete(prefix(`${name}/`));
+      const { code, stderr } = await running.done;
+      expect(code).toBe(76);
+      expect(stderr).toContain(`etcdwire: ${what} ${name} was lost: `);
+    },
+  );
+
   it('`lock` without a command prints the queue key and holds the lock until SIGINT arrives', async () => {
     const name = unique('lock');
     const holder = new RunningCli(['-w', 'simple', 'lock', name]);

@@ -5,6 +5,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { answerLost, puts, stagedTransport } from '../support/transactions.js';
 
 async function election(etcd: Client, name: string): Promise<Election> {
   return new Election(await Session.open(etcd), name);
@@ -167,6 +168,69 @@ test('a new session with the lease of an orphaned session resumes the leadership
   expect((await new Election(after, name).leader())?.text()).toBe('me again');
   await resumed.resign();
   expect((await etcd.range(prefix(`${name}/`))).count).toBe(0);
+});
+
+test('a late copy of the put that has set the value of a campaign with an existing queue key changes nothing', async () => {
+  const [direct, name] = [openClient(), unique('election')];
+  const before = await Session.open(direct);
+  await new Election(before, name).campaign('A');
+  await before.orphan();
+  let sendAgain: (() => Promise<unknown>) | undefined;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      // The first transaction of the campaign reads the queue, and then puts the key if it does not exist.
+      if (ops.length !== 1 || !puts(ops, `${name}/`) || sendAgain !== undefined) return send();
+      sendAgain = send;
+      await send();
+      throw answerLost();
+    },
+  });
+  const after = await Session.open(openClient({ transport }), { lease: before.leaseId });
+  const leadership = await new Election(after, name).campaign('B');
+  const read = async (): Promise<string | undefined> => (await direct.get(leadership.key))?.text();
+  expect(await read()).toBe('B');
+  const version = (await direct.get(leadership.key))?.version;
+  // The attempt after the lost answer finds the value, and puts nothing.
+  expect(version).toBe(2n);
+  await leadership.proclaim('C');
+  expect(await sendAgain?.()).toMatchObject({ succeeded: false });
+  expect(await read()).toBe('C');
+});
+
+test('a campaign whose queue key another client changes in the meantime sets its own value', async () => {
+  const [direct, name] = [openClient(), unique('election')];
+  const before = await Session.open(direct);
+  const { key } = await new Election(before, name).campaign('A');
+  await before.orphan();
+  let changes = 0;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (ops.length === 1 && puts(ops, key) && changes < 3)
+        await direct.put(key, `change ${++changes}`, { lease: before.leaseId });
+      return send();
+    },
+  });
+  const after = await Session.open(openClient({ transport }), { lease: before.leaseId });
+  const leadership = await new Election(after, name).campaign('B');
+  expect((await direct.get(key))?.text()).toBe('B');
+  await leadership.proclaim('C');
+  expect((await direct.get(key))?.text()).toBe('C');
+  expect(changes).toBe(3);
+  // The key that is put again while the campaign sets its value is another contender's place in the queue.
+  let isReplaced = false;
+  const replacing = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (ops.length === 1 && puts(ops, key) && !isReplaced) {
+        isReplaced = true;
+        await direct.delete(key);
+        await direct.put(key, 'again', { lease: before.leaseId });
+      }
+      return send();
+    },
+  });
+  await after.orphan();
+  const last = await Session.open(openClient({ transport: replacing }), { lease: before.leaseId });
+  expect(await errorOf(new Election(last, name).campaign('D'))).toMatchObject({ reason: 'LockLost' });
 });
 
 test('`Election.resume` rejects when the session does not hold the leadership with the given token', async () => {
