@@ -19,7 +19,7 @@ import { http2Over } from '../../../src/transport/http2/transport.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import { FrameLog } from './byte-frames.js';
 import { Calls } from './calls.js';
-import type { SimulatedMember } from './cluster.js';
+import { type SimulatedMember, serverClock } from './cluster.js';
 import { type Link, type Network, type Path, SlowMessages } from './network.js';
 import type { Random } from './random.js';
 import { type Direction, Silence } from './silence.js';
@@ -86,11 +86,7 @@ export class ByteNetwork {
     this.network = network;
     this.plan = plan;
     this.violated = violated;
-    const { world } = network;
-    this.clock = {
-      now: () => world.now,
-      after: (delayMs, action) => world.at(world.now + delayMs, world.outside, 'timer', 'of a connection', action),
-    };
+    this.clock = serverClock(network.world, 'of a connection');
   }
 
   /** Returns the transports of a client in this process. */

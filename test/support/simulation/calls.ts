@@ -156,7 +156,7 @@ export class Calls {
   #ended({ path, process, startMs, attempts }: JudgedCall, { deadline }: UnaryCall<unknown, unknown>): void {
     const { time } = this.#world;
     const { maxTimerLagMs, violated } = this.#rules;
-    const dueMs = Math.max(deadline, process.stalledUntil);
+    const dueMs = Math.max(process.worldAt(deadline), process.stalledUntil);
     const lateMs = time - dueMs;
     if (lateMs > maxTimerLagMs + LATENESS_MS)
       violated('late end', `${path} of ${process.name}, ${lateMs} ms after its deadline`);
@@ -167,7 +167,7 @@ export class Calls {
 
   /** Checks that the reason of an error is one that the call can have. */
   #judgeError(
-    { path, refusals }: JudgedCall,
+    { path, refusals, process }: JudgedCall,
     { signal, deadline, endpoint: named }: UnaryCall<unknown, unknown>,
     error: EtcdError,
     isClosed: boolean,
@@ -181,7 +181,7 @@ export class Calls {
     if (refusals.has(reason) || CONNECTION_REASONS.has(reason)) return;
     switch (reason) {
       case 'DeadlineExceeded':
-        if (this.#world.time < deadline - 1) wrong(`the deadline is ${deadline - this.#world.time} ms away`);
+        if (process.clockAt(this.#world.time) < deadline - 1) wrong(`the deadline is ${deadline}`);
         return;
       case 'Canceled':
         if (!signal?.aborted) wrong('nothing has canceled it');

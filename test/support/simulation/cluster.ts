@@ -12,6 +12,7 @@ import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { textOf, toBytes } from '../../../src/runtime/bytes.js';
 import type { SeenEvent } from '../../../src/testing/history.js';
+import type { Clock } from '../../../src/testing/memory/clock.js';
 import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/testing/memory/memory-etcd.js';
 import {
   type RequestSink,
@@ -93,6 +94,15 @@ export class SimulatedMember {
 /** The call with which the simulation itself changes a store. */
 const COMPACTION: ServerCall = { metadata: {}, endpoint: '', signal: new AbortController().signal };
 
+/** Returns the clock of the servers. `what` describes its timers. */
+export function serverClock(world: World, what: string): Clock {
+  const { outside } = world;
+  return {
+    now: () => outside.clockAt(world.now),
+    after: (delayMs, action) => world.at(world.now + delayMs / outside.rate, outside, 'timer', what, action),
+  };
+}
+
 /** A cluster of members with one store, in memory. */
 export class SimulatedCluster {
   readonly server: MemoryEtcd;
@@ -117,10 +127,7 @@ export class SimulatedCluster {
     this.#world = world;
     this.#options = {
       tokenTtlSeconds: TOKEN_TTL_S,
-      clock: {
-        now: () => world.now,
-        after: (delayMs, action) => world.at(world.now + delayMs, world.outside, 'timer', 'of the server', action),
-      },
+      clock: serverClock(world, 'of the server'),
       random: () => world.random.fraction(),
     };
     this.server = new MemoryEtcd(this.#options);

@@ -33,6 +33,9 @@ const MAX_CLEANUPS_MS = CLEANUP_WAIT_MS + 5;
 const MAX_LAGS = 2;
 /** How long the world goes on after all clients are closed, until all leases have expired and all copies arrived. */
 const AFTERMATH_MS = 30_000;
+/** The slowest and the fastest clock. A lease with a TTL of up to 10 s is safe if their quotient is below 10/9. */
+const MIN_RATE = 0.96;
+const MAX_RATE = 1.06;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
 const MAX_TIMER_LAG_MS = 600;
 /**
@@ -64,6 +67,8 @@ export interface Plan<Op = unknown> {
   readonly traits?: ClusterTraits;
   readonly delays: DelayName;
   readonly timerLagMs: number;
+  /** How fast the clock of the server runs, and then the clock of each process. Default: as fast as that of the world. */
+  readonly rates?: readonly number[] | undefined;
   /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
   readonly bytes?: BytePlan | undefined;
   /** The option `balance` of all clients. */
@@ -159,6 +164,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     members,
     delays: random.pick(['none', 'short', 'short', 'long', 'uneven'] as const),
     timerLagMs: random.pick([0, 0, 2, 40]),
+    rates: drawRates(new Random(seed, 12), processes.length),
     bytes: drawBytes(new Random(seed, 9), isUnary),
     maxInFlight: new Random(seed, 10).pick([undefined, undefined, undefined, 1, 2]),
     balance: new Random(seed, 11).pick(['in-order', 'sticky', 'round-robin'] as const),
@@ -168,6 +174,15 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     // A store that is replaced has other users, too.
     traits: isRestored ? PLAIN_CLUSTER : drawTraits(random, members),
   };
+}
+
+/** Draws rates of clocks that differ by less than the margin of a lease allows (S14). */
+function drawRates(random: Random, processes: number): readonly number[] | undefined {
+  if (random.chance(0.4)) return undefined;
+  return Array.from({ length: 1 + processes }, () => {
+    if (random.chance(0.3)) return random.pick([MIN_RATE, MAX_RATE]);
+    return MIN_RATE + random.fraction() * (MAX_RATE - MIN_RATE);
+  });
 }
 
 function drawTraits(random: Random, members: number): ClusterTraits {
@@ -237,6 +252,10 @@ class Play<Op> {
     this.#network.onAuthenticatedTwice = ({ name }) =>
       this.#violated('authenticates twice', `${name}, although another call of its client authenticates`);
     world.timerLagMs = plan.timerLagMs;
+    this.#processes = plan.processes.map((_, index) => new Process(`process ${index}`));
+    const [serverRate = 1, ...rates] = plan.rates ?? [];
+    world.outside.rate = serverRate;
+    for (const [index, process] of this.#processes.entries()) process.rate = rates[index] ?? 1;
     const lagsMore = plan.faults.some(({ kind }) => kind === 'late timers');
     this.#maxTimerLagMs = lagsMore ? MAX_LATE_MS : plan.timerLagMs;
     this.#calls = new Calls(world, {
@@ -246,7 +265,6 @@ class Play<Op> {
       violated,
     });
     this.#cluster.calls = this.#calls;
-    this.#processes = plan.processes.map((_, index) => new Process(`process ${index}`));
     this.#nemesis = new Nemesis(world, this.#network, this.#processes, plan.faults);
     this.#player = workload.begin({
       world,
@@ -348,8 +366,8 @@ class Play<Op> {
 
   #checkEnd(startMs: number, limitMs: number, what: string): void {
     const { time, current } = this.#world;
-    const lateMs = time - Math.max(startMs + limitMs, current.stalledUntil);
-    if (lateMs > MAX_CLEANUPS_MS + MAX_LAGS * this.#maxTimerLagMs)
+    const lateMs = time - Math.max(startMs + limitMs / MIN_RATE, current.stalledUntil);
+    if (lateMs > MAX_CLEANUPS_MS / MIN_RATE + MAX_LAGS * this.#maxTimerLagMs)
       this.#violated('late end', `${what} of ${current.name}: ${lateMs} ms after its limit of ${limitMs} ms`);
   }
 

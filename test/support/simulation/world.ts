@@ -52,6 +52,8 @@ export class Process {
   wasStopped = false;
   /** Whether the process was killed. A killed process never runs again. */
   isKilled = false;
+  /** How fast the clocks and timers of the process run: milliseconds in each millisecond of the world. */
+  rate = 1;
   /** Offset of the wall clock of the process in milliseconds. */
   wallOffsetMs = 0;
   /** The pending timers that keep the process alive. */
@@ -59,6 +61,16 @@ export class Process {
 
   constructor(name: string) {
     this.name = name;
+  }
+
+  /** Returns the time on the clock of the process at a time of the world. */
+  clockAt(worldMs: number): number {
+    return START_MS + (worldMs - START_MS) * this.rate;
+  }
+
+  /** Returns the time of the world at a time on the clock of the process. */
+  worldAt(clockMs: number): number {
+    return START_MS + (clockMs - START_MS) / this.rate;
   }
 }
 
@@ -210,7 +222,7 @@ export class World {
   #startTimer(action: () => void, delayMs: number): Timer {
     const process = this.current;
     const lagMs = this.timerLagMs > 0 && this.random.chance(0.3) ? this.random.fraction() * this.timerLagMs : 0;
-    const due = this.time + Math.max(0, delayMs) + lagMs;
+    const due = this.time + Math.max(0, delayMs) / process.rate + lagMs;
     const timer: Timer = new Timer(
       this.#schedule(due, process, 'timer', '', () => {
         process.foreground.delete(timer);
@@ -232,7 +244,7 @@ export class World {
       current.stalledUntil = current.reached;
       this.note(`is stopped in the middle of a step for ${stop.ms} ms`);
     }
-    return this.time;
+    return current.clockAt(this.time);
   }
 
   #perform(event: Scheduled): void {
