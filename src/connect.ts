@@ -217,6 +217,6 @@ function unreachable(errors: readonly EtcdError[]): EtcdError {
     code,
     reason,
     outcome: 'not-sent',
-    cause: new AggregateError(errors),
+    cause: withoutFrames(new AggregateError(errors, 'every endpoint failed')),
   });
 }
