@@ -131,7 +131,7 @@ export interface TransportOptions {
   readonly pingIntervalMs: number;
   /**
    * The time limit in milliseconds for the answer to a probe. If no answer arrives, the transport closes the
-   * connection, unless the answer may be queued behind other data: see `Pinger` in http2/pinger.ts.
+   * connection, unless the probe or its answer may be queued behind other data.
    */
   readonly pingTimeoutMs: number;
   /** The maximum length of a request in bytes. The transport refuses a longer request instead of sending it. */
