@@ -37,7 +37,14 @@ const OVER_MEMORY = [
  * alternate with files that need much CPU time.
  */
 const LONGEST_FIRST = [
-  ...['faults/watches', 'transport/proxy-settings', 'faults/leases', 'transport/proxies', 'faults/tokens'],
+  ...[
+    'testing/memory/peers',
+    'faults/watches',
+    'transport/proxy-settings',
+    'faults/leases',
+    'transport/proxies',
+    'faults/tokens',
+  ],
   ...['gateway/resending-hosts', 'faults/crowds', 'auth/tokens', 'options', 'cli/stopped', 'lease/lease-deadline'],
   ...['faults/holders', 'package', 'faults/silence', 'testing/etcd-cluster', 'gateway/repeated-writes', 'lease/lease'],
   ...['concurrency/exclusive', 'transport/tls', 'faults/members', 'transport/http2/silent-connection', 'cli/lock'],
