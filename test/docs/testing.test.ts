@@ -14,10 +14,10 @@ function programsWith(text: string): string[] {
 }
 
 describe('docs/testing.md', () => {
-  it('has exactly the seven programs that the other tests run', () => {
+  it('has exactly the eight programs that the other tests run', () => {
     const run = ["from 'vitest'", "from 'node:test'", 'clock.advance(', 'listen(', 'startEtcd(', 'FaultProxy.start('];
-    expect(run.map((text) => programsWith(text).length)).toEqual([2, 1, 1, 1, 1, 1]);
-    expect(PROGRAMS).toHaveLength(7);
+    expect(run.map((text) => programsWith(text).length)).toEqual([2, 1, 1, 2, 1, 1]);
+    expect(PROGRAMS).toHaveLength(8);
   });
 
   describe('has a test for Vitest:', async () => {
@@ -39,9 +39,9 @@ describe('docs/testing.md', () => {
     expect(await runProgram(program)).toEqual(['undefined']);
   });
 
-  it('has a program that opens a port, which prints what its comment says', async () => {
-    const [program = ''] = programsWith('listen(');
-    expect(await runProgram(program)).toEqual(['blue']);
+  it('has programs that open a port for etcdctl and for curl, which print what their comments say', async () => {
+    const printed = await Promise.all(programsWith('listen(').map((program) => runProgram(program)));
+    expect(printed).toEqual([['blue'], ["{ health: 'true', reason: '' }"]]);
   });
 
   it.each([
