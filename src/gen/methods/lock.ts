@@ -4,15 +4,15 @@ import type { Method } from '../../protobuf/schema.js';
 import { LockRequest, LockResponse, UnlockRequest, UnlockResponse } from '../v3lockpb/v3lock.js';
 
 export const lock = {
-    path: '/v3lockpb.Lock/Lock',
-    kind: 'unary',
-    request: LockRequest,
-    response: LockResponse,
-  } as const satisfies Method<LockRequest, LockResponse, 'unary'>;
+  path: '/v3lockpb.Lock/Lock',
+  kind: 'unary',
+  request: LockRequest,
+  response: LockResponse,
+} as const satisfies Method<LockRequest, LockResponse, 'unary'>;
 
 export const unlock = {
-    path: '/v3lockpb.Lock/Unlock',
-    kind: 'unary',
-    request: UnlockRequest,
-    response: UnlockResponse,
-  } as const satisfies Method<UnlockRequest, UnlockResponse, 'unary'>;
+  path: '/v3lockpb.Lock/Unlock',
+  kind: 'unary',
+  request: UnlockRequest,
+  response: UnlockResponse,
+} as const satisfies Method<UnlockRequest, UnlockResponse, 'unary'>;

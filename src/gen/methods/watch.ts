@@ -4,8 +4,8 @@ import type { Method } from '../../protobuf/schema.js';
 import { WatchRequest, WatchResponse } from '../etcdserverpb/rpc.js';
 
 export const watch = {
-    path: '/etcdserverpb.Watch/Watch',
-    kind: 'bidi-streaming',
-    request: WatchRequest,
-    response: WatchResponse,
-  } as const satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>;
+  path: '/etcdserverpb.Watch/Watch',
+  kind: 'bidi-streaming',
+  request: WatchRequest,
+  response: WatchResponse,
+} as const satisfies Method<WatchRequest, WatchResponse, 'bidi-streaming'>;

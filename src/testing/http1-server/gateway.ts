@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES as STATUS_TEXTS } from 'node:http';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { STATUS_CODES, type StatusCode } from '../../errors/status.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
@@ -103,7 +103,8 @@ export class Gateway {
       else {
         // An empty body stands for an empty message.
         const [json] = new JsonReader(body).next() ?? [{}];
-        const message = this.#message(method, json);
+        // grpc-gateway 1.16 takes null for an empty message.
+        const message = this.#message(method, json === null && this.#settings.errors === 1 ? {} : json);
         if ('unary' in route) await this.#unary(route, message, call, response);
         else this.#stream(route, message, call, response);
       }
@@ -126,8 +127,10 @@ export class Gateway {
     const end = (error?: unknown): void => {
       if (isOver) return;
       isOver = true;
-      if (error !== undefined) this.#failStream(response, statusOf(error));
-      else response.end();
+      if (error !== undefined) return this.#failStream(response, statusOf(error));
+      // grpc-gateway 2 sets the type when it sends the first message.
+      if (!response.headersSent && this.#settings.errors === 1) response.writeHead(200, JSON_TYPE);
+      response.end();
     };
     const send = (message: Init<unknown>): void => {
       if (isOver || response.destroyed) return;
@@ -213,7 +216,8 @@ export class Gateway {
     const status = this.#httpStatus(code);
     if (!response.headersSent) response.writeHead(status, JSON_TYPE);
     const json = statusJson(code, message);
-    const error = this.#settings.errors === 1 ? { grpc_code: json.code, http_code: status, message } : json;
+    const http = { http_code: status, message, http_status: STATUS_TEXTS[status] };
+    const error = this.#settings.errors === 1 ? { grpc_code: json.code, ...http } : json;
     response.end(`${JSON.stringify({ error })}\n`);
   }
 

@@ -4,9 +4,16 @@ import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startEtcd } from '../../../scripts/etcd.js';
 import { Client } from '../../../src/index.js';
-import { type Listener, listen, MemoryEtcd, type RunningEtcd } from '../../../src/testing/index.js';
+import {
+  type Listener,
+  listen,
+  MemoryEtcd,
+  type MemoryEtcdOptions,
+  type RunningEtcd,
+} from '../../../src/testing/index.js';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { gateway } from '../../../src/transport/gateway/index.js';
+import { enableAuth } from '../../support/auth-etcd.js';
 import { openClient } from '../../support/client.js';
 import { testedVersions } from '../../support/thorough.js';
 import { Authority } from '../../support/tls/authority.js';
@@ -179,12 +186,48 @@ describe.each(versions)('etcd %s', (version) => {
   });
 });
 
-async function served(): Promise<{ readonly server: MemoryEtcd; readonly listener: Listener }> {
-  const server = new MemoryEtcd();
+async function served(
+  options: MemoryEtcdOptions = {},
+): Promise<{ readonly server: MemoryEtcd; readonly listener: Listener }> {
+  const server = new MemoryEtcd(options);
   const listener = await listen(server);
   onTestFinished(() => listener.close());
   return { server, listener };
 }
+
+// The expected answers come from the source of grpc-gateway 1.16. The differential test needs a real etcd 3.5.
+test('a MemoryEtcd 3.5 reports errors of the gateway as grpc-gateway 1.16 does', async () => {
+  const { listener } = await served({ version: '3.5' });
+  const ask = async (method: string, path: string, body: string | null = null): Promise<unknown[]> => {
+    const response = await fetch(listener.endpoint + path, { method, body });
+    const text = await response.text();
+    return [response.status, response.headers.get('content-type'), text];
+  };
+  const noKey = 'etcdserver: key is not provided';
+  const missing = JSON.stringify({ error: noKey, code: 3, message: noKey });
+  const plain = 'text/plain; charset=utf-8';
+  expect(await ask('POST', '/v3/kv/put', '{}')).toEqual([400, 'application/json', missing]);
+  expect(await ask('POST', '/v3/kv/put', 'null')).toEqual([400, 'application/json', missing]);
+  expect(await ask('GET', '/v3/kv/put')).toEqual([405, plain, 'Method Not Allowed\n']);
+  expect(await ask('POST', '/v3/nothing', '{}')).toEqual([404, plain, 'Not Found\n']);
+  expect(await ask('POST', '/v3/lease/keepalive', '')).toEqual([200, 'application/json', '']);
+  expect(await ask('GET', '/version')).toEqual([
+    200,
+    'application/json',
+    '{"etcdserver":"3.5.33","etcdcluster":"3.5.0"}',
+  ]);
+  const etcd = openClient({ endpoints: [listener.endpoint] });
+  await enableAuth(etcd);
+  // A stream that fails before its first message.
+  const body = '{"ID":1}';
+  const headers = { authorization: 'wrong' };
+  const response = await fetch(`${listener.endpoint}/v3/lease/keepalive`, { method: 'POST', body, headers });
+  const message = 'etcdserver: invalid auth token';
+  expect([response.status, await response.json()]).toEqual([
+    401,
+    { error: { grpc_code: 16, http_code: 401, message, http_status: 'Unauthorized' } },
+  ]);
+});
 
 const COUNT = 'etcd_debugging_mvcc_watcher_total';
 
