@@ -76,11 +76,23 @@ async function replay({ seed, only, shrinks }: Extract<Task, { type: 'replay' }>
   return { type: 'replayed', text, isFailure: result.violations.length > 0 };
 }
 
-function describe({ rates, members, traits, delays, timerLagMs, bytes, activeMs, processes, faults }: Plan): string {
+function describe({
+  rates,
+  options,
+  members,
+  traits,
+  delays,
+  timerLagMs,
+  bytes,
+  activeMs,
+  processes,
+  faults,
+}: Plan): string {
   const network = bytes === undefined ? 'whole messages' : `HTTP/2 over byte streams ${JSON.stringify(bytes)}`;
   return [
     `${members} members; network: ${network}; delays: ${delays}; timers up to ${timerLagMs} ms late; faults begin within ${activeMs} ms`,
     ...(rates === undefined ? [] : [`rates of the clocks of the server and of each process: ${rates.join(', ')}`]),
+    ...(options === undefined ? [] : [`clients ${JSON.stringify(options)}`]),
     ...Object.entries(traits ?? {}).flatMap(([name, has]) => (has ? [`cluster ${name}`] : [])),
     ...processes.map(({ ops }, index) => `process ${index}: ${ops.map((op) => JSON.stringify(op)).join(' ')}`),
     ...faults.map((fault) => `fault ${JSON.stringify(fault)}`),

@@ -1,4 +1,5 @@
 import type {
+  Member,
   RangeRequest,
   RangeResponse,
   TxnRequest,
@@ -216,12 +217,26 @@ export class SimulatedCluster {
     if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
     const route = unaryRoute(this.server, method.path);
     const isOldStatus = this.traits.progressOvertakes && method.path === methods.maintenance.status.path;
+    const isMemberList = method.path === methods.cluster.memberList.path;
     const encoded = (message: unknown): Uint8Array =>
-      encode(route.method.response, { ...(message as Init<unknown>), ...(isOldStatus && { version: OLD_VERSION }) });
+      encode(route.method.response, {
+        ...(message as Init<unknown>),
+        ...(isOldStatus && { version: OLD_VERSION }),
+        ...(isMemberList && { members: this.#memberList() }),
+      });
     const answer = route.unary(request, call);
     // A linearizable response proves that the member has applied everything before it.
     if (member.frozenAt !== undefined) this.catchUp(member, this.revision);
     return answer instanceof Promise ? answer.then(encoded) : encoded(answer);
+  }
+
+  #memberList(): Init<Member>[] {
+    return this.members.map(({ url, isLearner }, index) => ({
+      id: BigInt(index + 1),
+      name: `member-${index}`,
+      clientUrls: [url],
+      isLearner,
+    }));
   }
 
   /** Serves a streaming call at a member. */

@@ -1,4 +1,6 @@
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
+import { hedgedReads } from '../../../src/channel/hedged-reads.js';
+import { type RetryPolicy, retryPolicy } from '../../../src/channel/retry-policy.js';
 import { Client, type ClientOptions } from '../../../src/client.js';
 import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
@@ -47,6 +49,13 @@ const REFUSALS_MS = 4_000;
 /** Number of events after which a history counts as endless. */
 const MAX_EVENTS = 60_000;
 
+/** The policy of the clients that have one. It repeats each read a few times, whatever has happened. */
+const RETRY_POLICY: RetryPolicy = {
+  minBackoffMs: 50,
+  maxBackoffMs: 500,
+  retryRead: (_, failures, isSafe) => isSafe || failures < 3,
+};
+
 /** The column of the histories over byte streams in the table of coverage. */
 const OVER_HTTP2 = 'over HTTP/2';
 
@@ -75,10 +84,22 @@ export interface Plan<Op = unknown> {
   readonly balance: Balance;
   /** The option `maxInFlight` of all clients. Undefined: the default, which these few calls never reach. */
   readonly maxInFlight?: number | undefined;
+  /** Options of all clients that change how they make calls. Default: none. */
+  readonly options?: ClientPlan | undefined;
   /** How long faults may begin, in milliseconds. */
   readonly activeMs: number;
   readonly processes: readonly ProcessPlan<Op>[];
   readonly faults: readonly Fault[];
+}
+
+/** Options of a client that change how it makes calls. */
+interface ClientPlan {
+  /** Whether a second member is asked when a read is slow. */
+  readonly hedges: boolean;
+  /** Whether the client has a policy for the delays of its attempts. */
+  readonly hasRetryPolicy: boolean;
+  /** The interval in milliseconds between two reads of the member list. Undefined: the client does not read it. */
+  readonly syncMs: number | undefined;
 }
 
 /** What a workload sees of its history. */
@@ -168,6 +189,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     bytes: drawBytes(new Random(seed, 9), isUnary),
     maxInFlight: new Random(seed, 10).pick([undefined, undefined, undefined, 1, 2]),
     balance: new Random(seed, 11).pick(['in-order', 'sticky', 'round-robin'] as const),
+    options: drawOptions(new Random(seed, 13)),
     activeMs,
     processes,
     faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
@@ -183,6 +205,12 @@ function drawRates(random: Random, processes: number): readonly number[] | undef
     if (random.chance(0.3)) return random.pick([MIN_RATE, MAX_RATE]);
     return MIN_RATE + random.fraction() * (MAX_RATE - MIN_RATE);
   });
+}
+
+function drawOptions(random: Random): ClientPlan | undefined {
+  if (random.chance(0.6)) return undefined;
+  const syncMs = random.chance(0.4) ? random.magnitude(20, 5_000) : undefined;
+  return { hedges: random.chance(0.5), hasRetryPolicy: random.chance(0.4), syncMs };
 }
 
 function drawTraits(random: Random, members: number): ClusterTraits {
@@ -423,14 +451,20 @@ class Play<Op> {
     const process = this.#processes[index] as Process;
     const urls = this.#cluster.members.map(({ url }) => url);
     const first = index % urls.length;
+    const { hedges = false, hasRetryPolicy = false, syncMs } = this.#plan.options ?? {};
     const client: SimulatedClient = new SimulatedClient({
       endpoints: [...urls.slice(first), ...urls.slice(0, first)],
       transport: (this.#bytes ?? this.#network).transportOf(process),
       maxInFlight: this.#plan.maxInFlight,
       balance: this.#plan.balance,
       ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
+      ...(syncMs !== undefined && { autoSyncIntervalMs: syncMs }),
       ...options,
-      interceptors: [this.#calls.interceptor(process, () => client.isClosed), ...(options.interceptors ?? [])],
+      interceptors: [
+        this.#calls.interceptor(process, () => client.isClosed),
+        ...(hedges ? [hedgedReads({ endpoints: () => client.endpoints })] : []),
+        ...(hasRetryPolicy ? [retryPolicy(RETRY_POLICY)] : []),
+      ],
     });
     this.#clients.set(process, [...(this.#clients.get(process) ?? []), client]);
     return client;

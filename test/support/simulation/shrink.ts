@@ -49,6 +49,7 @@ function* smaller(plan: Plan): Generator<Plan> {
   if (delays !== 'none') yield { ...plan, delays: 'none' };
   if (delays !== 'none' && delays !== 'short') yield { ...plan, delays: 'short' };
   if (timerLagMs > 0) yield { ...plan, timerLagMs: 0 };
+  if (plan.options !== undefined) yield { ...plan, options: undefined };
   if (plan.rates !== undefined) yield { ...plan, rates: undefined };
   if (plan.maxInFlight !== undefined) yield { ...plan, maxInFlight: undefined };
   if (plan.balance !== 'in-order') yield { ...plan, balance: 'in-order' };

@@ -2,6 +2,8 @@ import type { Workload } from './history.js';
 import { Random } from './random.js';
 import { backups } from './workloads/backups.js';
 import { barriers, doubleBarriers } from './workloads/barriers.js';
+import { elections } from './workloads/elections.js';
+import { keys } from './workloads/keys.js';
 import { leases } from './workloads/leases.js';
 import { LOCKS } from './workloads/locks.js';
 import { orderedReads } from './workloads/ordered-reads.js';
@@ -10,6 +12,7 @@ import { rates } from './workloads/rates.js';
 import { registers } from './workloads/registers.js';
 import { registrations } from './workloads/self-healing.js';
 import { transfers } from './workloads/stm.js';
+import { views } from './workloads/views.js';
 import { watches } from './workloads/watches.js';
 import { jobs } from './workloads/work-queue.js';
 
@@ -24,9 +27,12 @@ export const WORKLOADS = [
   rates,
   barriers,
   doubleBarriers,
+  elections,
+  keys,
   registers,
   registrations,
   transfers,
+  views,
   watches,
 ] as unknown as readonly Workload<unknown>[];
 
