@@ -1,13 +1,12 @@
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
-import { hedgedReads } from '../../../src/channel/hedged-reads.js';
-import { type RetryPolicy, retryPolicy } from '../../../src/channel/retry-policy.js';
-import { Client, type ClientOptions } from '../../../src/client.js';
+import type { Client, ClientOptions } from '../../../src/client.js';
 import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import type { Violation } from '../../../src/testing/history.js';
 import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
 import { Calls } from './calls.js';
-import { type ClusterTraits, PLAIN_CLUSTER, ROOT, SimulatedCluster } from './cluster.js';
+import { type ClientPlan, Clients, drawOptions } from './clients.js';
+import { type ClusterTraits, PLAIN_CLUSTER, SimulatedCluster } from './cluster.js';
 import {
   drawFaults,
   FAULT_KINDS,
@@ -49,13 +48,6 @@ const REFUSALS_MS = 4_000;
 /** Number of events after which a history counts as endless. */
 const MAX_EVENTS = 60_000;
 
-/** The policy of the clients that have one. It repeats each read a few times, whatever has happened. */
-const RETRY_POLICY: RetryPolicy = {
-  minBackoffMs: 50,
-  maxBackoffMs: 500,
-  retryRead: (_, failures, isSafe) => isSafe || failures < 3,
-};
-
 /** The column of the histories over byte streams in the table of coverage. */
 const OVER_HTTP2 = 'over HTTP/2';
 
@@ -90,16 +82,6 @@ export interface Plan<Op = unknown> {
   readonly activeMs: number;
   readonly processes: readonly ProcessPlan<Op>[];
   readonly faults: readonly Fault[];
-}
-
-/** Options of a client that change how it makes calls. */
-interface ClientPlan {
-  /** Whether a second member is asked when a read is slow. */
-  readonly hedges: boolean;
-  /** Whether the client has a policy for the delays of its attempts. */
-  readonly hasRetryPolicy: boolean;
-  /** The interval in milliseconds between two reads of the member list. Undefined: the client does not read it. */
-  readonly syncMs: number | undefined;
 }
 
 /** What a workload sees of its history. */
@@ -207,12 +189,6 @@ function drawRates(random: Random, processes: number): readonly number[] | undef
   });
 }
 
-function drawOptions(random: Random): ClientPlan | undefined {
-  if (random.chance(0.6)) return undefined;
-  const syncMs = random.chance(0.4) ? random.magnitude(20, 5_000) : undefined;
-  return { hedges: random.chance(0.5), hasRetryPolicy: random.chance(0.4), syncMs };
-}
-
 function drawTraits(random: Random, members: number): ClusterTraits {
   const isProxy = random.chance(0.12);
   return {
@@ -252,7 +228,7 @@ class Play<Op> {
   readonly #plan: Plan<Op>;
   readonly #player: Player<Op>;
   readonly #processes: readonly Process[];
-  readonly #clients = new Map<Process, Client[]>();
+  readonly #clients: Clients;
   readonly #violations: Violation[] = [];
   /** The latest times at which a member has refused a connection of a process, by both names. */
   readonly #refusals = new Map<string, number[]>();
@@ -293,6 +269,13 @@ class Play<Op> {
       violated,
     });
     this.#cluster.calls = this.#calls;
+    this.#clients = new Clients(world, this.#cluster, {
+      calls: this.#calls,
+      plan: plan.options,
+      maxInFlight: plan.maxInFlight,
+      balance: plan.balance,
+      transportOf: (process) => (this.#bytes ?? this.#network).transportOf(process),
+    });
     this.#nemesis = new Nemesis(world, this.#network, this.#processes, plan.faults);
     this.#player = workload.begin({
       world,
@@ -303,7 +286,8 @@ class Play<Op> {
       checkLate: (causeMs, what) => this.#checkLate(causeMs, what),
       checkEnd: (beganMs, limitMs, what) => this.#checkEnd(beganMs, limitMs, what),
       process: (index) => this.#processes[index] as Process,
-      client: (index, clientOptions) => this.#client(index, clientOptions),
+      client: (index, clientOptions = {}) =>
+        this.#clients.open(this.#processes[index] as Process, index % plan.members, clientOptions),
       enters: (contender, process, state) => this.#nemesis.enters(contender, process, state),
       violated,
       waits: (process, what) => {
@@ -314,6 +298,15 @@ class Play<Op> {
   }
 
   async run(): Promise<HistoryResult> {
+    const stopRecording = this.#clients.record();
+    try {
+      return await this.#play();
+    } finally {
+      stopRecording();
+    }
+  }
+
+  async #play(): Promise<HistoryResult> {
     const world = this.#world;
     const startMs = world.now;
     const playing = this.#inEach('starts', (index) =>
@@ -349,9 +342,7 @@ class Play<Op> {
   /** Closes the clients, and checks what is left. */
   async #end(): Promise<void> {
     const world = this.#world;
-    const closing = this.#inEach('closes its clients', (_, process) =>
-      Promise.all((this.#clients.get(process) ?? []).map((client) => client.close())).then(() => {}),
-    );
+    const closing = this.#inEach('closes its clients', (_, process) => this.#clients.close(process));
     await world.run(() => this.#isOver(closing), world.now + PROGRESS_MS);
     if (!this.#isOver(closing)) return this.#stuck(closing, 'while its clients close');
     await world.run(() => false, world.now + MAX_TIMER_LAG_MS);
@@ -374,6 +365,7 @@ class Play<Op> {
     for (const key of left) if (!this.#player.mayStay(key)) this.#violated('key left', key);
     this.#player.check();
     this.#calls.check();
+    this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }
 
   #heal(): void {
@@ -445,39 +437,6 @@ class Play<Op> {
 
   #violated(rule: string, detail: string): void {
     this.#violations.push({ rule, detail });
-  }
-
-  #client(index: number, options: Partial<ClientOptions> = {}): Client {
-    const process = this.#processes[index] as Process;
-    const urls = this.#cluster.members.map(({ url }) => url);
-    const first = index % urls.length;
-    const { hedges = false, hasRetryPolicy = false, syncMs } = this.#plan.options ?? {};
-    const client: SimulatedClient = new SimulatedClient({
-      endpoints: [...urls.slice(first), ...urls.slice(0, first)],
-      transport: (this.#bytes ?? this.#network).transportOf(process),
-      maxInFlight: this.#plan.maxInFlight,
-      balance: this.#plan.balance,
-      ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
-      ...(syncMs !== undefined && { autoSyncIntervalMs: syncMs }),
-      ...options,
-      interceptors: [
-        this.#calls.interceptor(process, () => client.isClosed),
-        ...(hedges ? [hedgedReads({ endpoints: () => client.endpoints })] : []),
-        ...(hasRetryPolicy ? [retryPolicy(RETRY_POLICY)] : []),
-      ],
-    });
-    this.#clients.set(process, [...(this.#clients.get(process) ?? []), client]);
-    return client;
-  }
-}
-
-/** A client that knows whether the program has closed it. */
-class SimulatedClient extends Client {
-  isClosed = false;
-
-  override close(): Promise<void> {
-    this.isClosed = true;
-    return super.close();
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Client } from '../../../../src/client.js';
 import { checkOrder, type OrderedCall, type OrderedResult } from '../../../../src/testing/check-calls.js';
-import { History } from '../../../../src/testing/history.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import { WorldHistory } from '../world-history.js';
 import { expected } from './expected.js';
 
 /** A serializable read, or a write. */
@@ -33,7 +33,7 @@ export const orderedReads: Workload<OrderedOp> = {
 class OrderedReadsPlayer implements Player<OrderedOp> {
   readonly #context: Context<OrderedOp>;
   /** The calls of each process. The order holds for each client, not between clients. */
-  readonly #histories: History<OrderedCall, OrderedResult>[] = [];
+  readonly #histories: WorldHistory<OrderedCall, OrderedResult>[] = [];
   #values = 0;
 
   constructor(context: Context<OrderedOp>) {
@@ -43,7 +43,7 @@ class OrderedReadsPlayer implements Player<OrderedOp> {
   async play(index: number, { ops }: ProcessPlan<OrderedOp>): Promise<void> {
     const { world, waits } = this.#context;
     const client = this.#context.client(index, { orderedReads: true });
-    const history = new History<OrderedCall, OrderedResult>();
+    const history = new WorldHistory<OrderedCall, OrderedResult>(world);
     this.#histories[index] = history;
     const parallel: Promise<void>[] = [];
     for (const each of ops) {
@@ -58,7 +58,7 @@ class OrderedReadsPlayer implements Player<OrderedOp> {
 
   async #call(
     client: Client,
-    history: History<OrderedCall, OrderedResult>,
+    history: WorldHistory<OrderedCall, OrderedResult>,
     process: string,
     { type, key }: OrderedOp,
   ): Promise<void> {

@@ -11,8 +11,8 @@ import {
   type RegisterCall,
   type RegisterResult,
 } from '../../../../src/testing/check-calls.js';
-import { History } from '../../../../src/testing/history.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import { WorldHistory } from '../world-history.js';
 
 /** One call to a register, or the end of the client while calls run. */
 interface RegisterOp {
@@ -56,15 +56,17 @@ export const registers: Workload<RegisterOp> = {
 
 class Registers implements Player<RegisterOp> {
   readonly #context: Context<RegisterOp>;
-  readonly #puts = new History<PutCall, unknown>();
-  readonly #order = new History<OrderedCall, OrderedResult>();
-  readonly #registers = new Map<string, History<RegisterCall, RegisterResult>>();
+  readonly #puts: WorldHistory<PutCall, unknown>;
+  readonly #order: WorldHistory<OrderedCall, OrderedResult>;
+  readonly #registers = new Map<string, WorldHistory<RegisterCall, RegisterResult>>();
   /** The last value that each process has seen of a key. */
   readonly #known = new Map<string, string | undefined>();
   #values = 0;
 
   constructor(context: Context<RegisterOp>) {
     this.#context = context;
+    this.#puts = new WorldHistory(context.world);
+    this.#order = new WorldHistory(context.world);
   }
 
   async play(index: number, { ops }: ProcessPlan<RegisterOp>): Promise<void> {
@@ -102,7 +104,7 @@ class Registers implements Player<RegisterOp> {
   async #call(client: Client, process: string, { type, key, timeoutMs }: RegisterOp): Promise<void> {
     const options = { timeoutMs };
     const known = `${process} ${key}`;
-    const register = this.#registers.get(key) ?? new History<RegisterCall, RegisterResult>();
+    const register = this.#registers.get(key) ?? new WorldHistory<RegisterCall, RegisterResult>(this.#context.world);
     this.#registers.set(key, register);
     const value = `v${this.#values++}`;
     switch (type) {

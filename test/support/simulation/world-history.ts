@@ -1,0 +1,30 @@
+import { EtcdError } from '../../../src/errors/etcd-error.js';
+import type { Operation } from '../../../src/testing/history.js';
+import type { World } from './world.js';
+
+/** A `History` of `etcdwire/testing` in the time of the world, because the clocks of two processes differ. */
+export class WorldHistory<Call, Result> {
+  readonly operations: Operation<Call, Result>[] = [];
+  readonly #world: World;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** Calls `act` and records the call, as `History.record` does. */
+  async record(process: string, call: Call, act: () => Promise<Result>): Promise<Result> {
+    const startMs = this.#world.time;
+    const note = (outcome: Operation<Call, Result>['outcome'], result?: Result): void => {
+      const endMs = outcome === 'unknown' ? Number.POSITIVE_INFINITY : this.#world.time;
+      this.operations.push({ process, call, startMs, endMs, outcome, result });
+    };
+    try {
+      const result = await act();
+      note('ok', result);
+      return result;
+    } catch (error) {
+      note(error instanceof EtcdError && error.outcome !== 'unknown' ? 'fail' : 'unknown');
+      throw error;
+    }
+  }
+}
