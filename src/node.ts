@@ -5,14 +5,15 @@
  */
 
 import { readFileSync } from 'node:fs';
+import { TIME_LIMITS } from './channel/rpc.js';
 import type { Client, ClientOptions } from './client.js';
-import { type DiscoverSrvOptions, discoverSrv } from './dns.js';
+import { checkSrvResolver, type DiscoverSrvOptions, discoverSrv } from './dns.js';
 import { invalidInput, missingInput } from './errors/etcd-error.js';
 import { PartFile } from './host/part-file.js';
 import type { TlsOptions } from './host/tls.js';
-import { checkFunction, checkOptions } from './runtime/arguments.js';
+import { checkBoolean, checkFunction, checkName, checkOptions, show } from './runtime/arguments.js';
 import { parseDuration } from './runtime/duration.js';
-import { MEMBER_CALL_HINTS, MEMBER_CALL_OPTIONS, type MemberCallOptions } from './services/maintenance.js';
+import { MEMBER_CALL_HINTS, type MemberCallOptions } from './services/maintenance.js';
 
 export {
   type DiscoverSrvOptions,
@@ -25,7 +26,7 @@ export {
   resolveEndpoints,
 } from './dns.js';
 
-const SAVE_SNAPSHOT_OPTIONS = { ...MEMBER_CALL_OPTIONS, onProgress: true } as const;
+const SAVE_SNAPSHOT_OPTIONS = { ...TIME_LIMITS, onProgress: checkFunction } as const;
 
 /** Options of `saveSnapshot`. */
 export interface SaveSnapshotOptions extends MemberCallOptions {
@@ -60,7 +61,7 @@ export async function saveSnapshot(
 ): Promise<number> {
   checkOptions(options, SAVE_SNAPSHOT_OPTIONS, 'saveSnapshot', MEMBER_CALL_HINTS);
   const { onProgress, ...call } = options;
-  if (onProgress !== undefined) checkFunction(onProgress, 'onProgress');
+  checkName(path, 'path');
   const file = await PartFile.create(path);
   let written = 0;
   const write = async (chunk: Uint8Array): Promise<void> => {
@@ -86,7 +87,7 @@ export interface FromEnvOptions {
   readonly allowPlaintext?: boolean | undefined;
 }
 
-const FROM_ENV_OPTIONS = { variables: true, allowPlaintext: true } as const;
+const FROM_ENV_OPTIONS = { variables: checkVariables, allowPlaintext: checkBoolean } as const;
 
 /** Variables of etcdctl whose effect the client does not have, with the reason. To ignore them would be dangerous. */
 const REFUSED: Readonly<Record<string, string>> = {
@@ -152,7 +153,7 @@ export interface FromEnvWithDiscoveryOptions extends FromEnvOptions {
   readonly resolver?: DiscoverSrvOptions['resolver'];
 }
 
-const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: true } as const;
+const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: checkSrvResolver } as const;
 
 /**
  * Does the same as `fromEnv`, but also accepts the variables `ETCDCTL_DISCOVERY_SRV`, `ETCDCTL_DISCOVERY_SRV_NAME` and
@@ -184,6 +185,14 @@ export async function fromEnvWithDiscovery(options: FromEnvWithDiscoveryOptions 
     serverName: domain,
   });
   return { ...given, endpoints, tls: withName };
+}
+
+function checkVariables(variables: unknown, argument: string): void {
+  if (typeof variables !== 'object' || variables === null)
+    throw invalidInput(argument, show(variables), 'an object of environment variables, such as process.env');
+  for (const value of Object.values(variables))
+    if (value !== undefined && typeof value !== 'string')
+      throw invalidInput(argument, `a variable that is ${show(value)}`, 'strings');
 }
 
 function loginOf(

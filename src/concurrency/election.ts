@@ -4,7 +4,7 @@ import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
-import { checkInt64, checkOptions } from '../runtime/arguments.js';
+import { checkInt64, checkOptions, checkSignal } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import type { KeyUse } from './late-puts.js';
 import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
@@ -12,7 +12,7 @@ import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-q
 import { checkSession, type Session } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';
 
-const OBSERVE_OPTIONS = { signal: true } as const;
+const OBSERVE_OPTIONS = { signal: checkSignal } as const;
 
 /**
  * The leadership that a candidate has won. Its `key` contains the proclaimed value, and its `token` is a fencing token.

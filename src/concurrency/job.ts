@@ -2,7 +2,7 @@ import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
 import { compare, type Op, op } from '../kv/txn.js';
-import { checkList, checkOptions, show } from '../runtime/arguments.js';
+import { checkedLater, checkList, checkOptions, show } from '../runtime/arguments.js';
 import { textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { monotonicMs } from '../runtime/timers.js';
@@ -69,7 +69,7 @@ export interface RetryOptions {
   readonly error?: unknown;
 }
 
-const RETRY_OPTIONS = { delayMs: true, error: true } as const;
+const RETRY_OPTIONS = { delayMs: checkDelay, error: checkedLater } as const;
 /** The maximum delay of a job in milliseconds: about a hundred years. */
 const MAX_DELAY_MS = 3_200_000_000_000;
 /** The maximum length of a stored error message, in UTF-16 code units. */
@@ -308,9 +308,9 @@ function notOwned(cause: unknown, outcome: 'rejected' | 'unknown'): EtcdError {
 }
 
 /** Returns the delay in whole milliseconds. @throws EtcdError with reason `InvalidInput` if it is not allowed. */
-export function checkDelay(delayMs: number): number {
+export function checkDelay(delayMs: number, argument = 'delayMs'): number {
   if (typeof delayMs === 'number' && delayMs >= 0 && delayMs <= MAX_DELAY_MS) return Math.ceil(delayMs);
-  throw invalidInput('delayMs', show(delayMs), `a number of milliseconds from 0 to ${MAX_DELAY_MS}`);
+  throw invalidInput(argument, show(delayMs), `a number of milliseconds from 0 to ${MAX_DELAY_MS}`);
 }
 
 function errorField(error: unknown): { readonly error?: string } {

@@ -2,6 +2,7 @@ import { invalidInput } from '../errors/etcd-error.js';
 import type { AsyncContext } from '../host/host.js';
 import { asyncContext } from '../host/node.js';
 import type { CoreKeyspace } from '../keyspace.js';
+import { checkTtl } from '../lease/leases.js';
 import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
@@ -16,7 +17,7 @@ export interface MutexOptions {
   readonly value?: BytesLike | undefined;
 }
 
-const MUTEX_OPTIONS = { value: true } as const;
+const MUTEX_OPTIONS = { value: toBytes } as const;
 
 /**
  * A fair lock: contenders hold it in the order in which they queued, and a release wakes only one waiter. The class
@@ -71,7 +72,7 @@ export interface WithLockOptions extends WaitOptions {
   readonly ttl?: number | undefined;
 }
 
-const WITH_LOCK_OPTIONS = { value: true, ttl: true, ...WAIT_OPTIONS } as const;
+const WITH_LOCK_OPTIONS = { value: toBytes, ttl: checkTtl, ...WAIT_OPTIONS } as const;
 
 /**
  * Opens a session, acquires a lock, runs `action` while holding the lock, and returns what `action` returns.
@@ -167,7 +168,7 @@ async function holding<T>(
 ): Promise<T> {
   const checkedValue = toBytes(value ?? '', 'value');
   // A call with a limit ends by itself.
-  if (wait.maxWaitMs === undefined && wait.signal === undefined) checkNotNested(client, names);
+  if (wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined) checkNotNested(client, names);
   const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;

@@ -16,7 +16,6 @@ import { checkName } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';
 
-const MAX_PRIORITY = 65_535;
 /** Describes, in error messages, the keys that `PriorityQueue.enqueue` puts in addition to the items. */
 const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jobs")';
 
@@ -107,8 +106,7 @@ export class PriorityQueue {
    */
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
     checkCallOptions(options, 'PriorityQueue.enqueue');
-    if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
-      throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
+    checkPriority(priority, 'priority');
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
     // The key of an item ends in a sequence number. Every `enqueue` with this priority also puts the key `base`, and
     // checks that `base` has not changed since the range request. So no item gets the sequence number of an item that
@@ -246,4 +244,12 @@ class UncertainClaim {
   constructor(error: EtcdError) {
     this.cause = amended(error, { outcome: 'unknown' });
   }
+}
+
+const MAX_PRIORITY = 65_535;
+
+/** Checks that the value is a priority of an item in a queue. */
+export function checkPriority(priority: number, argument: string): void {
+  if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
+    throw invalidInput(argument, show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
 }

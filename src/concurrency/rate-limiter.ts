@@ -2,10 +2,17 @@ import { invalidInput, timedOut } from '../errors/etcd-error.js';
 import { modifyKey } from '../keys/compare-and-set.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { checkKey } from '../kv/keys.js';
-import { checkCount, checkOptions, checkPositive, show } from '../runtime/arguments.js';
+import {
+  checkGivenOptions,
+  checkOptions,
+  checkPositive,
+  checkPositiveCount,
+  type SignalOption,
+  show,
+} from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { pause } from '../runtime/timers.js';
-import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
+import { untilAnswered, WAIT_OPTIONS, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Options of a `RateLimiter`. All processes must have the same. */
 export interface RateLimiterOptions {
@@ -15,7 +22,8 @@ export interface RateLimiterOptions {
   readonly burst?: number | undefined;
 }
 
-const RATE_LIMITER_OPTIONS = { perSecond: true, burst: true } as const;
+const RATE_LIMITER_OPTIONS = { perSecond: checkRate, burst: checkPositiveCount } as const;
+const TRY_OPTIONS = { signal: WAIT_OPTIONS.signal } as const;
 const US_PER_MS = 1_000;
 const US_PER_S = 1_000_000;
 const MAX_BURST_US = 365 * 86_400 * US_PER_S;
@@ -47,11 +55,11 @@ export class RateLimiter {
   constructor(client: CoreKeyspace, key: string, options: RateLimiterOptions) {
     this.#client = checkClient(client);
     checkKey(key, 'key');
-    checkOptions(options, RATE_LIMITER_OPTIONS, 'RateLimiter');
+    checkGivenOptions(options, RATE_LIMITER_OPTIONS, 'RateLimiter');
     const { perSecond, burst = 1 } = options;
     this.key = key;
-    this.#intervalUs = US_PER_S / checkPositive(perSecond, 'perSecond', 'tokens');
-    this.#burst = checkCount(burst, 'burst', 1);
+    this.#intervalUs = US_PER_S / checkRate(perSecond, 'perSecond');
+    this.#burst = burst;
     // The key stores a time in microseconds, which must be exact.
     if (this.#intervalUs * this.#burst > MAX_BURST_US)
       throw invalidInput('perSecond', show(perSecond), 'a rate at which the burst is due within a year');
@@ -83,7 +91,7 @@ export class RateLimiter {
    */
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
-    checkOptions(options, { signal: true }, 'RateLimiter.tryTake');
+    checkOptions(options, TRY_OPTIONS, 'RateLimiter.tryTake');
     return (await this.#reserve(tokens, 0, options.signal)) <= 0;
   }
 
@@ -93,7 +101,7 @@ export class RateLimiter {
   }
 
   /** Takes tokens unless they are due later than in `maxWaitMs`. Returns the milliseconds until they are due. */
-  async #reserve(tokens: number, maxWaitMs: number, signal: AbortSignal | undefined): Promise<number> {
+  async #reserve(tokens: number, maxWaitMs: number, signal: SignalOption): Promise<number> {
     let waitMs = 0;
     await modifyKey(
       this.#client,
@@ -110,4 +118,8 @@ export class RateLimiter {
     );
     return waitMs;
   }
+}
+
+function checkRate(value: number, argument: string): number {
+  return checkPositive(value, argument, 'tokens');
 }

@@ -1,11 +1,11 @@
-import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
 import type { Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { type CachedRange, type CoreKeyspace, cachedRangeOf, keyspaceClientOf, mirrorOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
-import { checkChoice, checkOptions, show } from '../runtime/arguments.js';
+import { checkOptions, checkSignal, oneOf, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the one with the fewest picks that are not done. */
@@ -22,7 +22,7 @@ export interface ViewOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   readonly picking?: Picking | undefined;
 }
 
-const VIEW_OPTIONS = { picking: true, signal: true, timeoutMs: true } as const;
+const VIEW_OPTIONS = { picking: oneOf(PICKINGS), ...TIME_LIMITS } as const;
 
 /** An endpoint that `ServiceView.pick` has chosen. */
 export interface PickedEndpoint extends ServiceEndpoint, Disposable {
@@ -32,8 +32,7 @@ export interface PickedEndpoint extends ServiceEndpoint, Disposable {
   done(): void;
 }
 
-const REGISTER_OPTIONS = { signal: true, timeoutMs: true } as const;
-const WATCH_OPTIONS = { signal: true } as const;
+const WATCH_OPTIONS = { signal: checkSignal } as const;
 
 /** The address of one instance of a service. */
 export interface ServiceEndpoint {
@@ -95,7 +94,7 @@ export class Service {
     endpoint: ServiceEndpoint,
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
-    checkOptions(options, REGISTER_OPTIONS, 'Service.register');
+    checkOptions(options, TIME_LIMITS, 'Service.register');
     if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a non-empty string');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
       throw invalidInput(
@@ -142,7 +141,7 @@ export class Service {
    *   for (const update of updates) console.log(update.type, update.key);
    * }
    */
-  async *watch(options: { readonly signal?: AbortSignal | undefined } = {}): AsyncGenerator<readonly Update[], void> {
+  async *watch(options: Pick<CallOptions, 'signal'> = {}): AsyncGenerator<readonly Update[], void> {
     checkOptions(options, WATCH_OPTIONS, 'Service.watch');
     /** The endpoints that were yielded to the caller. Maps each endpoint's key to the endpoint as JSON. */
     const known = new Map<string, string>();
@@ -200,7 +199,6 @@ export class Service {
   async view(options: ViewOptions = {}): Promise<ServiceView> {
     checkOptions(options, VIEW_OPTIONS, 'Service.view');
     const { picking = 'round-robin', ...limits } = options;
-    checkChoice(PICKINGS, picking, 'picking');
     const cached = await cachedRangeOf(this.#client, prefix(`${this.target}/`), limits);
     return new ServiceView(cached, this.target.length + 1, picking);
   }

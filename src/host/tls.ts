@@ -1,5 +1,5 @@
 import { type EtcdError, invalidInput, missingInput } from '../errors/etcd-error.js';
-import { checkFields } from '../runtime/arguments.js';
+import { checkedLater, checkFields } from '../runtime/arguments.js';
 import { describeType, textOf } from '../runtime/bytes.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
@@ -33,7 +33,12 @@ export interface TlsOptions {
   readonly serverName?: string | undefined;
 }
 
-const TLS_OPTIONS = { ca: true, cert: true, key: true, serverName: true } as const;
+const TLS_OPTIONS = {
+  ca: checkedLater,
+  cert: checkedLater,
+  key: checkedLater,
+  serverName: checkedLater,
+} as const;
 
 /**
  * TLS options, or a function that returns them. The client calls the function for each new connection, so that renewed

@@ -4,13 +4,13 @@ import type { Member } from '../gen/etcdserverpb/rpc.js';
 import * as clusterMethods from '../gen/methods/cluster.js';
 import { showUrl } from '../host/endpoint.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkOptions, checkUint64 } from '../runtime/arguments.js';
+import { checkBoolean, checkOptions, checkUint64 } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 
 export type { Member };
 
-const MEMBER_LIST_OPTIONS = { linearizable: true, ...CALL_OPTIONS } as const;
-const MEMBER_ADD_OPTIONS = { learner: true, ...CALL_OPTIONS } as const;
+const MEMBER_LIST_OPTIONS = { linearizable: checkBoolean, ...CALL_OPTIONS } as const;
+const MEMBER_ADD_OPTIONS = { learner: checkBoolean, ...CALL_OPTIONS } as const;
 
 /** All members of the cluster, as they are after the call. */
 export interface Members {

@@ -1,4 +1,4 @@
-import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, TIME_LIMITS, withoutDefaultTimeout } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
@@ -24,7 +24,6 @@ export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeout
   readonly endpoint?: undefined;
 }
 
-export const MEMBER_CALL_OPTIONS = { signal: true, timeoutMs: true } as const;
 export const MEMBER_CALL_HINTS = { endpoint: 'pass the endpoint as a separate argument' } as const;
 
 const ALARMS = { noSpace: wire.AlarmType.NOSPACE, corrupt: wire.AlarmType.CORRUPT } as const;
@@ -224,7 +223,7 @@ export class Maintenance {
  * @throws EtcdError with reason `InvalidInput` if an option is not allowed.
  */
 function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
-  checkOptions(options, MEMBER_CALL_OPTIONS, what, MEMBER_CALL_HINTS);
+  checkOptions(options, TIME_LIMITS, what, MEMBER_CALL_HINTS);
   return options;
 }
 

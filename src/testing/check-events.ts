@@ -1,4 +1,4 @@
-import { checkOptions } from '../runtime/arguments.js';
+import { checkBoolean, checkOptions } from '../runtime/arguments.js';
 import type { SeenEvent, Violation } from './history.js';
 
 /**
@@ -145,7 +145,7 @@ function claimText({ holder, token }: Claim): string {
   return `${holder} with token ${token}`;
 }
 
-const RESOURCE_OPTIONS = { fenced: true } as const;
+const RESOURCE_OPTIONS = { fenced: checkBoolean } as const;
 
 /**
  * Simulates a resource outside etcd to which only the holder of a lock may write. The resource refuses a write whose

@@ -1,5 +1,5 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { checkOptions } from '../runtime/arguments.js';
+import { checkFunction, checkOptions } from '../runtime/arguments.js';
 import { eventLoopTurn, monotonicMs, pause } from '../runtime/timers.js';
 
 /**
@@ -37,7 +37,7 @@ export interface FaultProxyOptions {
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
 }
 
-const PROXY_OPTIONS = { senderOf: true } as const;
+const PROXY_OPTIONS = { senderOf: checkFunction } as const;
 
 /** One connection through the proxy: the socket to the client, and the socket to the server. */
 interface Pair {

@@ -1,7 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { invalidInput } from '../../errors/etcd-error.js';
 import { overSocket } from '../../host/node.js';
-import { checkCount, checkName, checkOptions, show } from '../../runtime/arguments.js';
+import { checkCount, checkName, checkOptions, checkPositiveCount, show } from '../../runtime/arguments.js';
 import { checkClock } from '../memory/clock.js';
 import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
 import type { Service } from '../memory/service.js';
@@ -25,12 +25,12 @@ export interface ListenOptions extends Http2ServerOptions {
 const MAX_PORT = 65_535;
 
 const LISTEN_OPTIONS = {
-  host: true,
-  port: true,
-  clock: true,
-  maxConcurrentStreams: true,
-  maxReceiveBytes: true,
-  minPingIntervalMs: true,
+  host: checkName,
+  port: checkPort,
+  clock: checkClock,
+  maxConcurrentStreams: checkPositiveCount,
+  maxReceiveBytes: checkPositiveCount,
+  minPingIntervalMs: checkCount,
 } as const;
 
 /**
@@ -49,14 +49,6 @@ const LISTEN_OPTIONS = {
 export async function listen(server: MemoryEtcd, options: ListenOptions = {}): Promise<Listener> {
   checkServer(server);
   checkOptions(options, LISTEN_OPTIONS, 'listen');
-  const { host, port, clock, maxConcurrentStreams, maxReceiveBytes, minPingIntervalMs } = options;
-  if (host !== undefined) checkName(host, 'host');
-  if (port !== undefined && checkCount(port, 'port') > MAX_PORT)
-    throw invalidInput('port', show(port), 'at most 65535');
-  if (clock !== undefined) checkClock(clock);
-  if (maxConcurrentStreams !== undefined) checkCount(maxConcurrentStreams, 'maxConcurrentStreams', 1);
-  if (maxReceiveBytes !== undefined) checkCount(maxReceiveBytes, 'maxReceiveBytes', 1);
-  if (minPingIntervalMs !== undefined) checkCount(minPingIntervalMs, 'minPingIntervalMs');
   return openPort(server, options);
 }
 
@@ -134,4 +126,8 @@ export class Listener implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+function checkPort(port: number, argument: string): void {
+  if (checkCount(port, argument) > MAX_PORT) throw invalidInput(argument, show(port), 'at most 65535');
 }

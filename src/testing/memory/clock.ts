@@ -14,9 +14,9 @@ export interface Clock {
 export const realTime: Clock = { now: monotonicMs, after: (delayMs, action) => after(delayMs, action, 'background') };
 
 /** @throws EtcdError with reason `InvalidInput` if the value has not the methods of a clock. */
-export function checkClock(clock: Clock): Clock {
-  checkCan(clock, 'now', 'clock', 'a Clock, such as new ManualClock()');
-  return checkCan(clock, 'after', 'clock', 'a Clock, such as new ManualClock()');
+export function checkClock(clock: Clock, argument = 'clock'): Clock {
+  checkCan(clock, 'now', argument, 'a Clock, such as new ManualClock()');
+  return checkCan(clock, 'after', argument, 'a Clock, such as new ManualClock()');
 }
 
 interface Timer {

@@ -3,11 +3,12 @@ import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import { type LeaseLike, leaseIdOf } from '../../lease/lease-id.js';
 import {
   checkCan,
-  checkCount,
   checkFunction,
+  checkMs,
   checkName,
   checkOptions,
   checkPositive,
+  checkPositiveCount,
   show,
 } from '../../runtime/arguments.js';
 import { textOf } from '../../runtime/bytes.js';
@@ -48,15 +49,15 @@ export interface MemoryEtcdOptions {
 }
 
 const OPTIONS = {
-  version: true,
-  clock: true,
-  random: true,
-  name: true,
-  maxTxnOps: true,
-  maxRequestBytes: true,
-  quotaBytes: true,
-  tokenTtlSeconds: true,
-  progressIntervalMs: true,
+  version: checkVersion,
+  clock: checkClock,
+  random: checkFunction,
+  name: checkName,
+  maxTxnOps: checkPositiveCount,
+  maxRequestBytes: checkPositiveCount,
+  quotaBytes: checkPositiveCount,
+  tokenTtlSeconds: (value: number, argument: string) => checkPositive(value, argument, 'seconds'),
+  progressIntervalMs: checkMs,
 } as const;
 
 const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
@@ -244,20 +245,24 @@ export function checkServer(server: MemoryEtcd): void {
 
 function settingsOf(options: MemoryEtcdOptions, endpoint: string): MemberSettings {
   checkOptions(options, OPTIONS, 'MemoryEtcd');
-  const { version = '3.6', clock = realTime, random = () => environment.Math.random(), name = 'default' } = options;
-  if (!VERSIONS.includes(version))
-    throw invalidInput('version', typeof version === 'string' ? `"${version}"` : show(version), VERSIONS.join(', '));
-  checkFunction(random, 'random');
+  const {
+    version = '3.6',
+    clock = realTime,
+    random = () => environment.Math.random(),
+    name = 'default',
+    maxTxnOps = 128,
+    maxRequestBytes = 1_572_864,
+    quotaBytes = 2 * GIB,
+    tokenTtlSeconds = 300,
+    progressIntervalMs = 600_000,
+  } = options;
   return {
-    version,
-    clock: checkClock(clock),
-    random,
-    name: checkName(name, 'name'),
-    endpoint,
-    maxTxnOps: checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1),
-    maxRequestBytes: checkCount(options.maxRequestBytes ?? 1_572_864, 'maxRequestBytes', 1),
-    quotaBytes: checkCount(options.quotaBytes ?? 2 * GIB, 'quotaBytes', 1),
-    tokenTtlSeconds: checkPositive(options.tokenTtlSeconds ?? 300, 'tokenTtlSeconds', 'seconds'),
-    progressIntervalMs: checkPositive(options.progressIntervalMs ?? 600_000, 'progressIntervalMs', 'milliseconds'),
+    ...{ version, clock, random, name, endpoint, maxTxnOps, maxRequestBytes, quotaBytes },
+    ...{ tokenTtlSeconds, progressIntervalMs },
   };
+}
+
+function checkVersion(version: MemoryVersion, argument: string): void {
+  if (!VERSIONS.includes(version))
+    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), VERSIONS.join(', '));
 }
