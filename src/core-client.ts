@@ -21,6 +21,7 @@ import {
   checkOptions,
   checkPositiveCount,
   oneOf,
+  reading,
   show,
 } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
@@ -305,8 +306,9 @@ export class CoreClient extends KeyspaceClient {
 }
 
 function checkIsObject(given: unknown): void {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    const isEndpoint = typeof given === 'string' || Array.isArray(given);
+  const isList = reading(given, 'options', () => Array.isArray(given));
+  if (typeof given !== 'object' || given === null || isList) {
+    const isEndpoint = typeof given === 'string' || isList;
     const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
     throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
   }

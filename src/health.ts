@@ -1,6 +1,6 @@
 import type { Client } from './client.js';
 import { type EtcdError, invalidInput } from './errors/etcd-error.js';
-import { checkMs, checkOptions, checkSignal, type SignalOption, show } from './runtime/arguments.js';
+import { checkMs, checkOptions, checkSignal, reading, type SignalOption, show } from './runtime/arguments.js';
 import { monotonicMs } from './runtime/timers.js';
 
 /** Options of `health`. */
@@ -57,7 +57,7 @@ export interface Health {
  */
 export async function health(client: Client, options: HealthOptions = {}): Promise<Health> {
   checkOptions(options, HEALTH_OPTIONS, 'health');
-  if (typeof client?.maintenance?.status !== 'function')
+  if (!reading(client, 'client', () => typeof client?.maintenance?.status === 'function'))
     throw invalidInput('client', show(client), 'a Client of etcdwire');
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
   const call = { timeoutMs, signal };

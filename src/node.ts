@@ -9,9 +9,10 @@ import { TIME_LIMITS } from './channel/rpc.js';
 import type { Client, ClientOptions } from './client.js';
 import { checkSrvResolver, type DiscoverSrvOptions, discoverSrv } from './dns.js';
 import { invalidInput, missingInput } from './errors/etcd-error.js';
+import { parseEndpoint } from './host/endpoint.js';
 import { PartFile } from './host/part-file.js';
 import type { TlsOptions } from './host/tls.js';
-import { checkBoolean, checkFunction, checkName, checkOptions, show } from './runtime/arguments.js';
+import { checkBoolean, checkFunction, checkName, checkOptions, isPlain, reading, show } from './runtime/arguments.js';
 import { parseDuration } from './runtime/duration.js';
 import { MEMBER_CALL_HINTS, type MemberCallOptions } from './services/maintenance.js';
 
@@ -61,7 +62,10 @@ export async function saveSnapshot(
 ): Promise<number> {
   checkOptions(options, SAVE_SNAPSHOT_OPTIONS, 'saveSnapshot', MEMBER_CALL_HINTS);
   const { onProgress, ...call } = options;
-  checkName(path, 'path');
+  if (!reading(client, 'client', () => typeof client?.maintenance?.snapshot === 'function'))
+    throw invalidInput('client', show(client), 'a Client of etcdwire');
+  parseEndpoint(endpoint, 'endpoint');
+  if (checkName(path, 'path').includes('\0')) throw invalidInput('path', 'a path with a NUL', 'a path without one');
   const file = await PartFile.create(path);
   let written = 0;
   const write = async (chunk: Uint8Array): Promise<void> => {
@@ -188,11 +192,14 @@ export async function fromEnvWithDiscovery(options: FromEnvWithDiscoveryOptions 
 }
 
 function checkVariables(variables: unknown, argument: string): void {
-  if (typeof variables !== 'object' || variables === null)
-    throw invalidInput(argument, show(variables), 'an object of environment variables, such as process.env');
-  for (const value of Object.values(variables))
-    if (value !== undefined && typeof value !== 'string')
-      throw invalidInput(argument, `a variable that is ${show(value)}`, 'strings');
+  const allowed = 'an object of environment variables, such as process.env';
+  if (typeof variables !== 'object' || variables === null) throw invalidInput(argument, show(variables), allowed);
+  const values = reading(variables, argument, () => {
+    const isEmpty = Object.keys(variables).length === 0;
+    return (isEmpty ? isPlain(variables) : !(Symbol.iterator in variables)) ? Object.values(variables) : [null];
+  });
+  for (const value of values)
+    if (value !== undefined && typeof value !== 'string') throw invalidInput(argument, show(variables), allowed);
 }
 
 function loginOf(

@@ -1,6 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import {
   Barrier,
@@ -53,6 +51,7 @@ import { EtcdCluster, FaultProxy, GuardedResource, listen, MemoryEtcd, startEtcd
 import { gateway } from '../src/transport/gateway/index.js';
 import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
+import { publicFunctions } from './support/public-functions.js';
 
 // Plain JavaScript has no compiler that refuses an unknown option, so the functions refuse it at run time.
 
@@ -392,63 +391,6 @@ test('the table `CALLS` contains every public function that accepts options', as
 /** Whether the function has a parameter called `options`, or a parameter that it destructures. */
 function takesOptions(code: string): boolean {
   return /^[^(]*\((?:[^{)]*\boptions\b|[^)]*\{)/.test(code);
-}
-
-/** Returns the source text of each exported function, and of each method in each exported class. */
-async function publicFunctions(): Promise<Map<string, string>> {
-  const functions = new Map<string, string>();
-  const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
-  const entries = Object.values(exports).flatMap((each) => {
-    const { default: file } = each as { readonly default?: string };
-    return file === undefined ? [] : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
-  });
-  expect(entries).toContain('src/index.ts');
-  for (const entry of entries) {
-    const folder = dirname(entry);
-    for (const [, names = '', file = ''] of readFileSync(entry, 'utf8').matchAll(
-      /export (?:type )?(\{[^}]*\}|\*) from '(.*?)\.js'/g,
-    )) {
-      const exported = await exportsOf(join(folder, `${file}.ts`));
-      for (const [name, value] of Object.entries(exported))
-        if (names === '*' || new RegExp(`\\b${name}\\b`).test(names)) addFunctions(functions, name, value);
-    }
-    for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
-  }
-  // The package exports only interfaces for these classes, not the classes.
-  for (const [name, file, className] of INTERNAL_CLASSES)
-    addFunctions(functions, name, (await exportsOf(join('src', file)))[className]);
-  return functions;
-}
-
-/** The classes behind public interfaces: the name of the interface, the file and the name of the class. */
-const INTERNAL_CLASSES = [
-  ['Keyspace', 'keyspace.ts', 'KeyspaceClient'],
-  ['Keyspace', 'kv/kv.ts', 'KV'],
-  ['Leases', 'lease/leases.ts', 'Leases'],
-  ['Watch', 'watch/watch.ts', 'Watch'],
-  ['Mirror', 'mirror/mirror.ts', 'Mirror'],
-  ['CachedRange', 'mirror/cached-range.ts', 'CachedRange'],
-] as const;
-
-function exportsOf(file: string): Promise<Record<string, unknown>> {
-  return import(/* @vite-ignore */ join(process.cwd(), file));
-}
-
-function addFunctions(functions: Map<string, string>, name: string, value: unknown): void {
-  if (typeof value === 'object' && value !== null)
-    for (const [key, each] of Object.entries(value))
-      if (typeof each === 'function') functions.set(`${name}.${key}`, String(each));
-  if (typeof value !== 'function') return;
-  const code = String(value);
-  if (!code.startsWith('class ')) return void functions.set(name, code);
-  const built = /^\s*constructor(\([\s\S]*)/m.exec(code)?.[1];
-  if (built !== undefined) functions.set(`new ${name}`, built);
-  for (const owner of [value, value.prototype as object]) {
-    for (const [key, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
-      if (typeof method === 'function' && key !== 'constructor' && key !== 'prototype')
-        functions.set(`${name}.${key}`, String(method));
-    }
-  }
 }
 
 test.each<[string, (etcd: Client) => unknown, string]>([

@@ -1,8 +1,8 @@
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
-import { compare, type Op, op } from '../kv/txn.js';
-import { checkedLater, checkList, checkOptions, show } from '../runtime/arguments.js';
+import { checkOps, compare, type Op, op } from '../kv/txn.js';
+import { checkedLater, checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { monotonicMs } from '../runtime/timers.js';
@@ -193,6 +193,7 @@ export class Job {
 
   /** Parses the value as JSON. @throws a `SyntaxError`, or what `parse` throws. */
   json<T>(parse: (json: unknown) => T): T {
+    checkFunction(parse, 'parse');
     return parse(parseJsonValue(this.value));
   }
 
@@ -208,14 +209,14 @@ export class Job {
    * worker, which should call `retry` or `bury`.
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
-    checkList(ops, 'ops');
+    const own = checkOps(ops, 'ops');
     const { keys, client, lifetime, state, idLease } = this.#parts;
     const isDone = async (): Promise<boolean> =>
       (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
     await this.#settle(isDone, (settle) =>
       state.keepsId
-        ? idLease.use(lifetime, (lease) => settle([op.delete(keys.job), op.put(keys.done, '', { lease }), ...ops]))
-        : settle([op.delete(keys.job), ...ops]),
+        ? idLease.use(lifetime, (lease) => settle([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]))
+        : settle([op.delete(keys.job), ...own]),
     );
   }
 

@@ -3,7 +3,7 @@ import type { AsyncContext } from '../host/host.js';
 import { asyncContext } from '../host/node.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkTtl } from '../lease/leases.js';
-import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
+import { checkFunction, checkList, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import { acquire, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
@@ -121,15 +121,16 @@ export async function withLocks<T>(
 ): Promise<T> {
   checkFunction(action, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLocks');
-  if (!Array.isArray(names) || names.length === 0)
-    throw invalidInput('names', Array.isArray(names) ? 'an empty list' : show(names), 'a list of at least one name');
-  for (const name of names) checkName(name);
-  const ordered = [...new Set(names)].sort((a, b) => (a < b ? -1 : 1));
+  const allowed = 'a list of at least one name';
+  const wanted = checkList(names, 'names', allowed);
+  if (wanted.length === 0) throw invalidInput('names', 'an empty list', allowed);
+  for (const [index, name] of wanted.entries()) checkName(name, `names[${index}]`);
+  const ordered = [...new Set(wanted)].sort((a, b) => (a < b ? -1 : 1));
   return holding(
     'withLocks',
     client,
     ordered,
-    (held) => action(names.map((name) => held[ordered.indexOf(name)] as Held)),
+    (held) => action(wanted.map((name) => held[ordered.indexOf(name)] as Held)),
     options,
   );
 }

@@ -6,7 +6,7 @@ import { type Keys, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes, randomId } from '../runtime/bytes.js';
+import { type BytesLike, compareBytes, ownBytes, randomId } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, pause } from '../runtime/timers.js';
@@ -50,10 +50,11 @@ export class Queue {
    */
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     checkCallOptions(options, 'Queue.enqueue');
+    const own = ownBytes(value, 'value');
     for (;;) {
       const key = `${this.name}/${unixNanoseconds()}`;
       const enqueueing = this.#client.txn(
-        { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, value)] },
+        { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, own)] },
         options,
       );
       const { header, succeeded } = await withHelperKeys('a queue', enqueueing);
@@ -107,6 +108,7 @@ export class PriorityQueue {
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
     checkCallOptions(options, 'PriorityQueue.enqueue');
     checkPriority(priority, 'priority');
+    const own = ownBytes(value, 'value');
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
     // The key of an item ends in a sequence number. Every `enqueue` with this priority also puts the key `base`, and
     // checks that `base` has not changed since the range request. So no item gets the sequence number of an item that
@@ -118,7 +120,7 @@ export class PriorityQueue {
       const enqueueing = this.#client.txn(
         {
           if: [compare.modRevision(base, '<', header.revision + 1n)],
-          then: [op.put(base, ''), op.put(key, value)],
+          then: [op.put(base, ''), op.put(key, own)],
         },
         options,
       );

@@ -1,7 +1,6 @@
 import { invalidInput, timedOut } from '../errors/etcd-error.js';
 import { modifyKey } from '../keys/compare-and-set.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
-import { checkKey } from '../kv/keys.js';
 import {
   checkGivenOptions,
   checkOptions,
@@ -12,6 +11,7 @@ import {
 } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { pause } from '../runtime/timers.js';
+import { checkName } from './lock-queue.js';
 import { untilAnswered, WAIT_OPTIONS, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Options of a `RateLimiter`. All processes must have the same. */
@@ -54,7 +54,7 @@ export class RateLimiter {
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, key: string, options: RateLimiterOptions) {
     this.#client = checkClient(client);
-    checkKey(key, 'key');
+    checkName(key, 'key');
     checkGivenOptions(options, RATE_LIMITER_OPTIONS, 'RateLimiter');
     const { perSecond, burst = 1 } = options;
     this.key = key;

@@ -412,7 +412,10 @@ function defaultRetryDelayMs(attempt: number): number {
 }
 
 function checkId(id: string, argument = 'id'): string {
-  if (typeof id === 'string' && id !== '' && !id.includes('/')) return id;
+  if (typeof id === 'string' && id !== '' && !id.includes('/')) {
+    toBytes(id, argument);
+    return id;
+  }
   throw invalidInput(
     argument,
     typeof id === 'string' && id !== '' ? 'a string with "/"' : show(id),

@@ -1,11 +1,18 @@
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
-import type { Session } from '../concurrency/session.js';
+import { checkSession, type Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import { type CachedRange, type CoreKeyspace, cachedRangeOf, keyspaceClientOf, mirrorOf } from '../keyspace.js';
+import {
+  type CachedRange,
+  type CoreKeyspace,
+  cachedRangeOf,
+  checkClient,
+  keyspaceClientOf,
+  mirrorOf,
+} from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
-import { checkOptions, checkSignal, oneOf, show } from '../runtime/arguments.js';
+import { checkName, checkOptions, checkSignal, oneOf, reading, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the one with the fewest picks that are not done. */
@@ -78,7 +85,7 @@ export class Service {
       );
     toBytes(target, 'target');
     this.target = target;
-    this.#client = client;
+    this.#client = checkClient(client);
   }
 
   /**
@@ -95,7 +102,8 @@ export class Service {
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
     checkOptions(options, TIME_LIMITS, 'Service.register');
-    if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a non-empty string');
+    if (!reading(session, 'session', () => session instanceof SelfHealingSession)) checkSession(session as Session);
+    toBytes(checkName(id, 'id'), 'id');
     if (session.client !== this.#client && session instanceof SelfHealingSession)
       throw invalidInput(
         'session',
@@ -351,7 +359,7 @@ const OP_ADD = 0;
 function encodeEndpoint(endpoint: ServiceEndpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
     throw invalidInput('endpoint', show(endpoint), 'an object { address, metadata }');
-  const { address, metadata } = endpoint;
+  const { address, metadata } = reading(endpoint, 'endpoint', () => ({ ...endpoint }));
   if (typeof address !== 'string' || address === '')
     throw invalidInput('endpoint.address', show(address), 'a non-empty string');
   const allowed = 'any value that JSON can represent';

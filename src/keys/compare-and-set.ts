@@ -79,9 +79,10 @@ export async function createKey(
 ): Promise<WithHeader<Written | NotWritten<'exists'>>> {
   checkClient(client);
   checkOptions(options, CREATE_OPTIONS, 'createKey');
+  const own = checkKey(key, 'key');
   const { lease, ...callOptions } = options;
   const result = await client.txn(
-    { if: [compare.missing(key)], then: [op.put(key, value, { lease })], else: [op.get(key)] },
+    { if: [compare.missing(own)], then: [op.put(own, value, { lease })], else: [op.get(own)] },
     callOptions,
   );
   const { header } = result;
@@ -109,10 +110,11 @@ export async function updateKey(
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
   checkClient(client);
   checkGivenOptions(options, UPDATE_OPTIONS, 'updateKey');
+  const own = checkKey(key, 'key');
   const { modRevision, oldValue, lease, ...callOptions } = options;
   // The condition proves that the key exists. The server refuses the option `ignoreLease` for other keys.
-  const put = op.put(key, value, lease === undefined ? { ignoreLease: true } : { lease });
-  return writeIfUnchanged(client, key, put, { modRevision, oldValue }, callOptions);
+  const put = op.put(own, value, lease === undefined ? { ignoreLease: true } : { lease });
+  return writeIfUnchanged(client, own, put, { modRevision, oldValue }, callOptions);
 }
 
 /**
@@ -132,7 +134,8 @@ export async function deleteKeyIf(
   checkClient(client);
   checkGivenOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
   const { modRevision, oldValue, ...callOptions } = options;
-  return writeIfUnchanged(client, key, op.delete(key), { modRevision, oldValue }, callOptions);
+  const own = checkKey(key, 'key');
+  return writeIfUnchanged(client, own, op.delete(own), { modRevision, oldValue }, callOptions);
 }
 
 /** Options of `modifyKey`. `timeoutMs` limits each call; use `signal` to limit the whole. */
@@ -226,7 +229,6 @@ async function writeIfUnchanged(
 
 /** Returns the conditions that hold while the key exists and is the expected version. */
 function unchanged(key: BytesLike, { modRevision, oldValue }: Expected): readonly Compare[] {
-  checkKey(key, 'key');
   if ((modRevision === undefined) === (oldValue === undefined))
     throw invalidInput('options', modRevision === undefined ? 'neither' : 'both', 'one of modRevision and oldValue');
   if (modRevision !== undefined) return [compare.modRevision(key, '==', modRevision)];

@@ -248,7 +248,7 @@ export const withLastRev = firstOf('modRevision', 'desc');
  * const { kvs } = await etcd.range(prefix('queue/'), { ...withLastCreate(), ...withMaxCreateRev(before) });
  */
 export function withMaxCreateRev(maxCreateRevision: bigint): { readonly maxCreateRevision: bigint } {
-  return { maxCreateRevision };
+  return { maxCreateRevision: checkInt64(maxCreateRevision, 'maxCreateRevision') };
 }
 
 const SORT_TARGETS = {

@@ -1,7 +1,15 @@
 import { invalidInput } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
-import { checkedLaterAll, checkFields, checkList, checkOptions, KEYS_HINTS, show } from '../runtime/arguments.js';
+import {
+  checkedLaterAll,
+  checkFields,
+  checkList,
+  checkOptions,
+  KEYS_HINTS,
+  reading,
+  show,
+} from '../runtime/arguments.js';
 import { type BytesLike, idOf, ownBytes } from '../runtime/bytes.js';
 import { type Compare, conditionRequest } from './compare.js';
 import type { KeyValue } from './key-value.js';
@@ -197,28 +205,40 @@ export function ownTxn<T extends Txn>(txn: T): T {
   checkFields<Txn, typeof TXN>(txn, TXN, 'txn');
   const lists = (['if', 'then', 'else'] as const).map((name) => [
     name,
-    txn[name] && checkList<unknown>(txn[name], name),
+    txn[name] === undefined ? undefined : checkList<unknown>(txn[name], name),
   ]);
   return Object.fromEntries(lists);
 }
 
 /**
- * Converts a transaction to its request.
+ * Converts a transaction that `ownTxn` has returned to its request.
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction is invalid. The message names the invalid argument.
  */
 export function txnRequest(txn: Txn): Init<wire.TxnRequest> {
-  checkFields(txn, TXN, 'txn');
   if (txn.else !== undefined && txn.if === undefined)
     throw invalidInput('else', 'operations that never run, because the transaction has no if', 'else together with if');
   return {
-    compare: checkList(txn.if, 'if').map((condition, index) => conditionRequest(condition, `if[${index}]`)),
-    success: checkList(txn.then, 'then').map(opRequest),
-    failure: checkList(txn.else, 'else').map(opRequest),
+    compare: (txn.if ?? []).map((condition, index) => conditionRequest(condition, `if[${index}]`)),
+    success: opRequests(txn.then, 'then'),
+    failure: opRequests(txn.else, 'else'),
   };
 }
 
-function opRequest(operation: Op): Init<wire.RequestOp> {
+function opRequests(list: readonly Op[] | undefined, name: string): Init<wire.RequestOp>[] {
+  return (list ?? []).map((operation, index) => opRequest(operation, `${name}[${index}]`));
+}
+
+/** Checks a list of operations. Returns a copy of the list. `argument` is the name of the list in error messages. */
+export function checkOps(list: readonly Op[], argument: string): readonly Op[] {
+  const own = checkList(list, argument);
+  opRequests(own, argument);
+  return own;
+}
+
+function opRequest(operation: Op, argument: string): Init<wire.RequestOp> {
+  // A proxy may throw.
+  reading(operation, argument, () => operation?.type);
   switch (operation?.type) {
     case 'get': {
       checkFields(operation, KEY_OP, 'op.get');
@@ -245,10 +265,10 @@ function opRequest(operation: Op): Init<wire.RequestOp> {
       };
     case 'txn':
       checkFields(operation, TXN_OP, 'op.txn');
-      return { request: { case: 'requestTxn', value: txnRequest(operation.txn) } };
+      return { request: { case: 'requestTxn', value: txnRequest(ownTxn(operation.txn)) } };
     default:
       throw invalidInput(
-        'operation',
+        argument,
         show(operation),
         'an operation made by op.get, op.range, op.put, op.delete or op.txn',
       );

@@ -83,14 +83,13 @@ export function checkedLaterAll<const Name extends string>(...names: readonly Na
 }
 
 /**
- * Checks that the value is an array or undefined. Returns a copy, because the caller may change its array later. The
- * copy has no gaps: an element that a sparse array lacks is `undefined`, which the check of the elements refuses.
+ * Checks that the value is an array. Returns a copy, because the caller may change its array later. The copy has no
+ * gaps: an element that a sparse array lacks is `undefined`, which the check of the elements refuses.
  */
-export function checkList<T>(list: readonly T[] | undefined, argument: string): readonly T[] {
+export function checkList<T>(list: readonly T[], argument: string, allowed = 'a list'): readonly T[] {
   return reading(list, argument, () => {
-    if (list === undefined) return [];
     if (Array.isArray(list)) return Array.from<T>(list);
-    throw invalidInput(argument, show(list), 'a list');
+    throw invalidInput(argument, show(list), allowed);
   });
 }
 
@@ -219,8 +218,7 @@ function check(given: object, checks: Checks, argument: string, what: string, hi
         if (Object.hasOwn(checks, name)) checks[name]?.(value as never, what === '' ? `${argument}.${name}` : name);
         else if (!isHarmless(given, name)) throw unknownName(name, checks, argument, what, hints);
       }
-      // An iterable without properties is a Map, a Set or an empty array, which is never a valid options object.
-      if (!isEmpty || !(Symbol.iterator in given)) return;
+      if (isEmpty ? isPlain(given) : !(Symbol.iterator in given)) return;
     } catch (error) {
       if (error instanceof EtcdError) throw error;
       throw unreadable(given, argument);
@@ -228,6 +226,15 @@ function check(given: object, checks: Checks, argument: string, what: string, hi
   }
   const known = Object.keys(checks).join(', ');
   throw invalidInput(argument, show(given) + forWhat(what), `an object with only these properties: ${known}`);
+}
+
+/**
+ * Whether the object is not an instance of a class. An instance without own properties, such as a `Map`, a `Promise` or
+ * an empty array, is never a valid options object.
+ */
+export function isPlain(given: object): boolean {
+  const prototype: object | null = Object.getPrototypeOf(given);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /** Whether an unknown name can be ignored, because the program has added it to `Object.prototype`. */

@@ -5,6 +5,7 @@ import { Client } from '../client.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import {
   checkBoolean,
+  checkCan,
   checkFields,
   checkFunction,
   checkList,
@@ -77,6 +78,10 @@ const JOIN_OPTIONS = { learner: checkBoolean, add: checkFunction } as const;
 const LEADER_OPTIONS = { timeoutMs: checkMs } as const;
 
 /** The name and the URLs of a member, and the proxy through which the other members reach it. */
+function checkMember(member: EtcdMember): void {
+  checkCan(member, 'kill', 'member', 'a member of this cluster');
+}
+
 function checkTexts(texts: readonly string[], argument: string): void {
   checkList(texts, argument).forEach((text, index) => void checkText(text, `${argument}[${index}]`));
 }
@@ -188,6 +193,7 @@ export class EtcdCluster implements AsyncDisposable {
    * @throws EtcdError if the member cannot be removed.
    */
   async remove(member: EtcdMember): Promise<void> {
+    checkMember(member);
     const others = this.#members.filter((each) => each !== member);
     await using client = new Client({ endpoints: others.map(({ endpoint }) => endpoint) });
     const id = await this.#idOf(member);
@@ -224,6 +230,7 @@ export class EtcdCluster implements AsyncDisposable {
    * @throws TypeError if the cluster was started without `peerProxies`.
    */
   async partition(member: EtcdMember): Promise<void> {
+    checkMember(member);
     if (this.#peerProxies.size === 0) throw new TypeError('partition: the cluster was started without peerProxies');
     const sender = (await this.#idOf(member)).toString(16);
     for (const [each, proxy] of this.#peerProxies) {

@@ -9,6 +9,7 @@ import {
   checkOptions,
   checkPositive,
   checkPositiveCount,
+  reading,
   show,
 } from '../../runtime/arguments.js';
 import { textOf } from '../../runtime/bytes.js';
@@ -23,7 +24,7 @@ import { registerMaintenance } from './maintenance-service.js';
 import { Member } from './member.js';
 import { type Route, Router } from './service.js';
 import { type MemberSettings, type MemoryVersion, maxMessageBytes } from './settings.js';
-import { restoreSnapshot, takeSnapshot } from './snapshot.js';
+import { parseSnapshot, restoreSnapshot, takeSnapshot } from './snapshot.js';
 import { registerWatch } from './watch-service.js';
 
 /** Options of a `MemoryEtcd`. */
@@ -59,6 +60,12 @@ const OPTIONS = {
   tokenTtlSeconds: (value: number, argument: string) => checkPositive(value, argument, 'seconds'),
   progressIntervalMs: checkMs,
 } as const;
+
+/** A lock that is held: a `Held` or a `Leadership`. */
+interface HeldLock {
+  readonly key: string;
+  readonly token: bigint;
+}
 
 const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const GIB = 1_073_741_824;
@@ -136,16 +143,17 @@ export class MemoryEtcd {
    * @example
    * server.expireLease(session); // The locks of the session go to the next waiters.
    */
-  expireLease(lease: LeaseLike | { readonly key: string; readonly token: bigint }): void {
-    const isHeld = typeof lease === 'object' && lease !== null && 'token' in lease;
-    const id = isHeld ? this.#leaseOf(lease) : leaseIdOf(lease, 'lease');
+  expireLease(lease: LeaseLike | HeldLock): void {
+    const isObject = typeof lease === 'object' && lease !== null;
+    const isHeld = isObject && reading(lease, 'lease', () => 'token' in lease);
+    const id = isHeld ? this.#leaseOf(lease as HeldLock) : leaseIdOf(lease as LeaseLike, 'lease');
     if (id !== undefined && this.member.leases.expire(id)) return;
     const given = isHeld ? 'a lock whose key does not exist' : `the lease ${id?.toString(16)}, which does not exist`;
     throw invalidInput('lease', given, 'a lease that exists');
   }
 
   /** Returns the lease of the key of a lock. A namespace may have put a prefix before the key. */
-  #leaseOf({ key, token }: { readonly key: string; readonly token: bigint }): bigint | undefined {
+  #leaseOf({ key, token }: HeldLock): bigint | undefined {
     const { leases, store } = this.member;
     const isOf = (kv: KeyValue | undefined): boolean =>
       kv !== undefined && kv.createRevision === token && textOf(kv.key).endsWith(key);
@@ -190,7 +198,7 @@ export class MemoryEtcd {
    * Replaces all data by a snapshot, like an operator who restores a backup: ends all connections, discards all later
    * changes, and accepts connections again.
    *
-   * @throws Error if the bytes are not a whole snapshot of a `MemoryEtcd`.
+   * @throws EtcdError with reason `InvalidInput` if the bytes are not a whole snapshot of a `MemoryEtcd`.
    *
    * @example
    * const backup = server.snapshot();
@@ -198,8 +206,9 @@ export class MemoryEtcd {
    * server.restore(backup); // The put is lost.
    */
   restore(snapshot: Uint8Array): void {
+    const parsed = parseSnapshot(snapshot);
     this.stop();
-    restoreSnapshot(this.member, snapshot);
+    restoreSnapshot(this.member, parsed);
     this.start();
   }
 
