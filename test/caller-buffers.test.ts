@@ -91,6 +91,25 @@ test('`modifyKey` writes the original key when the caller overwrites its buffer 
   expect((await etcd.get(key))?.text()).toBe('changed');
 });
 
+test('the raw functions send the original message when the caller overwrites its buffers and its lists', async () => {
+  const [etcd, key] = [lateClient(), unique()];
+  const bytes = new Uint8Array(Buffer.from(key));
+  const success = [{ request: { case: 'requestPut' as const, value: { key: bytes, value: bytes } } }];
+  const sending = etcd.raw.kv.txn({ success });
+  bytes.fill(OVERWRITTEN);
+  success.pop();
+  await sending;
+  expect((await etcd.get(key))?.text()).toBe(key);
+  const range = { key: new Uint8Array(Buffer.from(key)) };
+  const watching = etcd.raw.watch.watch();
+  watching.send({ requestUnion: { case: 'createRequest', value: range } });
+  range.key.fill(OVERWRITTEN);
+  await watching.next();
+  await etcd.put(key, 'seen');
+  expect((await watching.next()).value?.events[0]?.kv?.value).toEqual(new Uint8Array(Buffer.from('seen')));
+  watching.cancel();
+});
+
 test('`getMany` returns the values of the original keys when the caller overwrites its buffers and its list', async () => {
   const [etcd, name] = [lateClient(), unique()];
   const keys = Array.from({ length: 200 }, (_, index) => new Uint8Array(Buffer.from(`${name}/${index}`)));
