@@ -16,7 +16,7 @@ import type { Keys } from './kv/keys.js';
 import { type WithHeader, withHeaderOf } from './kv/requests.js';
 import type { MirrorOptions } from './mirror/mirror.js';
 import { type Raw, rawStubs } from './raw.js';
-import { checkInt64, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import { checkBoolean, checkInt64, checkMs, checkOptions, show } from './runtime/arguments.js';
 import type { BytesLike } from './runtime/bytes.js';
 import { Auth } from './services/auth.js';
 import { Cluster } from './services/cluster.js';
@@ -65,12 +65,12 @@ export interface EmbeddedClientOptions extends Embedded<ClientOptions> {}
 
 export const CLIENT_OPTIONS = {
   ...CORE_CLIENT_OPTIONS,
-  orderedReads: true,
-  autoSyncIntervalMs: true,
-  allowEndpoint: true,
+  orderedReads: checkBoolean,
+  autoSyncIntervalMs: checkMs,
+  allowEndpoint: checkAllowEndpoint,
 } as const;
 
-const COMPACT_OPTIONS = { physical: true, ...CALL_OPTIONS } as const;
+const COMPACT_OPTIONS = { physical: checkBoolean, ...CALL_OPTIONS } as const;
 
 /**
  * A client of one etcd cluster. It connects when the first call is made.
@@ -105,9 +105,6 @@ export class Client extends CoreClient implements Keyspace {
     let sync!: (options?: CallOptions) => Promise<readonly string[]>;
     const extend = (inner: Transport, { channel, configured, settings }: ClientParts): Transport => {
       const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads } = options;
-      if (autoSyncIntervalMs !== undefined) checkPositive(autoSyncIntervalMs, 'autoSyncIntervalMs', 'milliseconds');
-      if (typeof allowEndpoint !== 'function')
-        throw invalidInput('allowEndpoint', show(allowEndpoint), 'a function that takes a URL and returns a boolean');
       const direct = orderedReads ? new OrderedReads(inner, () => channel.endpoints, channel.cluster) : inner;
       const directRpc = new Rpc(direct, settings);
       sync = (callOptions) => syncEndpoints(directRpc, channel, configured, allowEndpoint, callOptions);
@@ -166,6 +163,11 @@ export class Client extends CoreClient implements Keyspace {
     const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
     return withHeaderOf(this.#rpc.call(kvMethods.compact, request, options));
   }
+}
+
+function checkAllowEndpoint(value: unknown, argument: string): void {
+  if (typeof value !== 'function')
+    throw invalidInput(argument, show(value), 'a function that takes a URL and returns a boolean');
 }
 
 function checkClientOptions(options: ClientOptions | EmbeddedClientOptions): void {

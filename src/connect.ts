@@ -3,7 +3,7 @@ import { internally } from './channel/rpc.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
 import { canceled, EtcdError, explained, type Reason, withCallers, withoutFrames } from './errors/etcd-error.js';
 import { HEALTH_KEY } from './health.js';
-import { checkOptions, checkPositive, checkSignal } from './runtime/arguments.js';
+import { checkGivenOptions, checkMs, checkSignal, type SignalOption } from './runtime/arguments.js';
 import { pause } from './runtime/timers.js';
 
 /** How long `connect` waits, and what ends its wait. */
@@ -14,7 +14,7 @@ export interface ConnectLimits {
    */
   readonly failFastMs?: number | undefined;
   /** Cancels `connect`. It has no effect on the client that `connect` has returned. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
 }
 
 /**
@@ -25,7 +25,7 @@ export interface ConnectLimits {
  */
 export type ConnectOptions = (ClientOptions | EmbeddedClientOptions) & ConnectLimits;
 
-const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: true, signal: true } as const;
+const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: checkMs, signal: checkSignal } as const;
 const DEFAULT_FAIL_FAST_MS = 5_000;
 /** How often `connect` asks a member for its leader while the member does not answer a read, per `failFastMs`. */
 const STATUS_CALLS = 5;
@@ -80,10 +80,8 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  * await etcd.put('config/color', 'blue');
  */
 export async function connect(options: ConnectOptions): Promise<Client> {
-  checkOptions(options, CONNECT_OPTIONS, 'connect');
-  const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options ?? {};
-  checkPositive(failFastMs, 'failFastMs', 'milliseconds');
-  checkSignal(signal);
+  checkGivenOptions(options, CONNECT_OPTIONS, 'connect');
+  const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options;
   // The options of a client have been checked when this constructor returns.
   const clientOptions = given as ClientOptions;
   const client = new Client(clientOptions);
@@ -108,7 +106,7 @@ function throwUnlessPermission(error: EtcdError): void {
 /** The limits, with the defaults. */
 interface Limits {
   readonly failFastMs: number;
-  readonly signal: AbortSignal | undefined;
+  readonly signal: SignalOption;
 }
 
 /**

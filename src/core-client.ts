@@ -14,10 +14,19 @@ import { invalidInput } from './errors/etcd-error.js';
 import { type Endpoint, parseEndpoints } from './host/endpoint.js';
 import { checkTls, type TlsSource } from './host/tls.js';
 import { KeyspaceClient } from './keyspace.js';
-import { checkChoice, checkCount, checkOptions, checkPositive, show } from './runtime/arguments.js';
+import {
+  checkBoolean,
+  checkedLater,
+  checkMs,
+  checkOptions,
+  checkPositiveCount,
+  oneOf,
+  reading,
+  show,
+} from './runtime/arguments.js';
 import { once } from './runtime/async.js';
 import { NO_BYTES } from './runtime/bytes.js';
-import type { Logger } from './runtime/log.js';
+import { checkLogger, type Logger } from './runtime/log.js';
 import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
 import { defaultTransport } from './transport/default-transport.js';
 import {
@@ -121,22 +130,22 @@ export type Embedded<Options extends CoreClientOptions> = Omit<Options, 'endpoin
 };
 
 export const CORE_CLIENT_OPTIONS = {
-  endpoints: true,
-  tls: true,
-  timeoutMs: true,
-  connectTimeoutMs: true,
-  pingIntervalMs: true,
-  pingTimeoutMs: true,
-  maxRequestBytes: true,
-  maxReceiveBytes: true,
-  maxTxnOps: true,
-  maxInFlight: true,
-  balance: true,
-  auth: true,
-  logger: true,
-  callSites: true,
-  interceptors: true,
-  transport: true,
+  endpoints: checkedLater,
+  tls: checkedLater,
+  timeoutMs: checkTimeout,
+  connectTimeoutMs: checkMs,
+  pingIntervalMs: checkPingInterval,
+  pingTimeoutMs: checkMs,
+  maxRequestBytes: checkPositiveCount,
+  maxReceiveBytes: checkPositiveCount,
+  maxTxnOps: checkPositiveCount,
+  maxInFlight: checkPositiveCount,
+  balance: oneOf(BALANCES),
+  auth: checkedLater,
+  logger: checkLogger,
+  callSites: checkBoolean,
+  interceptors: checkedLater,
+  transport: checkTransport,
 } as const;
 /** Hints for option names of the npm package etcd3, and for an option of another function. */
 export const CLIENT_HINTS = { hosts: 'did you mean endpoints?', connect: 'use transport: http2({ connect })' } as const;
@@ -199,7 +208,6 @@ export class CoreClient extends KeyspaceClient {
     checkIsObject(options);
     extension.check(options);
     const { logger, callSites } = options;
-    checkTransport(options.transport);
     const scheme = options.tls === undefined ? 'http' : 'https';
     let endpoints = parseEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
     const { auth } = options;
@@ -208,10 +216,10 @@ export class CoreClient extends KeyspaceClient {
     if (auth !== undefined && typeof auth !== 'function') known = checkCredentials(auth, endpoints);
     const credentials =
       typeof auth === 'function' ? async () => (known = await askForCredentials(auth, endpoints)) : known;
-    const maxTxnOps = checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1);
-    const maxInFlight = checkCount(options.maxInFlight ?? MAX_IN_FLIGHT, 'maxInFlight', 1);
-    const transportOptions = { ...checkTransportOptions(options), maxTxnOps };
-    const timeoutMs = checkTimeout(options.timeoutMs ?? 15_000, 'timeoutMs');
+    const maxTxnOps = options.maxTxnOps ?? 128;
+    const maxInFlight = options.maxInFlight ?? MAX_IN_FLIGHT;
+    const transportOptions = { ...transportOptionsOf(options), maxTxnOps };
+    const timeoutMs = options.timeoutMs ?? 15_000;
     const interceptors = checkInterceptors(options.interceptors);
     const transportOf = options.transport ?? defaultTransport;
 
@@ -219,7 +227,7 @@ export class CoreClient extends KeyspaceClient {
     // channel.
     const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
       maxInFlight,
-      balance: checkChoice(BALANCES, options.balance ?? 'sticky', 'balance'),
+      balance: BALANCES[options.balance ?? 'sticky'],
       logger,
     });
     const closing = new AbortController();
@@ -302,16 +310,23 @@ export class CoreClient extends KeyspaceClient {
 }
 
 function checkIsObject(given: unknown): void {
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    const isEndpoint = typeof given === 'string' || Array.isArray(given);
+  const isList = reading(given, 'options', () => Array.isArray(given));
+  if (typeof given !== 'object' || given === null || isList) {
+    const isEndpoint = typeof given === 'string' || isList;
     const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
     throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
   }
 }
 
-function checkTransport(transport: TransportFactory | undefined): void {
-  if (transport !== undefined && typeof transport !== 'function')
-    throw invalidInput('transport', show(transport), 'a transport, such as grpcJs() or memory(server)');
+function checkTransport(transport: TransportFactory, argument: string): void {
+  if (typeof transport !== 'function')
+    throw invalidInput(argument, show(transport), 'a transport, such as grpcJs() or memory(server)');
+}
+
+function checkPingInterval(value: number, argument: string): void {
+  if (checkMs(value, argument) >= MIN_PING_INTERVAL_MS) return;
+  const allowed = `${MIN_PING_INTERVAL_MS} or more, because etcd closes connections that send PINGs more often`;
+  throw invalidInput(argument, show(value), allowed);
 }
 
 /** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */
@@ -319,22 +334,14 @@ function embeddedEndpoints(transport: TransportFactory | undefined): readonly st
   return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
 }
 
-function checkTransportOptions(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {
-  const ms = (name: 'connectTimeoutMs' | 'pingIntervalMs' | 'pingTimeoutMs'): number =>
-    checkPositive(options[name] ?? TRANSPORT_DEFAULTS[name], name, 'milliseconds');
-  const bytes = (name: 'maxRequestBytes' | 'maxReceiveBytes'): number =>
-    checkCount(options[name] ?? TRANSPORT_DEFAULTS[name], name, 1);
-  const pingIntervalMs = ms('pingIntervalMs');
-  if (pingIntervalMs < MIN_PING_INTERVAL_MS) {
-    const allowed = `${MIN_PING_INTERVAL_MS} or more, because etcd closes connections that send PINGs more often`;
-    throw invalidInput('pingIntervalMs', show(pingIntervalMs), allowed);
-  }
+function transportOptionsOf(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {
+  const given = <Name extends keyof typeof TRANSPORT_DEFAULTS>(name: Name) => options[name] ?? TRANSPORT_DEFAULTS[name];
   return {
     tls: checkTls(options.tls),
-    connectTimeoutMs: ms('connectTimeoutMs'),
-    pingIntervalMs,
-    pingTimeoutMs: ms('pingTimeoutMs'),
-    maxRequestBytes: bytes('maxRequestBytes'),
-    maxReceiveBytes: bytes('maxReceiveBytes'),
+    connectTimeoutMs: given('connectTimeoutMs'),
+    pingIntervalMs: given('pingIntervalMs'),
+    pingTimeoutMs: given('pingTimeoutMs'),
+    maxRequestBytes: given('maxRequestBytes'),
+    maxReceiveBytes: given('maxReceiveBytes'),
   };
 }

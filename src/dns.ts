@@ -3,9 +3,9 @@ import { isIP } from 'node:net';
 import type { CoreClient } from './core-client.js';
 import { EtcdError, invalidInput } from './errors/etcd-error.js';
 import { type Endpoint, parseEndpoint, parseEndpoints } from './host/endpoint.js';
-import { checkCan, checkName, checkOptions, checkPositive } from './runtime/arguments.js';
+import { checkBoolean, checkCan, checkMs, checkName, checkOptions } from './runtime/arguments.js';
 import { environment } from './runtime/environment.js';
-import { type Logger, log } from './runtime/log.js';
+import { checkLogger, type Logger, log } from './runtime/log.js';
 import { after } from './runtime/timers.js';
 
 // Endpoints from DNS: the SRV records of a domain, and the addresses of host names.
@@ -47,7 +47,11 @@ export interface DiscoverSrvOptions {
   readonly resolver?: SrvResolver | undefined;
 }
 
-const DISCOVER_SRV_OPTIONS = { serviceName: true, allowInsecure: true, resolver: true } as const;
+const DISCOVER_SRV_OPTIONS = {
+  serviceName: checkName,
+  allowInsecure: checkBoolean,
+  resolver: checkSrvResolver,
+} as const;
 
 /** Codes of DNS errors that mean that the name has no such records. */
 const NO_RECORDS: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
@@ -76,8 +80,6 @@ export async function discoverSrv(domain: string, options: DiscoverSrvOptions = 
   checkOptions(options, DISCOVER_SRV_OPTIONS, 'discoverSrv');
   checkName(domain, 'domain');
   const { serviceName, allowInsecure = true, resolver = dns } = options;
-  if (serviceName !== undefined) checkName(serviceName, 'serviceName');
-  checkCan(resolver, 'resolveSrv', 'resolver', 'a Resolver of node:dns/promises');
   const suffix = `${serviceName === undefined ? '' : `-${serviceName}`}._tcp.${domain}`;
   const [secure, insecure] = await Promise.all([
     srvLookup(resolver, `_etcd-client-ssl${suffix}`, 'https'),
@@ -137,7 +139,7 @@ export interface ResolveEndpointsOptions {
   readonly resolver?: AddressResolver | undefined;
 }
 
-const RESOLVE_ENDPOINTS_OPTIONS = { resolver: true } as const;
+const RESOLVE_ENDPOINTS_OPTIONS = { resolver: checkAddressResolver } as const;
 
 /** The result of `resolveEndpoints`. */
 export interface ResolvedEndpoints {
@@ -169,18 +171,16 @@ export async function resolveEndpoints(
 ): Promise<ResolvedEndpoints> {
   checkOptions(options, RESOLVE_ENDPOINTS_OPTIONS, 'resolveEndpoints');
   const { resolver } = options;
-  const { parsed, serverName } = checkResolvable(endpoints, resolver);
+  const { parsed, serverName } = checkResolvable(endpoints);
   const urls = await Promise.all(parsed.map((endpoint) => urlsOf(endpoint, resolver)));
   return { endpoints: [...new Set(urls.flat())], serverName };
 }
 
-function checkResolvable(
-  endpoints: readonly string[],
-  resolver: AddressResolver | undefined,
-): { readonly parsed: readonly Endpoint[]; readonly serverName: string | undefined } {
+function checkResolvable(endpoints: readonly string[]): {
+  readonly parsed: readonly Endpoint[];
+  readonly serverName: string | undefined;
+} {
   const parsed = parseEndpoints(endpoints);
-  for (const method of ['resolve4', 'resolve6'] as const)
-    if (resolver !== undefined) checkCan(resolver, method, 'resolver', 'a Resolver of node:dns/promises');
   const hosts = [...new Set(parsed.filter(({ tls }) => tls).map(hostOf))];
   const serverName = hosts.find((host) => isIP(host) === 0);
   if (serverName !== undefined && hosts.length > 1)
@@ -190,6 +190,17 @@ function checkResolvable(
       'https: endpoints of one host name, because tls.serverName applies to all endpoints',
     );
   return { parsed, serverName };
+}
+
+const RESOLVER = 'a Resolver of node:dns/promises';
+
+export function checkSrvResolver(resolver: SrvResolver, argument: string): void {
+  checkCan(resolver, 'resolveSrv', argument, RESOLVER);
+}
+
+function checkAddressResolver(resolver: AddressResolver, argument: string): void {
+  checkCan(resolver, 'resolve4', argument, RESOLVER);
+  checkCan(resolver, 'resolve6', argument, RESOLVER);
 }
 
 /** Returns the host of an endpoint, or an empty string for a Unix socket. */
@@ -233,7 +244,7 @@ export interface FollowDnsOptions extends ResolveEndpointsOptions {
   readonly logger?: Logger | undefined;
 }
 
-const FOLLOW_DNS_OPTIONS = { ...RESOLVE_ENDPOINTS_OPTIONS, intervalMs: true, logger: true } as const;
+const FOLLOW_DNS_OPTIONS = { ...RESOLVE_ENDPOINTS_OPTIONS, intervalMs: checkMs, logger: checkLogger } as const;
 const DEFAULT_INTERVAL_MS = 30_000;
 
 /**
@@ -260,8 +271,7 @@ export function followDns(
   checkOptions(options, FOLLOW_DNS_OPTIONS, 'followDns');
   checkCan(client, 'setEndpoints', 'client', 'a Client');
   const { resolver, intervalMs = DEFAULT_INTERVAL_MS, logger } = options;
-  checkPositive(intervalMs, 'intervalMs', 'milliseconds');
-  checkResolvable(endpoints, resolver);
+  checkResolvable(endpoints);
   const urls = [...endpoints];
   return new DnsFollower(client, () => resolveEndpoints(urls, { resolver }), intervalMs, logger);
 }

@@ -1,6 +1,6 @@
 import type { Client } from './client.js';
 import { type EtcdError, invalidInput } from './errors/etcd-error.js';
-import { checkOptions, checkPositive, checkSignal, show } from './runtime/arguments.js';
+import { checkMs, checkOptions, checkSignal, reading, type SignalOption, show } from './runtime/arguments.js';
 import { monotonicMs } from './runtime/timers.js';
 
 /** Options of `health`. */
@@ -8,10 +8,10 @@ export interface HealthOptions {
   /** Time limit in milliseconds for the answers of one endpoint. Default 2,000. */
   readonly timeoutMs?: number | undefined;
   /** Cancels the calls. `health` then resolves at once, and the endpoints that have not answered are not healthy. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
 }
 
-const HEALTH_OPTIONS = { timeoutMs: true, signal: true } as const;
+const HEALTH_OPTIONS = { timeoutMs: checkMs, signal: checkSignal } as const;
 const DEFAULT_TIMEOUT_MS = 2_000;
 /** A key that no program uses. etcdctl reads the same key for `endpoint health`. */
 export const HEALTH_KEY = 'health';
@@ -57,11 +57,10 @@ export interface Health {
  */
 export async function health(client: Client, options: HealthOptions = {}): Promise<Health> {
   checkOptions(options, HEALTH_OPTIONS, 'health');
-  if (typeof client?.maintenance?.status !== 'function')
+  if (!reading(client, 'client', () => typeof client?.maintenance?.status === 'function'))
     throw invalidInput('client', show(client), 'a Client of etcdwire');
-  const timeoutMs = checkPositive(options.timeoutMs ?? DEFAULT_TIMEOUT_MS, 'timeoutMs', 'milliseconds');
-  checkSignal(options.signal);
-  const call = { timeoutMs, signal: options.signal };
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+  const call = { timeoutMs, signal };
   const endpoints = await Promise.all(client.endpoints.map((endpoint) => healthOf(client, endpoint, call)));
   return { isHealthy: endpoints.every((each) => each.isHealthy && each.problems.length === 0), endpoints };
 }
@@ -69,7 +68,7 @@ export async function health(client: Client, options: HealthOptions = {}): Promi
 async function healthOf(
   client: Client,
   endpoint: string,
-  call: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
+  call: { readonly timeoutMs: number; readonly signal: SignalOption },
 ): Promise<EndpointHealth> {
   const startedAt = monotonicMs();
   const [answer, known] = await Promise.all([

@@ -7,14 +7,16 @@
  */
 
 import { readFileSync } from 'node:fs';
+import { TIME_LIMITS } from './channel/rpc.js';
 import type { Client, ClientOptions } from './client.js';
-import { type DiscoverSrvOptions, discoverSrv } from './dns.js';
+import { checkSrvResolver, type DiscoverSrvOptions, discoverSrv } from './dns.js';
 import { invalidInput, missingInput } from './errors/etcd-error.js';
+import { parseEndpoint } from './host/endpoint.js';
 import { PartFile } from './host/part-file.js';
 import type { TlsOptions } from './host/tls.js';
-import { checkFunction, checkOptions } from './runtime/arguments.js';
+import { checkBoolean, checkFunction, checkName, checkOptions, isPlain, reading, show } from './runtime/arguments.js';
 import { parseDuration } from './runtime/duration.js';
-import { MEMBER_CALL_HINTS, MEMBER_CALL_OPTIONS, type MemberCallOptions } from './services/maintenance.js';
+import { MEMBER_CALL_HINTS, type MemberCallOptions } from './services/maintenance.js';
 
 export {
   type AddressResolver,
@@ -30,7 +32,7 @@ export {
   type SrvResolver,
 } from './dns.js';
 
-const SAVE_SNAPSHOT_OPTIONS = { ...MEMBER_CALL_OPTIONS, onProgress: true } as const;
+const SAVE_SNAPSHOT_OPTIONS = { ...TIME_LIMITS, onProgress: checkFunction } as const;
 
 /** Options of `saveSnapshot`. */
 export interface SaveSnapshotOptions extends MemberCallOptions {
@@ -65,7 +67,10 @@ export async function saveSnapshot(
 ): Promise<number> {
   checkOptions(options, SAVE_SNAPSHOT_OPTIONS, 'saveSnapshot', MEMBER_CALL_HINTS);
   const { onProgress, ...call } = options;
-  if (onProgress !== undefined) checkFunction(onProgress, 'onProgress');
+  if (!reading(client, 'client', () => typeof client?.maintenance?.snapshot === 'function'))
+    throw invalidInput('client', show(client), 'a Client of etcdwire');
+  parseEndpoint(endpoint, 'endpoint');
+  if (checkName(path, 'path').includes('\0')) throw invalidInput('path', 'a path with a NUL', 'a path without one');
   const file = await PartFile.create(path);
   let written = 0;
   const write = async (chunk: Uint8Array): Promise<void> => {
@@ -91,7 +96,7 @@ export interface FromEnvOptions {
   readonly allowPlaintext?: boolean | undefined;
 }
 
-const FROM_ENV_OPTIONS = { variables: true, allowPlaintext: true } as const;
+const FROM_ENV_OPTIONS = { variables: checkVariables, allowPlaintext: checkBoolean } as const;
 
 /** Variables of etcdctl whose effect the client does not have, with the reason. To ignore them would be dangerous. */
 const REFUSED: Readonly<Record<string, string>> = {
@@ -157,7 +162,7 @@ export interface FromEnvWithDiscoveryOptions extends FromEnvOptions {
   readonly resolver?: DiscoverSrvOptions['resolver'];
 }
 
-const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: true } as const;
+const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: checkSrvResolver } as const;
 
 /**
  * Does the same as `fromEnv`, but also accepts the variables `ETCDCTL_DISCOVERY_SRV`, `ETCDCTL_DISCOVERY_SRV_NAME` and
@@ -189,6 +194,17 @@ export async function fromEnvWithDiscovery(options: FromEnvWithDiscoveryOptions 
     serverName: domain,
   });
   return { ...given, endpoints, tls: withName };
+}
+
+function checkVariables(variables: unknown, argument: string): void {
+  const allowed = 'an object of environment variables, such as process.env';
+  if (typeof variables !== 'object' || variables === null) throw invalidInput(argument, show(variables), allowed);
+  const values = reading(variables, argument, () => {
+    const isEmpty = Object.keys(variables).length === 0;
+    return (isEmpty ? isPlain(variables) : !(Symbol.iterator in variables)) ? Object.values(variables) : [null];
+  });
+  for (const value of values)
+    if (value !== undefined && typeof value !== 'string') throw invalidInput(argument, show(variables), allowed);
 }
 
 function loginOf(

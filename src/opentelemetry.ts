@@ -49,7 +49,13 @@ export interface OpenTelemetryOptions {
   readonly filter?: ((method: string) => boolean) | undefined;
 }
 
-const OPTIONS = { tracerProvider: true, meterProvider: true, filter: true } as const;
+const OPTIONS = {
+  tracerProvider: (value: TracerProvider, argument: string) =>
+    checkCan(value, 'getTracer', argument, 'a TracerProvider of OpenTelemetry'),
+  meterProvider: (value: MeterProvider, argument: string) =>
+    checkCan(value, 'getMeter', argument, 'a MeterProvider of OpenTelemetry'),
+  filter: checkFunction,
+} as const;
 
 /** The name of the instrumentation scope. */
 const SCOPE = 'etcdwire';
@@ -80,11 +86,6 @@ const METRIC_OPTIONS = {
 export function openTelemetry(options: OpenTelemetryOptions = {}): Interceptor {
   checkOptions(options, OPTIONS, 'openTelemetry');
   const { tracerProvider, meterProvider, filter } = options;
-  if (tracerProvider !== undefined)
-    checkCan(tracerProvider, 'getTracer', 'tracerProvider', 'a TracerProvider of OpenTelemetry');
-  if (meterProvider !== undefined)
-    checkCan(meterProvider, 'getMeter', 'meterProvider', 'a MeterProvider of OpenTelemetry');
-  if (filter !== undefined) checkFunction(filter, 'filter');
   const tracer = (tracerProvider ?? trace).getTracer(SCOPE);
   const histogramOf = durationHistogram(meterProvider);
 

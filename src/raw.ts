@@ -4,7 +4,8 @@ import { openServerStream, openStream, STREAM_OPTIONS } from './channel/streams.
 import { methodList, type methods } from './gen/methods.js';
 import type { Init } from './protobuf/codec.js';
 import type { Method } from './protobuf/schema.js';
-import { checkOptions } from './runtime/arguments.js';
+import { checkOptions, isPlain, reading } from './runtime/arguments.js';
+import { isBytes, toBytes } from './runtime/bytes.js';
 
 /** The type of the function that calls an RPC. It depends on which sides of the RPC send a stream of messages. */
 export type Stub<M> =
@@ -49,16 +50,31 @@ function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown
   switch (method.kind) {
     case 'unary':
       return async (request: Init<unknown>, options?: CallOptions) =>
-        rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, request, options, what);
+        rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, ownMessage(request), options, what);
     case 'server-streaming':
       return (request: Init<unknown>, options?: StreamOptions) => {
         checkOptions(options, STREAM_OPTIONS, what);
-        return openServerStream(rpc, method, request, options);
+        return openServerStream(rpc, method, ownMessage(request), options);
       };
     case 'bidi-streaming':
       return (options?: StreamOptions) => {
         checkOptions(options, STREAM_OPTIONS, what);
-        return openStream(rpc, method, options);
+        const stream = openStream(rpc, method, options);
+        const { send } = stream;
+        return Object.assign(stream, { send: (message: Init<unknown>) => send(ownMessage(message)) });
       };
   }
+}
+
+/** Returns a copy of a message, because the caller may change its buffers and lists before the message is encoded. */
+function ownMessage<T>(message: T): T {
+  return reading(message, 'message', () => ownField(message)) as T;
+}
+
+function ownField(value: unknown): unknown {
+  if (isBytes(value)) return toBytes(value, 'message');
+  if (Array.isArray(value)) return value.map(ownField);
+  // An instance of a class is no message. The encoder refuses it.
+  if (typeof value !== 'object' || value === null || !isPlain(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, ownField(field)]));
 }

@@ -130,7 +130,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
   [
     'null as a transaction operation',
     (etcd) => etcd.txn({ then: [null as never] }),
-    /^operation: got null; allowed: an operation made by op\.get/,
+    /^then\[0\]: got null; allowed: an operation made by op\.get/,
   ],
   [
     'null as a transaction condition',

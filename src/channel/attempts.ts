@@ -1,6 +1,7 @@
 import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
 import { statusOfReason } from '../errors/status.js';
 import type { Method } from '../protobuf/schema.js';
+import type { SignalOption } from '../runtime/arguments.js';
 
 /** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
 export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
@@ -95,13 +96,13 @@ export interface CallTrace {
 const traces = new WeakMap<AbortSignal, CallTrace>();
 
 /** Starts tracing the calls made with `signal`. If `source` is given and has a trace, `signal` shares that trace. */
-export function traceCalls(signal: AbortSignal, source: AbortSignal | undefined): CallTrace {
+export function traceCalls(signal: AbortSignal, source: SignalOption): CallTrace {
   const trace = traceOf(source) ?? { endpoint: undefined, failures: new Map(), reached: false, outcome: undefined };
   traces.set(signal, trace);
   return trace;
 }
 
 /** Returns the trace of the calls made with `signal`, if `traceCalls` was called for this signal. */
-export function traceOf(signal: AbortSignal | undefined): CallTrace | undefined {
-  return signal === undefined ? undefined : traces.get(signal);
+export function traceOf(signal: SignalOption): CallTrace | undefined {
+  return signal === undefined || signal === null ? undefined : traces.get(signal);
 }

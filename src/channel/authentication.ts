@@ -10,7 +10,7 @@ import {
 } from '../errors/etcd-error.js';
 import * as authMethods from '../gen/methods/auth.js';
 import type { Endpoint } from '../host/endpoint.js';
-import { checkFields } from '../runtime/arguments.js';
+import { checkBoolean, checkedLater, checkFields } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { at, monotonicMs } from '../runtime/timers.js';
@@ -53,7 +53,12 @@ export type Credentials = (
  */
 export type CredentialsSource = Credentials | (() => Credentials | Promise<Credentials>);
 
-const CREDENTIALS = { username: true, password: true, token: true, allowPlaintext: true } as const;
+const CREDENTIALS = {
+  username: checkedLater,
+  password: checkedLater,
+  token: checkedLater,
+  allowPlaintext: checkBoolean,
+} as const;
 
 /**
  * Matches visible ASCII only, because a token is sent in a header. Rejects, for example, the line break at the end of a

@@ -1,6 +1,6 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import * as kvMethods from '../gen/methods/kv.js';
-import { checkFunction, checkOptions, checkPositive } from '../runtime/arguments.js';
+import { checkFunction, checkGivenOptions, checkMs } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, monotonicMs } from '../runtime/timers.js';
@@ -21,7 +21,7 @@ export interface HedgedReadsOptions {
   readonly maxDelayMs?: number | undefined;
 }
 
-const HEDGED_READS_OPTIONS = { endpoints: true, minDelayMs: true, maxDelayMs: true } as const;
+const HEDGED_READS_OPTIONS = { endpoints: checkFunction, minDelayMs: checkMs, maxDelayMs: checkMs } as const;
 const DEFAULT_MIN_DELAY_MS = 5;
 const DEFAULT_MAX_DELAY_MS = 500;
 /** How many of the latest durations determine the delay. */
@@ -53,11 +53,9 @@ const TOKENS_PER_READ = 0.1;
  * console.log((await etcd.get('config/color'))?.text());
  */
 export function hedgedReads(options: HedgedReadsOptions): Interceptor {
-  checkOptions(options, HEDGED_READS_OPTIONS, 'hedgedReads');
+  checkGivenOptions(options, HEDGED_READS_OPTIONS, 'hedgedReads');
   const { endpoints, minDelayMs = DEFAULT_MIN_DELAY_MS, maxDelayMs = DEFAULT_MAX_DELAY_MS } = options;
   checkFunction(endpoints, 'endpoints');
-  checkPositive(minDelayMs, 'minDelayMs', 'milliseconds');
-  checkPositive(maxDelayMs, 'maxDelayMs', 'milliseconds');
   const pace = new Pace(minDelayMs, maxDelayMs);
   return {
     unary: (call, next) => {
@@ -160,7 +158,7 @@ function hedged<Request, Response>(
     const abort = (): void => {
       for (const stop of stops) stop.abort(call.signal?.reason);
     };
-    const offAbort = call.signal === undefined ? (): void => {} : onAbort(call.signal, abort);
+    const offAbort = onAbort(call.signal, abort);
     pace.begins();
     const stopTimer = after(pace.delayMs, () => {
       const other = tried === undefined ? undefined : anotherOf(endpoints, tried);

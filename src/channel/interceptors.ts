@@ -1,4 +1,5 @@
 import { invalidInput } from '../errors/etcd-error.js';
+import { checkList, reading } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 
@@ -64,11 +65,11 @@ function withInterceptor(inner: Transport, interceptor: Interceptor): Transport 
  * `unary` nor a method `stream`.
  */
 export function checkInterceptors(interceptors: readonly Interceptor[] = []): readonly Interceptor[] {
-  if (!Array.isArray(interceptors))
-    throw invalidInput('interceptors', describeType(interceptors), 'a list of interceptors');
-  for (const [index, each] of interceptors.entries()) {
-    if (typeof each?.unary !== 'function' && typeof each?.stream !== 'function')
-      throw invalidInput(`interceptors[${index}]`, describeType(each), 'an object with a method unary or stream');
+  const list = checkList(interceptors, 'interceptors', 'a list of interceptors');
+  for (const [index, each] of list.entries()) {
+    const name = `interceptors[${index}]`;
+    const isOne = reading(each, name, () => typeof each?.unary === 'function' || typeof each?.stream === 'function');
+    if (!isOne) throw invalidInput(name, describeType(each), 'an object with a method unary or stream');
   }
-  return [...interceptors];
+  return list;
 }

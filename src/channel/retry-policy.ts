@@ -1,5 +1,5 @@
 import type { EtcdError } from '../errors/etcd-error.js';
-import { checkCount, checkFunction, checkOptions, checkPositive } from '../runtime/arguments.js';
+import { checkFunction, checkGivenOptions, checkMs, checkPositiveCount } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { ENDED_BY_CLIENT } from './attempts.js';
 import type { Interceptor } from './interceptors.js';
@@ -23,7 +23,12 @@ export interface RetryPolicy {
   readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
 }
 
-const RETRY_POLICY = { maxAttempts: true, minBackoffMs: true, maxBackoffMs: true, retryRead: true } as const;
+const RETRY_POLICY = {
+  maxAttempts: checkPositiveCount,
+  minBackoffMs: checkMs,
+  maxBackoffMs: checkMs,
+  retryRead: checkFunction,
+} as const;
 const DEFAULT_MIN_BACKOFF_MS = 50;
 const DEFAULT_MAX_BACKOFF_MS = 2_000;
 
@@ -39,13 +44,11 @@ const DEFAULT_MAX_BACKOFF_MS = 2_000;
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [retryPolicy({ maxAttempts: 1 })] });
  */
 export function retryPolicy(options: RetryPolicy): Interceptor {
-  checkOptions(options, RETRY_POLICY, 'retryPolicy');
+  checkGivenOptions(options, RETRY_POLICY, 'retryPolicy');
   const { maxAttempts = Number.MAX_SAFE_INTEGER, minBackoffMs, maxBackoffMs, retryRead } = options;
-  checkCount(maxAttempts, 'maxAttempts', 1);
-  if (retryRead !== undefined) checkFunction(retryRead, 'retryRead');
   const hasBackoff = minBackoffMs !== undefined || maxBackoffMs !== undefined;
-  const maxMs = checkPositive(maxBackoffMs ?? DEFAULT_MAX_BACKOFF_MS, 'maxBackoffMs', 'milliseconds');
-  const minMs = checkPositive(minBackoffMs ?? Math.min(DEFAULT_MIN_BACKOFF_MS, maxMs), 'minBackoffMs', 'milliseconds');
+  const maxMs = maxBackoffMs ?? DEFAULT_MAX_BACKOFF_MS;
+  const minMs = minBackoffMs ?? Math.min(DEFAULT_MIN_BACKOFF_MS, maxMs);
   const delayMs = (failures: number): number =>
     environment.Math.random() * Math.min(maxMs, minMs * 2 ** (failures - 1));
   return {

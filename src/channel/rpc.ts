@@ -1,7 +1,7 @@
 import { invalidInput, withCallSite } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
-import { checkOptions, checkSignal, show } from '../runtime/arguments.js';
+import { checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
 import type { Logger } from '../runtime/log.js';
 import { monotonicMs } from '../runtime/timers.js';
 import type {
@@ -28,8 +28,8 @@ export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
  * await etcd.get('config/color', { timeoutMs: 2_000, signal: controller.signal });
  */
 export interface CallOptions {
-  /** A signal that cancels the call when the signal aborts. */
-  readonly signal?: AbortSignal | undefined;
+  /** A signal that cancels the call when the signal aborts. As in `fetch`, null means no signal. */
+  readonly signal?: SignalOption;
   /**
    * Time limit of the call in milliseconds, retries included. Default: the client's `timeoutMs`. `Infinity` removes the
    * limit.
@@ -39,7 +39,9 @@ export interface CallOptions {
   readonly endpoint?: string | undefined;
 }
 
-export const CALL_OPTIONS = { signal: true, timeoutMs: true, endpoint: true } as const;
+/** Checks of the options `signal` and `timeoutMs`, for functions that make several calls. */
+export const TIME_LIMITS = { signal: checkSignal, timeoutMs: checkTimeout } as const;
+export const CALL_OPTIONS = { ...TIME_LIMITS, endpoint: checkText } as const;
 
 /** The key of an option that users cannot set. `checkOptions` ignores symbols. */
 const INTERNAL = Symbol('internal');
@@ -89,23 +91,32 @@ export class Rpc {
   }
 
   /**
-   * Makes a unary call. The caller has already checked the option names.
+   * Makes a unary call. The caller has already checked the options.
    */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
     options: CallOptions = {},
   ): Promise<Response> {
-    const timeoutMs = checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
+    const { timeoutMs = this.settings.timeoutMs } = options;
     const deadline = monotonicMs() + timeoutMs;
     const {
       signal,
       endpoint,
       [INTERNAL]: internal,
     } = options as { readonly [INTERNAL]?: InternalOptions } & CallOptions;
-    checkSignal(signal);
     const { urgent, onSent, onRetry } = internal ?? {};
-    const call = { method, request, signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry };
+    const call = {
+      method,
+      request,
+      signal: signal ?? undefined,
+      timeoutMs,
+      deadline,
+      endpoint,
+      urgent,
+      onSent,
+      onRetry,
+    };
     const response = this.#transport.unary<Request, Response>(call);
     return this.settings.callSites ? withCallSite(response) : response;
   }
@@ -134,7 +145,7 @@ export class Rpc {
    * Starts one time limit that several calls share. The returned function returns `options` with the remaining time.
    */
   sharedTimeout(options: CallOptions): () => CallOptions {
-    const deadline = monotonicMs() + checkTimeout(options.timeoutMs ?? this.settings.timeoutMs, 'timeoutMs');
+    const deadline = monotonicMs() + (options.timeoutMs ?? this.settings.timeoutMs);
     return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
   }
 

@@ -1,13 +1,13 @@
 import { canceled, EtcdError, timedOut } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
-import { checkSignal } from '../runtime/arguments.js';
+import { checkSignal, checkText } from '../runtime/arguments.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';
 import { mayRetry } from './attempts.js';
 import { isTokenRefused, MAX_TOKEN_RENEWALS } from './authentication.js';
-import { type CallOptions, checkTimeout, type Rpc } from './rpc.js';
+import type { CallOptions, Rpc } from './rpc.js';
 
 /** When a stream has this many unread messages, the client makes the server pause by means of flow control. */
 const READ_AHEAD = 16;
@@ -17,7 +17,7 @@ const MAX_ATTEMPTS = 5;
 
 /** Options of a stream: a signal that cancels the stream, and the endpoint where the client opens it. */
 export type StreamOptions = Pick<CallOptions, 'signal' | 'endpoint'>;
-export const STREAM_OPTIONS = { signal: true, endpoint: true } as const;
+export const STREAM_OPTIONS = { signal: checkSignal, endpoint: checkText } as const;
 
 /**
  * A bidirectional stream. Iterate over the stream to read the responses. Breaking out of the loop cancels the stream.
@@ -45,7 +45,6 @@ export function openStream<Request, Response>(
   method: Method<Request, Response>,
   { signal, endpoint }: StreamOptions = {},
 ): BidiStream<Request, Response> {
-  checkSignal(signal);
   const messages = new AsyncQueue<Response>(() => {
     if (messages.size < READ_AHEAD) stream.resume();
   });
@@ -70,7 +69,7 @@ export function openStream<Request, Response>(
     finish(error);
     messages.discard();
   };
-  if (signal !== undefined) {
+  if (signal !== undefined && signal !== null) {
     const abort = (): void => cancel(canceled(signal, 'unknown', method.path));
     offAbort = onAbort(signal, abort);
     if (signal.aborted) abort();
@@ -118,7 +117,7 @@ export async function* readStream<Request, Response>(
   request: Init<Request>,
   options: CallOptions & { readonly timeoutMs: number },
 ): AsyncGenerator<Response, void> {
-  const timeoutMs = checkTimeout(options.timeoutMs, 'timeoutMs');
+  const { timeoutMs } = options;
   let hasMessage = false;
   for (let attempt = 0; ; attempt += 1) {
     const messages = openServerStream(rpc, method, request, options);

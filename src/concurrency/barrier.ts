@@ -2,12 +2,13 @@ import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { PUT_HINTS } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
+import { checkLease } from '../lease/lease-id.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
 import { checkName } from './lock-queue.js';
 import { type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
-const HOLD_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
+const HOLD_OPTIONS = { lease: checkLease, ...CALL_OPTIONS } as const;
 
 /**
  * Blocks waiters while one key exists, like the `Barrier` of Go's recipes. `hold` and `release` also use a second key,

@@ -4,15 +4,15 @@ import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
-import { checkInt64, checkOptions } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
+import { checkInt64, checkOptions, checkSignal } from '../runtime/arguments.js';
+import { type BytesLike, compareBytes, idOf, ownBytes, toBytes } from '../runtime/bytes.js';
 import type { KeyUse } from './late-puts.js';
 import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';
 
-const OBSERVE_OPTIONS = { signal: true } as const;
+const OBSERVE_OPTIONS = { signal: checkSignal } as const;
 
 /**
  * The leadership that a candidate has won. Its `key` contains the proclaimed value, and its `token` is a fencing token.
@@ -40,8 +40,9 @@ export class Leadership extends Held {
    */
   async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'Leadership.proclaim');
+    const own = ownBytes(value, 'value');
     for (;;) {
-      const put = op.put(this.key, value, { lease: this.session.leaseId });
+      const put = op.put(this.key, own, { lease: this.session.leaseId });
       const isUnchanged = [compare.modRevision(this.key, '==', this.#modRevision)];
       const { header, succeeded, responses } = await this.txn(
         { if: isUnchanged, then: [put], else: [op.get(this.key)] },

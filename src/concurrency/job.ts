@@ -1,9 +1,9 @@
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
-import { compare, type Op, op } from '../kv/txn.js';
+import { checkOps, compare, type Op, op } from '../kv/txn.js';
 import { MAX_TTL } from '../lease/leases.js';
-import { checkCount, checkList, checkOptions, show } from '../runtime/arguments.js';
+import { checkCount, checkedLater, checkFunction, checkOptions, show } from '../runtime/arguments.js';
 import { textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { messageOf } from '../runtime/printed.js';
@@ -74,7 +74,7 @@ export interface RetryOptions {
   readonly error?: unknown;
 }
 
-const RETRY_OPTIONS = { delayMs: true, error: true } as const;
+const RETRY_OPTIONS = { delayMs: checkDelay, error: checkedLater } as const;
 /** The maximum delay of a job in milliseconds: about a hundred years. */
 const MAX_DELAY_MS = 3_200_000_000_000;
 /** The maximum length of a stored error message, in UTF-16 code units. */
@@ -200,6 +200,7 @@ export class Job {
 
   /** Parses the value as JSON. @throws a `SyntaxError`, or what `parse` throws. */
   json<T>(parse: (json: unknown) => T): T {
+    checkFunction(parse, 'parse');
     return parse(parseJsonValue(this.value));
   }
 
@@ -215,14 +216,14 @@ export class Job {
    * worker, which should call `retry` or `bury`.
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
-    checkList(ops, 'ops');
+    const own = checkOps(ops, 'ops');
     const { keys, client, lifetime, state, idLease } = this.#parts;
     const isDone = async (): Promise<boolean> =>
       (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
     await this.#settle(isDone, (settle) =>
       state.keepsId
-        ? idLease.use(lifetime, (lease) => settle([op.delete(keys.job), op.put(keys.done, '', { lease }), ...ops]))
-        : settle([op.delete(keys.job), ...ops]),
+        ? idLease.use(lifetime, (lease) => settle([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]))
+        : settle([op.delete(keys.job), ...own]),
     );
   }
 
@@ -315,9 +316,9 @@ function notOwned(cause: unknown, outcome: 'rejected' | 'unknown'): EtcdError {
 }
 
 /** Returns the delay in whole milliseconds. @throws EtcdError with reason `InvalidInput` if it is not allowed. */
-export function checkDelay(delayMs: number): number {
+export function checkDelay(delayMs: number, argument = 'delayMs'): number {
   if (typeof delayMs === 'number' && delayMs >= 0 && delayMs <= MAX_DELAY_MS) return Math.ceil(delayMs);
-  throw invalidInput('delayMs', show(delayMs), `a number of milliseconds from 0 to ${MAX_DELAY_MS}`);
+  throw invalidInput(argument, show(delayMs), `a number of milliseconds from 0 to ${MAX_DELAY_MS}`);
 }
 
 function errorField(error: unknown): { readonly error?: string } {

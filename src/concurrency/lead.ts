@@ -1,6 +1,7 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
-import { checkFunction, checkOptions, checkSignal } from '../runtime/arguments.js';
+import { checkTtl } from '../lease/leases.js';
+import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { Election, type Leadership } from './election.js';
 import { checkName } from './lock-queue.js';
@@ -9,7 +10,7 @@ import { AGAIN, isSessionLost, type Session, withSessions } from './session.js';
 /** Options of `lead`. */
 export interface LeadOptions {
   /** Ends the leadership, or the wait for it, when it aborts. `lead` then resolves with undefined. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
   readonly ttl?: number | undefined;
 }
@@ -25,7 +26,7 @@ export interface Term {
   readonly held: Leadership;
 }
 
-const LEAD_OPTIONS = { signal: true, ttl: true } as const;
+const LEAD_OPTIONS = { signal: checkSignal, ttl: checkTtl } as const;
 
 /**
  * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
@@ -59,9 +60,8 @@ export async function lead<T>(
   const value = toBytes(candidate, 'candidate');
   checkFunction(action, 'action');
   checkOptions(options, LEAD_OPTIONS, 'lead');
-  checkSignal(options.signal);
-  const { signal: stop = new AbortController().signal, ttl } = options;
-  return withSessions(client, ttl, stop, async (session) => {
+  const stop = options.signal ?? new AbortController().signal;
+  return withSessions(client, options.ttl, stop, async (session) => {
     const held = await campaign(session, name, value, stop);
     return held === undefined ? AGAIN : runTerm(held, action, stop);
   });

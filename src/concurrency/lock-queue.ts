@@ -47,8 +47,8 @@ export interface OwnKey extends QueueKey {
 }
 
 /** Returns the name. @throws EtcdError with reason `InvalidInput` if it is empty or not well-formed Unicode. */
-export function checkName(name: string): string {
-  toBytes(checkNotEmpty(name, 'name'), 'name');
+export function checkName(name: string, argument = 'name'): string {
+  toBytes(checkNotEmpty(name, argument), argument);
   return name;
 }
 

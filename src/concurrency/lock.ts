@@ -210,7 +210,7 @@ export interface ReleaseOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-export const RELEASE_OPTIONS = { timeoutMs: true } as const;
+export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
 
 /**
  * Creates the `Held` object of a lock that was just acquired.

@@ -2,7 +2,8 @@ import { invalidInput } from '../errors/etcd-error.js';
 import type { AsyncContext } from '../host/host.js';
 import { asyncContext } from '../host/node.js';
 import type { CoreKeyspace } from '../keyspace.js';
-import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
+import { checkTtl } from '../lease/leases.js';
+import { checkFunction, checkList, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import { acquire, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
@@ -16,7 +17,7 @@ export interface MutexOptions {
   readonly value?: BytesLike | undefined;
 }
 
-const MUTEX_OPTIONS = { value: true } as const;
+const MUTEX_OPTIONS = { value: toBytes } as const;
 
 /**
  * A fair lock: contenders hold it in the order in which they queued, and a release wakes only one waiter. The class
@@ -71,7 +72,7 @@ export interface WithLockOptions extends WaitOptions {
   readonly ttl?: number | undefined;
 }
 
-const WITH_LOCK_OPTIONS = { value: true, ttl: true, ...WAIT_OPTIONS } as const;
+const WITH_LOCK_OPTIONS = { value: toBytes, ttl: checkTtl, ...WAIT_OPTIONS } as const;
 
 /**
  * Opens a session, acquires a lock, runs `action` while holding the lock, and returns what `action` returns.
@@ -120,15 +121,16 @@ export async function withLocks<T>(
 ): Promise<T> {
   checkFunction(action, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLocks');
-  if (!Array.isArray(names) || names.length === 0)
-    throw invalidInput('names', Array.isArray(names) ? 'an empty list' : show(names), 'a list of at least one name');
-  for (const name of names) checkName(name);
-  const ordered = [...new Set(names)].sort((a, b) => (a < b ? -1 : 1));
+  const allowed = 'a list of at least one name';
+  const wanted = checkList(names, 'names', allowed);
+  if (wanted.length === 0) throw invalidInput('names', 'an empty list', allowed);
+  for (const [index, name] of wanted.entries()) checkName(name, `names[${index}]`);
+  const ordered = [...new Set(wanted)].sort((a, b) => (a < b ? -1 : 1));
   return holding(
     'withLocks',
     client,
     ordered,
-    (held) => action(names.map((name) => held[ordered.indexOf(name)] as Held)),
+    (held) => action(wanted.map((name) => held[ordered.indexOf(name)] as Held)),
     options,
   );
 }
@@ -168,7 +170,7 @@ async function holding<T>(
 ): Promise<T> {
   const checkedValue = toBytes(value ?? '', 'value');
   // A call with a limit ends by itself.
-  if (wait.maxWaitMs === undefined && wait.signal === undefined) checkNotNested(client, names);
+  if (wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined) checkNotNested(client, names);
   const limit = waitLimit(what, wait);
   const { signal } = limit;
   let session: Session | undefined;

@@ -6,7 +6,7 @@ import { type Keys, keyRange, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
-import { type BytesLike, compareBytes, randomId } from '../runtime/bytes.js';
+import { type BytesLike, compareBytes, ownBytes, randomId } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, pause } from '../runtime/timers.js';
@@ -16,7 +16,6 @@ import { checkName } from './lock-queue.js';
 import { checkSession, checkSessionOf, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';
 
-const MAX_PRIORITY = 65_535;
 /** Describes, in error messages, the keys that `PriorityQueue.enqueue` puts in addition to the items. */
 const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jobs")';
 
@@ -53,10 +52,11 @@ export class Queue {
    */
   async enqueue(value: BytesLike, options?: CallOptions): Promise<string> {
     checkCallOptions(options, 'Queue.enqueue');
+    const own = ownBytes(value, 'value');
     for (;;) {
       const key = `${this.name}/${unixNanoseconds()}`;
       const enqueueing = this.#client.txn(
-        { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, value)] },
+        { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, own)] },
         options,
       );
       const { header, succeeded } = await withHelperKeys('a queue', enqueueing);
@@ -110,8 +110,8 @@ export class PriorityQueue {
    */
   async enqueue(value: BytesLike, priority: number, options: CallOptions = {}): Promise<string> {
     checkCallOptions(options, 'PriorityQueue.enqueue');
-    if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
-      throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
+    checkPriority(priority, 'priority');
+    const own = ownBytes(value, 'value');
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
     // The key of an item ends in a sequence number. Every `enqueue` with this priority also puts the key `base`, and
     // checks that `base` has not changed since the range request. So no item gets the sequence number of an item that
@@ -123,7 +123,7 @@ export class PriorityQueue {
       const enqueueing = this.#client.txn(
         {
           if: [compare.modRevision(base, '<', header.revision + 1n)],
-          then: [op.put(base, ''), op.put(key, value)],
+          then: [op.put(base, ''), op.put(key, own)],
         },
         options,
       );
@@ -258,4 +258,12 @@ class UncertainClaim {
   constructor(error: EtcdError) {
     this.cause = amended(error, { outcome: 'unknown' });
   }
+}
+
+const MAX_PRIORITY = 65_535;
+
+/** Checks that the value is a priority of an item in a queue. */
+export function checkPriority(priority: number, argument: string): void {
+  if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
+    throw invalidInput(argument, show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
 }

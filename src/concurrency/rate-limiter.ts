@@ -1,12 +1,12 @@
 import { clientClosed, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient, type KeyspaceClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
-import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
-import { checkCount, checkOptions, checkPositive, show } from '../runtime/arguments.js';
+import { checkGivenOptions, checkOptions, checkPositive, checkPositiveCount, show } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
-import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
+import { checkName } from './lock-queue.js';
+import { untilAnswered, WAIT_OPTIONS, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Options of a `RateLimiter`. All processes must have the same. */
 export interface RateLimiterOptions {
@@ -16,7 +16,8 @@ export interface RateLimiterOptions {
   readonly burst?: number | undefined;
 }
 
-const RATE_LIMITER_OPTIONS = { perSecond: true, burst: true } as const;
+const RATE_LIMITER_OPTIONS = { perSecond: checkRate, burst: checkPositiveCount } as const;
+const TRY_OPTIONS = { signal: WAIT_OPTIONS.signal } as const;
 const US_PER_MS = 1_000;
 const US_PER_S = 1_000_000;
 const MAX_BURST_US = 365 * 86_400 * US_PER_S;
@@ -80,12 +81,12 @@ export class RateLimiter {
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, key: string, options: RateLimiterOptions) {
     this.#client = checkClient(client);
-    checkKey(key, 'key');
-    checkOptions(options, RATE_LIMITER_OPTIONS, 'RateLimiter');
+    checkName(key, 'key');
+    checkGivenOptions(options, RATE_LIMITER_OPTIONS, 'RateLimiter');
     const { perSecond, burst = 1 } = options;
     this.key = key;
-    this.#intervalUs = US_PER_S / checkPositive(perSecond, 'perSecond', 'tokens');
-    this.#burst = checkCount(burst, 'burst', 1);
+    this.#intervalUs = US_PER_S / checkRate(perSecond, 'perSecond');
+    this.#burst = burst;
     const graceMs = Math.max(MIN_GRACE_MS, (this.#intervalUs / US_PER_MS) * GRACE_OF_INTERVAL);
     this.#minGraceMs = Math.min(MAX_GRACE_MS, graceMs);
     this.#graceMs = this.#minGraceMs;
@@ -120,7 +121,7 @@ export class RateLimiter {
    */
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
-    checkOptions(options, { signal: true }, 'RateLimiter.tryTake');
+    checkOptions(options, TRY_OPTIONS, 'RateLimiter.tryTake');
     return this.#waiting('RateLimiter.tryTake', options, (signal) =>
       this.#goOnInTime((patience) => this.#reserve(tokens, patience, 0, signal), signal),
     );
@@ -220,4 +221,8 @@ export class RateLimiter {
     if (!Number.isSafeInteger(takenUs) || takenUs <= nowUs) return { takenUs: 0, free: this.#burst };
     return { takenUs, free: Number.isSafeInteger(free) ? free : 0 };
   }
+}
+
+function checkRate(value: number, argument: string): number {
+  return checkPositive(value, argument, 'tokens');
 }

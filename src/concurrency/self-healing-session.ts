@@ -1,8 +1,9 @@
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
+import { checkTtl } from '../lease/leases.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
@@ -28,7 +29,7 @@ export type Gap =
       readonly taken: readonly Uint8Array[];
     };
 
-const OPEN_OPTIONS = { ttl: true, signal: true, timeoutMs: true } as const;
+const OPEN_OPTIONS = { ttl: checkTtl, ...TIME_LIMITS } as const;
 
 /**
  * Keeps keys registered as long as this process lives, for example for service discovery. When the lease is lost, the

@@ -1,8 +1,9 @@
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
 import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
+import { checkTtl } from '../lease/leases.js';
 import { checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
 import { compareBytes } from '../runtime/bytes.js';
@@ -32,7 +33,7 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
   readonly lease?: LeaseLike | undefined;
 }
 
-const SESSION_OPTIONS = { ttl: true, lease: true, signal: true, timeoutMs: true } as const;
+const SESSION_OPTIONS = { ttl: checkTtl, lease: leaseIdOf, ...TIME_LIMITS } as const;
 
 /**
  * A lease that the client keeps alive. Everything held under the lease, such as a lock, lasts at most as long as the

@@ -4,8 +4,8 @@ import { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, type Keys, ownKeys, resolveKeys } from '../kv/keys.js';
 import { PUT_HINTS, type PutOptions, type RangeResult } from '../kv/requests.js';
 import { type Compare, compare, type GetOp, type Op, op } from '../kv/txn.js';
-import { leaseIdOf } from '../lease/lease-id.js';
-import { checkChoice, checkCount, checkFunction, checkOptions } from '../runtime/arguments.js';
+import { checkLease, leaseIdOf } from '../lease/lease-id.js';
+import { checkFunction, checkOptions, checkPositiveCount, oneOf } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
@@ -58,7 +58,7 @@ export interface StmOptions extends WaitOptions {
   readonly maxAttempts?: number | undefined;
 }
 
-const STM_OPTIONS = { isolation: true, maxAttempts: true, ...WAIT_OPTIONS } as const;
+const STM_OPTIONS = { isolation: oneOf(ISOLATIONS), maxAttempts: checkPositiveCount, ...WAIT_OPTIONS } as const;
 
 /**
  * Runs `apply` as a transaction (software transactional memory). `apply` reads and writes keys through `tx`. The writes
@@ -82,9 +82,8 @@ export async function stm<T>(
   checkClient(client);
   checkFunction(apply, 'apply');
   checkOptions(options, STM_OPTIONS, 'stm');
-  const { isolation: level = 'serializableSnapshot', maxAttempts: attempts = DEFAULT_MAX_ATTEMPTS, ...wait } = options;
-  const isolation = checkChoice(ISOLATIONS, level, 'isolation');
-  const maxAttempts = checkCount(attempts, 'maxAttempts', 1);
+  const { isolation: level = 'serializableSnapshot', maxAttempts = DEFAULT_MAX_ATTEMPTS, ...wait } = options;
+  const isolation = ISOLATIONS[level];
   const limit = waitLimit('stm', wait);
   let tx = new StmTransaction(client, isolation, limit.signal);
   try {
@@ -142,7 +141,7 @@ interface Write {
   readonly options: Pick<PutOptions, 'lease'>;
 }
 
-const PUT_OPTIONS = { lease: true } as const;
+const PUT_OPTIONS = { lease: checkLease } as const;
 
 interface RangeRead {
   readonly keys: Keys;

@@ -11,7 +11,7 @@ import {
 } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
-import { checkOptions, checkSignal } from '../runtime/arguments.js';
+import { checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';
 
@@ -22,12 +22,12 @@ import { after, backoffMs, pause } from '../runtime/timers.js';
  */
 export interface WaitOptions {
   /** Cancels the wait when it aborts. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
   /** Maximum wait in milliseconds. Default: no limit. */
   readonly maxWaitMs?: number | undefined;
 }
 
-export const WAIT_OPTIONS = { signal: true, maxWaitMs: true } as const;
+export const WAIT_OPTIONS = { signal: checkSignal, maxWaitMs: checkTimeout } as const;
 const WAIT_HINTS = {
   timeoutMs: 'did you mean maxWaitMs?',
   timeout: 'did you mean maxWaitMs?',
@@ -41,7 +41,7 @@ export class WaitLimit {
   readonly #what: string;
   readonly #maxWaitMs: number;
   readonly #option: 'maxWaitMs' | 'timeoutMs';
-  readonly #source: AbortSignal | undefined;
+  readonly #source: SignalOption;
   readonly #lifetime: AbortSignal | undefined;
   #controller: AbortController | undefined;
   #trace: CallTrace | undefined;
@@ -55,12 +55,11 @@ export class WaitLimit {
     option: 'maxWaitMs' | 'timeoutMs',
   ) {
     this.#what = what;
-    this.#maxWaitMs = checkTimeout(maxWaitMs, option);
+    this.#maxWaitMs = maxWaitMs;
     this.#option = option;
-    checkSignal(signal);
     this.#source = signal;
     this.#lifetime = lifetime;
-    if (signal !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY) this.#start();
+    if ((signal ?? undefined) !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY) this.#start();
   }
 
   /** Aborts when the wait must end. */
@@ -123,8 +122,8 @@ export class WaitLimit {
     return controller;
   }
 
-  #endWith(source: AbortSignal | undefined, action: (source: AbortSignal) => void): void {
-    if (source === undefined) return;
+  #endWith(source: SignalOption, action: (source: AbortSignal) => void): void {
+    if (source === undefined || source === null) return;
     this.#undos.push(onAbort(source, () => action(source)));
     if (source.aborted) action(source);
   }

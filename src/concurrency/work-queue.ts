@@ -1,9 +1,17 @@
-import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
-import { checkCount, checkFunction, checkOptions, checkSignal, show } from '../runtime/arguments.js';
+import { checkTtl } from '../lease/leases.js';
+import {
+  checkFunction,
+  checkOptions,
+  checkPositiveCount,
+  checkSignal,
+  type SignalOption,
+  show,
+} from '../runtime/arguments.js';
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
@@ -11,10 +19,10 @@ import { onAbort } from '../runtime/signals.js';
 import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
+import { checkPriority } from './queue.js';
 import { AGAIN, checkSession, checkSessionOf, isSessionLost, type Session, withSessions } from './session.js';
 import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
-const MAX_PRIORITY = 65_535;
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
 /** How long the queue remembers the ID of a completed job by default, in seconds. */
@@ -66,7 +74,7 @@ export interface WorkOptions {
   /** TTL of the worker's lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
   readonly ttl?: number | undefined;
   /** Ends the work when it aborts: the worker takes no more jobs, and waits for those it works on. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
   /**
    * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
    * again. Not called after `signal` has aborted or the job was lost. If it throws, `work` rejects with its error.
@@ -96,9 +104,18 @@ export interface DeadJob {
   readonly error: string | undefined;
 }
 
-const WORK_QUEUE_OPTIONS = { maxAttempts: true, retryDelayMs: true, idTtl: true } as const;
-const ENQUEUE_OPTIONS = { id: true, priority: true, delayMs: true, signal: true, timeoutMs: true } as const;
-const WORK_OPTIONS = { concurrency: true, ttl: true, signal: true, onFailure: true } as const;
+const WORK_QUEUE_OPTIONS = {
+  maxAttempts: checkPositiveCount,
+  retryDelayMs: checkFunction,
+  idTtl: checkPositiveCount,
+} as const;
+const ENQUEUE_OPTIONS = { id: checkId, priority: checkPriority, delayMs: checkDelay, ...TIME_LIMITS } as const;
+const WORK_OPTIONS = {
+  concurrency: checkPositiveCount,
+  ttl: checkTtl,
+  signal: checkSignal,
+  onFailure: checkFunction,
+} as const;
 
 /**
  * A queue of jobs for a fleet of workers. Each job runs at least once: it leaves the queue only when a worker has
@@ -135,8 +152,6 @@ export class WorkQueue {
       retryDelayMs = defaultRetryDelayMs,
       idTtl = DEFAULT_ID_TTL_S,
     } = options;
-    checkFunction(retryDelayMs, 'retryDelayMs');
-    checkCount(maxAttempts, 'maxAttempts', 1);
     const idLease = new IdLease(client, idTtl);
     this.#idLease = idLease;
     this.#source = new JobSource(client, name, { maxAttempts, retryDelayMs, idLease });
@@ -156,9 +171,6 @@ export class WorkQueue {
   ): Promise<{ readonly id: string; readonly added: boolean }> {
     checkOptions(options, ENQUEUE_OPTIONS, 'WorkQueue.enqueue');
     const { id = randomId().toString(16).padStart(16, '0'), priority = DEFAULT_PRIORITY, delayMs = 0 } = options;
-    checkId(id);
-    if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
-      throw invalidInput('priority', show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);
     const wholeDelayMs = checkDelay(delayMs);
     const bytes = toBytes(value, 'value');
     const now = environment.Date.now();
@@ -234,10 +246,8 @@ export class WorkQueue {
   async work(handler: (job: Job) => Promise<void> | void, options: WorkOptions = {}): Promise<void> {
     checkFunction(handler, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
-    checkSignal(options.signal);
-    const { signal: stop = new AbortController().signal, concurrency = 1, ttl, onFailure = () => {} } = options;
-    checkCount(concurrency, 'concurrency', 1);
-    checkFunction(onFailure, 'onFailure');
+    const { signal, concurrency = 1, ttl, onFailure = () => {} } = options;
+    const stop = signal ?? new AbortController().signal;
     const failed = new AbortController();
     /** The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end. */
     const running = new Set<Promise<void>>();
@@ -399,10 +409,13 @@ function defaultRetryDelayMs(attempt: number): number {
   return Math.min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** (attempt - 1));
 }
 
-function checkId(id: string): string {
-  if (typeof id === 'string' && id !== '' && !id.includes('/')) return id;
+function checkId(id: string, argument = 'id'): string {
+  if (typeof id === 'string' && id !== '' && !id.includes('/')) {
+    toBytes(id, argument);
+    return id;
+  }
   throw invalidInput(
-    'id',
+    argument,
     typeof id === 'string' && id !== '' ? 'a string with "/"' : show(id),
     'a non-empty string without "/"',
   );

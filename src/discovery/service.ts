@@ -1,11 +1,18 @@
-import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
-import { checkSessionOf, type Session } from '../concurrency/session.js';
+import { checkSession, checkSessionOf, type Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import { type CachedRange, type CoreKeyspace, cachedRangeOf, keyspaceClientOf, mirrorOf } from '../keyspace.js';
+import {
+  type CachedRange,
+  type CoreKeyspace,
+  cachedRangeOf,
+  checkClient,
+  keyspaceClientOf,
+  mirrorOf,
+} from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
-import { checkChoice, checkOptions, show } from '../runtime/arguments.js';
+import { checkName, checkOptions, checkSignal, oneOf, reading, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
 
 /** How a `ServiceView` chooses endpoints: all in turn, or the one with the fewest picks that are not done. */
@@ -22,7 +29,7 @@ export interface ViewOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   readonly picking?: Picking | undefined;
 }
 
-const VIEW_OPTIONS = { picking: true, signal: true, timeoutMs: true } as const;
+const VIEW_OPTIONS = { picking: oneOf(PICKINGS), ...TIME_LIMITS } as const;
 
 /** An endpoint that `ServiceView.pick` has chosen. */
 export interface PickedEndpoint extends ServiceEndpoint, Disposable {
@@ -32,8 +39,7 @@ export interface PickedEndpoint extends ServiceEndpoint, Disposable {
   done(): void;
 }
 
-const REGISTER_OPTIONS = { signal: true, timeoutMs: true } as const;
-const WATCH_OPTIONS = { signal: true } as const;
+const WATCH_OPTIONS = { signal: checkSignal } as const;
 
 /** The address of one instance of a service. */
 export interface ServiceEndpoint {
@@ -83,7 +89,7 @@ export class Service {
       );
     toBytes(target, 'target');
     this.target = target;
-    this.#client = client;
+    this.#client = checkClient(client);
   }
 
   /**
@@ -99,8 +105,9 @@ export class Service {
     endpoint: ServiceEndpoint,
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
   ): Promise<Registration> {
-    checkOptions(options, REGISTER_OPTIONS, 'Service.register');
-    if (typeof id !== 'string' || id === '') throw invalidInput('id', show(id), 'a non-empty string');
+    checkOptions(options, TIME_LIMITS, 'Service.register');
+    if (!reading(session, 'session', () => session instanceof SelfHealingSession)) checkSession(session as Session);
+    toBytes(checkName(id, 'id'), 'id');
     checkSessionOf(this.#client, session, 'Service');
     const key = `${this.target}/${id}`;
     const value = encodeEndpoint(endpoint);
@@ -141,7 +148,7 @@ export class Service {
    *   for (const update of updates) console.log(update.type, update.key);
    * }
    */
-  async *watch(options: { readonly signal?: AbortSignal | undefined } = {}): AsyncGenerator<readonly Update[], void> {
+  async *watch(options: Pick<CallOptions, 'signal'> = {}): AsyncGenerator<readonly Update[], void> {
     checkOptions(options, WATCH_OPTIONS, 'Service.watch');
     /** The endpoints that were yielded to the caller. Maps each endpoint's key to the endpoint as JSON. */
     const known = new Map<string, string>();
@@ -199,7 +206,6 @@ export class Service {
   async view(options: ViewOptions = {}): Promise<ServiceView> {
     checkOptions(options, VIEW_OPTIONS, 'Service.view');
     const { picking = 'round-robin', ...limits } = options;
-    checkChoice(PICKINGS, picking, 'picking');
     const cached = await cachedRangeOf(this.#client, prefix(`${this.target}/`), limits);
     return new ServiceView(cached, this.target.length + 1, picking);
   }
@@ -352,7 +358,7 @@ const OP_ADD = 0;
 function encodeEndpoint(endpoint: ServiceEndpoint): string {
   if (typeof endpoint !== 'object' || endpoint === null)
     throw invalidInput('endpoint', show(endpoint), 'an object { address, metadata }');
-  const { address, metadata } = endpoint;
+  const { address, metadata } = reading(endpoint, 'endpoint', () => ({ ...endpoint }));
   if (typeof address !== 'string' || address === '')
     throw invalidInput('endpoint.address', show(address), 'a non-empty string');
   const allowed = 'any value that JSON can represent';

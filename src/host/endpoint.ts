@@ -1,5 +1,5 @@
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { show } from '../runtime/arguments.js';
+import { checkList } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 
 /** A client address of an etcd member. A member may have several endpoints. */
@@ -27,11 +27,10 @@ const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
  * @throws EtcdError with reason `InvalidInput` if the list is empty, or if one of the endpoints is invalid.
  */
 export function parseEndpoints(given: readonly string[] | undefined, defaultScheme?: 'http' | 'https'): Endpoint[] {
-  if (!Array.isArray(given) || given.length === 0) {
-    const shown = Array.isArray(given) ? 'an empty list' : show(given);
-    throw invalidInput('endpoints', shown, 'a list of at least one URL');
-  }
-  return given.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, defaultScheme));
+  const allowed = 'a list of at least one URL';
+  const list = checkList(given as readonly string[], 'endpoints', allowed);
+  if (list.length === 0) throw invalidInput('endpoints', 'an empty list', allowed);
+  return list.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, defaultScheme));
 }
 
 /**

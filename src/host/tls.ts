@@ -1,6 +1,6 @@
 import { type EtcdError, invalidInput, missingInput } from '../errors/etcd-error.js';
-import { checkFields } from '../runtime/arguments.js';
-import { describeType, textOf } from '../runtime/bytes.js';
+import { checkedLater, checkFields, reading } from '../runtime/arguments.js';
+import { describeType, isBytes, textOf, toBytes } from '../runtime/bytes.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
 /**
@@ -33,7 +33,12 @@ export interface TlsOptions {
   readonly serverName?: string | undefined;
 }
 
-const TLS_OPTIONS = { ca: true, cert: true, key: true, serverName: true } as const;
+const TLS_OPTIONS = {
+  ca: checkedLater,
+  cert: checkedLater,
+  key: checkedLater,
+  serverName: checkedLater,
+} as const;
 
 /**
  * TLS options, or a function that returns them. The client calls the function for each new connection, so that renewed
@@ -57,7 +62,7 @@ export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
 /** Checks the options, and returns a copy of them. */
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
   // A promise is refused. It has no TLS fields, so the client would silently ignore the options inside the promise.
-  if (typeof tls !== 'object' || tls === null || 'then' in tls)
+  if (typeof tls !== 'object' || tls === null || reading(tls, 'tls', () => 'then' in tls))
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
   checkFields(tls, TLS_OPTIONS, 'tls');
   const { ca, cert, key, serverName } = tls;
@@ -117,8 +122,8 @@ const BLOCK = /-----BEGIN ([^-]+)-----(?:([^-]*)-----END \1-----)?/g;
 function checkPem(pem: string | Uint8Array | undefined, name: string, label: string): string | undefined {
   if (pem === undefined) return undefined;
   const refuse = (given: string): EtcdError => invalidInput(`tls.${name}`, given, `PEM with -----BEGIN ${label}-----`);
-  if (typeof pem !== 'string' && !(pem instanceof Uint8Array)) throw refuse(describeType(pem));
-  const text = typeof pem === 'string' ? pem : textOf(pem);
+  if (typeof pem !== 'string' && !isBytes(pem)) throw refuse(describeType(pem));
+  const text = typeof pem === 'string' ? pem : textOf(toBytes(pem, `tls.${name}`));
   if (name === 'key' && /[ ,]ENCRYPTED/.test(text)) throw refuse('an encrypted key, which the client cannot decrypt');
   const blocks = [...text.matchAll(BLOCK)].filter(([, found]) => found?.endsWith(label));
   if (blocks.length === 0) throw refuse(`text without a ${label} block`);

@@ -1,13 +1,19 @@
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import type { CoreKeyspace } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { type Compare, compare, type DeleteOp, op, type PutOp } from '../kv/txn.js';
-import type { LeaseLike } from '../lease/lease-id.js';
-import { checkCount, checkFunction, checkInt64, checkOptions } from '../runtime/arguments.js';
-import type { BytesLike } from '../runtime/bytes.js';
+import { checkLease, type LeaseLike } from '../lease/lease-id.js';
+import {
+  checkFunction,
+  checkGivenOptions,
+  checkInt64,
+  checkOptions,
+  checkPositiveCount,
+} from '../runtime/arguments.js';
+import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 
 // Each function makes one transaction that compares the key and then writes it or reads it, so no other client can
@@ -47,8 +53,12 @@ export interface NotWritten<Reason extends 'exists' | 'missing' | 'changed'> {
   readonly current: Reason extends 'missing' ? undefined : KeyValue;
 }
 
-const CREATE_OPTIONS = { lease: true, ...CALL_OPTIONS } as const;
-const EXPECTED = { modRevision: true, oldValue: true } as const;
+function checkRevision(revision: bigint, argument: string): bigint {
+  return checkInt64(revision, argument, 1n);
+}
+
+const CREATE_OPTIONS = { lease: checkLease, ...CALL_OPTIONS } as const;
+const EXPECTED = { modRevision: checkRevision, oldValue: toBytes } as const;
 const UPDATE_OPTIONS = { ...EXPECTED, ...CREATE_OPTIONS } as const;
 const DELETE_OPTIONS = { ...EXPECTED, ...CALL_OPTIONS } as const;
 
@@ -67,10 +77,12 @@ export async function createKey(
   value: BytesLike,
   options: CreateOptions = {},
 ): Promise<WithHeader<Written | NotWritten<'exists'>>> {
+  checkClient(client);
   checkOptions(options, CREATE_OPTIONS, 'createKey');
+  const own = checkKey(key, 'key');
   const { lease, ...callOptions } = options;
   const result = await client.txn(
-    { if: [compare.missing(key)], then: [op.put(key, value, { lease })], else: [op.get(key)] },
+    { if: [compare.missing(own)], then: [op.put(own, value, { lease })], else: [op.get(own)] },
     callOptions,
   );
   const { header } = result;
@@ -96,11 +108,13 @@ export async function updateKey(
   value: BytesLike,
   options: Expected & UpdateOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
-  checkOptions(options, UPDATE_OPTIONS, 'updateKey');
+  checkClient(client);
+  checkGivenOptions(options, UPDATE_OPTIONS, 'updateKey');
+  const own = checkKey(key, 'key');
   const { modRevision, oldValue, lease, ...callOptions } = options;
   // The condition proves that the key exists. The server refuses the option `ignoreLease` for other keys.
-  const put = op.put(key, value, lease === undefined ? { ignoreLease: true } : { lease });
-  return writeIfUnchanged(client, key, put, { modRevision, oldValue }, callOptions);
+  const put = op.put(own, value, lease === undefined ? { ignoreLease: true } : { lease });
+  return writeIfUnchanged(client, own, put, { modRevision, oldValue }, callOptions);
 }
 
 /**
@@ -117,9 +131,11 @@ export async function deleteKeyIf(
   key: BytesLike,
   options: Expected & CallOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
-  checkOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
+  checkClient(client);
+  checkGivenOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
   const { modRevision, oldValue, ...callOptions } = options;
-  return writeIfUnchanged(client, key, op.delete(key), { modRevision, oldValue }, callOptions);
+  const own = checkKey(key, 'key');
+  return writeIfUnchanged(client, own, op.delete(own), { modRevision, oldValue }, callOptions);
 }
 
 /** Options of `modifyKey`. `timeoutMs` limits each call; use `signal` to limit the whole. */
@@ -128,7 +144,7 @@ export interface ModifyOptions extends UpdateOptions {
   readonly maxAttempts?: number | undefined;
 }
 
-const MODIFY_OPTIONS = { maxAttempts: true, ...CREATE_OPTIONS } as const;
+const MODIFY_OPTIONS = { maxAttempts: checkPositiveCount, ...CREATE_OPTIONS } as const;
 const DEFAULT_MAX_ATTEMPTS = 100;
 /** The number of attempts without a pause between them. */
 const EAGER_ATTEMPTS = 3;
@@ -161,19 +177,20 @@ export async function modifyKey(
   change: (old: KeyValue | undefined) => BytesLike | undefined | Promise<BytesLike | undefined>,
   options: ModifyOptions = {},
 ): Promise<Modified> {
+  checkClient(client);
   checkFunction(change, 'change');
   checkOptions(options, MODIFY_OPTIONS, 'modifyKey');
-  const { lease, maxAttempts: given = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;
-  const maxAttempts = checkCount(given, 'maxAttempts', 1);
-  let old = await client.get(key, callOptions);
+  const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;
+  const own = checkKey(key, 'key');
+  let old = await client.get(own, callOptions);
   for (let attempt = 1; ; attempt += 1) {
     const value = await change(old);
     if (value === undefined) return { changed: false, old };
     const result = await client.txn(
       {
-        if: [compare.modRevision(key, '==', old?.modRevision ?? 0n)],
-        then: [op.put(key, value, { lease: lease ?? old?.lease })],
-        else: [op.get(key)],
+        if: [compare.modRevision(own, '==', old?.modRevision ?? 0n)],
+        then: [op.put(own, value, { lease: lease ?? old?.lease })],
+        else: [op.get(own)],
       },
       callOptions,
     );
@@ -183,7 +200,7 @@ export async function modifyKey(
     if (attempt < EAGER_ATTEMPTS) continue;
     // Read the key after the pause. The state from before the pause would be outdated in most cases.
     await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), callOptions.signal);
-    old = await client.get(key, callOptions);
+    old = await client.get(own, callOptions);
   }
 }
 
@@ -212,9 +229,8 @@ async function writeIfUnchanged(
 
 /** Returns the conditions that hold while the key exists and is the expected version. */
 function unchanged(key: BytesLike, { modRevision, oldValue }: Expected): readonly Compare[] {
-  checkKey(key, 'key');
   if ((modRevision === undefined) === (oldValue === undefined))
     throw invalidInput('options', modRevision === undefined ? 'neither' : 'both', 'one of modRevision and oldValue');
-  if (modRevision !== undefined) return [compare.modRevision(key, '==', checkInt64(modRevision, 'modRevision', 1n))];
+  if (modRevision !== undefined) return [compare.modRevision(key, '==', modRevision)];
   return [compare.exists(key), compare.value(key, '==', oldValue as BytesLike)];
 }

@@ -1,9 +1,10 @@
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
-import type { CoreKeyspace } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { checkKey } from '../kv/keys.js';
 import { GET_OPTIONS, type GetOptions, type WithHeader, withHeader } from '../kv/requests.js';
 import { op } from '../kv/txn.js';
-import { checkCount, checkList, checkOptions } from '../runtime/arguments.js';
+import { checkList, checkOptions, checkPositiveCount } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
 
 /** Options of `getMany`. */
@@ -21,7 +22,7 @@ export interface Many {
   readonly kvs: readonly (KeyValue | undefined)[];
 }
 
-const GET_MANY_OPTIONS = { keysPerTxn: true, ...GET_OPTIONS, ...CALL_OPTIONS } as const;
+const GET_MANY_OPTIONS = { keysPerTxn: checkPositiveCount, ...GET_OPTIONS, ...CALL_OPTIONS } as const;
 const KEYS_PER_TXN = 128;
 
 /**
@@ -40,10 +41,10 @@ export async function getMany(
   keys: readonly BytesLike[],
   options: GetManyOptions = {},
 ): Promise<WithHeader<Many>> {
-  const all = [...checkList(keys, 'keys')];
+  checkClient(client);
+  const all = checkList(keys, 'keys').map((key, index) => checkKey(key, `keys[${index}]`));
   checkOptions(options, GET_MANY_OPTIONS, 'getMany');
   const { keysPerTxn = KEYS_PER_TXN, revision, serializable, keysOnly, ...callOptions } = options;
-  checkCount(keysPerTxn, 'keysPerTxn', 1);
   const read = (start: number, how: GetOptions): Promise<WithHeader<{ readonly responses: Many['kvs'] }>> => {
     const part = all.slice(start, start + keysPerTxn);
     return client.txn({ then: part.map((key) => op.get(key, how)) }, callOptions);

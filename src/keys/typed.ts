@@ -1,12 +1,12 @@
 import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../keyspace.js';
 import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
 import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
 import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';
 import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
 import type { ChangesOptions, RangeChange } from '../mirror/changes.js';
-import { checkFunction, show } from '../runtime/arguments.js';
+import { checkCan, checkFunction, checkText, reading } from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
 import { type BytesLike, textOf, toBytes } from '../runtime/bytes.js';
 import type { WatchOptions } from '../watch/watch.js';
@@ -166,17 +166,17 @@ export class TypedKeys<T> {
   /** @internal */
   constructor(client: CoreKeyspace, prefix: string, codec: ValueCodec<T>) {
     this.#client = checkClient(client);
-    if (typeof prefix !== 'string') throw invalidInput('prefix', show(prefix), 'a string');
-    checkFunction(codec?.encode, 'codec.encode');
-    checkFunction(codec?.decode, 'codec.decode');
+    this.all = prefixOf(checkText(prefix, 'prefix'));
+    const functions = reading(codec, 'codec', () => ({ encode: codec?.encode, decode: codec?.decode }));
+    checkFunction(functions.encode, 'codec.encode');
+    checkFunction(functions.decode, 'codec.decode');
     this.#prefix = prefix;
     this.#codec = codec;
-    this.all = prefixOf(prefix);
   }
 
   /** Returns the whole key of a name, for `compare` and other calls. */
   key(name: string): string {
-    checkKey(name, 'name');
+    checkKey(checkText(name, 'name'), 'name');
     return this.#prefix + name;
   }
 
@@ -249,7 +249,9 @@ export class TypedKeys<T> {
   decode(kv: KeyValue): TypedKeyValue<T>;
   decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined;
   decode(kv: KeyValue | undefined): TypedKeyValue<T> | undefined {
-    return kv === undefined ? undefined : new TypedKeyValue(this.#nameOf(kv.key), kv, this.#codec);
+    if (kv === undefined) return undefined;
+    checkCan(kv, 'keyText', 'kv', 'a KeyValue');
+    return new TypedKeyValue(this.#nameOf(kv.key), kv, this.#codec);
   }
 
   /** Returns an operation of a transaction. Pass its result to `decode`. */

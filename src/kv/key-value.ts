@@ -1,5 +1,6 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
+import { checkFunction } from '../runtime/arguments.js';
 import { textOf, toBase64, validTextOf } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 
@@ -58,6 +59,7 @@ export class KeyValue {
   json(): unknown;
   json<T>(parse: (json: unknown) => T): T;
   json(parse: (json: unknown) => unknown = (json) => json): unknown {
+    checkFunction(parse, 'parse');
     let json: unknown;
     try {
       json = parseJson(this.text(), 'text');

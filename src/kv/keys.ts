@@ -1,5 +1,14 @@
 import { invalidInput } from '../errors/etcd-error.js';
-import { type BytesLike, compareBytes, concatBytes, describeType, NO_BYTES, toBytes } from '../runtime/bytes.js';
+import { reading } from '../runtime/arguments.js';
+import {
+  type BytesLike,
+  compareBytes,
+  concatBytes,
+  describeType,
+  isBytes,
+  NO_BYTES,
+  toBytes,
+} from '../runtime/bytes.js';
 
 /**
  * A range in the form that etcd's requests use. An empty `rangeEnd` means the single key `key`; "\0" means every key
@@ -113,8 +122,9 @@ export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
  * @throws EtcdError with reason `InvalidInput` if `keys` is neither a key nor a `KeyRange`.
  */
 export function resolveKeys(keys: Keys, argument: string): WireRange {
-  if (typeof keys === 'string' || keys instanceof Uint8Array) return singleKey(checkKey(keys, argument, SELECT_ALL));
-  if (keys?.[KEY_RANGE] !== true) throw invalidInput(argument, describeType(keys), ALLOWED);
+  if (typeof keys === 'string' || isBytes(keys)) return singleKey(checkKey(keys, argument, SELECT_ALL));
+  const isRange = reading(keys, argument, () => keys?.[KEY_RANGE] === true);
+  if (!isRange) throw invalidInput(argument, describeType(keys), ALLOWED);
   return { key: keys.key, rangeEnd: keys.rangeEnd };
 }
 
@@ -125,7 +135,8 @@ export function singleKey(key: Uint8Array): WireRange {
 
 /** Returns a copy of the keys, because the caller may later overwrite the buffer that it passed. */
 export function ownKeys(keys: Keys): Keys {
-  return keysOf(resolveKeys(keys, 'keys'));
+  const range = resolveKeys(keys, 'keys');
+  return typeof keys === 'string' ? keys : keysOf(range);
 }
 
 /** Converts a range in the form that requests use back to `Keys`. */
@@ -143,6 +154,12 @@ export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Arra
   const bytes = toBytes(key, argument);
   if (bytes.length === 0) throw invalidInput(argument, 'an empty key', `a key of at least one byte${hint}`);
   return bytes;
+}
+
+/** Checks a key as `checkKey` does. Returns the string itself, or a copy of the bytes. */
+export function ownKey(key: BytesLike, argument: string): BytesLike {
+  const bytes = checkKey(key, argument);
+  return typeof key === 'string' ? key : bytes;
 }
 
 /**

@@ -33,7 +33,7 @@ import {
   withHeader,
 } from './requests.js';
 import { Scanner, type ScanPage } from './scan.js';
-import { type Conditions, checkTxn, type Op, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
+import { type Conditions, checkTxn, type Op, ownTxn, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
 
 const GET_CALL = { ...GET_OPTIONS, ...CALL_OPTIONS } as const;
 const RANGE_CALL = { ...RANGE_OPTIONS, ...CALL_OPTIONS } as const;
@@ -130,9 +130,10 @@ export class KV {
     const Else extends readonly Op[] = [],
   >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
     checkCallOptions(options, 'txn');
-    const request = txnRequest(txn);
+    const own = ownTxn(txn);
+    const request = txnRequest(own);
     checkTxn(request, this.#maxTxnOps);
     const response = await this.#rpc.call(kvMethods.txn, request, options);
-    return withHeader(response.header, txnResult(txn, response));
+    return withHeader(response.header, txnResult(own, response));
   }
 }

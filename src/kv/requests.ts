@@ -1,8 +1,8 @@
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
-import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
+import { checkLease, type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import type { Init } from '../protobuf/codec.js';
-import { checkChoice, checkCount, checkOptionalInt64, KEYS_HINTS } from '../runtime/arguments.js';
+import { checkBoolean, checkCount, checkFields, checkInt64, KEYS_HINTS, oneOf } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { plainFields } from '../runtime/printed.js';
 import { KeyValue } from './key-value.js';
@@ -67,15 +67,15 @@ export interface RangeOptions extends Omit<ScanOptions, 'limit' | 'sort' | 'coun
   readonly countOnly?: boolean | undefined;
 }
 
-export const GET_OPTIONS = { revision: true, serializable: true, keysOnly: true } as const;
+export const GET_OPTIONS = { revision: checkInt64, serializable: checkBoolean, keysOnly: checkBoolean } as const;
 export const SCAN_OPTIONS = {
   ...GET_OPTIONS,
-  minModRevision: true,
-  maxModRevision: true,
-  minCreateRevision: true,
-  maxCreateRevision: true,
+  minModRevision: checkInt64,
+  maxModRevision: checkInt64,
+  minCreateRevision: checkInt64,
+  maxCreateRevision: checkInt64,
 } as const;
-export const RANGE_OPTIONS = { limit: true, sort: true, countOnly: true, ...SCAN_OPTIONS } as const;
+export const RANGE_OPTIONS = { limit: checkCount, sort: checkSort, countOnly: checkBoolean, ...SCAN_OPTIONS } as const;
 
 const RANGE_HAS_IT = 'range has this option';
 export const SCAN_HINTS = { ...KEYS_HINTS, limit: RANGE_HAS_IT, sort: RANGE_HAS_IT, countOnly: RANGE_HAS_IT } as const;
@@ -96,7 +96,12 @@ export interface PutOptions {
   readonly ignoreLease?: boolean | undefined;
 }
 
-export const PUT_OPTIONS = { lease: true, prevKv: true, ignoreValue: true, ignoreLease: true } as const;
+export const PUT_OPTIONS = {
+  lease: checkLease,
+  prevKv: checkBoolean,
+  ignoreValue: checkBoolean,
+  ignoreLease: checkBoolean,
+} as const;
 
 /** A hint for callers who know other etcd clients, whose `put` accepts a `ttl` and grants a lease itself. */
 export const PUT_HINTS = { ttl: 'to attach a lease, pass { lease: await etcd.lease.grant({ ttl: 5 }) }' } as const;
@@ -107,7 +112,7 @@ export interface DeleteOptions {
   readonly prevKv?: boolean | undefined;
 }
 
-export const DELETE_OPTIONS = { prevKv: true } as const;
+export const DELETE_OPTIONS = { prevKv: checkBoolean } as const;
 
 /** The result of reading a range. */
 export interface RangeResult {
@@ -243,7 +248,7 @@ export const withLastRev = firstOf('modRevision', 'desc');
  * const { kvs } = await etcd.range(prefix('queue/'), { ...withLastCreate(), ...withMaxCreateRev(before) });
  */
 export function withMaxCreateRev(maxCreateRevision: bigint): { readonly maxCreateRevision: bigint } {
-  return { maxCreateRevision };
+  return { maxCreateRevision: checkInt64(maxCreateRevision, 'maxCreateRevision') };
 }
 
 const SORT_TARGETS = {
@@ -255,7 +260,15 @@ const SORT_TARGETS = {
 } as const;
 const SORT_ORDERS = { asc: wire.SortOrder.ASCEND, desc: wire.SortOrder.DESCEND } as const;
 
-// The functions below that build a request throw an EtcdError with reason `InvalidInput` if an argument is invalid.
+const SORT = { target: oneOf(SORT_TARGETS), order: oneOf(SORT_ORDERS) } as const;
+
+function checkSort(sort: Sort, argument: string): void {
+  checkFields(sort, SORT, argument);
+  for (const name of ['target', 'order'] as const) SORT[name](sort[name] as never, `${argument}.${name}`);
+}
+
+// The functions below that build a request throw an EtcdError with reason `InvalidInput` if a key, a value or a lease is
+// invalid. The caller has checked the other options.
 // Each of them sets all fields of its message, in the order of the schema, because the encoder is fastest when all
 // objects have one shape.
 
@@ -265,17 +278,17 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
   return {
     key,
     rangeEnd,
-    limit: limit === undefined ? undefined : BigInt(checkCount(limit, 'limit')),
-    revision: checkOptionalInt64(options.revision, 'revision'),
+    limit: limit === undefined ? undefined : BigInt(limit),
+    revision: options.revision,
     sortOrder: sorted ? SORT_ORDERS[sort.order] : undefined,
     sortTarget: sorted ? SORT_TARGETS[sort.target] : undefined,
     serializable,
     keysOnly,
     countOnly,
-    minModRevision: checkOptionalInt64(options.minModRevision, 'minModRevision'),
-    maxModRevision: checkOptionalInt64(options.maxModRevision, 'maxModRevision'),
-    minCreateRevision: checkOptionalInt64(options.minCreateRevision, 'minCreateRevision'),
-    maxCreateRevision: checkOptionalInt64(options.maxCreateRevision, 'maxCreateRevision'),
+    minModRevision: options.minModRevision,
+    maxModRevision: options.maxModRevision,
+    minCreateRevision: options.minCreateRevision,
+    maxCreateRevision: options.maxCreateRevision,
   };
 }
 
@@ -284,8 +297,6 @@ export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions
  * keys in that order anyway, but would sort them again if the request named the order (rule S35 in docs/semantics.md).
  */
 function needsSorting({ target, order }: Sort): boolean {
-  checkChoice(SORT_TARGETS, target, 'sort.target');
-  checkChoice(SORT_ORDERS, order, 'sort.order');
   return target !== 'key' || order !== 'asc';
 }
 

@@ -1,18 +1,19 @@
 import { invalidInput } from '../errors/etcd-error.js';
-import * as wire from '../gen/etcdserverpb/rpc.js';
+import type * as wire from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
 import {
-  checkChoice,
+  checkedLaterAll,
   checkFields,
-  checkInt64,
   checkList,
   checkOptions,
   KEYS_HINTS,
+  reading,
   show,
 } from '../runtime/arguments.js';
-import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, idOf, ownBytes } from '../runtime/bytes.js';
+import { type Compare, conditionRequest } from './compare.js';
 import type { KeyValue } from './key-value.js';
-import { checkKey, contains, type Keys, resolveKeys, singleKey, type WireRange } from './keys.js';
+import { checkKey, contains, type Keys, ownKey, ownKeys, resolveKeys, singleKey, type WireRange } from './keys.js';
 import {
   DELETE_OPTIONS,
   type DeleteOptions,
@@ -37,57 +38,7 @@ import {
   rangeResult,
 } from './requests.js';
 
-/** How a condition compares a property of a key with the operand. */
-export type Operator = '==' | '!=' | '<' | '>';
-
-/**
- * A condition of a transaction. It compares a property (`target`) of one key, or of every key of a range, with an
- * operand. For a key that does not exist, the version, the revisions and the lease are 0n, and a comparison of its
- * value is always false. A range that contains no key counts as one key that does not exist.
- */
-export type Compare =
-  | {
-      readonly target: 'version' | 'createRevision' | 'modRevision' | 'lease';
-      readonly keys: Keys;
-      readonly operator: Operator;
-      readonly operand: bigint;
-    }
-  | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
-
-const comparison =
-  (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
-  (keys: Keys, operator: Operator, operand: bigint): Compare => ({ target, keys, operator, operand });
-
-/**
- * Makes the conditions of a transaction.
- *
- * @example
- * await etcd.txn({
- *   if: [compare.missing('config/size'), compare.value('config/mode', '==', 'setup')],
- *   then: [op.put('config/size', '10')],
- * });
- */
-export const compare = {
-  /** Compares the key's version: the number of puts since the key was created, or 0n if the key does not exist. */
-  version: comparison('version'),
-  /** Compares the revision at which the key was created, or 0n if the key does not exist. */
-  createRevision: comparison('createRevision'),
-  /** Compares the revision of the key's last put, or 0n if the key does not exist. */
-  modRevision: comparison('modRevision'),
-  /** Compares the ID of the key's lease, or 0n if the key has no lease. */
-  lease: comparison('lease'),
-  /** Requires that the key exists or, for a range, that the range contains at least one key. */
-  exists: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '>', operand: 0n }),
-  /** Requires that the key does not exist or, for a range, that the range contains no key. */
-  missing: (keys: Keys): Compare => ({ target: 'createRevision', keys, operator: '==', operand: 0n }),
-  /** Compares the value of the key with `operand`, in byte order. */
-  value: (keys: Keys, operator: Operator, operand: BytesLike): Compare => ({
-    target: 'value',
-    keys,
-    operator,
-    operand,
-  }),
-};
+export { type Compare, compare, type Operator } from './compare.js';
 
 /** An operation that reads one key. */
 export interface GetOp {
@@ -185,13 +136,30 @@ type NotInferred<T> = [T][T extends unknown ? 0 : never];
  */
 export const op = {
   /** Reads one key. The result is the key, or undefined if it does not exist. Accepts the options of `etcd.get`. */
-  get: (key: BytesLike, options: GetOptions = {}): GetOp => ({ type: 'get', key, options }),
+  get: (key: BytesLike, options?: GetOptions): GetOp => ({
+    type: 'get',
+    key: ownKey(key, 'key'),
+    options: getOptions(options),
+  }),
   /** Reads a range of keys. Accepts the options of `etcd.range`. */
-  range: (keys: Keys, options: RangeOptions = {}): RangeOp => ({ type: 'range', keys, options }),
+  range: (keys: Keys, options?: RangeOptions): RangeOp => ({
+    type: 'range',
+    keys: ownKeys(keys),
+    options: rangeOptions(options),
+  }),
   /** Puts a key. Accepts the options of `etcd.put`. */
-  put: (key: BytesLike, value: BytesLike, options: PutOptions = {}): PutOp => ({ type: 'put', key, value, options }),
+  put: (key: BytesLike, value: BytesLike, options?: PutOptions): PutOp => ({
+    type: 'put',
+    key: ownKey(key, 'key'),
+    value: ownBytes(value, 'value'),
+    options: putOptions(options),
+  }),
   /** Deletes a key or a range of keys. Accepts the options of `etcd.delete`. */
-  delete: (keys: Keys, options: DeleteOptions = {}): DeleteOp => ({ type: 'delete', keys, options }),
+  delete: (keys: Keys, options?: DeleteOptions): DeleteOp => ({
+    type: 'delete',
+    keys: ownKeys(keys),
+    options: deleteOptions(options),
+  }),
   /** Runs a nested transaction (etcd 3.3 and later). */
   txn: <
     const If extends Conditions = undefined,
@@ -200,92 +168,110 @@ export const op = {
   >(
     txn: Txn<If, Then, Else>,
     // `NotInferred` keeps `If` undefined for a transaction without `if`, even if the expected type is any `Op`.
-  ): TxnOp<NotInferred<If>, Then, Else> => ({ type: 'txn', txn }),
+  ): TxnOp<NotInferred<If>, Then, Else> => {
+    const own = ownTxn(txn);
+    txnRequest(own);
+    return { type: 'txn', txn: own };
+  },
 };
 
-const TXN = { if: true, then: true, else: true } as const;
-const COMPARE = { target: true, keys: true, operator: true, operand: true } as const;
+const TXN = checkedLaterAll('if', 'then', 'else');
 // The fields of each operation. Options belong in `options`, so the client refuses an option directly next to `key`.
-const KEY_OP = { type: true, key: true, options: true } as const;
-const KEYS_OP = { type: true, keys: true, options: true } as const;
-const PUT_OP = { ...KEY_OP, value: true } as const;
-const TXN_OP = { type: true, txn: true } as const;
+const KEY_OP = checkedLaterAll('type', 'key', 'options');
+const KEYS_OP = checkedLaterAll('type', 'keys', 'options');
+const PUT_OP = checkedLaterAll('type', 'key', 'options', 'value');
+const TXN_OP = checkedLaterAll('type', 'txn');
 
-const COMPARE_RESULTS = {
-  '==': wire.CompareResult.EQUAL,
-  '!=': wire.CompareResult.NOT_EQUAL,
-  '<': wire.CompareResult.LESS,
-  '>': wire.CompareResult.GREATER,
-} as const;
+// Check the options of an operation, and return a copy, because the caller may change its object before the call.
+function getOptions(options: GetOptions = {}): GetOptions {
+  checkOptions(options, GET_OPTIONS, 'op.get', GET_HINTS);
+  return { ...options };
+}
 
-const COMPARE_TARGETS = {
-  version: wire.CompareTarget.VERSION,
-  createRevision: wire.CompareTarget.CREATE,
-  modRevision: wire.CompareTarget.MOD,
-  value: wire.CompareTarget.VALUE,
-  lease: wire.CompareTarget.LEASE,
-} as const;
+function rangeOptions(options: RangeOptions = {}): RangeOptions {
+  checkOptions(options, RANGE_OPTIONS, 'op.range', KEYS_HINTS);
+  return { ...options };
+}
+
+function putOptions(options: PutOptions = {}): PutOptions {
+  checkOptions(options, PUT_OPTIONS, 'op.put', PUT_HINTS);
+  return { ...options };
+}
+
+function deleteOptions(options: DeleteOptions = {}): DeleteOptions {
+  checkOptions(options, DELETE_OPTIONS, 'op.delete', KEYS_HINTS);
+  return { ...options };
+}
+
+/** Returns the transaction with copies of the caller's lists, because the result of the call is read from them, too. */
+export function ownTxn<T extends Txn>(txn: T): T {
+  checkFields<Txn, typeof TXN>(txn, TXN, 'txn');
+  const lists = (['if', 'then', 'else'] as const).map((name) => [
+    name,
+    txn[name] === undefined ? undefined : checkList<unknown>(txn[name], name),
+  ]);
+  return Object.fromEntries(lists);
+}
 
 /**
- * Converts a transaction to its request.
+ * Converts a transaction that `ownTxn` has returned to its request.
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction is invalid. The message names the invalid argument.
  */
 export function txnRequest(txn: Txn): Init<wire.TxnRequest> {
-  checkFields(txn, TXN, 'txn');
   if (txn.else !== undefined && txn.if === undefined)
     throw invalidInput('else', 'operations that never run, because the transaction has no if', 'else together with if');
   return {
-    compare: checkList(txn.if, 'if').map((condition, index) => compareRequest(condition, `if[${index}]`)),
-    success: checkList(txn.then, 'then').map(opRequest),
-    failure: checkList(txn.else, 'else').map(opRequest),
+    compare: (txn.if ?? []).map((condition, index) => conditionRequest(condition, `if[${index}]`)),
+    success: opRequests(txn.then, 'then'),
+    failure: opRequests(txn.else, 'else'),
   };
 }
 
-function compareRequest(condition: Compare, argument: string): Init<wire.Compare> {
-  if (typeof condition !== 'object' || condition === null)
-    throw invalidInput(argument, show(condition), 'a condition made by compare, such as compare.exists(key)');
-  checkFields(condition, COMPARE, argument);
-  const { target, operator, operand, keys } = condition;
-  return {
-    ...resolveKeys(keys, `${argument}.keys`),
-    result: checkChoice(COMPARE_RESULTS, operator, `${argument}.operator`),
-    target: checkChoice(COMPARE_TARGETS, target, `${argument}.target`),
-    targetUnion:
-      target === 'value'
-        ? { case: target, value: toBytes(operand, `${argument}.operand`) }
-        : { case: target, value: checkInt64(operand, `${argument}.operand`) },
-  };
+function opRequests(list: readonly Op[] | undefined, name: string): Init<wire.RequestOp>[] {
+  return (list ?? []).map((operation, index) => opRequest(operation, `${name}[${index}]`));
 }
 
-function opRequest(operation: Op): Init<wire.RequestOp> {
+/** Checks a list of operations. Returns a copy of the list. `argument` is the name of the list in error messages. */
+export function checkOps(list: readonly Op[], argument: string): readonly Op[] {
+  const own = checkList(list, argument);
+  opRequests(own, argument);
+  return own;
+}
+
+function opRequest(operation: Op, argument: string): Init<wire.RequestOp> {
+  // A proxy may throw.
+  reading(operation, argument, () => operation?.type);
   switch (operation?.type) {
     case 'get': {
       checkFields(operation, KEY_OP, 'op.get');
-      checkOptions(operation.options, GET_OPTIONS, 'op.get', GET_HINTS);
       const range = singleKey(checkKey(operation.key, 'key'));
-      return { request: { case: 'requestRange', value: rangeRequest(range, operation.options) } };
+      return { request: { case: 'requestRange', value: rangeRequest(range, getOptions(operation.options)) } };
     }
     case 'range': {
       checkFields(operation, KEYS_OP, 'op.range');
-      checkOptions(operation.options, RANGE_OPTIONS, 'op.range', KEYS_HINTS);
       const range = resolveKeys(operation.keys, 'keys');
-      return { request: { case: 'requestRange', value: rangeRequest(range, operation.options) } };
+      return { request: { case: 'requestRange', value: rangeRequest(range, rangeOptions(operation.options)) } };
     }
     case 'put':
       checkFields(operation, PUT_OP, 'op.put');
-      checkOptions(operation.options, PUT_OPTIONS, 'op.put', PUT_HINTS);
-      return { request: { case: 'requestPut', value: putRequest(operation.key, operation.value, operation.options) } };
+      return {
+        request: {
+          case: 'requestPut',
+          value: putRequest(operation.key, operation.value, putOptions(operation.options)),
+        },
+      };
     case 'delete':
       checkFields(operation, KEYS_OP, 'op.delete');
-      checkOptions(operation.options, DELETE_OPTIONS, 'op.delete', KEYS_HINTS);
-      return { request: { case: 'requestDeleteRange', value: deleteRequest(operation.keys, operation.options) } };
+      return {
+        request: { case: 'requestDeleteRange', value: deleteRequest(operation.keys, deleteOptions(operation.options)) },
+      };
     case 'txn':
       checkFields(operation, TXN_OP, 'op.txn');
-      return { request: { case: 'requestTxn', value: txnRequest(operation.txn) } };
+      return { request: { case: 'requestTxn', value: txnRequest(ownTxn(operation.txn)) } };
     default:
       throw invalidInput(
-        'operation',
+        argument,
         show(operation),
         'an operation made by op.get, op.range, op.put, op.delete or op.txn',
       );

@@ -4,7 +4,7 @@ import { readStream } from '../channel/streams.js';
 import { amended, callTimedOut, EtcdError, invalidInput, noteFailure } from '../errors/etcd-error.js';
 import * as leaseMethods from '../gen/methods/lease.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
-import { checkInt64, checkOptions, show } from '../runtime/arguments.js';
+import { checkBoolean, checkInt64, checkOptions, show } from '../runtime/arguments.js';
 import { randomId } from '../runtime/bytes.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
@@ -34,8 +34,8 @@ export interface GrantOptions extends CallOptions {
   readonly id?: bigint | undefined;
 }
 
-const GRANT_OPTIONS = { ttl: true, id: true, ...CALL_OPTIONS } as const;
-const TIME_TO_LIVE_OPTIONS = { keys: true, ...CALL_OPTIONS } as const;
+const GRANT_OPTIONS = { ttl: checkTtl, id: checkLeaseId, ...CALL_OPTIONS } as const;
+const TIME_TO_LIVE_OPTIONS = { keys: checkBoolean, ...CALL_OPTIONS } as const;
 
 /** The time that a lease has left. `grantedTtl` and `remainingTtl` are undefined if the lease does not exist. */
 export type TimeToLive = {
@@ -76,8 +76,8 @@ export class Leases {
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
-    const ttl = checkTtl(options?.ttl);
-    const id = options.id === undefined ? randomId() : checkInt64(options.id, 'id', 1n);
+    const ttl = checkTtl(options?.ttl, 'ttl');
+    const id = options.id ?? randomId();
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sentAt = 0;
     const onSent = (): void => {
@@ -252,7 +252,12 @@ function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 
-function checkTtl(ttl: number): number {
+function checkLeaseId(id: bigint, argument: string): bigint {
+  return checkInt64(id, argument, 1n);
+}
+
+/** Checks that the value is a TTL that etcd grants. */
+export function checkTtl(ttl: number, argument: string): number {
   if (Number.isInteger(ttl) && ttl >= 1 && ttl <= MAX_TTL) return ttl;
-  throw invalidInput('ttl', show(ttl), `whole seconds from 1 to ${MAX_TTL}`);
+  throw invalidInput(argument, show(ttl), `whole seconds from 1 to ${MAX_TTL}`);
 }

@@ -1,11 +1,11 @@
 import { traceCalls } from '../channel/attempts.js';
-import { type CallOptions, checkTimeout } from '../channel/rpc.js';
+import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
 import type { KV } from '../kv/kv.js';
 import { op } from '../kv/txn.js';
-import { checkInt64, checkOptions, checkSignal, KEYS_HINTS } from '../runtime/arguments.js';
+import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { SortedList } from '../runtime/sorted-list.js';
@@ -21,9 +21,6 @@ import { type MirrorMessage, openMirror } from './mirror.js';
 const FIRST_READ_MS = 5;
 /** Interval in milliseconds between further reads of the store's revision, while a caller waits for a revision. */
 const READ_INTERVAL_MS = 100;
-
-/** The option names that `cachedRange` and `waitForRevision` accept. */
-const CACHED_RANGE_OPTIONS = { signal: true, timeoutMs: true } as const;
 
 /** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
 type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
@@ -57,7 +54,7 @@ export async function openCachedRange(
   keys: Keys,
   options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
 ): Promise<CachedRange> {
-  checkOptions(options, CACHED_RANGE_OPTIONS, 'cachedRange', KEYS_HINTS);
+  checkOptions(options, TIME_LIMITS, 'cachedRange', KEYS_HINTS);
   const cached = new CachedRange(keys, kv, (own, signal) => openMirror(kv, watchStream, own, { signal }));
   try {
     await cached.waitForRevision(0n, options);
@@ -176,16 +173,16 @@ export class CachedRange implements AsyncDisposable {
    */
   waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
     return new Promise((resolve, reject) => {
-      checkOptions(options, CACHED_RANGE_OPTIONS, 'waitForRevision');
-      const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
+      checkOptions(options, TIME_LIMITS, 'waitForRevision');
       checkInt64(revision, 'revision');
-      checkTimeout(timeoutMs, 'timeoutMs');
+      const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
       if (this.#ended !== undefined) return reject(this.#ended);
       if (signal?.aborted) return reject(canceled(signal, 'rejected'));
       if (this.#revision > 0n && this.#revision >= revision) return resolve();
+      let undos: readonly (() => void)[] = [];
       const finish = (settle: () => void): void => {
-        for (const undo of undos) undo();
         this.#waiters.delete(waiter);
+        for (const undo of undos) undo();
         settle();
       };
       const waiter: Waiter = {
@@ -194,11 +191,11 @@ export class CachedRange implements AsyncDisposable {
         resolve: () => finish(resolve),
         reject: (error) => finish(() => reject(error)),
       };
-      this.#waiters.put(waiter, waiter);
-      const undos = [
+      undos = [
         after(timeoutMs, () => waiter.reject(timedOut('waitForRevision', timeoutMs, 'rejected'))),
-        signal === undefined ? () => {} : onAbort(signal, () => waiter.reject(canceled(signal, 'rejected'))),
+        onAbort(signal, () => waiter.reject(canceled(signal as AbortSignal, 'rejected'))),
       ];
+      this.#waiters.put(waiter, waiter);
       void this.#readStateWhileAwaited();
     });
   }
@@ -215,7 +212,7 @@ export class CachedRange implements AsyncDisposable {
    * console.log(config.get('config/color')?.text(), config.state.status); // blue current
    */
   async catchUp(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
-    checkOptions(options, CACHED_RANGE_OPTIONS, 'catchUp');
+    checkOptions(options, TIME_LIMITS, 'catchUp');
     this.#checkOpen();
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
     const [startedAt, before, kvs] = [monotonicMs(), this.#revision, this.#kvs];
@@ -249,7 +246,6 @@ export class CachedRange implements AsyncDisposable {
   changes(options: ChangesOptions = {}): AsyncIterableIterator<RangeChange> {
     this.#checkOpen();
     checkOptions(options, CHANGES_OPTIONS, 'changes');
-    checkSignal(options.signal);
     const consumer = new Changes(this.#consumers, options.signal);
     if (options.initial) for (const kv of inRange(this.#kvs, this.#range)) consumer.note(kv.key, undefined, kv);
     return consumer;
@@ -277,7 +273,7 @@ export class CachedRange implements AsyncDisposable {
     this.#isReadingState = true;
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
-      if (this.#waiters.size === 0) break;
+      if (this.#waiters.size === 0 || this.#stop.signal.aborted) break;
       // A failed read is ignored, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
       await this.#advanceIfUnchanged().catch(() => {});
     }

@@ -1,5 +1,6 @@
 import { canceled, type EtcdError } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
+import { checkBoolean, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { compareBytes, idOf } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 
@@ -13,10 +14,10 @@ export interface ChangesOptions {
   /** Also yields, at first, each key that the cached range contains now, as a put without `old`. Default false. */
   readonly initial?: boolean | undefined;
   /** Ends the iteration with reason `Canceled` when it aborts. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
 }
 
-export const CHANGES_OPTIONS = { initial: true, signal: true } as const;
+export const CHANGES_OPTIONS = { initial: checkBoolean, signal: checkSignal } as const;
 
 /** The two states of a key between which a consumer has not seen any state. */
 interface Pending {
@@ -39,10 +40,10 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
   #error: EtcdError | undefined;
 
   /** Adds itself to `consumers`, which gets the changes, until the iteration ends. */
-  constructor(consumers: Set<Changes>, signal: AbortSignal | undefined) {
+  constructor(consumers: Set<Changes>, signal: SignalOption) {
     this.#consumers = consumers;
     consumers.add(this);
-    if (signal === undefined) return;
+    if (signal === undefined || signal === null) return;
     const cancel = (): void => {
       this.#pending.clear();
       this.end(canceled(signal, 'rejected'));

@@ -3,7 +3,15 @@ import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, ownKeys } from '../kv/keys.js';
 import type { KV } from '../kv/kv.js';
 import type { ScanPage } from '../kv/scan.js';
-import { checkInt64, checkOptions, checkUint64, KEYS_HINTS } from '../runtime/arguments.js';
+import {
+  checkBoolean,
+  checkInt64,
+  checkOptions,
+  checkSignal,
+  checkUint64,
+  KEYS_HINTS,
+  type SignalOption,
+} from '../runtime/arguments.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import type { WatchEvent } from '../watch/event.js';
 import { Watch } from '../watch/watch.js';
@@ -49,16 +57,19 @@ export interface MirrorOptions {
    */
   readonly clusterId?: bigint | undefined;
   /** A signal that ends the mirror: when the signal aborts, the iteration throws an error with reason `Canceled`. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
 }
 
-const MIRROR_OPTIONS = { prevKv: true, fromRevision: true, clusterId: true, signal: true } as const;
+const MIRROR_OPTIONS = {
+  prevKv: checkBoolean,
+  fromRevision: checkInt64,
+  clusterId: checkUint64,
+  signal: checkSignal,
+} as const;
 
 /** Checks the options of a mirror and returns the mirror. */
 export function openMirror(kv: KV, watchStream: WatchStream, keys: Keys, options: MirrorOptions): Mirror {
   checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
-  checkInt64(options.fromRevision ?? 0n, 'fromRevision');
-  checkUint64(options.clusterId ?? 0n, 'clusterId');
   return new Mirror(kv, watchStream, keys, options);
 }
 
@@ -91,7 +102,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
     this.#kv = kv;
     this.#watchStream = watchStream;
     this.#keys = ownKeys(keys);
-    this.#options = options;
+    this.#options = { ...options };
   }
 
   /**

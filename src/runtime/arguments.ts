@@ -1,4 +1,4 @@
-import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { describeType } from './bytes.js';
 
 // The functions in this file check arguments. Each `check…` function throws an EtcdError with reason `InvalidInput` if
@@ -19,10 +19,6 @@ export function checkInt64(value: bigint, argument: string, least = 0n): bigint 
   throw invalidInput(argument, show(value), `a bigint from ${least} to 2^63 - 1`);
 }
 
-export function checkOptionalInt64(value: bigint | undefined, argument: string): bigint | undefined {
-  return value === undefined ? undefined : checkInt64(value, argument);
-}
-
 /** Checks that the value is a bigint in the range of uint64, such as the ID of a member or a cluster. */
 export function checkUint64(value: bigint, argument: string): bigint {
   if (typeof value === 'bigint' && value >= 0n && value <= UINT64_MAX) return value;
@@ -35,10 +31,30 @@ export function checkCount(value: number, argument: string, least = 0): number {
   throw invalidInput(argument, show(value), `a whole number, ${least} or more`);
 }
 
+/** Checks that the value is a safe integer of at least 1. */
+export function checkPositiveCount(value: number, argument: string): number {
+  return checkCount(value, argument, 1);
+}
+
+/** Checks that the value is a finite number of milliseconds above 0. */
+export function checkMs(value: number, argument: string): number {
+  return checkPositive(value, argument, 'milliseconds');
+}
+
 /** Checks that the value is a finite number above 0. `unit` is the unit of the value, for the error message. */
 export function checkPositive(value: number, argument: string, unit: string): number {
   if (typeof value === 'number' && Number.isFinite(value) && value > 0) return value;
   throw invalidInput(argument, show(value), `a number of ${unit} above 0`);
+}
+
+export function checkBoolean(value: boolean, argument: string): boolean {
+  if (typeof value === 'boolean') return value;
+  throw invalidInput(argument, show(value), 'true or false');
+}
+
+export function checkText(value: string, argument: string): string {
+  if (typeof value === 'string') return value;
+  throw invalidInput(argument, show(value), 'a string');
 }
 
 /** Checks that the value is a non-empty string. */
@@ -53,16 +69,42 @@ export function checkChoice<T>(table: Readonly<Record<string, T>>, name: string,
   throw invalidInput(argument, show(name), Object.keys(table).join(', '));
 }
 
-/** Checks that the value is an array or undefined. Returns an empty array for undefined. */
-export function checkList<T>(list: readonly T[] | undefined, argument: string): readonly T[] {
-  if (list === undefined || Array.isArray(list)) return list ?? [];
-  throw invalidInput(argument, show(list), 'a list');
+/** Returns a check that the value is a name in `table`. */
+export function oneOf(table: Readonly<Record<string, unknown>>): Check {
+  return (name: string, argument) => checkChoice(table, name, argument);
 }
 
-/** Checks that the value is an AbortSignal or undefined. */
-export function checkSignal(signal: AbortSignal | undefined): void {
-  if (signal === undefined || typeof signal?.addEventListener === 'function') return;
-  throw invalidInput('signal', show(signal), 'an AbortSignal');
+/** Accepts every value. For an option that the function checks itself. */
+export function checkedLater(): void {}
+
+/** Returns a table of names whose values the function checks itself. */
+export function checkedLaterAll<const Name extends string>(...names: readonly Name[]): Readonly<Record<Name, Check>> {
+  return Object.fromEntries(names.map((name) => [name, checkedLater])) as unknown as Record<Name, Check>;
+}
+
+/**
+ * Checks that the value is an array. Returns a copy, because the caller may change its array later. The copy has no
+ * gaps: an element that a sparse array lacks is `undefined`, which the check of the elements refuses.
+ */
+export function checkList<T>(list: readonly T[], argument: string, allowed = 'a list'): readonly T[] {
+  return reading(list, argument, () => {
+    if (Array.isArray(list)) return Array.from<T>(list);
+    throw invalidInput(argument, show(list), allowed);
+  });
+}
+
+/** The option `signal` of a function. As in `fetch`, null means that there is no signal. */
+export type SignalOption = AbortSignal | null | undefined;
+
+/** Checks that the value is an AbortSignal, null or undefined. */
+export function checkSignal(signal: SignalOption, argument = 'signal'): void {
+  if (signal === undefined || signal === null) return;
+  const isSignal = reading(
+    signal,
+    argument,
+    () => typeof signal === 'object' && 'aborted' in signal && typeof signal.addEventListener === 'function',
+  );
+  if (!isSignal) throw invalidInput(argument, show(signal), 'an AbortSignal');
 }
 
 export function checkFunction(value: unknown, argument: string): void {
@@ -74,15 +116,36 @@ export function checkFunction(value: unknown, argument: string): void {
  * of this package, and a program may load several copies.
  */
 export function checkCan<T>(value: T, method: keyof T & string, argument: string, allowed: string): T {
-  if (typeof (value as { readonly [name: string]: unknown } | null | undefined)?.[method] === 'function') return value;
-  throw invalidInput(argument, show(value), allowed);
+  const can = reading(value, argument, () => typeof (value as Partial<T> | null | undefined)?.[method] === 'function');
+  if (!can) throw invalidInput(argument, show(value), allowed);
+  return value;
 }
 
 /**
- * A table of option names, for checks at run time. Each options type has such a table next to it, because types do not
- * exist at run time.
+ * Runs `read`, which reads properties of the argument. A getter or a proxy of the caller may throw; this function then
+ * throws an EtcdError with reason `InvalidInput`.
  */
-type Names = Readonly<Record<string, true>>;
+export function reading<T>(value: unknown, argument: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof EtcdError) throw error;
+    throw unreadable(value, argument);
+  }
+}
+
+function unreadable(value: unknown, argument: string): EtcdError {
+  return invalidInput(argument, `${show(value)} that throws when it is read`, 'an object whose properties can be read');
+}
+
+/** A function that throws an EtcdError with reason `InvalidInput` if the value of the argument is not allowed. */
+export type Check = (value: never, argument: string) => unknown;
+
+/**
+ * The names of all options of a function, and a check for the value of each. Each options type has such a table next to
+ * it, because types do not exist at run time.
+ */
+type Checks = Readonly<Record<string, Check>>;
 
 /**
  * The property names of a type. For a union, the property names of all its members. Leaves out properties that can only
@@ -106,61 +169,84 @@ type Hints = Readonly<Record<string, string>>;
 export const KEYS_HINTS: Hints = { prefix: 'to name all keys with a prefix, pass prefix(key) as the key' };
 
 /**
- * Throws if the caller passes options that the function `what` does not have. Plain JavaScript has no compiler that
- * refuses such options, and it would be dangerous to ignore them, because the program might put a key without its
- * lease, or watch one key instead of a prefix. An unknown name whose value is `undefined` is allowed, because programs
- * spread objects that contain such names.
+ * Throws if the caller passes options that the function `what` does not have, or a value that the check of the option
+ * refuses. Plain JavaScript has no compiler that refuses such options, and it would be dangerous to ignore them, because
+ * the program might put a key without its lease, or watch one key instead of a prefix. A value of `undefined` is
+ * allowed for every name, because programs spread objects that contain such names.
  */
-export function checkOptions<T extends object, N extends Names>(
+export function checkOptions<T extends object, N extends Checks>(
   options: T | undefined,
-  names: N & Exact<N, T>,
+  checks: N & Exact<N, T>,
   what: string,
   hints?: Hints,
 ): void {
-  if (options !== undefined) check(options, names, 'options', what, hints);
+  if (options !== undefined) check(options, checks, 'options', what, hints);
+}
+
+/** Does the same as `checkOptions` for options that the caller must not leave out. */
+export function checkGivenOptions<T extends object, N extends Checks>(
+  options: T,
+  checks: N & Exact<N, T>,
+  what: string,
+): void {
+  check(options, checks, 'options', what, undefined);
 }
 
 /** Does the same as `checkOptions` for an argument that has another name than `options` and is not optional. */
-export function checkFields<T extends object, N extends Names>(
+export function checkFields<T extends object, N extends Checks>(
   fields: T,
-  names: N & Exact<N, T>,
+  checks: N & Exact<N, T>,
   argument: string,
   hints?: Hints,
 ): void {
-  check(fields, names, argument, '', hints);
+  check(fields, checks, argument, '', hints);
 }
 
 /**
- * Throws unless `given` is an object and each of its property names is in `names` or harmless (see `isHarmless`). This
- * check must take only a few nanoseconds per property, because every get and put calls this function.
+ * Throws unless `given` is an object, each of its property names is in `checks` or harmless (see `isHarmless`), and each
+ * value passes its check. This function must take only a few nanoseconds per property, because every get and put calls
+ * it.
  */
-function check(given: object, names: Names, argument: string, what: string, hints: Hints | undefined): void {
+function check(given: object, checks: Checks, argument: string, what: string, hints: Hints | undefined): void {
   if (typeof given === 'object' && given !== null) {
-    let isEmpty = true;
-    for (const name in given) {
-      if (names[name] !== true && !isHarmless(given, name)) throw unknownName(name, names, argument, what, hints);
-      isEmpty = false;
+    try {
+      let isEmpty = true;
+      for (const name in given) {
+        isEmpty = false;
+        const value = (given as Readonly<Record<string, unknown>>)[name];
+        if (value === undefined) continue;
+        if (Object.hasOwn(checks, name)) checks[name]?.(value as never, what === '' ? `${argument}.${name}` : name);
+        else if (!isHarmless(given, name)) throw unknownName(name, checks, argument, what, hints);
+      }
+      if (isEmpty ? isPlain(given) : !(Symbol.iterator in given)) return;
+    } catch (error) {
+      if (error instanceof EtcdError) throw error;
+      throw unreadable(given, argument);
     }
-    // An iterable without properties is a Map, a Set or an empty array, which is never a valid options object.
-    if (!isEmpty || !(Symbol.iterator in given)) return;
   }
-  const known = Object.keys(names).join(', ');
+  const known = Object.keys(checks).join(', ');
   throw invalidInput(argument, show(given) + forWhat(what), `an object with only these properties: ${known}`);
 }
 
 /**
- * Whether an unknown name can be ignored: its value is undefined, or the program has added it to `Object.prototype`.
+ * Whether the object is not an instance of a class. An instance without own properties, such as a `Map`, a `Promise` or
+ * an empty array, is never a valid options object.
  */
+export function isPlain(given: object): boolean {
+  const prototype: object | null = Object.getPrototypeOf(given);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/** Whether an unknown name can be ignored, because the program has added it to `Object.prototype`. */
 function isHarmless(given: object, name: string): boolean {
-  if ((given as Readonly<Record<string, unknown>>)[name] === undefined) return true;
   return name in Object.prototype && !Object.hasOwn(given, name);
 }
 
 /** Matches what could be an option name. An error does not show other names, because they may be keys or secrets. */
 const SHOWN_NAME = /^(?=.{1,32}$)[a-z]+(?:_?[a-z]+)*$/i;
 
-function unknownName(name: string, names: Names, argument: string, what: string, hints: Hints = {}): EtcdError {
-  const known = Object.keys(names);
+function unknownName(name: string, checks: Checks, argument: string, what: string, hints: Hints = {}): EtcdError {
+  const known = Object.keys(checks);
   const shown = SHOWN_NAME.test(name) ? `the unknown option ${name}` : 'an unknown option';
   const hint = Object.hasOwn(hints, name) ? hints[name] : hintOf(name, known);
   return invalidInput(argument, shown + forWhat(what) + (hint === undefined ? '' : ` (${hint})`), known.join(', '));

@@ -54,8 +54,22 @@ export function toBytes(value: BytesLike, argument: string): Uint8Array {
       );
     return value === '' ? NO_BYTES : encodeText(value);
   }
-  if (value instanceof Uint8Array) return copyOf(plain(value), 0, value.length);
-  throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
+  if (!isBytes(value)) throw invalidInput(argument, describeType(value), 'a string or a Uint8Array');
+  try {
+    return copyOf(plain(value), 0, value.length);
+  } catch {
+    throw invalidInput(argument, 'a Uint8Array whose memory was transferred', 'a string or a Uint8Array');
+  }
+}
+
+/** Checks a key or a value as `toBytes` does. Returns the string itself, or a copy of the bytes. */
+export function ownBytes(value: BytesLike, argument: string): BytesLike {
+  return typeof value === 'string' && isWellFormed(value) ? value : toBytes(value, argument);
+}
+
+/** Whether the value is a `Uint8Array`. Unlike `instanceof` alone, runs no code of the value, such as a proxy. */
+export function isBytes(value: unknown): value is Uint8Array {
+  return ArrayBuffer.isView(value) && value instanceof Uint8Array;
 }
 
 const MAX_UTF8_BYTES_PER_CHAR = 3;
@@ -176,10 +190,16 @@ export function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (value === '') return 'an empty string';
   if (typeof value !== 'object') return `a ${typeof value}`;
+  return `an object (${classOf(value)})`;
+}
+
+function classOf(value: object): string {
   try {
     // Reads the prototype, because an own property `constructor` may hold anything.
-    return `an object (${Object.getPrototypeOf(value)?.constructor?.name ?? 'no class'})`;
+    const name: unknown = Object.getPrototypeOf(value)?.constructor?.name;
+    if (typeof name === 'string') return name;
   } catch {
-    return 'an object';
+    // A proxy or a getter threw.
   }
+  return 'no class';
 }

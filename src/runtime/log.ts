@@ -1,4 +1,5 @@
-import type { EtcdError } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { reading, show } from './arguments.js';
 
 /**
  * The details of a log line. `JSON.stringify` accepts them. They contain no key, value, token or password. `problem` is
@@ -41,11 +42,25 @@ export interface ObjectFirstLogger {
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger: objectFirst(pino()) });
  */
 export function objectFirst(logger: ObjectFirstLogger): Logger {
+  checkLogger(logger, 'logger');
   return {
     debug: (message, details) => logger.debug?.(details, message),
     info: (message, details) => logger.info?.(details, message),
     warn: (message, details) => logger.warn?.(details, message),
   };
+}
+
+const LEVELS = ['debug', 'info', 'warn'] as const;
+
+/** Checks that the value is a logger: an object or a class with a method for at least one level. */
+export function checkLogger(logger: Logger | ObjectFirstLogger, argument: string): void {
+  const isObject = (typeof logger === 'object' && logger !== null) || typeof logger === 'function';
+  const hasLevel = reading(
+    logger,
+    argument,
+    () => isObject && LEVELS.some((level) => typeof logger[level] === 'function'),
+  );
+  if (!hasLevel) throw invalidInput(argument, show(logger), 'a logger with a method debug, info or warn');
 }
 
 /** Returns log details that say why a stream ended. `error` is undefined if the server ended the stream normally. */

@@ -1,5 +1,5 @@
 import { invalidInput } from '../errors/etcd-error.js';
-import { checkSignal } from './arguments.js';
+import { checkSignal, type SignalOption } from './arguments.js';
 
 /**
  * The callbacks that `onAbort` has registered for each signal. A signal gets one event listener for all its callbacks,
@@ -9,9 +9,10 @@ const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; read
 
 /**
  * Calls `callback` when the signal aborts. Returns a function that removes the callback. If the signal has already
- * aborted, the callback is never called.
+ * aborted, or if there is no signal, the callback is never called.
  */
-export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+export function onAbort(signal: SignalOption, callback: () => void): () => void {
+  if (signal === undefined || signal === null) return () => {};
   let entry = callbacks.get(signal);
   if (entry === undefined) {
     const set = new Set<() => void>();
@@ -107,8 +108,10 @@ export class CheckedSignal {
  * @throws EtcdError with reason `InvalidInput` if one of `others` is not an AbortSignal.
  */
 export function checkedSignalOf(checked: AbortSignal, others: readonly AbortSignal[]): AbortSignal {
-  for (const other of others) if (other === undefined) throw invalidInput('signal', 'undefined', 'an AbortSignal');
-  for (const other of others) checkSignal(other);
+  for (const other of others) {
+    if (other === undefined || other === null) throw invalidInput('signal', String(other), 'an AbortSignal');
+    checkSignal(other);
+  }
   const sources = [checked, ...others];
   const combined = new CheckedSignal(() => sources.find(({ aborted }) => aborted)?.reason);
   const undos = sources.map((source) =>

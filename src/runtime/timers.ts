@@ -1,3 +1,4 @@
+import type { SignalOption } from './arguments.js';
 import { environment } from './environment.js';
 import { onAbort } from './signals.js';
 
@@ -46,16 +47,13 @@ export function eventLoopTurn(): Promise<void> {
 }
 
 /** Resolves after `delayMs`, or at once when a signal aborts. The caller checks the signals itself. */
-export function pause(delayMs: number, ...signals: readonly (AbortSignal | undefined)[]): Promise<void> {
+export function pause(delayMs: number, ...signals: readonly SignalOption[]): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {
       for (const undo of undos) undo();
       resolve();
     };
-    const undos = [
-      after(delayMs, finish),
-      ...signals.map((signal) => (signal === undefined ? () => {} : onAbort(signal, finish))),
-    ];
+    const undos = [after(delayMs, finish), ...signals.map((signal) => onAbort(signal, finish))];
     if (signals.some((signal) => signal?.aborted)) finish();
   });
 }

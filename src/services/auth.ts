@@ -4,7 +4,7 @@ import { PermissionType, type Permission as WirePermission } from '../gen/authpb
 import * as authMethods from '../gen/methods/auth.js';
 import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkChoice, checkName, show } from '../runtime/arguments.js';
+import { checkChoice, checkName, reading, show } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 
 /** The kind of access. `read` allows reads and watches; `write` allows puts and deletes. */
@@ -284,11 +284,12 @@ function loginFields(login: Login): {
   readonly password?: string;
   readonly options?: { readonly noPassword: true };
 } {
-  const given = typeof login === 'object' && login !== null ? Object.keys(login) : [];
+  const isObject = typeof login === 'object' && login !== null;
+  const given = isObject ? reading(login, 'login', () => Object.keys(login)) : [];
   if (given.length === 1 && 'password' in login) return { password: checkPassword(login.password) };
   if (given.length === 1 && 'noPassword' in login && login.noPassword === true)
     return { options: { noPassword: true } };
-  const shown = typeof login === 'object' && login !== null ? 'an object with other properties' : show(login);
+  const shown = isObject ? 'an object with other properties' : show(login);
   throw invalidInput('login', shown, 'either { password } or { noPassword: true }');
 }
 

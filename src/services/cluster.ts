@@ -4,13 +4,12 @@ import type { Member } from '../gen/etcdserverpb/rpc.js';
 import * as clusterMethods from '../gen/methods/cluster.js';
 import { showUrl } from '../host/endpoint.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkOptions, checkUint64 } from '../runtime/arguments.js';
-import { describeType } from '../runtime/bytes.js';
+import { checkBoolean, checkList, checkOptions, checkUint64 } from '../runtime/arguments.js';
 
 export type { Member };
 
-const MEMBER_LIST_OPTIONS = { linearizable: true, ...CALL_OPTIONS } as const;
-const MEMBER_ADD_OPTIONS = { learner: true, ...CALL_OPTIONS } as const;
+const MEMBER_LIST_OPTIONS = { linearizable: checkBoolean, ...CALL_OPTIONS } as const;
+const MEMBER_ADD_OPTIONS = { learner: checkBoolean, ...CALL_OPTIONS } as const;
 
 /** All members of the cluster, as they are after the call. */
 export interface Members {
@@ -118,13 +117,12 @@ export class Cluster {
 
 function checkUrls(urls: readonly string[]): readonly string[] {
   const form = 'http://host:port or https://host:port';
-  if (!Array.isArray(urls) || urls.length === 0) {
-    const given = Array.isArray(urls) ? 'an empty list' : describeType(urls);
-    throw invalidInput('peerUrls', given, `a list of at least one URL of the form ${form}`);
-  }
-  for (const [index, url] of urls.entries()) {
+  const allowed = `a list of at least one URL of the form ${form}`;
+  const list = checkList(urls, 'peerUrls', allowed);
+  if (list.length === 0) throw invalidInput('peerUrls', 'an empty list', allowed);
+  for (const [index, url] of list.entries()) {
     if (typeof url !== 'string' || !/^https?:\/\/[^/]+:\d+$/.test(url))
       throw invalidInput(`peerUrls[${index}]`, showUrl(url), form);
   }
-  return urls;
+  return list;
 }

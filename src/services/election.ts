@@ -6,7 +6,7 @@ import type { LeaderKey } from '../gen/v3electionpb/v3election.js';
 import { KeyValue } from '../kv/key-value.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
-import { checkOptions } from '../runtime/arguments.js';
+import { checkedLaterAll, checkFields, checkInt64, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 
 export type { LeaderKey };
@@ -63,7 +63,7 @@ export class ElectionService {
    * @throws EtcdError with reason `ElectionNotLeader` if `leader` is no longer the leader.
    */
   async proclaim(leader: LeaderKey, value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
-    const request = { leader, value: toBytes(value, 'value') };
+    const request = { leader: ownLeader(leader), value: toBytes(value, 'value') };
     return withHeaderOf(this.#rpc.checkedCall(electionMethods.proclaim, request, options));
   }
 
@@ -103,6 +103,19 @@ export class ElectionService {
 
   /** Gives up the leadership if `leader` is still the leader. @throws EtcdError if the call fails. */
   async resign(leader: LeaderKey, options?: CallOptions): Promise<WithHeader<object>> {
-    return withHeaderOf(this.#rpc.checkedCall(electionMethods.resign, { leader }, options));
+    return withHeaderOf(this.#rpc.checkedCall(electionMethods.resign, { leader: ownLeader(leader) }, options));
   }
+}
+
+const LEADER = checkedLaterAll('name', 'key', 'rev', 'lease');
+
+/** Checks the key of a leader. Returns a copy, because the caller may overwrite its buffers. */
+function ownLeader(leader: LeaderKey): LeaderKey {
+  checkFields(leader, LEADER, 'leader');
+  return {
+    name: toBytes(leader.name, 'leader.name'),
+    key: toBytes(leader.key, 'leader.key'),
+    rev: checkInt64(leader.rev, 'leader.rev'),
+    lease: checkInt64(leader.lease, 'leader.lease'),
+  };
 }

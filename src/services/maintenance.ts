@@ -1,4 +1,4 @@
-import { type CallOptions, checkCallOptions, type Rpc, withoutDefaultTimeout } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, type Rpc, TIME_LIMITS, withoutDefaultTimeout } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
@@ -6,7 +6,16 @@ import * as maintenanceMethods from '../gen/methods/maintenance.js';
 import { parseEndpoint } from '../host/endpoint.js';
 import { createSha256 } from '../host/node.js';
 import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
-import { checkChoice, checkInt64, checkName, checkOptions, checkUint64 } from '../runtime/arguments.js';
+import {
+  checkCan,
+  checkChoice,
+  checkedLaterAll,
+  checkFields,
+  checkInt64,
+  checkName,
+  checkOptions,
+  checkUint64,
+} from '../runtime/arguments.js';
 import { concatBytes } from '../runtime/bytes.js';
 
 /** The version of a member, the size of its database, and its Raft state. */
@@ -24,10 +33,10 @@ export interface MemberCallOptions extends Pick<CallOptions, 'signal' | 'timeout
   readonly endpoint?: undefined;
 }
 
-export const MEMBER_CALL_OPTIONS = { signal: true, timeoutMs: true } as const;
 export const MEMBER_CALL_HINTS = { endpoint: 'pass the endpoint as a separate argument' } as const;
 
 const ALARMS = { noSpace: wire.AlarmType.NOSPACE, corrupt: wire.AlarmType.CORRUPT } as const;
+const ALARM = checkedLaterAll('memberId', 'alarm');
 const DOWNGRADES = {
   validate: wire.DowngradeAction.VALIDATE,
   enable: wire.DowngradeAction.ENABLE,
@@ -86,6 +95,7 @@ export class Maintenance {
    */
   async disarm(alarm: Alarm, options?: CallOptions): Promise<WithHeader<{ readonly alarms: readonly Alarm[] }>> {
     checkCallOptions(options, 'maintenance.disarm');
+    checkFields(alarm, ALARM, 'alarm');
     const type = checkChoice(ALARMS, alarm.alarm, 'alarm.alarm');
     const memberId = checkUint64(alarm.memberId, 'alarm.memberId');
     return this.#alarm({ action: wire.AlarmAction.DEACTIVATE, memberId, alarm: type }, options);
@@ -224,7 +234,7 @@ export class Maintenance {
  * @throws EtcdError with reason `InvalidInput` if an option is not allowed.
  */
 function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
-  checkOptions(options, MEMBER_CALL_OPTIONS, what, MEMBER_CALL_HINTS);
+  checkOptions(options, TIME_LIMITS, what, MEMBER_CALL_HINTS);
   return options;
 }
 
@@ -331,6 +341,7 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
    *   or with another reason if the call fails. An error that the sink throws is passed on unchanged.
    */
   async writeTo(sink: SnapshotSink): Promise<number> {
+    checkCan(sink, 'write', 'sink', 'an object with a method write');
     let size = 0;
     for await (const chunk of this) {
       await sink.write(chunk);

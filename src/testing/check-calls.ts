@@ -1,3 +1,4 @@
+import { checkRecords } from './check-records.js';
 import type { Operation, SeenEvent, Violation } from './history.js';
 
 /** A put of a unique value: no other put writes the same value to the same key. */
@@ -39,6 +40,8 @@ export function checkPuts(
   operations: readonly Operation<PutCall, unknown>[],
   truth: readonly { readonly key: string; readonly value: string }[],
 ): Violation<PutRule>[] {
+  checkRecords(operations, 'operations');
+  checkRecords(truth, 'truth');
   const applied = new Map<string, number>();
   for (const { key, value } of truth) applied.set(idOf(key, value), (applied.get(idOf(key, value)) ?? 0) + 1);
   const violations: Violation<PutRule>[] = [];
@@ -119,6 +122,8 @@ export function checkOrder(
   operations: readonly OrderedOperation[],
   truth: readonly SeenEvent[],
 ): Violation<OrderRule>[] {
+  checkRecords(operations, 'operations');
+  checkRecords(truth, 'truth');
   const written = new Map(truth.map(({ key, value, revision }) => [idOf(key, value), revision]));
   const violations: Violation<OrderRule>[] = [];
   const effects: OrderedEffect[] = [];
@@ -211,6 +216,7 @@ export function checkRegister(
   operations: readonly RegisterOperation[],
   initial: string | undefined = undefined,
 ): Violation<'not linearizable'>[] {
+  checkRecords(operations, 'operations');
   // A failed operation had no effect, and a read without an answer proves nothing.
   const relevant = operations.filter(
     ({ call, outcome }) => outcome === 'ok' || (outcome === 'unknown' && call.type !== 'read'),

@@ -1,4 +1,5 @@
-import { checkOptions } from '../runtime/arguments.js';
+import { checkBoolean, checkInt64, checkOptions, checkText } from '../runtime/arguments.js';
+import { checkRecords } from './check-records.js';
 import type { SeenEvent, Violation } from './history.js';
 
 /**
@@ -30,6 +31,8 @@ export function checkWatch(
   truth: readonly SeenEvent[],
   batches: readonly (readonly SeenEvent[])[],
 ): Violation<WatchRule>[] {
+  checkRecords(truth, 'truth');
+  checkRecords(batches, 'batches');
   const positions = new Map(truth.map((event, position) => [eventId(event), position]));
   const seen = new Set<number>();
   const violations: Violation<WatchRule>[] = [];
@@ -108,7 +111,8 @@ export type LockRule = 'two holders' | 'out of order' | 'not first in queue';
  * console.log(checkLock(claims, [{ revision: 2n, type: 'put', key: 'lock/a', value: '' }])); // []
  */
 export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[]): Violation<LockRule>[] {
-  const owners = ownersOf(truth);
+  checkRecords(claims, 'claims');
+  const owners = ownersOf(checkRecords(truth, 'truth'));
   const violations: Violation<LockRule>[] = [];
   /** The claim that ends last among the claims checked so far. The next claim must not begin before it has ended. */
   let longest: Claim | undefined;
@@ -145,7 +149,7 @@ function claimText({ holder, token }: Claim): string {
   return `${holder} with token ${token}`;
 }
 
-const RESOURCE_OPTIONS = { fenced: true } as const;
+const RESOURCE_OPTIONS = { fenced: checkBoolean } as const;
 
 /**
  * Simulates a resource outside etcd to which only the holder of a lock may write. The resource refuses a write whose
@@ -177,6 +181,8 @@ export class GuardedResource {
 
   /** Writes to the resource. Returns whether the resource accepted the write. */
   write(holder: string, token: bigint): boolean {
+    checkText(holder, 'holder');
+    checkInt64(token, 'token');
     if (token >= this.#greatest) {
       this.#greatest = token;
       return true;

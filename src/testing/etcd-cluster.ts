@@ -3,7 +3,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from '../client.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import { checkCount, checkFields, checkOptions } from '../runtime/arguments.js';
+import {
+  checkBoolean,
+  checkCan,
+  checkFields,
+  checkFunction,
+  checkList,
+  checkMs,
+  checkName,
+  checkOptions,
+  checkPositiveCount,
+  checkText,
+} from '../runtime/arguments.js';
 import { monotonicMs, pause } from '../runtime/timers.js';
 import type { Member } from '../services/cluster.js';
 import { EtcdMember } from './etcd-member.js';
@@ -37,8 +48,14 @@ export interface EtcdClusterTls {
   readonly clientCaFile?: string | undefined;
 }
 
-const CLUSTER_OPTIONS = { etcd: true, members: true, args: true, peerProxies: true, tls: true } as const;
-const CLUSTER_TLS = { certFile: true, keyFile: true, clientCaFile: true } as const;
+export const CLUSTER_OPTIONS = {
+  etcd: checkName,
+  members: checkPositiveCount,
+  args: checkTexts,
+  peerProxies: checkBoolean,
+  tls: checkClusterTls,
+} as const;
+const CLUSTER_TLS = { certFile: checkName, keyFile: checkName, clientCaFile: checkName } as const;
 
 /**
  * A function that adds a member to the cluster by its peer URL. Resolves with all members of the cluster, including the
@@ -57,10 +74,23 @@ export interface JoinOptions {
   readonly add?: AddMember | undefined;
 }
 
-const JOIN_OPTIONS = { learner: true, add: true } as const;
-const LEADER_OPTIONS = { timeoutMs: true } as const;
+const JOIN_OPTIONS = { learner: checkBoolean, add: checkFunction } as const;
+const LEADER_OPTIONS = { timeoutMs: checkMs } as const;
 
 /** The name and the URLs of a member, and the proxy through which the other members reach it. */
+function checkMember(member: EtcdMember): void {
+  checkCan(member, 'kill', 'member', 'a member of this cluster');
+}
+
+function checkTexts(texts: readonly string[], argument: string): void {
+  checkList(texts, argument).forEach((text, index) => void checkText(text, `${argument}[${index}]`));
+}
+
+function checkClusterTls(tls: EtcdClusterTls, argument: string): void {
+  checkFields(tls, CLUSTER_TLS, argument);
+  for (const name of ['certFile', 'keyFile'] as const) checkName(tls[name], `${argument}.${name}`);
+}
+
 interface Site {
   readonly name: string;
   /** URL for clients. */
@@ -114,8 +144,7 @@ export class EtcdCluster implements AsyncDisposable {
    */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
     checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
-    if (options.tls !== undefined) checkFields(options.tls, CLUSTER_TLS, 'tls');
-    const members = checkCount(options.members ?? 1, 'members', 1);
+    const { members = 1 } = options;
     const cluster = new EtcdCluster(options);
     try {
       const sites = await cluster.#newSites(members);
@@ -164,6 +193,7 @@ export class EtcdCluster implements AsyncDisposable {
    * @throws EtcdError if the member cannot be removed.
    */
   async remove(member: EtcdMember): Promise<void> {
+    checkMember(member);
     const others = this.#members.filter((each) => each !== member);
     await using client = new Client({ endpoints: others.map(({ endpoint }) => endpoint) });
     const id = await this.#idOf(member);
@@ -200,6 +230,7 @@ export class EtcdCluster implements AsyncDisposable {
    * @throws TypeError if the cluster was started without `peerProxies`.
    */
   async partition(member: EtcdMember): Promise<void> {
+    checkMember(member);
     if (this.#peerProxies.size === 0) throw new TypeError('partition: the cluster was started without peerProxies');
     const sender = (await this.#idOf(member)).toString(16);
     for (const [each, proxy] of this.#peerProxies) {

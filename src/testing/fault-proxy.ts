@@ -1,5 +1,17 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { checkOptions } from '../runtime/arguments.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { parseEndpoint } from '../host/endpoint.js';
+import {
+  checkChoice,
+  checkFunction,
+  checkGivenOptions,
+  checkMs,
+  checkName,
+  checkOptions,
+  checkPositiveCount,
+  oneOf,
+} from '../runtime/arguments.js';
+import { toBytes } from '../runtime/bytes.js';
 import { eventLoopTurn, monotonicMs, pause } from '../runtime/timers.js';
 
 /**
@@ -18,7 +30,7 @@ export type BytesTest = (bytes: Uint8Array) => boolean;
  * const lost = proxy.loseNextAnswer(containing('/etcdserverpb.KV/Put'));
  */
 export function containing(...parts: readonly (string | Uint8Array)[]): BytesTest {
-  const wanted = parts.map((part) => Buffer.from(part as string));
+  const wanted = parts.map((part, index) => Buffer.from(toBytes(part, `parts[${index}]`)));
   return (bytes) => {
     const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
     return wanted.every((part) => given.includes(part));
@@ -37,7 +49,9 @@ export interface FaultProxyOptions {
   readonly senderOf?: ((bytes: Uint8Array) => string | undefined) | undefined;
 }
 
-const PROXY_OPTIONS = { senderOf: true } as const;
+const DIRECTIONS = { 'to-server': true, 'to-client': true } as const satisfies Record<Direction, true>;
+
+const PROXY_OPTIONS = { senderOf: checkFunction } as const;
 
 /** One connection through the proxy: the socket to the client, and the socket to the server. */
 interface Pair {
@@ -79,7 +93,11 @@ export interface ThrottleOptions {
   readonly direction?: Direction | undefined;
 }
 
-const THROTTLE_OPTIONS = { bytesPerSecond: true, bufferBytes: true, direction: true } as const;
+const THROTTLE_OPTIONS = {
+  bytesPerSecond: checkPositiveCount,
+  bufferBytes: checkPositiveCount,
+  direction: oneOf(DIRECTIONS),
+} as const;
 const DEFAULT_BUFFER_BYTES = 4 * 1024 * 1024;
 /** A throttled proxy writes so many times in a second. */
 const WRITES_PER_SECOND = 100;
@@ -134,13 +152,15 @@ export class FaultProxy implements AsyncDisposable {
    */
   static async start(target: string, options: FaultProxyOptions = {}): Promise<FaultProxy> {
     checkOptions(options, PROXY_OPTIONS, 'FaultProxy.start');
-    const { hostname, port } = new URL(target);
+    const { address } = parseEndpoint(target, 'target');
+    if (!('host' in address)) throw invalidInput('target', 'a Unix socket', 'the URL of a TCP port');
+    const { host, port } = address;
     const server = createServer();
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject).listen(0, '127.0.0.1', resolve);
     });
     const proxy = new FaultProxy(server, (server.address() as { port: number }).port, options);
-    server.on('connection', (client) => proxy.#accept(client, connect(Number(port), hostname)));
+    server.on('connection', (client) => proxy.#accept(client, connect(port, host)));
     return proxy;
   }
 
@@ -185,32 +205,34 @@ export class FaultProxy implements AsyncDisposable {
 
   /** Forwards bytes only in the given direction, and drops the bytes of the opposite direction, until `heal`. */
   oneWay(direction: Direction): void {
+    checkChoice(DIRECTIONS, direction, 'direction');
     this.#swallowed.add(direction === 'to-server' ? 'to-client' : 'to-server');
   }
 
   /** Drops all bytes on the connections of the sender with this name, until `heal`. See the option `senderOf`. */
   cutOff(sender: string): void {
-    this.#cutOff.add(sender);
+    this.#cutOff.add(checkName(sender, 'sender'));
   }
 
   /** Until `heal`, writes at most this many bytes at a time, so that the receiver reads small pieces. */
   slice(bytes: number): void {
-    this.#pace = { ...this.#pace, sliceBytes: bytes };
+    this.#pace = { ...this.#pace, sliceBytes: checkPositiveCount(bytes, 'bytes') };
   }
 
   /** Until `heal`, delays all bytes by this many milliseconds, and keeps their order. */
   delay(ms: number): void {
-    this.#pace = { ...this.#pace, delayMs: ms };
+    this.#pace = { ...this.#pace, delayMs: checkMs(ms, 'ms') };
   }
 
   /**
    * Until `heal`, forwards at most `bytesPerSecond` in each direction of each connection, like a slow link with a
    * buffer.
    *
-   * @throws EtcdError with reason `InvalidInput` if `rate` has an unknown property.
+   * @throws EtcdError with reason `InvalidInput` if a property of `rate` is unknown or out of range.
    */
   throttle(rate: ThrottleOptions): void {
-    checkOptions(rate, THROTTLE_OPTIONS, 'throttle');
+    checkGivenOptions(rate, THROTTLE_OPTIONS, 'throttle');
+    checkPositiveCount(rate.bytesPerSecond, 'bytesPerSecond');
     this.#pace = { ...this.#pace, rate };
   }
 
@@ -231,7 +253,8 @@ export class FaultProxy implements AsyncDisposable {
    * Drops the server's answer to the next request for which `isRequest` returns true, and closes the connection that
    * the request came on. Resolves when that connection is closed. Other connections and faults are not affected.
    */
-  loseNextAnswer(isRequest: BytesTest): Promise<void> {
+  async loseNextAnswer(isRequest: BytesTest): Promise<void> {
+    checkFunction(isRequest, 'isRequest');
     return new Promise((resolve) => {
       const listener = (direction: Direction, bytes: Uint8Array, pair: Pair): void => {
         if (direction === 'to-server' && isRequest(bytes)) pair.losesAnswer = true;
@@ -249,7 +272,8 @@ export class FaultProxy implements AsyncDisposable {
    * Holds back the next request for which `isRequest` returns true, and closes the client's side of its connection.
    * Then resolves with a function that forwards the request to the server.
    */
-  holdNextRequest(isRequest: BytesTest): Promise<() => void> {
+  async holdNextRequest(isRequest: BytesTest): Promise<() => void> {
+    checkFunction(isRequest, 'isRequest');
     return new Promise((resolve) => {
       this.#hold = (bytes, pair) => {
         if (!isRequest(bytes)) return false;

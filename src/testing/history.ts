@@ -1,4 +1,5 @@
 import { EtcdError } from '../errors/etcd-error.js';
+import { checkFunction, checkText } from '../runtime/arguments.js';
 import { monotonicMs } from '../runtime/timers.js';
 
 /** A broken rule, as reported by a checker such as `checkPuts`. A checker that finds no violation returns `[]`. */
@@ -60,6 +61,8 @@ export class History<Call, Result> {
    * error is an `EtcdError` whose outcome is not `unknown`. Any other error is recorded as `unknown`.
    */
   async record(process: string, call: Call, act: () => Promise<Result>): Promise<Result> {
+    checkText(process, 'process');
+    checkFunction(act, 'act');
     const startMs = monotonicMs();
     const note = (outcome: Operation<Call, Result>['outcome'], result?: Result): void => {
       const endMs = outcome === 'unknown' ? Number.POSITIVE_INFINITY : monotonicMs();

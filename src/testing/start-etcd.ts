@@ -1,9 +1,9 @@
 import { invalidInput } from '../errors/etcd-error.js';
-import { checkOptions, show } from '../runtime/arguments.js';
+import { checkBoolean, checkName, checkOptions, oneOf, show } from '../runtime/arguments.js';
 import type { EtcdBinary } from './etcd/binary.js';
 import { type FindEtcdOptions, findEtcd } from './etcd/find.js';
-import { MINORS } from './etcd/versions.js';
-import { EtcdCluster, type EtcdClusterOptions } from './etcd-cluster.js';
+import { type EtcdMinor, MINORS } from './etcd/versions.js';
+import { CLUSTER_OPTIONS, EtcdCluster, type EtcdClusterOptions } from './etcd-cluster.js';
 import type { EtcdMember } from './etcd-member.js';
 import { withProgress } from './programs.js';
 
@@ -13,15 +13,15 @@ export interface StartEtcdOptions
     Pick<EtcdClusterOptions, 'members' | 'args' | 'peerProxies' | 'tls'> {}
 
 const START_OPTIONS = {
-  version: true,
-  prefer: true,
-  download: true,
-  cacheFolder: true,
-  progress: true,
-  members: true,
-  args: true,
-  peerProxies: true,
-  tls: true,
+  version: checkMinor,
+  prefer: oneOf({ quick: true, exact: true }),
+  download: checkBoolean,
+  cacheFolder: checkName,
+  progress: checkBoolean,
+  members: CLUSTER_OPTIONS.members,
+  args: CLUSTER_OPTIONS.args,
+  peerProxies: CLUSTER_OPTIONS.peerProxies,
+  tls: CLUSTER_OPTIONS.tls,
 } as const;
 
 /** A real etcd that `startEtcd` has started. */
@@ -63,9 +63,6 @@ export interface RunningEtcd extends AsyncDisposable {
  */
 export async function startEtcd(options: StartEtcdOptions = {}): Promise<RunningEtcd> {
   checkOptions(options, START_OPTIONS, 'startEtcd');
-  const { version } = options;
-  if (version !== undefined && !MINORS.includes(version))
-    throw invalidInput('version', typeof version === 'string' ? `"${version}"` : show(version), MINORS.join(', '));
   return startFound(await findEtcd<never>(options), options);
 }
 
@@ -93,4 +90,9 @@ export function runningEtcd(
 ): RunningEtcd {
   const { version, etcdctl, members = [], cluster } = known;
   return { endpoints, version, etcdctl, members, cluster, close, [Symbol.asyncDispose]: close };
+}
+
+function checkMinor(version: EtcdMinor, argument: string): void {
+  if (!MINORS.includes(version))
+    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), MINORS.join(', '));
 }

@@ -8,7 +8,7 @@ import {
   type OpenByteStream,
 } from '../host/host.js';
 import { overCallerStream } from '../host/node.js';
-import { checkFunction, checkOptions, show } from '../runtime/arguments.js';
+import { checkFunction, checkGivenOptions, show } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 import { http2Over } from './http2/transport.js';
 import type { TransportFactory } from './transport.js';
@@ -30,7 +30,7 @@ export interface Http2Options {
   ) => CallerStream | Promise<CallerStream>;
 }
 
-const HTTP2_OPTIONS = { connect: true } as const;
+const HTTP2_OPTIONS = { connect: checkFunction } as const;
 
 /**
  * Creates the default transport, HTTP/2, over connections that the caller opens: through an HTTP or SOCKS proxy, an SSH
@@ -50,7 +50,7 @@ const HTTP2_OPTIONS = { connect: true } as const;
  * const etcd = new Client({ endpoints: ['http://etcd.internal:2379'], transport });
  */
 export function http2(options: Http2Options): TransportFactory {
-  checkOptions(options, HTTP2_OPTIONS, 'http2');
+  checkGivenOptions(options, HTTP2_OPTIONS, 'http2');
   const { connect } = options;
   checkFunction(connect, 'connect');
   /** The streams that belong to a connection. A stream that two connections use would mix their bytes. */

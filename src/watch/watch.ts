@@ -2,7 +2,14 @@ import { traceCalls, traceOf } from '../channel/attempts.js';
 import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/keys.js';
-import { checkChoice, checkInt64, checkPositive, checkSignal } from '../runtime/arguments.js';
+import {
+  checkBoolean,
+  checkInt64,
+  checkPositive,
+  checkSignal,
+  oneOf,
+  type SignalOption,
+} from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
 import { onAbort } from '../runtime/signals.js';
 import { WatchParts } from './catch-up.js';
@@ -34,16 +41,16 @@ export interface WatchOptions {
    */
   readonly progress?: boolean | undefined;
   /** Ends the watch when this signal aborts. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: SignalOption;
 }
 
 export const WATCH_OPTIONS = {
-  startRevision: true,
-  prevKv: true,
-  only: true,
-  bufferBytes: true,
-  progress: true,
-  signal: true,
+  startRevision: checkInt64,
+  prevKv: checkBoolean,
+  only: oneOf(FILTERS),
+  bufferBytes: (value: number, argument: string) => checkPositive(value, argument, 'bytes'),
+  progress: checkBoolean,
+  signal: checkSignal,
 } as const;
 
 /**
@@ -70,24 +77,23 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
 
   /** @internal */
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
-    const { only, signal, progress = false } = options;
+    const { only, signal, progress = false, bufferBytes = DEFAULT_BUFFER_BYTES } = options;
     const request = {
       ...resolveKeys(keys, 'keys'),
-      startRevision: checkInt64(options.startRevision ?? 0n, 'startRevision'),
-      filters: only === undefined ? [] : [checkChoice(FILTERS, only, 'only')],
+      startRevision: options.startRevision ?? 0n,
+      filters: only === undefined ? [] : [FILTERS[only]],
       prevKv: options.prevKv,
       // Without progress notifications, a watch that receives no events would continue from an ever older revision,
       // which would at some point be compacted.
       progressNotify: true,
     };
-    checkSignal(signal);
-    const bufferBytes = checkPositive(options.bufferBytes ?? DEFAULT_BUFFER_BYTES, 'bufferBytes', 'bytes');
-    const trace = signal && (traceOf(signal) ?? traceCalls(signal, undefined));
+    const trace =
+      signal === undefined || signal === null ? undefined : (traceOf(signal) ?? traceCalls(signal, undefined));
     let offAbort = (): void => {};
     const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, onEnd: () => offAbort() });
     this.#stream = stream;
     this.#parts = parts;
-    if (signal !== undefined)
+    if (signal !== undefined && signal !== null)
       offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
     if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));
     else parts.start();

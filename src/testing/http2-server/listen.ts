@@ -2,7 +2,15 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { invalidInput } from '../../errors/etcd-error.js';
 import { overSocket } from '../../host/node.js';
-import { checkCount, checkName, checkOptions, show } from '../../runtime/arguments.js';
+import {
+  checkCount,
+  checkedLaterAll,
+  checkFields,
+  checkName,
+  checkOptions,
+  checkPositiveCount,
+  show,
+} from '../../runtime/arguments.js';
 import { Http1Server, type HttpService, isHttp1 } from '../http1-server/server.js';
 import { checkClock } from '../memory/clock.js';
 import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
@@ -45,16 +53,16 @@ export interface ServerTls {
 const MAX_PORT = 65_535;
 
 const LISTEN_OPTIONS = {
-  host: true,
-  port: true,
-  tls: true,
-  clock: true,
-  maxConcurrentStreams: true,
-  maxReceiveBytes: true,
-  minPingIntervalMs: true,
+  host: checkName,
+  port: checkPort,
+  tls: checkServerTls,
+  clock: checkClock,
+  maxConcurrentStreams: checkPositiveCount,
+  maxReceiveBytes: checkPositiveCount,
+  minPingIntervalMs: checkCount,
 } as const;
 
-const TLS_OPTIONS = { cert: true, key: true } as const;
+const TLS_OPTIONS = checkedLaterAll('cert', 'key');
 
 /**
  * Opens a port at which other programs, such as etcdctl and curl, reach the server. Like a real member, the port serves
@@ -73,21 +81,12 @@ const TLS_OPTIONS = { cert: true, key: true } as const;
 export async function listen(server: MemoryEtcd, options: ListenOptions = {}): Promise<Listener> {
   checkServer(server);
   checkOptions(options, LISTEN_OPTIONS, 'listen');
-  const { host, port, tls, clock, maxConcurrentStreams, maxReceiveBytes, minPingIntervalMs } = options;
-  if (host !== undefined) checkName(host, 'host');
-  if (port !== undefined && checkCount(port, 'port') > MAX_PORT)
-    throw invalidInput('port', show(port), 'at most 65535');
-  if (tls !== undefined) checkServerTls(tls);
-  if (clock !== undefined) checkClock(clock);
-  if (maxConcurrentStreams !== undefined) checkCount(maxConcurrentStreams, 'maxConcurrentStreams', 1);
-  if (maxReceiveBytes !== undefined) checkCount(maxReceiveBytes, 'maxReceiveBytes', 1);
-  if (minPingIntervalMs !== undefined) checkCount(minPingIntervalMs, 'minPingIntervalMs');
   return openPort(server, options);
 }
 
 /** @throws EtcdError with reason `InvalidInput` unless the options contain a certificate and its private key. */
 function checkServerTls(tls: ServerTls): void {
-  checkOptions(tls, TLS_OPTIONS, 'tls');
+  checkFields(tls, TLS_OPTIONS, 'tls');
   for (const name of ['cert', 'key'] as const)
     if (typeof tls[name] !== 'string' && !(tls[name] instanceof Uint8Array))
       throw invalidInput(`tls.${name}`, show(tls[name]), 'a PEM text, as a string or bytes');
@@ -237,4 +236,8 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   bytes.set(first);
   bytes.set(second, first.length);
   return bytes;
+}
+
+function checkPort(port: number, argument: string): void {
+  if (checkCount(port, argument) > MAX_PORT) throw invalidInput(argument, show(port), 'at most 65535');
 }

@@ -1,5 +1,5 @@
 import { invalidInput } from '../../errors/etcd-error.js';
-import { checkCan, show } from '../../runtime/arguments.js';
+import { checkCan, checkFunction, show } from '../../runtime/arguments.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 
 /** The time of a `MemoryEtcd`. */
@@ -14,9 +14,9 @@ export interface Clock {
 export const realTime: Clock = { now: monotonicMs, after: (delayMs, action) => after(delayMs, action, 'background') };
 
 /** @throws EtcdError with reason `InvalidInput` if the value has not the methods of a clock. */
-export function checkClock(clock: Clock): Clock {
-  checkCan(clock, 'now', 'clock', 'a Clock, such as new ManualClock()');
-  return checkCan(clock, 'after', 'clock', 'a Clock, such as new ManualClock()');
+export function checkClock(clock: Clock, argument = 'clock'): Clock {
+  checkCan(clock, 'now', argument, 'a Clock, such as new ManualClock()');
+  return checkCan(clock, 'after', argument, 'a Clock, such as new ManualClock()');
 }
 
 interface Timer {
@@ -41,6 +41,8 @@ export class ManualClock implements Clock {
   }
 
   after(delayMs: number, action: () => void): () => void {
+    checkDelay(delayMs, 'delayMs');
+    checkFunction(action, 'action');
     const timer = { due: this.#now + Math.max(0, delayMs), action };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
@@ -52,8 +54,7 @@ export class ManualClock implements Clock {
    * @throws EtcdError with reason `InvalidInput` if `ms` is not a number, or below 0.
    */
   advance(ms: number): void {
-    if (!(typeof ms === 'number' && Number.isFinite(ms) && ms >= 0))
-      throw invalidInput('ms', show(ms), 'a number of milliseconds, 0 or more');
+    if (checkDelay(ms, 'ms') < 0) throw invalidInput('ms', show(ms), 'a number of milliseconds, 0 or more');
     const end = this.#now + ms;
     for (let timer = this.#next(end); timer !== undefined; timer = this.#next(end)) {
       this.#timers.delete(timer);
@@ -70,4 +71,10 @@ export class ManualClock implements Clock {
       if (timer.due <= end && (first === undefined || timer.due < first.due)) first = timer;
     return first;
   }
+}
+
+/** Checks a delay. A timer whose delay is negative is due at once, as with \`setTimeout\`. */
+function checkDelay(ms: number, argument: string): number {
+  if (typeof ms === 'number' && Number.isFinite(ms)) return ms;
+  throw invalidInput(argument, show(ms), 'a number of milliseconds');
 }

@@ -3,11 +3,13 @@ import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import { type LeaseLike, leaseIdOf } from '../../lease/lease-id.js';
 import {
   checkCan,
-  checkCount,
   checkFunction,
+  checkMs,
   checkName,
   checkOptions,
   checkPositive,
+  checkPositiveCount,
+  reading,
   show,
 } from '../../runtime/arguments.js';
 import { textOf } from '../../runtime/bytes.js';
@@ -24,7 +26,7 @@ import { registerMaintenance } from './maintenance-service.js';
 import { Member } from './member.js';
 import { type Route, Router } from './service.js';
 import { type MemberSettings, type MemoryVersion, maxMessageBytes } from './settings.js';
-import { restoreSnapshot, takeSnapshot } from './snapshot.js';
+import { parseSnapshot, restoreSnapshot, takeSnapshot } from './snapshot.js';
 import { statusPage } from './status-pages.js';
 import { registerWatch } from './watch-service.js';
 
@@ -51,16 +53,22 @@ export interface MemoryEtcdOptions {
 }
 
 const OPTIONS = {
-  version: true,
-  clock: true,
-  random: true,
-  name: true,
-  maxTxnOps: true,
-  maxRequestBytes: true,
-  quotaBytes: true,
-  tokenTtlSeconds: true,
-  progressIntervalMs: true,
+  version: checkVersion,
+  clock: checkClock,
+  random: checkFunction,
+  name: checkName,
+  maxTxnOps: checkPositiveCount,
+  maxRequestBytes: checkPositiveCount,
+  quotaBytes: checkPositiveCount,
+  tokenTtlSeconds: (value: number, argument: string) => checkPositive(value, argument, 'seconds'),
+  progressIntervalMs: checkMs,
 } as const;
+
+/** A lock that is held: a `Held` or a `Leadership`. */
+interface HeldLock {
+  readonly key: string;
+  readonly token: bigint;
+}
 
 const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const GIB = 1_073_741_824;
@@ -139,16 +147,17 @@ export class MemoryEtcd {
    * @example
    * server.expireLease(session); // The locks of the session go to the next waiters.
    */
-  expireLease(lease: LeaseLike | { readonly key: string; readonly token: bigint }): void {
-    const isHeld = typeof lease === 'object' && lease !== null && 'token' in lease;
-    const id = isHeld ? this.#leaseOf(lease) : leaseIdOf(lease, 'lease');
+  expireLease(lease: LeaseLike | HeldLock): void {
+    const isObject = typeof lease === 'object' && lease !== null;
+    const isHeld = isObject && reading(lease, 'lease', () => 'token' in lease);
+    const id = isHeld ? this.#leaseOf(lease as HeldLock) : leaseIdOf(lease as LeaseLike, 'lease');
     if (id !== undefined && this.member.leases.expire(id)) return;
     const given = isHeld ? 'a lock whose key does not exist' : `the lease ${id?.toString(16)}, which does not exist`;
     throw invalidInput('lease', given, 'a lease that exists');
   }
 
   /** Returns the lease of the key of a lock. A namespace may have put a prefix before the key. */
-  #leaseOf({ key, token }: { readonly key: string; readonly token: bigint }): bigint | undefined {
+  #leaseOf({ key, token }: HeldLock): bigint | undefined {
     const { leases, store } = this.member;
     const isOf = (kv: KeyValue | undefined): boolean =>
       kv !== undefined && kv.createRevision === token && textOf(kv.key).endsWith(key);
@@ -193,7 +202,7 @@ export class MemoryEtcd {
    * Replaces all data by a snapshot, like an operator who restores a backup: ends all connections, discards all later
    * changes, and accepts connections again.
    *
-   * @throws Error if the bytes are not a whole snapshot of a `MemoryEtcd`.
+   * @throws EtcdError with reason `InvalidInput` if the bytes are not a whole snapshot of a `MemoryEtcd`.
    *
    * @example
    * const backup = server.snapshot();
@@ -201,8 +210,9 @@ export class MemoryEtcd {
    * server.restore(backup); // The put is lost.
    */
   restore(snapshot: Uint8Array): void {
+    const parsed = parseSnapshot(snapshot);
     this.stop();
-    restoreSnapshot(this.member, snapshot);
+    restoreSnapshot(this.member, parsed);
     this.start();
   }
 
@@ -268,20 +278,24 @@ export function checkServer(server: MemoryEtcd): void {
 
 function settingsOf(options: MemoryEtcdOptions, endpoint: string): MemberSettings {
   checkOptions(options, OPTIONS, 'MemoryEtcd');
-  const { version = '3.6', clock = realTime, random = () => environment.Math.random(), name = 'default' } = options;
-  if (!VERSIONS.includes(version))
-    throw invalidInput('version', typeof version === 'string' ? `"${version}"` : show(version), VERSIONS.join(', '));
-  checkFunction(random, 'random');
+  const {
+    version = '3.6',
+    clock = realTime,
+    random = () => environment.Math.random(),
+    name = 'default',
+    maxTxnOps = 128,
+    maxRequestBytes = 1_572_864,
+    quotaBytes = 2 * GIB,
+    tokenTtlSeconds = 300,
+    progressIntervalMs = 600_000,
+  } = options;
   return {
-    version,
-    clock: checkClock(clock),
-    random,
-    name: checkName(name, 'name'),
-    endpoint,
-    maxTxnOps: checkCount(options.maxTxnOps ?? 128, 'maxTxnOps', 1),
-    maxRequestBytes: checkCount(options.maxRequestBytes ?? 1_572_864, 'maxRequestBytes', 1),
-    quotaBytes: checkCount(options.quotaBytes ?? 2 * GIB, 'quotaBytes', 1),
-    tokenTtlSeconds: checkPositive(options.tokenTtlSeconds ?? 300, 'tokenTtlSeconds', 'seconds'),
-    progressIntervalMs: checkPositive(options.progressIntervalMs ?? 600_000, 'progressIntervalMs', 'milliseconds'),
+    ...{ version, clock, random, name, endpoint, maxTxnOps, maxRequestBytes, quotaBytes },
+    ...{ tokenTtlSeconds, progressIntervalMs },
   };
+}
+
+function checkVersion(version: MemoryVersion, argument: string): void {
+  if (!VERSIONS.includes(version))
+    throw invalidInput(argument, typeof version === 'string' ? `"${version}"` : show(version), VERSIONS.join(', '));
 }

@@ -1,8 +1,10 @@
+import { type EtcdError, invalidInput } from '../../errors/etcd-error.js';
 import { Role, User } from '../../gen/authpb/auth.js';
 import { AlarmMember, AlarmType, LeaseGrantRequest } from '../../gen/etcdserverpb/rpc.js';
 import { Event } from '../../gen/mvccpb/kv.js';
 import { type Codec, decode, encode } from '../../protobuf/codec.js';
-import { NO_BYTES, textOf } from '../../runtime/bytes.js';
+import { show } from '../../runtime/arguments.js';
+import { isBytes, NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
 import type { AuthUser } from './auth-store.js';
 import { Crc32c } from './crc32c.js';
 import type { Member } from './member.js';
@@ -35,20 +37,28 @@ export function takeSnapshot(member: Member): Uint8Array {
 }
 
 /**
- * Replaces the state of a member by that of a snapshot, with or without the digest that the RPC `Snapshot` appends. All
- * tokens become invalid, and all leases get their full TTL.
+ * Checks and decodes a snapshot, with or without the digest that the RPC `Snapshot` appends.
  *
- * @throws Error if the bytes are not a whole snapshot of a `MemoryEtcd`.
+ * @throws EtcdError with reason `InvalidInput` if the bytes are not a whole snapshot of a `MemoryEtcd`.
  */
-export function restoreSnapshot(member: Member, snapshot: Uint8Array): void {
+export function parseSnapshot(given: Uint8Array): SnapshotMessage {
+  const refuse = (what: string): EtcdError => invalidInput('snapshot', what, 'the bytes that `snapshot` has returned');
+  if (!isBytes(given)) throw refuse(show(given));
+  const snapshot = toBytes(given, 'snapshot');
   if (snapshot.length < BLOCK_BYTES || TITLE.some((byte, index) => byte !== snapshot[index]))
-    throw new Error('The bytes are not a snapshot of a MemoryEtcd: they do not start with its title.');
+    throw refuse('bytes that do not start with the title of a snapshot of a MemoryEtcd');
   const view = new DataView(snapshot.buffer, snapshot.byteOffset, snapshot.byteLength);
   const end = BLOCK_BYTES + Number(view.getBigUint64(LENGTH_AT));
-  if (end > snapshot.length) throw new Error(`The snapshot is incomplete: ${end - snapshot.length} bytes are missing.`);
+  if (end > snapshot.length) throw refuse(`an incomplete snapshot: ${end - snapshot.length} bytes are missing`);
   if (new Crc32c().update(snapshot.subarray(BLOCK_BYTES, end)).digest() !== view.getUint32(CHECKSUM_AT))
-    throw new Error('The snapshot is corrupt: its bytes do not have the checksum in its header.');
-  const message = decode(SnapshotMessage, snapshot, BLOCK_BYTES, end);
+    throw refuse('a corrupt snapshot: its bytes do not have the checksum in its header');
+  return decode(SnapshotMessage, snapshot, BLOCK_BYTES, end);
+}
+
+/**
+ * Replaces the state of a member by that of a snapshot. All tokens become invalid, and all leases get their full TTL.
+ */
+export function restoreSnapshot(member: Member, message: SnapshotMessage): void {
   const { revision, compacted, authEnabled: enabled, authRevision } = message;
   member.store.restore({ revision, compacted, commits: commitsOf(message.changes) });
   member.leases.restore(message.leases.map(({ id, ttl }) => ({ id, ttlSeconds: ttl })));

@@ -7,7 +7,7 @@
  */
 
 import { invalidInput } from '../../errors/etcd-error.js';
-import { checkOptions, checkPositive } from '../../runtime/arguments.js';
+import { checkBoolean, checkFunction, checkMs, checkOptions } from '../../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../../runtime/bytes.js';
 import type { TransportFactory, TransportOptions } from '../transport.js';
 import { type Fetch, GatewayHttp } from './http.js';
@@ -83,12 +83,12 @@ export interface GatewayOptions {
 }
 
 const GATEWAY_OPTIONS = {
-  fetch: true,
-  allHeaders: true,
-  guardWrites: true,
-  guardPrefix: true,
-  allowRepeatedWrites: true,
-  silenceMs: true,
+  fetch: checkFunction,
+  allHeaders: checkBoolean,
+  guardWrites: checkBoolean,
+  guardPrefix: toBytes,
+  allowRepeatedWrites: checkBoolean,
+  silenceMs: checkMs,
 } as const;
 
 /**
@@ -124,7 +124,6 @@ export function gateway(options: GatewayOptions = {}): TransportFactory {
     allowRepeatedWrites = false,
     silenceMs = 60_000,
   } = options;
-  checkPositive(silenceMs, 'silenceMs', 'milliseconds');
   const prefix = toBytes(guardPrefix, 'guardPrefix');
   /** Each client's guards. All endpoints of a client share them, because a retry may use another endpoint. */
   const guardsByClient = new WeakMap<TransportOptions, WriteGuards>();

@@ -1,0 +1,101 @@
+import { invalidInput } from '../errors/etcd-error.js';
+import * as wire from '../gen/etcdserverpb/rpc.js';
+import type { Init } from '../protobuf/codec.js';
+import { checkChoice, checkedLaterAll, checkFields, checkInt64, show } from '../runtime/arguments.js';
+import { type BytesLike, ownBytes, toBytes } from '../runtime/bytes.js';
+import { type Keys, ownKeys, resolveKeys } from './keys.js';
+
+// The conditions of a transaction.
+
+/** How a condition compares a property of a key with the operand. */
+export type Operator = '==' | '!=' | '<' | '>';
+
+/**
+ * A condition of a transaction. It compares a property (`target`) of one key, or of every key of a range, with an
+ * operand. For a key that does not exist, the version, the revisions and the lease are 0n, and a comparison of its
+ * value is always false. A range that contains no key counts as one key that does not exist.
+ */
+export type Compare =
+  | {
+      readonly target: 'version' | 'createRevision' | 'modRevision' | 'lease';
+      readonly keys: Keys;
+      readonly operator: Operator;
+      readonly operand: bigint;
+    }
+  | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
+
+const comparison =
+  (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
+  (keys: Keys, operator: Operator, operand: bigint): Compare =>
+    ownCondition({ target, keys, operator, operand });
+
+/**
+ * Makes the conditions of a transaction.
+ *
+ * @example
+ * await etcd.txn({
+ *   if: [compare.missing('config/size'), compare.value('config/mode', '==', 'setup')],
+ *   then: [op.put('config/size', '10')],
+ * });
+ */
+export const compare = {
+  /** Compares the key's version: the number of puts since the key was created, or 0n if the key does not exist. */
+  version: comparison('version'),
+  /** Compares the revision at which the key was created, or 0n if the key does not exist. */
+  createRevision: comparison('createRevision'),
+  /** Compares the revision of the key's last put, or 0n if the key does not exist. */
+  modRevision: comparison('modRevision'),
+  /** Compares the ID of the key's lease, or 0n if the key has no lease. */
+  lease: comparison('lease'),
+  /** Requires that the key exists or, for a range, that the range contains at least one key. */
+  exists: (keys: Keys): Compare => compare.createRevision(keys, '>', 0n),
+  /** Requires that the key does not exist or, for a range, that the range contains no key. */
+  missing: (keys: Keys): Compare => compare.createRevision(keys, '==', 0n),
+  /** Compares the value of the key with `operand`, in byte order. */
+  value: (keys: Keys, operator: Operator, operand: BytesLike): Compare =>
+    ownCondition({ target: 'value', keys, operator, operand: ownBytes(operand, 'operand') }),
+};
+
+const COMPARE = checkedLaterAll('target', 'keys', 'operator', 'operand');
+
+const COMPARE_RESULTS = {
+  '==': wire.CompareResult.EQUAL,
+  '!=': wire.CompareResult.NOT_EQUAL,
+  '<': wire.CompareResult.LESS,
+  '>': wire.CompareResult.GREATER,
+} as const;
+
+const COMPARE_TARGETS = {
+  version: wire.CompareTarget.VERSION,
+  createRevision: wire.CompareTarget.CREATE,
+  modRevision: wire.CompareTarget.MOD,
+  value: wire.CompareTarget.VALUE,
+  lease: wire.CompareTarget.LEASE,
+} as const;
+
+/** Returns the condition with copies of the caller's bytes. */
+function ownCondition(condition: Compare): Compare {
+  compareRequest(condition, '');
+  return { ...condition, keys: ownKeys(condition.keys) };
+}
+
+/** Checks a condition and converts it to its request. */
+export function conditionRequest(condition: Compare, argument: string): Init<wire.Compare> {
+  if (typeof condition !== 'object' || condition === null)
+    throw invalidInput(argument, show(condition), 'a condition made by compare, such as compare.exists(key)');
+  checkFields(condition, COMPARE, argument);
+  return compareRequest(condition, `${argument}.`);
+}
+
+/** `path` precedes the names of the fields in error messages. */
+function compareRequest({ target, operator, operand, keys }: Compare, path: string): Init<wire.Compare> {
+  return {
+    ...resolveKeys(keys, `${path}keys`),
+    result: checkChoice(COMPARE_RESULTS, operator, `${path}operator`),
+    target: checkChoice(COMPARE_TARGETS, target, `${path}target`),
+    targetUnion:
+      target === 'value'
+        ? { case: target, value: toBytes(operand, `${path}operand`) }
+        : { case: target, value: checkInt64(operand, `${path}operand`) },
+  };
+}

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+// Lists the functions of the package from its entry points, so that a test that covers all of them notices a new one.
+
+/** Returns the source text of each exported function, and of each method in each exported class. */
+export async function publicFunctions(): Promise<Map<string, string>> {
+  const functions = new Map<string, string>();
+  const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
+  const entries = Object.values(exports).flatMap((each) => {
+    const { default: file } = each as { readonly default?: string };
+    return file === undefined ? [] : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
+  });
+  for (const entry of entries) {
+    const folder = dirname(entry);
+    for (const [, names = '', file = ''] of readFileSync(entry, 'utf8').matchAll(
+      /export (?:type )?(\{[^}]*\}|\*) from '(.*?)\.js'/g,
+    )) {
+      const exported = await exportsOf(join(folder, `${file}.ts`));
+      for (const [name, value] of Object.entries(exported))
+        if (names === '*' || new RegExp(`\\b${name}\\b`).test(names)) addFunctions(functions, name, value);
+    }
+    for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
+  }
+  // The package exports only interfaces for these classes, not the classes.
+  for (const [name, file, className] of INTERNAL_CLASSES)
+    addFunctions(functions, name, (await exportsOf(join('src', file)))[className]);
+  return functions;
+}
+
+/** The classes behind public interfaces: the name of the interface, the file and the name of the class. */
+const INTERNAL_CLASSES = [
+  ['Keyspace', 'keyspace.ts', 'KeyspaceClient'],
+  ['Keyspace', 'kv/kv.ts', 'KV'],
+  ['Leases', 'lease/leases.ts', 'Leases'],
+  ['Watch', 'watch/watch.ts', 'Watch'],
+  ['Mirror', 'mirror/mirror.ts', 'Mirror'],
+  ['CachedRange', 'mirror/cached-range.ts', 'CachedRange'],
+] as const;
+
+function exportsOf(file: string): Promise<Record<string, unknown>> {
+  return import(/* @vite-ignore */ join(process.cwd(), file));
+}
+
+function addFunctions(functions: Map<string, string>, name: string, value: unknown): void {
+  if (typeof value === 'object' && value !== null)
+    for (const [key, each] of Object.entries(value))
+      if (typeof each === 'function') functions.set(`${name}.${key}`, String(each));
+  if (typeof value !== 'function') return;
+  const code = String(value);
+  if (!code.startsWith('class ')) return void functions.set(name, code);
+  const built = /^\s*constructor(\([\s\S]*)/m.exec(code)?.[1];
+  if (built !== undefined) functions.set(`new ${name}`, built);
+  for (const owner of [value, value.prototype as object]) {
+    for (const [key, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
+      if (typeof method === 'function' && key !== 'constructor' && key !== 'prototype')
+        functions.set(`${name}.${key}`, String(method));
+    }
+  }
+}
+
+/** Whether the function has a parameter. */
+export function hasParameters(code: string): boolean {
+  return !/^[^(]*\(\s*\)/.test(code);
+}
