@@ -63,6 +63,16 @@ test('the IDs of members and clusters use all 64 bits, and a seed repeats them',
   }
 });
 
+// In a cluster of one real member, the second voting member costs the quorum until it starts.
+test('a MemoryEtcd reads and writes after a client has added a voting member, which can be removed', async () => {
+  const { etcd } = start();
+  const { member } = await etcd.cluster.memberAdd(['http://127.0.0.1:1']);
+  await etcd.put('color', 'blue');
+  expect((await etcd.get('color'))?.text()).toBe('blue');
+  await etcd.cluster.memberRemove(member?.id ?? 0n);
+  expect((await etcd.cluster.memberList()).members).toHaveLength(1);
+});
+
 test('a client that gets a MemoryEtcd as its transport says what to write', () => {
   expect(() => new Client({ transport: new MemoryEtcd() } as never)).toThrow(/transport: got .*memory\(server\)/);
 });
