@@ -414,15 +414,18 @@ class MemberService implements Service {
         connection.cut(false, network.delayMs());
         return NEVER;
       }
+      case 'early copy':
+        this.#again(0, method, request, copyOf(call));
+        return later(fault.ms, 'processes', () => this.#answer(method, request, call));
       case 'duplicate request': {
         const answer = this.#answer(method, request, call);
-        const { signal, endpoint } = call;
-        this.#again(fault.ms, method, request, { signal, endpoint, metadata: Calls.copyOf(call.metadata) });
+        this.#again(fault.ms, method, request, copyOf(call));
         return answer;
       }
       case 'refuse': {
         const { calls } = network.cluster;
         if (!fault.isApplied) calls?.received(call.metadata);
+        if (fault.copyMs !== undefined) this.#again(fault.copyMs, method, request, copyOf(call));
         const answer = fault.isApplied ? this.#answer(method, request, call) : undefined;
         const refusal = serverError(fault.reason);
         if (!fault.resetsStream) calls?.refused(call.metadata, refusal);
@@ -497,6 +500,11 @@ class MemberService implements Service {
       throw error;
     }
   }
+}
+
+/** Returns the call of a copy of a request. */
+function copyOf({ signal, endpoint, metadata }: ServerCall): ServerCall {
+  return { signal, endpoint, metadata: Calls.copyOf(metadata) };
 }
 
 /** The answer of a call whose connection is cut. */

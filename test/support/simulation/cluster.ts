@@ -52,6 +52,8 @@ export const PLAIN_CLUSTER: ClusterTraits = {
 
 /** The user of all clients, if authentication is enabled. */
 export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
+/** How long a member waits for a proposal that is not applied, in milliseconds: etcd's limit. */
+const PROPOSAL_TIMEOUT_MS = 7_000;
 /** How long a token is valid without use, in seconds. */
 const TOKEN_TTL_S = 3;
 /** The version that a cluster reports whose answers to progress requests overtake events. */
@@ -74,6 +76,10 @@ export class SimulatedMember {
   isDown = false;
   /** Whether the member is cut off from the other members. */
   isIsolated = false;
+  /** Whether the member is isolated, and does not know yet that it leads no more. */
+  isOldLeader = false;
+  /** When the member has applied everything, if it is slow. */
+  answersAt = 0;
   /** The server of another cluster that answers at the member's address. */
   foreign: MemoryEtcd | undefined;
   /** Whether the member is a learner, which serves no client. */
@@ -191,7 +197,12 @@ export class SimulatedCluster {
     calls.received(call.metadata);
     const before = this.revision;
     try {
-      return this.#serve(member, method, bytes, call);
+      const answer = this.#serve(member, method, bytes, call);
+      if (!(answer instanceof Promise)) return answer;
+      return answer.catch((error: unknown) => {
+        if (error instanceof StatusError) calls.refused(call.metadata, error);
+        throw error;
+      });
     } catch (error) {
       if (error instanceof StatusError) calls.refused(call.metadata, error);
       throw error;
@@ -213,7 +224,10 @@ export class SimulatedCluster {
     if (stale) return encode(methods.kv.range.response, this.#staleRange(member, request as RangeRequest, call));
     if (isStaleTxn(method, request))
       return encode(methods.kv.txn.response, this.#staleTxn(member, request as TxnRequest, call));
+    if (member.isOldLeader) return this.#later(PROPOSAL_TIMEOUT_MS, () => Promise.reject(serverError('Timeout')));
     if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
+    const isSlow = member.answersAt > this.#world.now;
+    if (isSlow && method.path === methods.kv.range.path) throw serverError('TimeoutWaitAppliedIndex');
     if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
     const route = unaryRoute(this.server, method.path);
     const isOldStatus = this.traits.progressOvertakes && method.path === methods.maintenance.status.path;
@@ -225,9 +239,18 @@ export class SimulatedCluster {
         ...(isMemberList && { members: this.#memberList() }),
       });
     const answer = route.unary(request, call);
+    if (isSlow) return this.#later(member.answersAt - this.#world.now, async () => encoded(await answer));
     // A linearizable response proves that the member has applied everything before it.
     if (member.frozenAt !== undefined) this.catchUp(member, this.revision);
     return answer instanceof Promise ? answer.then(encoded) : encoded(answer);
+  }
+
+  /** Answers a call after some time. */
+  #later(ms: number, answer: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    const world = this.#world;
+    return new Promise((resolve, reject) => {
+      world.at(world.now + ms, world.outside, 'answers', 'late', () => void answer().then(resolve, reject));
+    });
   }
 
   #memberList(): Init<Member>[] {
@@ -253,7 +276,7 @@ export class SimulatedCluster {
       return nothing;
     }
     const needsLeader = call.metadata.hasleader !== undefined;
-    if (needsLeader && (member.isIsolated || this.isWithoutLeader)) {
+    if (needsLeader && ((member.isIsolated && !member.isOldLeader) || this.isWithoutLeader)) {
       responses.end(serverError('NoLeader'));
       return nothing;
     }

@@ -14,7 +14,14 @@ const CALL_FAULTS = [
   'duplicate request',
   'refuse',
   'refuse after applying',
+  'early copy',
+  'copy of a refused request',
 ] as const;
+/**
+ * Copies that no client can tell from its own requests. Only the workloads allow them whose writes say for whom they
+ * are, such as those of locks.
+ */
+export const STRANGE_COPIES = ['early copy', 'copy of a refused request'] as const;
 /** The faults that concern the connections of a process. */
 const CONNECTION_FAULTS = [
   'cut',
@@ -41,11 +48,15 @@ const CLUSTER_FAULTS = [
   'isolate member for good',
   'stop member for good',
   'lag',
+  'slow follower',
+  'old leader',
   'compact',
   'restart cluster',
 ] as const;
 /** How late the fault `late timers` makes a timer at most, in milliseconds. */
 export const MAX_LATE_MS = 500;
+/** How long a leader that is cut off from its followers believes that it leads: etcd's election timeout. */
+const OLD_LEADER_MS = 1_000;
 /** The faults after which the store is not the same. Only some workloads allow them. */
 export const STORE_FAULTS = ['restore a backup', 'another cluster'] as const;
 
@@ -354,6 +365,30 @@ export class Nemesis {
         return this.#undoAfter(ms, () => {
           if (!member.isIsolated) this.#cluster.catchUp(member, this.#cluster.revision, true);
         });
+      case 'slow follower':
+        // The answers to writes wait until the member has applied them. It answers linearizable reads with an error.
+        if (member.isIsolated || member.answersAt > world.now) return;
+        member.answersAt = until;
+        this.#cluster.freeze(member);
+        return this.#undoAfter(ms, () => {
+          member.answersAt = 0;
+          if (!member.isIsolated) this.#cluster.catchUp(member, this.#cluster.revision, true);
+        });
+      case 'old leader':
+        // The member does not know yet that it leads no more, so it keeps its streams, and calls time out.
+        if (member.isIsolated || this.#cluster.members.length < 3) return;
+        member.isIsolated = true;
+        member.isOldLeader = true;
+        this.#cluster.freeze(member);
+        this.#undoAfter(Math.min(ms, OLD_LEADER_MS), () => {
+          member.isOldLeader = false;
+          if (member.isIsolated) this.#cluster.endLeaderStreams(member);
+        });
+        return this.#undoAfter(ms, () => {
+          if (this.#lost === member) return;
+          member.isIsolated = false;
+          this.#cluster.catchUp(member, this.#cluster.revision, true);
+        });
       case 'restart cluster': {
         const { server } = this.#cluster;
         if (!server.running) return;
@@ -436,6 +471,7 @@ function callFaultOf({ kind, ms, variant }: Fault): CallFault {
   switch (kind) {
     case 'delay request':
     case 'delay response':
+    case 'early copy':
       return { type: kind, ms };
     case 'late request':
       return { type: 'lose request', ms };
@@ -444,11 +480,13 @@ function callFaultOf({ kind, ms, variant }: Fault): CallFault {
     case 'duplicate request':
       return { type: 'duplicate request', ms };
     case 'refuse':
+    case 'copy of a refused request':
       return {
         type: 'refuse',
         reason: REFUSALS[variant % REFUSALS.length] as never,
         isApplied: false,
         resetsStream: false,
+        copyMs: kind === 'refuse' ? undefined : ms,
       };
     case 'refuse after applying':
       return {

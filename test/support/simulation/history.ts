@@ -16,6 +16,7 @@ import {
   MAX_LATE_MS,
   Nemesis,
   STORE_FAULTS,
+  STRANGE_COPIES,
 } from './faults.js';
 import { type DelayName, Network } from './network.js';
 import { Random } from './random.js';
@@ -119,6 +120,8 @@ export interface Workload<Op> {
   /** The faults that its checks allow. Default: all. */
   readonly without?: readonly FaultKind[];
   readonly hasStates?: boolean;
+  /** Whether the workload allows copies before the original, and of requests that were refused. */
+  readonly toleratesCopies?: boolean;
   /** Whether the clients make only unary calls, so that a server may limit the streams of a connection. */
   readonly isUnary?: boolean;
   /** Whether the workload allows that the store is replaced. */
@@ -156,8 +159,9 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
   const members = random.pick([1, 1, 2, 3]);
   const processes = workload.generate(random);
   const activeMs = random.pick([500, 3_000, 10_000, 20_000]);
-  const { without = [], hasStates = false, isRestored = false, isUnary = false } = workload;
-  const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !without.includes(kind));
+  const { without = [], hasStates = false, isRestored = false, isUnary = false, toleratesCopies = false } = workload;
+  const unwanted: readonly FaultKind[] = toleratesCopies ? without : [...without, ...STRANGE_COPIES];
+  const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !unwanted.includes(kind));
   if (!isRestored) kinds.splice(-STORE_FAULTS.length);
   // These faults are the point of such a workload.
   else kinds.push(...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS);

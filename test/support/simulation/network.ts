@@ -49,6 +49,8 @@ export type CallFault =
   | { readonly type: 'lose request'; readonly ms: number | undefined }
   /** The server applies the request. The connection breaks before the response arrives. */
   | { readonly type: 'lose response' }
+  /** A copy of the request arrives `ms` before the request. The answer to the copy goes nowhere. */
+  | { readonly type: 'early copy'; readonly ms: number }
   /** The request arrives a second time `ms` after the server has applied it. The second answer goes nowhere. */
   | { readonly type: 'duplicate request'; readonly ms: number }
   /**
@@ -60,6 +62,8 @@ export type CallFault =
       readonly reason: Refusal;
       readonly isApplied: boolean;
       readonly resetsStream: boolean;
+      /** A copy of a request that was not applied arrives after this time, and is applied. */
+      readonly copyMs?: number | undefined;
     };
 
 export const REFUSALS = [
@@ -502,6 +506,10 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     switch (fault?.type) {
       case 'delay request':
         return connection.carry('to-server', 'receives', detail, () => this.#arrive(connection, undefined), fault.ms);
+      case 'early copy': {
+        connection.carry('to-server', 'receives a copy of', detail, () => this.#arrive(connection, 'copy'));
+        return connection.carry('to-server', 'receives', detail, () => this.#arrive(connection, undefined), fault.ms);
+      }
       case 'lose request': {
         const { ms } = fault;
         if (ms !== undefined) {
@@ -555,6 +563,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     const { method, metadata = {} } = this.#call;
     if (typeof fault === 'object' && fault.type === 'refuse' && !fault.isApplied) {
       network.cluster.calls?.received(metadata);
+      if (fault.copyMs !== undefined) this.#copyAfter(connection, fault.copyMs);
       return this.#answer(connection, this.#refusal(fault.reason), fault);
     }
     const served = new CancelableCall(fault === 'copy' ? Calls.copyOf(metadata) : metadata, member.url);
@@ -567,11 +576,9 @@ class SimulatedUnary<Request, Response> implements ClientCall {
       connection.served.delete(cancel);
       if (fault === 'copy' || fault === 'late') return;
       // A copy of a refused request could be applied although its caller knows that the request was refused. No client
-      // can prevent that, so only applied requests are copied.
+      // can prevent that, so only the fault `copy of a refused request` makes such copies.
       if (fault?.type === 'duplicate request' && !(result instanceof StatusError))
-        network.world.at(network.world.now + fault.ms, network.world.outside, 'receives a copy of', method.path, () =>
-          this.#arrive(connection, 'copy'),
-        );
+        this.#copyAfter(connection, fault.ms);
       this.#answer(connection, fault?.type === 'refuse' ? this.#refusal(fault.reason) : result, fault);
     };
     const failed = (error: unknown): void => {
@@ -585,6 +592,13 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     } catch (error) {
       failed(error);
     }
+  }
+
+  /** Lets a copy of the request arrive. */
+  #copyAfter(connection: Connection, ms: number): void {
+    const { world } = this.#transport.network;
+    const arrive = (): void => this.#arrive(connection, 'copy');
+    world.at(world.now + ms, world.outside, 'receives a copy of', this.#call.method.path, arrive);
   }
 
   #refusal(reason: Refusal): StatusError {

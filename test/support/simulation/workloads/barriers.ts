@@ -22,6 +22,7 @@ const COUNT = 2;
 /** Barriers: a waiter passes only when the key does not exist. */
 export const barriers: Workload<BarrierOp> = {
   name: 'barrier',
+  toleratesCopies: true,
   weight: 1,
   without: ['kill'],
   generate: (random) =>

@@ -46,6 +46,7 @@ const OBSERVED_MS = 12_000;
 /** Elections: `lead`, `observe`, `leader`, `resume` and `inspectLock`. */
 export const elections: Workload<ElectionOp> = {
   name: 'observed election',
+  toleratesCopies: true,
   weight: 2,
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({

@@ -39,6 +39,7 @@ const OBSERVED_MS = 12_000;
 /** Leases with keepalives: a keepalive is valid only while its lease exists, and it survives what it can survive. */
 export const leases: Workload<LeaseOp> = {
   name: 'leases',
+  toleratesCopies: true,
   weight: 2,
   without: ['kill'],
   generate: (random) =>

@@ -60,6 +60,7 @@ function lockWorkload(name: string, weight: number, kinds: readonly LockKind[]):
     name,
     weight,
     hasStates: true,
+    toleratesCopies: true,
     generate: (random) =>
       Array.from({ length: random.pick([1, 2, 2, 2, 3, 4]) }, () => ({
         ops: Array.from({ length: random.between(1, 4) }, () => drawOp(random, kinds)),

@@ -29,6 +29,7 @@ const LOOK_MS = 250;
 /** Mirrors, cached ranges with their changes, and services: each shows only states that the store has had. */
 export const views: Workload<ViewOp> = {
   name: 'views',
+  toleratesCopies: true,
   weight: 3,
   without: ['kill'],
   generate: (random) =>

@@ -40,6 +40,7 @@ const MIN_ASK_MS = 50;
 /** Watches and cached ranges, while other processes write. */
 export const watches: Workload<WatchOp> = {
   name: 'watches',
+  toleratesCopies: true,
   weight: 4,
   without: ['kill'],
   generate: (random) =>
