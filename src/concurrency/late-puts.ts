@@ -86,6 +86,8 @@ export class LatePuts {
     this.#lease = lease;
     this.#lifetime = lifetime;
     this.#times = times;
+    // The timer would keep the session in memory.
+    onAbort(lifetime, () => this.#stopTimer?.());
   }
 
   /**

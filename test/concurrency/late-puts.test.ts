@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest';
 import { RWMutex, SelfHealingSession, Session } from '../../src/concurrency/index.js';
+import { LATE_PUT_TIMES, LatePuts } from '../../src/concurrency/late-puts.js';
 import { type Client, prefix } from '../../src/index.js';
 import { pause, settledWithin } from '../../src/runtime/timers.js';
 import type { UnaryCall } from '../../src/transport/index.js';
 import { openClient, unique } from '../support/client.js';
 import { answerLost } from '../support/transactions.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 // A put whose answer is lost may take effect late, after the session has released the key. The session then deletes the
 // key, unless the key is in use again.
@@ -161,4 +163,21 @@ test('a session deletes a late put that took effect before the session created i
   await etcd.put(`${own}lost`, '', { lease: session.leaseId });
   (await session.latePuts.use(`${own}lost`, session.signal)).release(prefix(own));
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
+});
+
+test('the end of a session stops the timer of its search for late puts, which would keep the session in memory', async () => {
+  const clock = new VirtualClock();
+  try {
+    const lifetime = new AbortController();
+    const client = openClient();
+    const timers = clock.timers;
+    const latePuts = new LatePuts(client, 1n, lifetime.signal, LATE_PUT_TIMES);
+    const use = await latePuts.use('a', lifetime.signal);
+    use.release();
+    expect(clock.timers).toBe(timers + 1);
+    lifetime.abort();
+    expect(clock.timers).toBe(timers);
+  } finally {
+    clock.restore();
+  }
 });
