@@ -51,9 +51,10 @@ interface Reservation {
 /**
  * Limits how often a fleet of processes does something, with one key. The key stores the time at which all tokens that
  * were taken so far will be due: the latest time at which their owners go on, plus one interval for each token that was
- * taken since. It also stores how many tokens of a burst are left. A process takes tokens by moving this time, in a transaction that fails if another process has moved it in
- * the meantime, and then waits for its turn. If the answer or the timer is so late that the owner would go on after that
- * latest time, for example because the process was suspended, the tokens are lost and the process takes others.
+ * taken since. It also stores how many tokens of a burst are left. A process takes tokens by moving this time, in a
+ * transaction that fails if another process has moved it in the meantime, and then waits for its turn. If the answer or
+ * the timer is so late that the owner would go on after that latest time, for example because the process was suspended,
+ * the tokens are lost and the process takes others.
  *
  * In any time span, the fleet gets at most `burst` tokens and `perSecond` for each second of the span, counted when
  * `take` resolves. etcd has no clock that clients can read, so the processes use their own: a difference of a second

@@ -203,7 +203,7 @@ const HISTORIES: Readonly<Record<string, History>> = {
     ];
   },
   RateLimiter: async (etcd, other, name) => {
-    const options = { perSecond: 1_000_000, burst: 1_000 };
+    const options = { perSecond: 0.001, burst: 1_000 };
     const [own, others] = [new RateLimiter(etcd, name, options), new RateLimiter(other, name, options)];
     return [() => own.take(), () => own.tryTake(2), () => others.take(), () => own.take(3)];
   },
