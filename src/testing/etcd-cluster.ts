@@ -168,6 +168,15 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /**
+   * Starts all members that are not running. Resolves when all members are healthy.
+   *
+   * @throws Error with the end of the member's log if a member does not start.
+   */
+  async start(): Promise<void> {
+    await Promise.all(this.#members.map((member) => member.start()));
+  }
+
+  /**
    * Adds a member to the cluster, and starts the member. Resolves when the member is healthy.
    *
    * @throws EtcdError if the member cannot be added; Error if the member does not start.
@@ -268,6 +277,10 @@ export class EtcdCluster implements AsyncDisposable {
     const { etcd = 'etcd', args = [], tls } = this.#options;
     const { name, endpoint, healthUrl, listenPeerUrl, peerUrl, proxy } = site;
     const member = new EtcdMember({
+      cluster: () => ({
+        running: this.#members.filter(({ running }) => running).length,
+        members: this.#members.length,
+      }),
       name,
       endpoint,
       healthUrl,

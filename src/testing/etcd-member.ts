@@ -3,6 +3,8 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { after, monotonicMs, pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
+/** How long a member that starts waits for as many running members as a quorum has. */
+const QUORUM_TIMEOUT_MS = 5_000;
 const POLL_MS = 50;
 /**
  * Maximum wait in milliseconds for the answer to a health check. A suspended member accepts connections but never
@@ -22,6 +24,8 @@ export interface EtcdMemberOptions {
   readonly etcd: string;
   readonly args: readonly string[];
   readonly logFile: string;
+  /** Returns how many members of the cluster run, and how many it has. */
+  readonly cluster: () => { readonly running: number; readonly members: number };
 }
 
 /** The processes of the running members. When this process exits, it sends them SIGKILL. */
@@ -77,16 +81,25 @@ export class EtcdMember {
   }
 
   /**
-   * Starts the process if it is not running. Resolves when the member is healthy.
+   * Starts the process if it is not running. Resolves when the member is healthy, for which a quorum of the cluster must
+   * run. To start several members, use `EtcdCluster.start` on the cluster instead of awaiting one member after another.
    *
-   * @throws Error if the process cannot be started, or if the member is not healthy within 30 s. In the second case,
-   * the message contains the end of the member's log.
+   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, or if the member is not
+   * healthy within 30 s. In the last case, the message contains the end of the member's log.
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();
-    const deadline = monotonicMs() + START_TIMEOUT_MS;
-    while (monotonicMs() < deadline && this.running) {
+    const startedAt = monotonicMs();
+    let quorumAt = startedAt;
+    while (monotonicMs() - startedAt < START_TIMEOUT_MS && this.running) {
       if (await this.healthy()) return;
+      const { running, members } = this.#options.cluster();
+      if (running > members / 2) quorumAt = monotonicMs();
+      else if (monotonicMs() - quorumAt > QUORUM_TIMEOUT_MS)
+        throw new Error(
+          `etcd ${this.name} runs, but its cluster has no quorum: ${running} of ${members} members run; ` +
+            'start the members together with cluster.start()',
+        );
       await pause(POLL_MS);
     }
     if (this.#problem !== undefined)

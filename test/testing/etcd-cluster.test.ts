@@ -26,6 +26,18 @@ test('a partitioned member of an `EtcdCluster` has no leader until `heal()` ends
   expect((await etcd.get('k', { timeoutMs: 20_000 }))?.text()).toBe('x');
 });
 
+test('`start` of a cluster starts its members together, and `start` of one member says that the quorum is missing', async (context) => {
+  const cluster = await ownCluster(3);
+  if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
+  await openClient({ endpoints: cluster.endpoints }).put('k', 'x');
+  await Promise.all(cluster.members.map((member) => member.kill()));
+  await expect(cluster.members[0]?.start()).rejects.toThrow(
+    'its cluster has no quorum: 1 of 3 members run; start the members together with cluster.start()',
+  );
+  await cluster.start();
+  expect((await openClient({ endpoints: cluster.endpoints }).get('k'))?.text()).toBe('x');
+});
+
 test('an `EtcdCluster` keeps its data when one member joins and another member is removed', async (context) => {
   const cluster = await ownCluster(3);
   if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
