@@ -26,7 +26,7 @@ import { Maintenance } from './services/maintenance.js';
 import type { Transport } from './transport/transport.js';
 
 /**
- * Options of a `Client`. Only `endpoints` is required.
+ * Options of a `Client`. All are optional.
  *
  * @example
  * const etcd = new Client({
@@ -100,7 +100,7 @@ export class Client extends CoreClient implements Keyspace {
   readonly #sync: (options?: CallOptions) => Promise<readonly string[]>;
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
-  constructor(options: ClientOptions | EmbeddedClientOptions) {
+  constructor(options: ClientOptions | EmbeddedClientOptions = {}) {
     let rpc!: Rpc;
     let sync!: (options?: CallOptions) => Promise<readonly string[]>;
     const extend = (inner: Transport, { channel, configured, settings }: ClientParts): Transport => {

@@ -3,7 +3,7 @@ import { internally } from './channel/rpc.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
 import { canceled, EtcdError, explained, type Reason, withCallers, withoutFrames } from './errors/etcd-error.js';
 import { HEALTH_KEY } from './health.js';
-import { checkGivenOptions, checkMs, checkSignal, type SignalOption } from './runtime/arguments.js';
+import { checkMs, checkOptions, checkSignal, type SignalOption } from './runtime/arguments.js';
 import { pause } from './runtime/timers.js';
 
 /** How long `connect` waits, and what ends its wait. */
@@ -79,8 +79,8 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  * await using etcd = await connect({ endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 });
  * await etcd.put('config/color', 'blue');
  */
-export async function connect(options: ConnectOptions): Promise<Client> {
-  checkGivenOptions(options, CONNECT_OPTIONS, 'connect');
+export async function connect(options: ConnectOptions = {}): Promise<Client> {
+  checkOptions(options, CONNECT_OPTIONS, 'connect');
   const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options;
   // The options of a client have been checked when this constructor returns.
   const clientOptions = given as ClientOptions;
@@ -123,7 +123,10 @@ async function firstAnswer(options: ClientOptions, limits: Limits): Promise<Etcd
     return await Promise.any(client.endpoints.map((endpoint) => answerOf(client, endpoint, limits)));
   } catch (error) {
     if (limits.signal?.aborted) throw canceled(limits.signal, 'not-sent');
-    throw unreachable((error as AggregateError).errors as EtcdError[]);
+    const { errors }: { readonly errors: readonly unknown[] } = error as AggregateError;
+    // An interceptor may throw other errors.
+    for (const each of errors) if (!(each instanceof EtcdError)) throw each;
+    throw unreachable(errors as EtcdError[]);
   } finally {
     await client.close();
   }

@@ -38,7 +38,7 @@ import {
 } from './transport/transport.js';
 
 /**
- * Options of the `Client` of `etcdwire/core`. Only `endpoints` is required.
+ * Options of the `Client` of `etcdwire/core`. All are optional.
  *
  * @example
  * const options: CoreClientOptions = { endpoints: ['http://127.0.0.1:2379'], timeoutMs: 5_000 };
@@ -46,9 +46,10 @@ import {
 export interface CoreClientOptions {
   /**
    * URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. The text
-   * `host:port` means `https://host:port` if the option `tls` is given, and `http://host:port` otherwise.
+   * `host:port` means `https://host:port` if the option `tls` is given, and `http://host:port` otherwise. Default:
+   * `127.0.0.1:2379`.
    */
-  readonly endpoints: readonly string[];
+  readonly endpoints?: readonly string[] | undefined;
   /**
    * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
    * endpoint. If this is a function, the client calls it for each new connection, so that certificates can be rotated.
@@ -147,8 +148,14 @@ export const CORE_CLIENT_OPTIONS = {
   interceptors: checkedLater,
   transport: checkTransport,
 } as const;
+/** The default of etcd, etcdctl and npm's etcd3. */
+const DEFAULT_ENDPOINTS = ['127.0.0.1:2379'];
 /** Hints for option names of the npm package etcd3, and for an option of another function. */
-export const CLIENT_HINTS = { hosts: 'did you mean endpoints?', connect: 'use transport: http2({ connect })' } as const;
+export const CLIENT_HINTS = {
+  hosts: 'did you mean endpoints?',
+  credentials: 'pass certificates as tls, and a user name and password as auth',
+  connect: 'use transport: http2({ connect })',
+} as const;
 const ONLY_FULL = 'only the Client of etcdwire has this option';
 const CORE_CLIENT_HINTS = {
   ...CLIENT_HINTS,
@@ -201,15 +208,15 @@ export class CoreClient extends KeyspaceClient {
   readonly #setEndpoints: (endpoints: readonly string[]) => void;
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
-  constructor(options: CoreClientOptions | Embedded<CoreClientOptions>);
+  constructor(options?: CoreClientOptions | Embedded<CoreClientOptions>);
   /** @internal */
   constructor(options: CoreClientOptions | Embedded<CoreClientOptions>, extension: ClientExtension);
-  constructor(options: CoreClientOptions | Embedded<CoreClientOptions>, extension = NO_EXTENSION) {
+  constructor(options: CoreClientOptions | Embedded<CoreClientOptions> = {}, extension = NO_EXTENSION) {
     checkIsObject(options);
     extension.check(options);
     const { logger, callSites } = options;
     const scheme = options.tls === undefined ? 'http' : 'https';
-    let endpoints = parseEndpoints(options.endpoints ?? embeddedEndpoints(options.transport), scheme);
+    let endpoints = parseEndpoints(endpointsOf(options), scheme);
     const { auth } = options;
     /** A copy of the credentials, or of those that the function `auth` has returned last. */
     let known: Credentials | undefined;
@@ -329,9 +336,10 @@ function checkPingInterval(value: number, argument: string): void {
   throw invalidInput(argument, show(value), allowed);
 }
 
-/** Returns the endpoints of an `EmbeddedTransportFactory`, or undefined for another transport. */
-function embeddedEndpoints(transport: TransportFactory | undefined): readonly string[] | undefined {
-  return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints;
+/** Returns the option `endpoints`, those that the transport defines, or the default. */
+function endpointsOf({ endpoints, transport }: CoreClientOptions | Embedded<CoreClientOptions>): readonly string[] {
+  if (endpoints !== undefined) return endpoints;
+  return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints ?? DEFAULT_ENDPOINTS;
 }
 
 function transportOptionsOf(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {

@@ -16,7 +16,7 @@ const calls: [string, (etcd: Client) => Promise<unknown> | unknown, RegExp][] = 
     (etcd) => etcd.delete(''),
     /^keys: got an empty key; .* \(to select every key, use prefix\(""\)\)$/,
   ],
-  ['a `get` of a range of keys', (etcd) => etcd.get(prefix('a') as never), /^key: got an object/],
+  ['a `get` of a range of keys', (etcd) => etcd.get(prefix('a') as never), /^key: got a range; .*`range` and `scan`/],
   [
     'a number as the value of a put',
     (etcd) => etcd.put('a', 5 as never),

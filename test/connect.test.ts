@@ -90,7 +90,8 @@ describe('`connect` rejects at once and says what to do when', async () => {
 
   test('no program listens at the port', async () => {
     const error = await failureOf({ endpoints: [REFUSED] });
-    expect(error).toMatchObject({ reason: 'ConnectFailed', code: 'Unavailable', cause: undefined });
+    expect(error).toMatchObject({ reason: 'ConnectFailed', code: 'Unavailable' });
+    expect(error.cause).toBeUndefined();
     expect(error.message).toBe(
       `cannot connect to ${REFUSED}: connect ECONNREFUSED 127.0.0.1:1; no program listens there: start etcd, or correct the host and the port (etcd serves clients at 2379)`,
     );
@@ -252,5 +253,4 @@ test('`connect` refuses invalid options', async () => {
     const error = await errorOf(connect({ endpoints: [ETCD], ...options } as never));
     expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
   }
-  expect((await errorOf(connect(undefined as never))).message).toContain('endpoints: got undefined');
 });

@@ -145,7 +145,6 @@ const NEW_CLIENT = 'options: got %; allowed: { endpoints: [...] }';
 const DID_YOU_MEAN = " (did you mean new Client({ endpoints: ['http://host:2379'] })?)";
 
 test.each<[string, unknown, string]>([
-  ['undefined', undefined, NEW_CLIENT.replace('%', 'undefined')],
   ['null', null, NEW_CLIENT.replace('%', 'null')],
   ['a number', 5, NEW_CLIENT.replace('%', 'the number 5')],
   ['a URL', 'http://root:hunter2@a:1', NEW_CLIENT.replace('%', `a string${DID_YOU_MEAN}`)],

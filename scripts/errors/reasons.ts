@@ -105,6 +105,12 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'none',
     remedy: 'None needed: this is the expected end of a keepalive.',
   },
+  LockTaken: {
+    cause:
+      'Another contender held the lock, or waited for it in front of the caller, until `maxWaitMs` had passed. The servers answered. Also set for the leadership of an election and for the permits of a semaphore.',
+    outcome: '`rejected`; `unknown` if the deletion of the queue key was not acknowledged',
+    remedy: 'Wait longer, try again later, or look up the holder with `inspectLock`.',
+  },
   LockLost: {
     cause:
       "The caller no longer holds the lock. Either its queue key does not exist, because the lease ended or another client deleted the key, or the holder's `txn` found that the key has another create revision.",
@@ -312,7 +318,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   },
   DeadlineExceeded: {
     cause:
-      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure, or an `AggregateError` of the last failures at several endpoints; without a `cause`, the servers answered but the wait was not over, for example because another contender held a lock.',
+      'The time limit passed: `timeoutMs` of a call, or `maxWaitMs` of a wait. The `cause` is the last failure, or an `AggregateError` of the last failures at several endpoints; without a `cause`, the servers answered but the wait was not over, for example because a queue was empty. A lock that another contender holds has the reason `LockTaken`.',
     remedy: `Allow more time, or check the \`cause\`. ${CHECK_WRITE}`,
   },
   SessionExpired: {

@@ -91,6 +91,8 @@ export interface CallTrace {
   outcome: Outcome | undefined;
   /** Since when a watch has no stream, on the monotonic clock. Undefined while it has one. */
   detachedAt?: number | undefined;
+  /** Whether the wait is for a lock that another contender holds, or waits for in front of this one. */
+  isTaken?: boolean | undefined;
 }
 
 const traces = new WeakMap<AbortSignal, CallTrace>();

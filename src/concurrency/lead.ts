@@ -1,14 +1,13 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
-import { checkTtl } from '../lease/leases.js';
 import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { Election, type Leadership } from './election.js';
 import { checkName } from './lock-queue.js';
-import { AGAIN, isSessionLost, type Session, withSessions } from './session.js';
+import { AGAIN, isSessionLost, LEASE_OPTIONS, type Session, type SessionOptions, withSessions } from './session.js';
 
 /** Options of `lead`. */
-export interface LeadOptions {
+export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   /** Ends the leadership, or the wait for it, when it aborts. `lead` then resolves with undefined. */
   readonly signal?: SignalOption;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
@@ -26,7 +25,7 @@ export interface Term {
   readonly held: Leadership;
 }
 
-const LEAD_OPTIONS = { signal: checkSignal, ttl: checkTtl } as const;
+const LEAD_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const;
 
 /**
  * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
@@ -60,8 +59,9 @@ export async function lead<T>(
   const value = toBytes(candidate, 'candidate');
   checkFunction(action, 'action');
   checkOptions(options, LEAD_OPTIONS, 'lead');
-  const stop = options.signal ?? new AbortController().signal;
-  return withSessions(client, options.ttl, stop, async (session) => {
+  const { signal, ...lease } = options;
+  const stop = signal ?? new AbortController().signal;
+  return withSessions(client, lease, stop, async (session) => {
     const held = await campaign(session, name, value, stop);
     return held === undefined ? AGAIN : runTerm(held, action, stop);
   });

@@ -85,15 +85,19 @@ export function acquire<T extends Held>(
   const { session, queueKey, value } = contender;
   const { client } = session;
   return withinLimit(what, options, session.signal, async (limit) => {
+    limit.forLock().taken(true);
     const leaveLocalQueue = await localQueueOf(contender)?.enter(limit.callSignal);
+    limit.taken(false);
     const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
     const own = await attempt.run(async () => {
       const enqueued = await enqueue(client, queueKey, value, limit.callSignal, attempt.put, attempt.onUnknown);
       attempt.own = enqueued.own;
       if (enqueued.predecessor !== undefined) {
         const { signal } = limit;
+        limit.taken(true);
         const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
         await waitUntilFirst(client, enqueued, signal).finally(stopWatching);
+        limit.taken(false);
       }
       return enqueued.own;
     });

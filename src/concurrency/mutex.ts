@@ -1,14 +1,14 @@
+import { traceCalls } from '../channel/attempts.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { AsyncContext } from '../host/host.js';
 import { asyncContext } from '../host/node.js';
 import type { CoreKeyspace } from '../keyspace.js';
-import { checkTtl } from '../lease/leases.js';
 import { checkFunction, checkList, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { settledWithin } from '../runtime/timers.js';
 import { acquire, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
-import { checkSession, isSameKeyspace, Session } from './session.js';
+import { checkSession, isSameKeyspace, LEASE_OPTIONS, Session, type SessionOptions } from './session.js';
 import { CLEANUP_WAIT_MS, untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /** Options of a `Mutex`. */
@@ -65,14 +65,14 @@ export class Mutex {
 }
 
 /** Options of `withLock` and `withLocks`. */
-export interface WithLockOptions extends WaitOptions {
+export interface WithLockOptions extends WaitOptions, Pick<SessionOptions, 'allowLongTtl'> {
   /** The value of the queue keys, such as a host name. `inspectLock` shows it. Default: empty. */
   readonly value?: BytesLike | undefined;
   /** TTL of the lock's lease in seconds. If this process dies, the lock is free after this time. Default 10. */
   readonly ttl?: number | undefined;
 }
 
-const WITH_LOCK_OPTIONS = { value: toBytes, ttl: checkTtl, ...WAIT_OPTIONS } as const;
+const WITH_LOCK_OPTIONS = { value: toBytes, ...LEASE_OPTIONS, ...WAIT_OPTIONS } as const;
 
 /**
  * Opens a session, acquires a lock, runs `action` while holding the lock, and returns what `action` returns.
@@ -166,25 +166,27 @@ async function holding<T>(
   client: CoreKeyspace,
   names: readonly string[],
   action: (held: readonly Held[]) => Promise<T> | T,
-  { ttl, value, ...wait }: WithLockOptions,
+  { ttl, allowLongTtl, value, ...wait }: WithLockOptions,
 ): Promise<T> {
   const checkedValue = toBytes(value ?? '', 'value');
   // A call with a limit ends by itself.
   if (wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined) checkNotNested(client, names);
-  const limit = waitLimit(what, wait);
+  const limit = waitLimit(what, wait).forLock();
   const { signal } = limit;
   let session: Session | undefined;
   let own: Holding | undefined;
   const held: Held[] = [];
   const holdsAll = (): boolean => held.length === names.length;
   try {
-    session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl }));
+    session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl, allowLongTtl }));
     let waitSignal = signal;
     for (const name of names) {
       const next = await new Mutex(session, name, { value: checkedValue }).lock({ signal: waitSignal });
       held.push(next);
       // The loss of a lock ends the wait for the next one.
-      if (!holdsAll()) waitSignal = next.signalWith(waitSignal);
+      if (holdsAll()) break;
+      waitSignal = next.signalWith(waitSignal);
+      traceCalls(waitSignal, signal);
     }
     throwIfLost(held);
     limit.dispose();

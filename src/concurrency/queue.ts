@@ -20,11 +20,11 @@ import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil 
 const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jobs")';
 
 /**
- * A first-in, first-out queue of items, with the same keys as the `Queue` of Go's recipes. Each item goes to exactly
- * one consumer. In addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys
- * under "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys. Do not use two queues
- * whose names are "app" and "app/" with a digit, such as "app/1", because the items of the second one are also items of
- * the first one.
+ * A first-in, first-out queue whose item is lost if the process that takes it dies; `WorkQueue` keeps such an item. The
+ * queue uses the same keys as the `Queue` of Go's recipes. Each item goes to exactly one consumer. In addition to the
+ * items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys under "app/__jobs/". The etcd user
+ * needs readwrite permission for the items and the helper keys. Do not use two queues whose names are "app" and "app/"
+ * with a digit, such as "app/1", because the items of the second one are also items of the first one.
  *
  * @example
  * const queue = new Queue(etcd, 'app/jobs');
@@ -79,7 +79,8 @@ export class Queue {
 }
 
 /**
- * A queue of items with priorities, with the same keys as the `PriorityQueue` of Go's recipes. Items with a smaller
+ * A queue of items with priorities, whose item is lost if the process that takes it dies; `WorkQueue` keeps such an item.
+ * The queue uses the same keys as the `PriorityQueue` of Go's recipes. Items with a smaller
  * priority number come first, and items of equal priority are returned in the order in which they were put. Each item
  * goes to exactly one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue`
  * uses keys under "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite

@@ -125,7 +125,8 @@ export class ReentrantMutex {
    */
   async lock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld> {
     checkOwner(owner);
-    return withinLimit('lock', options, this.#session.signal, async ({ signal }) => {
+    return withinLimit('lock', options, this.#session.signal, async (limit) => {
+      const { signal } = limit.forLock();
       for (;;) {
         const ownership = this.#owners.get(owner);
         if (ownership === undefined) return this.#acquire(owner, this.#mutex.lock({ signal }));

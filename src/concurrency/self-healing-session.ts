@@ -1,16 +1,15 @@
-import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
+import { TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
-import { checkTtl } from '../lease/leases.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort, orAborted } from '../runtime/signals.js';
 import type { KeyUse } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
-import { Session } from './session.js';
+import { LEASE_OPTIONS, type LeaseOptions, Session, type SessionOptions } from './session.js';
 import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 
 /** The start (`lost`) or the end (`healed`) of a gap, a period when the registered keys may be missing in etcd. */
@@ -29,7 +28,7 @@ export type Gap =
       readonly taken: readonly Uint8Array[];
     };
 
-const OPEN_OPTIONS = { ttl: checkTtl, ...TIME_LIMITS } as const;
+const OPEN_OPTIONS = { ...LEASE_OPTIONS, ...TIME_LIMITS } as const;
 
 /**
  * Keeps keys registered as long as this process lives, for example for service discovery. When the lease is lost, the
@@ -43,7 +42,7 @@ const OPEN_OPTIONS = { ttl: checkTtl, ...TIME_LIMITS } as const;
  */
 export class SelfHealingSession implements AsyncDisposable {
   readonly client: CoreKeyspace;
-  readonly #ttl: number | undefined;
+  readonly #lease: LeaseOptions;
   readonly #registered = new Map<string, RegisteredKey>();
   /** All leases of this session so far. A key with one of these leases was put by this session. */
   readonly #leases = new Set<bigint>();
@@ -57,9 +56,9 @@ export class SelfHealingSession implements AsyncDisposable {
   /** Resolves with the current `Session` after all keys are put again. Rejects when this session ends. */
   #whole: Promise<Session>;
 
-  private constructor(client: CoreKeyspace, ttl: number | undefined, session: Session) {
+  private constructor(client: CoreKeyspace, lease: LeaseOptions, session: Session) {
     this.client = client;
-    this.#ttl = ttl;
+    this.#lease = lease;
     this.#session = session;
     this.#whole = Promise.resolve(session);
     this.#leases.add(session.leaseId);
@@ -71,12 +70,10 @@ export class SelfHealingSession implements AsyncDisposable {
    *
    * @throws EtcdError, see `Session.open`.
    */
-  static async open(
-    client: CoreKeyspace,
-    options: { readonly ttl?: number | undefined } & Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
-  ): Promise<SelfHealingSession> {
+  static async open(client: CoreKeyspace, options: Omit<SessionOptions, 'lease'> = {}): Promise<SelfHealingSession> {
     checkOptions(options, OPEN_OPTIONS, 'SelfHealingSession.open');
-    return new SelfHealingSession(client, options.ttl, await Session.open(client, options));
+    const { ttl, allowLongTtl } = options;
+    return new SelfHealingSession(client, { ttl, allowLongTtl }, await Session.open(client, options));
   }
 
   /** ID of the current lease. */
@@ -199,7 +196,7 @@ export class SelfHealingSession implements AsyncDisposable {
   async #heal(): Promise<Session> {
     for (;;) {
       const session = await untilSpace(this.#over.signal, (call) =>
-        Session.open(this.client, { ...call, ttl: this.#ttl }),
+        Session.open(this.client, { ...call, ...this.#lease }),
       );
       this.#session = session;
       this.#leases.add(session.leaseId);

@@ -47,7 +47,9 @@ export class Semaphore {
   /** Waits for a permit and acquires it. A session may hold several permits. @throws EtcdError, see `WaitOptions`. */
   acquire(options: WaitOptions = {}): Promise<Held> {
     return withinLimit('acquire', options, this.#session.signal, async (limit) => {
+      limit.forLock();
       const gate = await acquire('acquire', this.#gate(), { signal: limit.signal }, Held);
+      limit.taken(true);
       return (await this.#takePermit(gate, limit, () => this.#untilFree(limit.signal))) as Held;
     });
   }

@@ -4,7 +4,7 @@ import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../key
 import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { checkTtl } from '../lease/leases.js';
-import { checkCan, checkOptions } from '../runtime/arguments.js';
+import { checkBoolean, checkCan, checkOptions } from '../runtime/arguments.js';
 import { once } from '../runtime/async.js';
 import { compareBytes } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
@@ -16,6 +16,8 @@ import { CLEANUP_WAIT_MS, untilAnswered, untilSpace, type WaitLimit, withinLimit
 
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 const DEFAULT_TTL_S = 10;
+/** The longest TTL in seconds without `allowLongTtl`. */
+const MAX_USUAL_TTL_S = 3_600;
 /** Time limit in milliseconds for revoking the lease in `close`. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
@@ -27,13 +29,20 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
    */
   readonly ttl?: number | undefined;
   /**
+   * Allows a `ttl` above an hour. Such a TTL is otherwise refused, because it is usually a number of milliseconds.
+   * Default false.
+   */
+  readonly allowLongTtl?: boolean | undefined;
+  /**
    * An existing lease to use instead of a new one. Do not set `ttl` as well. In one keyspace, use a lease in only one
    * session at a time, because two sessions with the same lease share their queue keys, so both would hold the same lock.
    */
   readonly lease?: LeaseLike | undefined;
 }
 
-const SESSION_OPTIONS = { ttl: checkTtl, lease: leaseIdOf, ...TIME_LIMITS } as const;
+/** The options of each function that grants a lease for a session, and their checks. */
+export const LEASE_OPTIONS = { ttl: checkTtl, allowLongTtl: checkBoolean } as const;
+const SESSION_OPTIONS = { ...LEASE_OPTIONS, lease: leaseIdOf, ...TIME_LIMITS } as const;
 
 /**
  * A lease that the client keeps alive. Everything held under the lease, such as a lock, lasts at most as long as the
@@ -82,11 +91,12 @@ export class Session implements AsyncDisposable {
   static async open(keyspace: CoreKeyspace, options: SessionOptions = {}): Promise<Session> {
     const client = keyspaceClientOf(keyspace);
     checkOptions(options, SESSION_OPTIONS, 'Session.open');
-    const { ttl, lease, ...callOptions } = options;
+    const { ttl, allowLongTtl = false, lease, ...callOptions } = options;
     if (lease !== undefined) {
       if (ttl !== undefined) throw invalidInput('ttl', 'a TTL together with a lease', 'only one of the two');
       return new Session(client, await keptAlive(client, leaseIdOf(lease, 'lease'), callOptions));
     }
+    if (!allowLongTtl) checkUsualTtl(ttl);
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });
     const keepAlive = client.leaseClient.keepAlive(granted);
     if (!keepAlive.signal.aborted) return new Session(client, keepAlive);
@@ -265,19 +275,33 @@ export const AGAIN = Symbol('again');
 /** A session that lasted longer than this time, in milliseconds, ends the backoff before the next one. */
 const STABLE_MS = 10_000;
 
+/** Options of the lease of a session that a function opens itself. */
+export type LeaseOptions = Pick<SessionOptions, 'ttl' | 'allowLongTtl'>;
+
+/** Refuses a TTL that is probably a number of milliseconds, as the locks of other libraries take it. */
+function checkUsualTtl(ttl = 0): void {
+  if (!(ttl > MAX_USUAL_TTL_S)) return;
+  const [hours, minutes] = [Math.floor(ttl / 3_600), Math.floor((ttl % 3_600) / 60)];
+  throw invalidInput(
+    'ttl',
+    `${ttl} seconds, which is ${hours} h ${minutes} min (did you mean ttl: ${Math.ceil(ttl / 1_000)}?)`,
+    `whole seconds from 1 to ${MAX_USUAL_TTL_S}, or more with allowLongTtl: true`,
+  );
+}
+
 /**
  * Runs `use` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves with that
  * result; undefined if `stop` has aborted.
  */
 export async function withSessions<T>(
   client: CoreKeyspace,
-  ttl: number | undefined,
+  lease: LeaseOptions,
   stop: AbortSignal,
   use: (session: Session) => Promise<T | typeof AGAIN>,
 ): Promise<T | undefined> {
   for (let failures = 0; ; ) {
     const startedAt = monotonicMs();
-    const outcome = await withSession(client, ttl, stop, use);
+    const outcome = await withSession(client, lease, stop, use);
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
@@ -293,13 +317,13 @@ export function isSessionLost({ signal }: Session): boolean {
 /** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
 async function withSession<T>(
   client: CoreKeyspace,
-  ttl: number | undefined,
+  lease: LeaseOptions,
   stop: AbortSignal,
   use: (session: Session) => Promise<T>,
 ): Promise<T | typeof AGAIN> {
   let session: Session;
   try {
-    session = await untilSpace(stop, (callOptions) => Session.open(client, { ...callOptions, ttl }));
+    session = await untilSpace(stop, (callOptions) => Session.open(client, { ...callOptions, ...lease }));
   } catch (error) {
     if (stop.aborted) return AGAIN;
     throw error;

@@ -17,8 +17,9 @@ import { after, backoffMs, pause } from '../runtime/timers.js';
 
 /**
  * Limits how long a call waits. Without these options, a wait has no limit. A wait that ends early rejects with an
- * `EtcdError`: reason `Canceled` when `signal` aborts, `DeadlineExceeded` after `maxWaitMs`, the reason of the
- * session's end when the session is lost, or `LockLost` when another client deletes the waiter's key.
+ * `EtcdError`: reason `Canceled` when `signal` aborts, the reason of the session's end when the session is lost, or
+ * `LockLost` when another client deletes the waiter's key. After `maxWaitMs`, the reason is `LockTaken` if the servers
+ * answered and another contender still has the lock, and `DeadlineExceeded` otherwise.
  */
 export interface WaitOptions {
   /** Cancels the wait when it aborts. */
@@ -46,6 +47,7 @@ export class WaitLimit {
   #controller: AbortController | undefined;
   #trace: CallTrace | undefined;
   #endedFor: EndedFor = 'other';
+  #isForLock = false;
   readonly #undos: (() => void)[] = [];
 
   constructor(
@@ -78,6 +80,17 @@ export class WaitLimit {
   /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
   settle(outcome: Outcome): void {
     if (this.#trace !== undefined) this.#trace.outcome = outcome;
+  }
+
+  /** Declares that the wait is for a lock, so that its error has reason `LockTaken` if the lock is taken. */
+  forLock(): this {
+    this.#isForLock = true;
+    return this;
+  }
+
+  /** Records whether another contender holds the lock, or waits for it in front of this one. */
+  taken(isTaken: boolean): void {
+    if (this.#trace !== undefined) this.#trace.isTaken = isTaken;
   }
 
   /** Ends the wait now: `signal` aborts with `reason`. */
@@ -135,9 +148,18 @@ export class WaitLimit {
   }
 
   #timeout(outcome: Outcome): EtcdError {
-    const { failures, endpoint } = this.#trace ?? {};
+    const { failures, endpoint, isTaken, detachedAt } = this.#trace ?? {};
+    const isAnswered = !failures?.size && endpoint === undefined && detachedAt === undefined;
+    if (this.#isForLock && isTaken && isAnswered) return lockTaken(this.#what, this.#maxWaitMs, outcome);
     return timedOut(this.#what, this.#maxWaitMs, outcome, undefined, failures, endpoint, this.#option);
   }
+}
+
+function lockTaken(what: string, maxWaitMs: number, outcome: Outcome): EtcdError {
+  return new EtcdError(
+    `${what}: other contenders had the lock for longer than maxWaitMs = ${maxWaitMs}; inspectLock shows them`,
+    { code: 'DeadlineExceeded', reason: 'LockTaken', outcome },
+  );
 }
 
 /**

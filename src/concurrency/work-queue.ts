@@ -3,7 +3,6 @@ import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
-import { checkTtl } from '../lease/leases.js';
 import {
   checkFunction,
   checkOptions,
@@ -20,7 +19,16 @@ import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
-import { AGAIN, checkSession, checkSessionOf, isSessionLost, type Session, withSessions } from './session.js';
+import {
+  AGAIN,
+  checkSession,
+  checkSessionOf,
+  isSessionLost,
+  LEASE_OPTIONS,
+  type Session,
+  type SessionOptions,
+  withSessions,
+} from './session.js';
 import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
 
 const DEFAULT_PRIORITY = 100;
@@ -68,7 +76,7 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 }
 
 /** Options of `WorkQueue.work`. */
-export interface WorkOptions {
+export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   /** How many jobs this process works on at the same time. Default 1. */
   readonly concurrency?: number | undefined;
   /** TTL of the worker's lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
@@ -112,7 +120,7 @@ const WORK_QUEUE_OPTIONS = {
 const ENQUEUE_OPTIONS = { id: checkId, priority: checkPriority, delayMs: checkDelay, ...TIME_LIMITS } as const;
 const WORK_OPTIONS = {
   concurrency: checkPositiveCount,
-  ttl: checkTtl,
+  ...LEASE_OPTIONS,
   signal: checkSignal,
   onFailure: checkFunction,
 } as const;
@@ -246,7 +254,7 @@ export class WorkQueue {
   async work(handler: (job: Job) => Promise<void> | void, options: WorkOptions = {}): Promise<void> {
     checkFunction(handler, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
-    const { signal, concurrency = 1, ttl, onFailure = () => {} } = options;
+    const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
     const stop = signal ?? new AbortController().signal;
     const failed = new AbortController();
     /** The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end. */
@@ -272,7 +280,7 @@ export class WorkQueue {
         running.add(run);
       }
     };
-    await withSessions(this.#client, ttl, stop, async (session) => {
+    await withSessions(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
       const ending = session.signalWith(stop, failed.signal);
       const offEnding = onAbort(ending, () => changed());
       await workUntil(session, ending)

@@ -20,6 +20,7 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `LeaseRevoked`: This client revoked the lease.
  * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the local monotonic clock.
  * - `KeepAliveClosed`: The keepalive was closed, so this client no longer renews the lease.
+ * - `LockTaken`: Other contenders had the lock until `maxWaitMs` had passed. The servers answered.
  * - `LockLost`: The caller does not hold the lock, or no longer holds it, because the key of the lock does not exist.
  * - `LockReleased`: The holder has released the lock, or the leader has resigned.
  * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent.
@@ -50,6 +51,7 @@ export type ClientReason =
   | 'LeaseRevoked'
   | 'LeaseUnreachable'
   | 'KeepAliveClosed'
+  | 'LockTaken'
   | 'LockLost'
   | 'LockReleased'
   | 'SnapshotCorrupt'

@@ -1,5 +1,5 @@
 import { type EtcdError, invalidInput, missingInput } from '../errors/etcd-error.js';
-import { checkedLater, checkFields, reading } from '../runtime/arguments.js';
+import { checkedLaterAll, checkFields, reading } from '../runtime/arguments.js';
 import { describeType, isBytes, textOf, toBytes } from '../runtime/bytes.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
@@ -29,16 +29,17 @@ export interface TlsOptions {
   readonly cert?: string | Uint8Array | undefined;
   /** The private key of `cert`. It must not be encrypted. */
   readonly key?: string | Uint8Array | undefined;
-  /** The name that the server's certificate must contain. Default: the host of the endpoint. */
+  /** The name that the server's certificate must contain: `servername` of `node:tls`. Default: the endpoint's host. */
   readonly serverName?: string | undefined;
 }
 
-const TLS_OPTIONS = {
-  ca: checkedLater,
-  cert: checkedLater,
-  key: checkedLater,
-  serverName: checkedLater,
-} as const;
+const TLS_OPTIONS = checkedLaterAll('ca', 'cert', 'key', 'serverName');
+/** Hints for option names of npm's etcd3. */
+const TLS_HINTS = {
+  rootCertificate: 'did you mean ca?',
+  certChain: 'did you mean cert?',
+  privateKey: 'did you mean key?',
+};
 
 /**
  * TLS options, or a function that returns them. The client calls the function for each new connection, so that renewed
@@ -64,7 +65,7 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   // A promise is refused. It has no TLS fields, so the client would silently ignore the options inside the promise.
   if (typeof tls !== 'object' || tls === null || reading(tls, 'tls', () => 'then' in tls))
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
-  checkFields(tls, TLS_OPTIONS, 'tls');
+  checkFields(tls, TLS_OPTIONS, 'tls', TLS_HINTS);
   const { ca, cert, key, serverName } = tls;
   if ((cert === undefined) !== (key === undefined))
     throw missingInput(key === undefined ? 'tls.key' : 'tls.cert', 'give both tls.cert and tls.key, or neither');

@@ -85,15 +85,16 @@ export function prefix(bytes: BytesLike): KeyRange {
 }
 
 /**
- * Selects this key and every key after it, in byte order.
+ * Selects this key and every key after it, in byte order. The empty key selects every key of the store.
  *
- * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
+ * @throws EtcdError with reason `InvalidInput` if `key` is neither a well-formed string nor a `Uint8Array`.
  *
  * @example
  * const { kvs } = await etcd.range(fromKey('user/m'), { limit: 100 });
  */
 export function fromKey(key: BytesLike): KeyRange {
-  return new KeyRange(checkKey(key, 'fromKey', SELECT_ALL), NUL);
+  const start = toBytes(key, 'fromKey');
+  return new KeyRange(start.length === 0 ? NUL : start, NUL);
 }
 
 /**
@@ -151,6 +152,8 @@ export function keysOf({ key, rangeEnd }: WireRange): Keys {
  * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
  */
 export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Array {
+  if ((key as unknown as KeyRange | undefined)?.[KEY_RANGE] === true)
+    throw invalidInput(argument, 'a range', 'one key, as a string or bytes; `range` and `scan` read ranges');
   const bytes = toBytes(key, argument);
   if (bytes.length === 0) throw invalidInput(argument, 'an empty key', `a key of at least one byte${hint}`);
   return bytes;

@@ -68,9 +68,11 @@ describe('a wait that times out', () => {
     const [name, holder, waiter] = [unique('lock'), await Session.open(openClient()), await Session.open(openClient())];
     await using _held = await new Mutex(holder, name).lock();
     const error = await errorOf(new Mutex(waiter, name).lock({ maxWaitMs: 300 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'rejected' });
+    expect(error).toMatchObject({ reason: 'LockTaken', outcome: 'rejected' });
     expect(error.cause).toBeUndefined();
-    expect(error.message).toBe('lock did not finish within maxWaitMs = 300');
+    expect(error.message).toBe(
+      'lock: other contenders had the lock for longer than maxWaitMs = 300; inspectLock shows them',
+    );
   });
 
   test('rejects with outcome unknown when the client could not confirm the deletion of the queue key', async () => {
@@ -81,6 +83,6 @@ describe('a wait that times out', () => {
     const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ maxWaitMs: 700 }));
     await expect.poll(async () => (await holder.range(prefix(`${name}/`))).count).toBe(2);
     proxy.blackhole();
-    expect(await waiting).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+    expect(await waiting).toMatchObject({ reason: 'LockTaken', outcome: 'unknown' });
   });
 });

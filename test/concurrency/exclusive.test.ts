@@ -50,8 +50,8 @@ describe.for(Object.entries(EXCLUSIVES) as [ExclusiveName, Exclusive][])(
       stop.abort();
       expect(await canceled).toMatchObject({ reason: 'Canceled' });
       await queued(etcd, name, 2);
-      expect(await errorOf(take(await Session.open(etcd), name, { maxWaitMs: 100 }))).toMatchObject({
-        reason: 'DeadlineExceeded',
+      expect(await errorOf(take(await Session.open(etcd), name, { maxWaitMs: 300 }))).toMatchObject({
+        reason: 'LockTaken',
       });
       await queued(etcd, name, 2);
       await first.release();

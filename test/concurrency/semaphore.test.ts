@@ -32,7 +32,7 @@ test('a session may hold several permits of a Semaphore, and the next waiter get
   const semaphore = new Semaphore(await Session.open(etcd), name, 3);
   const permits = [await semaphore.acquire(), await semaphore.acquire(), await semaphore.acquire()];
   expect(await semaphore.tryAcquire()).toBeUndefined();
-  expect(await errorOf(semaphore.acquire({ maxWaitMs: 100 }))).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(await errorOf(semaphore.acquire({ maxWaitMs: 300 }))).toMatchObject({ reason: 'LockTaken' });
   const next = semaphore.acquire();
   await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(4);
   await (permits[1] as Held).release();

@@ -240,7 +240,7 @@ test('`close` of a namespace closes only the sessions of that namespace', async 
 });
 
 test('`Session.open` on a closed namespace rejects and leaves no lease', async () => {
-  const [etcd, ttl] = [openClient(), 4_321];
+  const [etcd, ttl] = [openClient(), 3_456];
   const inner = etcd.namespace(`${unique()}/`);
   await inner.close();
   expect(await errorOf(Session.open(inner, { ttl }))).toMatchObject({ reason: 'ClientClosed' });

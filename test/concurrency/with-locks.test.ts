@@ -59,7 +59,7 @@ test('`withLocks` releases the locks it already holds when the wait for another 
   const [a, b] = [unique('a'), unique('b')];
   await withLock(openClient(), b, async () => {
     const error = await errorOf(withLocks(etcd, [a, b], () => 1, { maxWaitMs: 200 }));
-    expect(error).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(error).toMatchObject({ reason: 'LockTaken' });
     expect(error.message).toContain('withLocks');
     await expect.poll(async () => (await inspectLock(etcd, a)).holder).toBeUndefined();
   });

@@ -44,9 +44,12 @@ describe('the `keys` argument', () => {
     expect(resolveKeys(keyRange('a', 'b'), 'keys')).toEqual({ key: bytes(97), rangeEnd: bytes(98) });
   });
 
+  test('resolves to every key of the store for `fromKey` of an empty key', () => {
+    expect(resolveKeys(fromKey(''), 'keys')).toEqual(resolveKeys(prefix(''), 'keys'));
+  });
+
   test.each<[string, () => unknown, RegExp]>([
     ['an empty key', () => '', /^keys: got an empty key/],
-    ['`fromKey` of an empty key', () => fromKey(''), /^fromKey: got an empty key/],
     ['a `keyRange` that starts at an empty key', () => keyRange('', 'a'), /^start: got an empty key/],
     ['a `keyRange` that ends at an empty key', () => keyRange('a', ''), /^end: got an empty key/],
     ['two ranges in one object', () => ({ ...prefix('a'), ...fromKey('b') }), /^keys: got an object \(Object\)/],

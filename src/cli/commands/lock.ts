@@ -135,7 +135,7 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
     context,
     async (client) => {
       await io.onEnterQueue?.(await context.clientOptions(), name);
-      const session = await Session.open(client, { ...call, ttl: flags.ttl });
+      const session = await Session.open(client, { ...call, ttl: flags.ttl, allowLongTtl: true });
       // A failed release must not hide the exit code of the command.
       const released = (releasing: Promise<void>): Promise<void> =>
         releasing.catch((error: unknown) => {
@@ -144,7 +144,7 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
         });
       try {
         const taking = take(session, { ...call, maxWaitMs: flags.timeout }).catch((error: unknown) => {
-          const isTimeout = error instanceof EtcdError && error.reason === 'DeadlineExceeded';
+          const isTimeout = error instanceof EtcdError && error.code === 'DeadlineExceeded';
           throw isTimeout ? new CliError(ExitCode.TRY_AGAIN, `${what} was not free within --timeout`) : error;
         });
         const held = flags.try ? await taking : await speaking(context, client, session, { name, what, taking });
