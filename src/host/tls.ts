@@ -34,12 +34,6 @@ export interface TlsOptions {
 }
 
 const TLS_OPTIONS = checkedLaterAll('ca', 'cert', 'key', 'serverName');
-/** Hints for option names of npm's etcd3. */
-const TLS_HINTS = {
-  rootCertificate: 'did you mean ca?',
-  certChain: 'did you mean cert?',
-  privateKey: 'did you mean key?',
-};
 
 /**
  * TLS options, or a function that returns them. The client calls the function for each new connection, so that renewed
@@ -65,7 +59,7 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   // A promise is refused. It has no TLS fields, so the client would silently ignore the options inside the promise.
   if (typeof tls !== 'object' || tls === null || reading(tls, 'tls', () => 'then' in tls))
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
-  checkFields(tls, TLS_OPTIONS, 'tls', TLS_HINTS);
+  checkFields(tls, TLS_OPTIONS, 'tls');
   const { ca, cert, key, serverName } = tls;
   if ((cert === undefined) !== (key === undefined))
     throw missingInput(key === undefined ? 'tls.key' : 'tls.cert', 'give both tls.cert and tls.key, or neither');
