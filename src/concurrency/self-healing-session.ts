@@ -98,10 +98,10 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /** @internal Does the same as `register`, and returns what `unregisterOwn` takes. */
-  async registerOwn(key: BytesLike, value: BytesLike, options: WaitOptions): Promise<RegisteredKey> {
+  async registerOwn(key: BytesLike, value: BytesLike, limits: WaitOptions): Promise<RegisteredKey> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
     const id = idOf(registered.key);
-    await this.#inTurn('register', options, async (signal) => {
+    await this.#inTurn('register', limits, async (signal) => {
       const before = this.#registered.get(id);
       // An earlier put of this key may still take effect if its outcome is unknown.
       registered.inDoubt = before?.inDoubt ?? false;

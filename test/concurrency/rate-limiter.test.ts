@@ -24,16 +24,16 @@ function excessOf(times: readonly number[], { perSecond, burst = 1 }: RateLimite
 
 describe('RateLimiter', () => {
   test('lets a fleet take a burst and then the tokens of the time that has passed, and not one more', async () => {
-    const limiters = fleet(3, { perSecond: 1, burst: 5 });
+    const limiters = fleet(3, { perSecond: 0.1, burst: 5 });
     const clock = vi.spyOn(Date, 'now').mockReturnValue(1_000_000);
     const taken = async (calls: number): Promise<number> => {
       const results = await Promise.all(Array.from({ length: calls }, (_, index) => limiters[index % 3]?.tryTake()));
       return results.filter(Boolean).length;
     };
     expect(await taken(12)).toBe(5);
-    clock.mockReturnValue(1_002_800);
+    clock.mockReturnValue(1_028_000);
     expect(await taken(12)).toBe(2);
-    clock.mockReturnValue(1_003_800);
+    clock.mockReturnValue(1_038_000);
     expect(await taken(12)).toBe(1);
     clock.mockReturnValue(2_000_000);
     expect(await taken(12)).toBe(5);
@@ -41,13 +41,13 @@ describe('RateLimiter', () => {
   });
 
   test('counts each of several tokens that are taken at once', async () => {
-    const [limiter] = fleet(1, { perSecond: 1, burst: 5 }) as [RateLimiter];
+    const [limiter] = fleet(1, { perSecond: 0.1, burst: 5 }) as [RateLimiter];
     const clock = vi.spyOn(Date, 'now').mockReturnValue(1_000_000);
     const taken: boolean[] = [];
     for (const tokens of [3, 3, 2, 1]) taken.push(await limiter.tryTake(tokens));
     expect(taken).toEqual([true, false, true, false]);
     // Three of the five tokens are due again.
-    clock.mockReturnValue(1_003_800);
+    clock.mockReturnValue(1_038_000);
     for (const tokens of [4, 3, 1]) taken.push(await limiter.tryTake(tokens));
     expect(taken.slice(4)).toEqual([false, true, false]);
     clock.mockRestore();
