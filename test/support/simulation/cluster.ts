@@ -359,6 +359,13 @@ export class SimulatedCluster {
     for (const { send } of member.held.splice(0)) send();
   }
 
+  /** Puts a key many times, as another client does. */
+  putOften(key: string, puts: number): void {
+    const credentials = this.#credentials();
+    for (let put = 0; put < puts; put += 1)
+      this.#call(methods.kv.put, { key: toBytes(key, 'key'), value: toBytes(String(put), 'value') }, credentials);
+  }
+
   /** Compacts the history up to `back` revisions before the latest one. */
   compact(back: bigint): void {
     const { store } = this.server.member;

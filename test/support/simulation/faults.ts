@@ -189,7 +189,7 @@ export class Nemesis {
     const id = `${process} ${state}`;
     const times = this.#entered.get(id) ?? 0;
     this.#entered.set(id, times + 1);
-    this.#count(`state ${state}`);
+    this.count(`state ${state}`);
     for (const fault of this.#faults) {
       const { trigger } = fault;
       if (trigger.on !== 'state' || fault.process !== process || trigger.state !== state || trigger.nth !== times)
@@ -211,7 +211,8 @@ export class Nemesis {
     for (const process of this.#processes) process.stop = undefined;
   }
 
-  #count(what: string): void {
+  /** Counts something for the table of coverage. */
+  count(what: string): void {
     this.coverage.set(what, (this.coverage.get(what) ?? 0) + 1);
   }
 
@@ -249,8 +250,8 @@ export class Nemesis {
       }
     }
     before.add(kind);
-    this.#count(kind);
-    for (const { state } of this.#states.values()) this.#count(`${state}, ${kind}`);
+    this.count(kind);
+    for (const { state } of this.#states.values()) this.count(`${state}, ${kind}`);
   }
 
   #perform({ kind, ms, variant }: Fault, process: Process, member: SimulatedMember): void {

@@ -106,6 +106,8 @@ export interface Context<Op> {
   client(index: number, options?: Partial<ClientOptions>): Client;
   /** Reports the state of a contender of a process. */
   enters(contender: object, process: number, state: LockState): void;
+  /** Counts something that happens in few histories, for the table of coverage. */
+  count(what: string): void;
   /** Reports a broken rule. */
   violated(rule: string, detail: string): void;
   /** Says what a process is waiting for, for the report of a history that does not end. Undefined: nothing. */
@@ -293,6 +295,7 @@ class Play<Op> {
       client: (index, clientOptions = {}) =>
         this.#clients.open(this.#processes[index] as Process, index % plan.members, clientOptions),
       enters: (contender, process, state) => this.#nemesis.enters(contender, process, state),
+      count: (what) => this.#nemesis.count(what),
       violated,
       waits: (process, what) => {
         if (what === undefined) this.#waits.delete(process);

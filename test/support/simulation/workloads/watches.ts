@@ -16,7 +16,11 @@ type WatchOp =
       readonly afterMs: number;
       readonly keys: readonly number[];
       readonly bytes: number;
+      /** Whether the transaction has as many operations as etcd allows. */
+      readonly isFull?: boolean;
     }
+  /** Many puts at once by another client, which is not simulated. */
+  | { readonly type: 'burst'; readonly afterMs: number; readonly puts: number }
   | {
       readonly type: 'watch';
       readonly afterMs: number;
@@ -34,6 +38,16 @@ type WatchOp =
 
 const PREFIX = 'w/';
 const KEYS = 4;
+/** The length of a value that fills the initial flow-control window of HTTP/2. */
+const LARGE_BYTES = 100_000;
+/** How often a consumer pauses, so that it does not need minutes for thousands of revisions. */
+const MAX_PAUSES = 20;
+/** The maximum number of operations in a transaction: etcd's default. */
+const MAX_OPS = 128;
+/** More revisions than a store has, so that a watch begins at the first revision. */
+const ALL_REVISIONS = 100_000;
+/** Number of revisions behind the store from which etcd sends the events of a watch in several responses. */
+const FAR_BEHIND = 1_000n;
 /** Minimum interval between two requests for progress, in milliseconds. */
 const MIN_ASK_MS = 50;
 
@@ -47,12 +61,13 @@ export const watches: Workload<WatchOp> = {
     Array.from({ length: random.between(1, 3) }, (_, index) => ({
       ops: Array.from({ length: random.between(1, 8) }, (): WatchOp => {
         const afterMs = random.pick([0, 0, random.magnitude(1, 4_000)]);
+        if (index === 0 && random.chance(0.01)) return { type: 'burst', afterMs, puts: random.between(950, 2_600) };
         if (index > 0 && random.chance(0.12)) return { type: 'cache', afterMs };
         if (random.chance(index === 0 ? 0.15 : 0.6))
           return {
             type: 'watch',
             afterMs,
-            back: random.chance(0.5) ? undefined : random.below(6),
+            back: random.chance(0.5) ? undefined : random.pick([random.below(6), random.below(6), ALL_REVISIONS]),
             only: random.chance(0.75) ? undefined : random.pick(['put', 'delete'] as const),
             bufferBytes: random.chance(0.3) ? random.magnitude(1, 2_000) : undefined,
             pauseMs: random.chance(0.3) ? random.magnitude(1, 1_500) : 0,
@@ -63,7 +78,8 @@ export const watches: Workload<WatchOp> = {
           type: random.chance(0.75) ? 'put' : 'delete',
           afterMs,
           keys: Array.from({ length: random.pick([1, 1, 2, 3]) }, () => random.below(KEYS)),
-          bytes: random.chance(0.1) ? 400 : 1,
+          bytes: random.chance(0.1) ? 400 : random.chance(0.02) ? LARGE_BYTES : 1,
+          isFull: random.chance(0.02),
         };
       }),
     })),
@@ -86,15 +102,33 @@ class Watches implements Player<WatchOp> {
       if (each.afterMs > 0) await world.sleep(each.afterMs);
       waits(index, each.type);
       if (each.type === 'watch') running.push(this.#watch(client, `${index}.${number}`, each));
+      else if (each.type === 'burst') this.#burst(each.puts);
       else if (each.type === 'cache') running.push(this.#cache(client, `${index}.${number}`));
       else await this.#write(client, each).catch(expected);
     }
     await Promise.all(running);
   }
 
-  async #write(client: Client, { type, keys, bytes }: Extract<WatchOp, { bytes: number }>): Promise<void> {
+  /** Makes many revisions. A server that divides responses would need minutes to send them. */
+  #burst(puts: number): void {
+    const { cluster, count } = this.#context;
+    const { splitsEvents, progressOvertakes } = cluster.traits;
+    if (splitsEvents || progressOvertakes || !cluster.server.running) return;
+    cluster.putOften(`${PREFIX}burst`, puts);
+    count('burst of revisions');
+  }
+
+  async #write(
+    client: Client,
+    { type, keys: drawn, bytes, isFull }: Extract<WatchOp, { bytes: number }>,
+  ): Promise<void> {
+    const keys = isFull ? Array.from({ length: MAX_OPS }, (_, key) => key) : drawn;
+    if (isFull) this.#context.count('transaction with 128 operations');
+    if (bytes === LARGE_BYTES) this.#context.count('value larger than a window');
     const ops = [...new Set(keys)].map((key) =>
-      type === 'put' ? op.put(`${PREFIX}${key}`, `v${this.#values++}`.padEnd(bytes)) : op.delete(`${PREFIX}${key}`),
+      type === 'put'
+        ? op.put(`${PREFIX}${key}`, `v${this.#values++}`.padEnd(isFull ? 1 : bytes))
+        : op.delete(`${PREFIX}${key}`),
     );
     await client.txn({ then: ops });
   }
@@ -105,6 +139,7 @@ class Watches implements Player<WatchOp> {
     const { only, bufferBytes, progress, back } = each;
     let start = back === undefined ? undefined : cluster.revision - BigInt(back);
     if (start !== undefined && start < 1n) start = 1n;
+    if (start !== undefined && cluster.revision - start > FAR_BEHIND) this.#context.count('watch far behind');
     const marker = `${PREFIX}marker-${name}`;
     let isOver = false;
     void this.#mark(client, marker, () => isOver);
@@ -114,6 +149,7 @@ class Watches implements Player<WatchOp> {
       const watch = client.watch(prefix(PREFIX), options);
       const created = watch.created().catch(() => undefined);
       let last: bigint | undefined;
+      let pauses = 0;
       let isOpen = true;
       void this.#askForProgress(watch, each.asksMs, () => isOpen);
       try {
@@ -138,8 +174,10 @@ class Watches implements Player<WatchOp> {
             isOver = true;
             break;
           }
-          if (each.pauseMs > 0) await world.sleep(each.pauseMs);
-          else if (events[0] !== undefined) this.#checkLate(events[0].modRevision);
+          if (each.pauseMs > 0 && pauses < MAX_PAUSES) {
+            pauses += 1;
+            await world.sleep(each.pauseMs);
+          } else if (each.pauseMs === 0 && events[0] !== undefined) this.#checkLate(events[0].modRevision);
         }
         if (last === undefined) throw new Error('the watch ended by itself');
         return this.#judge(start, last, only, batches);
