@@ -3,7 +3,7 @@ import { internally } from './channel/rpc.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
 import { canceled, EtcdError, explained, type Reason } from './errors/etcd-error.js';
 import { HEALTH_KEY } from './health.js';
-import { checkGivenOptions, checkMs, checkSignal, type SignalOption } from './runtime/arguments.js';
+import { checkMs, checkOptions, checkSignal, type SignalOption } from './runtime/arguments.js';
 import { pause } from './runtime/timers.js';
 
 /** How long `connect` waits, and what ends its wait. */
@@ -80,8 +80,8 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  * await etcd.put('config/color', 'blue');
  */
 export async function connect(options: ConnectOptions): Promise<Client> {
-  checkGivenOptions(options, CONNECT_OPTIONS, 'connect');
-  const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options;
+  checkOptions(options, CONNECT_OPTIONS, 'connect');
+  const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options ?? {};
   // The options of a client have been checked when this constructor returns.
   const clientOptions = given as ClientOptions;
   const client = new Client(clientOptions);

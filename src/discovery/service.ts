@@ -85,7 +85,7 @@ export class Service {
       );
     toBytes(target, 'target');
     this.target = target;
-    this.#client = checkClient(client);
+    this.#client = checkClient(client, 'range');
   }
 
   /**
