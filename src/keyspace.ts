@@ -309,12 +309,12 @@ export function cachedRangeOf(
 const ALLOWED = 'a Client, or a namespace of one';
 
 /**
- * Returns `client`.
+ * Returns `client`. A test double needs only the methods that the caller uses, so the caller names one of them.
  *
- * @throws EtcdError with reason `InvalidInput` if `client` does not have the methods of a `CoreKeyspace`.
+ * @throws EtcdError with reason `InvalidInput` if `client` does not have this method of a `CoreKeyspace`.
  */
-export function checkClient(client: CoreKeyspace): CoreKeyspace {
-  return checkCan(client, 'namespace', 'client', ALLOWED);
+export function checkClient(client: CoreKeyspace, method: 'namespace' | 'range' | 'txn' = 'namespace'): CoreKeyspace {
+  return checkCan(client, method, 'client', ALLOWED);
 }
 
 /**

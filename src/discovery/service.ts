@@ -89,7 +89,7 @@ export class Service {
       );
     toBytes(target, 'target');
     this.target = target;
-    this.#client = checkClient(client);
+    this.#client = checkClient(client, 'range');
   }
 
   /**

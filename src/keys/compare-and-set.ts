@@ -77,7 +77,7 @@ export async function createKey(
   value: BytesLike,
   options: CreateOptions = {},
 ): Promise<WithHeader<Written | NotWritten<'exists'>>> {
-  checkClient(client);
+  checkClient(client, 'txn');
   checkOptions(options, CREATE_OPTIONS, 'createKey');
   const own = checkKey(key, 'key');
   const { lease, ...callOptions } = options;
@@ -108,7 +108,7 @@ export async function updateKey(
   value: BytesLike,
   options: Expected & UpdateOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
-  checkClient(client);
+  checkClient(client, 'txn');
   checkGivenOptions(options, UPDATE_OPTIONS, 'updateKey');
   const own = checkKey(key, 'key');
   const { modRevision, oldValue, lease, ...callOptions } = options;
@@ -131,7 +131,7 @@ export async function deleteKeyIf(
   key: BytesLike,
   options: Expected & CallOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
-  checkClient(client);
+  checkClient(client, 'txn');
   checkGivenOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
   const { modRevision, oldValue, ...callOptions } = options;
   const own = checkKey(key, 'key');
@@ -177,7 +177,7 @@ export async function modifyKey(
   change: (old: KeyValue | undefined) => BytesLike | undefined | Promise<BytesLike | undefined>,
   options: ModifyOptions = {},
 ): Promise<Modified> {
-  checkClient(client);
+  checkClient(client, 'txn');
   checkFunction(change, 'change');
   checkOptions(options, MODIFY_OPTIONS, 'modifyKey');
   const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;

@@ -41,7 +41,7 @@ export async function getMany(
   keys: readonly BytesLike[],
   options: GetManyOptions = {},
 ): Promise<WithHeader<Many>> {
-  checkClient(client);
+  checkClient(client, 'txn');
   const all = checkList(keys, 'keys').map((key, index) => checkKey(key, `keys[${index}]`));
   checkOptions(options, GET_MANY_OPTIONS, 'getMany');
   const { keysPerTxn = KEYS_PER_TXN, revision, serializable, keysOnly, ...callOptions } = options;
