@@ -30,7 +30,9 @@ const comparison =
     ownCondition({ target, keys, operator, operand });
 
 /**
- * Makes the conditions of a transaction.
+ * Makes the conditions of a transaction. Copies the caller's bytes.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
  *
  * @example
  * await etcd.txn({
