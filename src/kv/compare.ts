@@ -30,7 +30,9 @@ const comparison =
     ownCondition({ target, keys, operator, operand });
 
 /**
- * Makes the conditions of a transaction.
+ * Makes the conditions of a transaction. Copies the caller's bytes.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
  *
  * @example
  * await etcd.txn({
@@ -75,7 +77,8 @@ const COMPARE_TARGETS = {
 
 /** Returns the condition with copies of the caller's bytes. */
 function ownCondition(condition: Compare): Compare {
-  compareRequest(condition, '');
+  checkChoice(COMPARE_RESULTS, condition.operator, 'operator');
+  if (condition.target !== 'value') checkInt64(condition.operand, 'operand');
   return { ...condition, keys: ownKeys(condition.keys) };
 }
 
@@ -84,18 +87,14 @@ export function conditionRequest(condition: Compare, argument: string): Init<wir
   if (typeof condition !== 'object' || condition === null)
     throw invalidInput(argument, show(condition), 'a condition made by compare, such as compare.exists(key)');
   checkFields(condition, COMPARE, argument);
-  return compareRequest(condition, `${argument}.`);
-}
-
-/** `path` precedes the names of the fields in error messages. */
-function compareRequest({ target, operator, operand, keys }: Compare, path: string): Init<wire.Compare> {
+  const { target, operator, operand, keys } = condition;
   return {
-    ...resolveKeys(keys, `${path}keys`),
-    result: checkChoice(COMPARE_RESULTS, operator, `${path}operator`),
-    target: checkChoice(COMPARE_TARGETS, target, `${path}target`),
+    ...resolveKeys(keys, `${argument}.keys`),
+    result: checkChoice(COMPARE_RESULTS, operator, `${argument}.operator`),
+    target: checkChoice(COMPARE_TARGETS, target, `${argument}.target`),
     targetUnion:
       target === 'value'
-        ? { case: target, value: toBytes(operand, `${path}operand`) }
-        : { case: target, value: checkInt64(operand, `${path}operand`) },
+        ? { case: target, value: toBytes(operand, `${argument}.operand`) }
+        : { case: target, value: checkInt64(operand, `${argument}.operand`) },
   };
 }

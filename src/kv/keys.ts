@@ -6,6 +6,7 @@ import {
   concatBytes,
   describeType,
   isBytes,
+  isWellFormed,
   NO_BYTES,
   toBytes,
 } from '../runtime/bytes.js';
@@ -136,8 +137,7 @@ export function singleKey(key: Uint8Array): WireRange {
 
 /** Returns a copy of the keys, because the caller may later overwrite the buffer that it passed. */
 export function ownKeys(keys: Keys): Keys {
-  const range = resolveKeys(keys, 'keys');
-  return typeof keys === 'string' ? keys : keysOf(range);
+  return isTextKey(keys) ? keys : keysOf(resolveKeys(keys, 'keys'));
 }
 
 /** Converts a range in the form that requests use back to `Keys`. */
@@ -159,10 +159,14 @@ export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Arra
   return bytes;
 }
 
+/** Whether the value is a string that is a key. */
+function isTextKey(key: unknown): key is string {
+  return typeof key === 'string' && key !== '' && isWellFormed(key);
+}
+
 /** Checks a key as `checkKey` does. Returns the string itself, or a copy of the bytes. */
 export function ownKey(key: BytesLike, argument: string): BytesLike {
-  const bytes = checkKey(key, argument);
-  return typeof key === 'string' ? key : bytes;
+  return isTextKey(key) ? key : checkKey(key, argument);
 }
 
 /**

@@ -127,7 +127,9 @@ export type TxnResult<If extends Conditions, Then extends readonly Op[], Else ex
 type NotInferred<T> = [T][T extends unknown ? 0 : never];
 
 /**
- * Makes the operations of a transaction.
+ * Makes the operations of a transaction. Copies the caller's bytes.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
  *
  * @example
  * const { responses } = await etcd.txn({ then: [op.put('a', '1'), op.get('b'), op.range(prefix('c/'))] });
