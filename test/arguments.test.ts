@@ -48,6 +48,9 @@ const INTERNAL = new Set([
   // The package exports only types with these names.
   ...['ResponseHeader', 'StatusResponse', 'DowngradeInfo'].flatMap((name) => [`${name}.write`, `${name}.read`]),
   // Methods that the declarations leave out, or mark as internal.
+  'SelfHealingSession.registerOwn',
+  'SelfHealingSession.unregisterOwn',
+  'MemoryEtcd.page',
   ...['Keyspace.coreOf', 'Keyspace.beforeClose', 'Keyspace.closeAfter', 'Keyspace.scanPages', 'Session.localQueue'],
   ...[
     'Session.losesWith',

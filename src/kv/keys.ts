@@ -125,9 +125,12 @@ export function keyRange(start: BytesLike, end: BytesLike): KeyRange {
  */
 export function resolveKeys(keys: Keys, argument: string): WireRange {
   if (typeof keys === 'string' || isBytes(keys)) return singleKey(checkKey(keys, argument, SELECT_ALL));
-  const isRange = reading(keys, argument, () => keys?.[KEY_RANGE] === true);
-  if (!isRange) throw invalidInput(argument, describeType(keys), ALLOWED);
+  if (!isRange(keys, argument)) throw invalidInput(argument, describeType(keys), ALLOWED);
   return { key: keys.key, rangeEnd: keys.rangeEnd };
+}
+
+function isRange(keys: Keys, argument: string): keys is KeyRange {
+  return reading(keys, argument, () => (keys as Partial<KeyRange> | undefined)?.[KEY_RANGE] === true);
 }
 
 /** Returns the range that contains only this key. */
@@ -152,7 +155,7 @@ export function keysOf({ key, rangeEnd }: WireRange): Keys {
  * @throws EtcdError with reason `InvalidInput` if the key is empty, or is neither a string nor a `Uint8Array`.
  */
 export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Array {
-  if ((key as unknown as KeyRange | undefined)?.[KEY_RANGE] === true)
+  if (typeof key !== 'string' && isRange(key as unknown as Keys, argument))
     throw invalidInput(argument, 'a range', 'one key, as a string or bytes; `range` and `scan` read ranges');
   const bytes = toBytes(key, argument);
   if (bytes.length === 0) throw invalidInput(argument, 'an empty key', `a key of at least one byte${hint}`);

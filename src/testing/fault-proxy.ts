@@ -228,12 +228,12 @@ export class FaultProxy implements AsyncDisposable {
    * Until `heal`, forwards at most `bytesPerSecond` in each direction of each connection, like a slow link with a
    * buffer.
    *
-   * @throws EtcdError with reason `InvalidInput` if a property of `rate` is unknown or out of range.
+   * @throws EtcdError with reason `InvalidInput` if an option is unknown or out of range.
    */
-  throttle(rate: ThrottleOptions): void {
-    checkGivenOptions(rate, THROTTLE_OPTIONS, 'throttle');
-    checkPositiveCount(rate.bytesPerSecond, 'bytesPerSecond');
-    this.#pace = { ...this.#pace, rate };
+  throttle(options: ThrottleOptions): void {
+    checkGivenOptions(options, THROTTLE_OPTIONS, 'throttle');
+    checkPositiveCount(options.bytesPerSecond, 'bytesPerSecond');
+    this.#pace = { ...this.#pace, rate: options };
   }
 
   /** Ends all faults. If bytes may have been dropped, closes all connections, because their data is now incomplete. */

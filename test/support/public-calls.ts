@@ -184,6 +184,8 @@ const FULL_CLIENT_OPTIONS = {
   autoSyncIntervalMs: MS,
   allowEndpoint: FUNCTION,
 };
+/** The options of functions that grant a lease for a session. */
+const LEASE_OPTIONS = { ttl: TTL, allowLongTtl: BOOLEAN };
 const ENDPOINTS = right(['http://127.0.0.1:1']);
 const CACHE = options({ ...LIMITS });
 const CONDITION = { keys: KEY, operator: OPERATOR, operand: INT64 };
@@ -219,11 +221,11 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     () => retryPolicy,
   ),
   'new Client': call(
-    { options: required(FULL_CLIENT_OPTIONS, { endpoints: ['http://127.0.0.1:1'] }) },
+    { options: options(FULL_CLIENT_OPTIONS, { endpoints: ['http://127.0.0.1:1'] }) },
     () => (given) => new Client(given),
   ),
   'new CoreClient': call(
-    { options: required(CLIENT_OPTIONS, { endpoints: ['http://127.0.0.1:1'] }) },
+    { options: options(CLIENT_OPTIONS, { endpoints: ['http://127.0.0.1:1'] }) },
     () => (given) => new CoreClient(given),
   ),
   'Client.setEndpoints': call({ endpoints: ENDPOINTS }, () => {
@@ -257,7 +259,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'Keyspace.watch': method({ keys: KEY, options: options(WATCH) }, 'watch'),
   connect: call(
     {
-      options: required(
+      options: options(
         { ...FULL_CLIENT_OPTIONS, failFastMs: MS, signal: SIGNAL },
         { endpoints: ['http://127.0.0.1:1'] },
       ),
@@ -320,7 +322,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     return (parse) => kv?.json(parse);
   }),
   prefix: call({ prefix: { ...KEY, accepts: VALUE.accepts } }, () => prefix),
-  fromKey: call({ fromKey: KEY }, () => fromKey),
+  fromKey: call({ fromKey: right('key', ...KEY.accepts, 'an empty string') }, () => fromKey),
   keyRange: call(
     { start: right('\0', 'a string with NUL', 'bytes'), end: right('b', 'a string with NUL', 'bytes') },
     () => keyRange,
@@ -468,7 +470,10 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     { options: options({ tracerProvider: right(undefined), meterProvider: right(undefined), filter: FUNCTION }) },
     () => openTelemetry,
   ),
-  'Session.open': call({ client: CLIENT, options: options({ ttl: TTL, lease: LEASE, ...LIMITS }) }, () => Session.open),
+  'Session.open': call(
+    { client: CLIENT, options: options({ ...LEASE_OPTIONS, lease: LEASE, ...LIMITS }) },
+    () => Session.open,
+  ),
   'Session.signalWith': call(
     { signal: right(new AbortController().signal) },
     ({ session }) =>
@@ -528,7 +533,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       client: CLIENT,
       name: NAME,
       action: FUNCTION,
-      options: options({ value: VALUE, ttl: TTL, ...WAIT }),
+      options: options({ value: VALUE, ...LEASE_OPTIONS, ...WAIT }),
     },
     () => withLock,
   ),
@@ -537,7 +542,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       client: CLIENT,
       names: right(['l']),
       action: FUNCTION,
-      options: options({ value: VALUE, ttl: TTL, ...WAIT }),
+      options: options({ value: VALUE, ...LEASE_OPTIONS, ...WAIT }),
     },
     () => withLocks,
   ),
@@ -587,7 +592,13 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   ),
   inspectLock: call({ client: CLIENT, name: NAME, options: options(CALL) }, () => inspectLock),
   lead: call(
-    { client: CLIENT, name: NAME, candidate: VALUE, action: FUNCTION, options: options({ signal: SIGNAL, ttl: TTL }) },
+    {
+      client: CLIENT,
+      name: NAME,
+      candidate: VALUE,
+      action: FUNCTION,
+      options: options({ signal: SIGNAL, ...LEASE_OPTIONS }),
+    },
     () => lead,
   ),
   'new Barrier': made({ client: CLIENT, name: NAME }, Barrier),
@@ -662,7 +673,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     'tryTake',
   ),
   'SelfHealingSession.open': call(
-    { client: CLIENT, options: options({ ttl: TTL, ...LIMITS }) },
+    { client: CLIENT, options: options({ ...LEASE_OPTIONS, ...LIMITS }) },
     () => SelfHealingSession.open,
   ),
   'SelfHealingSession.register': locker(
@@ -694,7 +705,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'WorkQueue.work': locker(
     {
       handler: FUNCTION,
-      options: options({ concurrency: COUNT, ttl: TTL, signal: SIGNAL, onFailure: FUNCTION }),
+      options: options({ concurrency: COUNT, ...LEASE_OPTIONS, signal: SIGNAL, onFailure: FUNCTION }),
     },
     ({ etcd }) => new WorkQueue(etcd, unique()),
     'work',
@@ -827,6 +838,15 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'FaultProxy.oneWay': proxyMethod({ direction: right('to-server') }, 'oneWay'),
   'FaultProxy.cutOff': proxyMethod({ sender: TEXT_NOT_EMPTY }, 'cutOff'),
   'FaultProxy.slice': proxyMethod({ bytes: COUNT }, 'slice'),
+  'FaultProxy.throttle': proxyMethod(
+    {
+      options: required(
+        { bytesPerSecond: COUNT, bufferBytes: COUNT, direction: right('to-server') },
+        { bytesPerSecond: 1_000_000 },
+      ),
+    },
+    'throttle',
+  ),
   'FaultProxy.delay': proxyMethod({ ms: right(5, '1.5', '2^53') }, 'delay'),
   'FaultProxy.loseNextAnswer': proxyMethod({ isRequest: FUNCTION }, 'loseNextAnswer'),
   'FaultProxy.holdNextRequest': proxyMethod({ isRequest: FUNCTION }, 'holdNextRequest'),
@@ -862,6 +882,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       options: options({
         host: TEXT_NOT_EMPTY,
         port: right(0),
+        tls: right(undefined),
         clock: right(new ManualClock()),
         maxConcurrentStreams: COUNT,
         maxReceiveBytes: COUNT,

@@ -51,7 +51,8 @@ function addFunctions(functions: Map<string, string>, name: string, value: unkno
   if (!code.startsWith('class ')) return void functions.set(name, code);
   const built = /^\s*constructor(\([\s\S]*)/m.exec(code)?.[1];
   if (built !== undefined) functions.set(`new ${name}`, built);
-  for (const owner of [value, value.prototype as object]) {
+  // A static method comes last, so that it replaces a method of the same name, such as `EtcdCluster.start`.
+  for (const owner of [value.prototype as object, value]) {
     for (const [key, { value: method }] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
       if (typeof method === 'function' && key !== 'constructor' && key !== 'prototype')
         functions.set(`${name}.${key}`, String(method));
