@@ -22,8 +22,12 @@ interface Call<Request, Response> {
 export interface StreamCall<Request, Response> extends Call<Request, Response> {
   /** If this is a promise, the call waits for the metadata. If the promise rejects, the stream ends with that error. */
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
-  /** The maximum length of a response in bytes, if it is less than the transport's `maxReceiveBytes`. */
-  readonly maxReceiveBytes?: number | undefined;
+  /**
+   * Allows the transport to pass on a long response in pieces while it arrives. Each piece consists of whole fields of
+   * the response. Returns the message that the handler receives for a piece. `first` is the first piece of the same
+   * response. @throws EtcdError if the response cannot be divided in this way.
+   */
+  readonly ofPiece?: ((piece: Response, first: Response, isLast: boolean) => Response) | undefined;
 }
 
 /** A unary call: one request and one response. */

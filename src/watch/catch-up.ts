@@ -1,7 +1,8 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 import { SerialRunner } from '../runtime/async.js';
+import { after } from '../runtime/timers.js';
 import type { WatchBatch } from './event.js';
-import { ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './server-watch.js';
+import { type ResponseSpan, ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './server-watch.js';
 import type { WatchStream } from './watch-stream.js';
 
 /**
@@ -22,6 +23,18 @@ const MAX_PARTS = 32;
  */
 const PART_PER_RESPONSE = 0.95;
 
+/**
+ * A watch that begins at least this many revisions behind the store gets a stream of its own at once. Such a distance
+ * may contain many megabytes of events, which would delay the events of the other watches on a shared stream.
+ */
+const FAR_BEHIND_REVISIONS = 32n;
+/**
+ * How long, in milliseconds, the client pauses the stream of a watch while the buffer of the watch is full. Then it
+ * cancels the watch on the server, because the server keeps up to 128 responses for a paused stream (`chanBufLen` in
+ * etcd's `mvcc/watchable_store.go`).
+ */
+const MAX_PAUSE_MS = 5_000;
+
 export interface WatchPartsOptions extends ServerWatchOptions {
   /** Called once, when the watch ends. The buffer may then still contain batches that the consumer has not taken. */
   readonly onEnd: () => void;
@@ -33,9 +46,15 @@ export interface WatchPartsOptions extends ServerWatchOptions {
  * to the start of the next part. The last part has no end. The consumer takes the batches of the first part, then those
  * of the second part, and so on. A part ends when it receives an event beyond its own revisions. If the store has no
  * such event, the part does not end, and no later part has an event either.
+ *
+ * The server watches are on the stream that all watches share, or on a stream of their own while the watch is far
+ * behind the store. etcd sends the responses of one stream one after another, so the large responses of a watch that
+ * catches up would delay the events of the other watches on its stream.
  */
 export class WatchParts implements ServerWatchOwner {
-  readonly stream: WatchStream;
+  readonly #shared: WatchStream;
+  /** The stream that carries the server watches: `#shared`, or a stream of their own. */
+  #stream: WatchStream;
   readonly #options: WatchPartsOptions;
   readonly #first: ServerWatch;
   /** The parts in order of their revisions. The consumer takes the batches of the first part. */
@@ -49,22 +68,29 @@ export class WatchParts implements ServerWatchOwner {
   #maxParts = 0;
   /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
   #storeRevision = 0n;
+  /** Whether the last part may be far behind the store, although the server has not sent a full response. */
+  #mayBeFar = true;
+  /** Whether the last response to the last part ended near the store's revision. */
+  #isLevel = false;
+  /** Stops the timer that ends the pause of the own stream. Undefined unless that stream is paused. */
+  #stopPause: (() => void) | undefined;
   readonly #turns = new SerialRunner();
   #ended = false;
 
   constructor(stream: WatchStream, options: WatchPartsOptions) {
-    this.stream = stream;
+    this.#shared = stream;
+    this.#stream = stream;
     this.#options = options;
     this.#first = new ServerWatch(this, options);
     this.#parts = [this.#first];
   }
 
   start(): void {
-    this.stream.add(this.#first);
+    this.#add(this.#first);
   }
 
   /** Resolves with the store revision at which the first part was created. The watch delivers every later event. */
-  async created(): Promise<bigint> {
+  async whenCreated(): Promise<bigint> {
     return this.#first.whenCreated;
   }
 
@@ -77,28 +103,66 @@ export class WatchParts implements ServerWatchOwner {
     return this.#turns.run(() => this.#take());
   }
 
+  requestProgress(): void {
+    this.#stream.requestProgress();
+  }
+
   /** Ends the watch and drops the batches that the consumer has not taken. */
   discard(error?: EtcdError): void {
     this.#end(error);
     for (const part of this.#parts) part.batches.discard();
   }
 
+  created(part: ServerWatch, storeRevision: bigint): void {
+    if (this.#isFar(part, storeRevision)) this.#moveToOwnStream();
+    this.#mayBeFar = false;
+  }
+
   /**
-   * Handles a response that consists of `batches` and takes about `weight` bytes of memory. If the response is full,
-   * the watch is far behind the store, so this method adds parts. A full response also shows how many revisions one
-   * response spans.
+   * Handles a whole response to the last part, or a progress report. If the response is full and its last event is far
+   * behind the store, this method moves the watch to a stream of its own and adds parts. A full response also shows how
+   * many revisions one response spans. A response that is not full may be followed by others, for example because a
+   * filter has left out events, so only its last event shows that the watch is level.
    */
-  received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void {
+  received({ first, last, revisions, weight }: ResponseSpan, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
-    const [first, last] = [batches[0], batches.at(-1)];
+    this.#isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
+    if (this.#isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
+    if (this.#parts.length === 1 && this.#stream === this.#shared) this.#moveToOwnStream();
     // With `progress`, the watch is not divided into parts, because a progress report for one part says nothing about
     // the other parts, and the consumer needs the progress of the whole watch.
-    if (progress || first === undefined || last === undefined || batches.length < REVISIONS_PER_RESPONSE) return;
-    const covered = Number(last.revision - first.revision) + 1;
+    if (progress) return;
+    const covered = Number(last - first) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
     this.#maxParts = Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight)));
     this.#storeRevision = storeRevision;
     this.#addParts();
+  }
+  /**
+   * Pauses the stream if it carries only this part. Otherwise, cancels the part on the server, because flow control
+   * would also stop the other watches of the stream.
+   */
+  filled(part: ServerWatch): void {
+    if (this.#stream === this.#shared || this.#parts.length > 1) return this.#cancel(part);
+    const stop = after(
+      MAX_PAUSE_MS,
+      () => {
+        this.#stopPause = undefined;
+        this.#cancel(part);
+        this.#moveTo(this.#shared);
+      },
+      'background',
+    );
+    this.#stopPause = stop;
+    this.#stream.pause();
+  }
+
+  drained(part: ServerWatch): void {
+    if (this.#stopPause === undefined) return this.#add(part);
+    this.#stopPause();
+    this.#stopPause = undefined;
+    this.#stream.resume();
+    this.#returnIfLevel();
   }
 
   /**
@@ -106,7 +170,7 @@ export class WatchParts implements ServerWatchOwner {
    * this part ended with an error, because the consumer would otherwise miss the rest of this part's events.
    */
   ended(part: ServerWatch, error: EtcdError | undefined): void {
-    this.stream.remove(part);
+    this.#stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
   }
 
@@ -125,6 +189,7 @@ export class WatchParts implements ServerWatchOwner {
     this.#parts.shift();
     this.#head.bufferBytes = this.#options.bufferBytes;
     this.#addParts();
+    this.#returnIfLevel();
     return this.#take();
   }
 
@@ -138,18 +203,64 @@ export class WatchParts implements ServerWatchOwner {
       if (startRevision > this.#storeRevision) return;
       const part = new ServerWatch(this, { ...options, request: { ...options.request, startRevision } });
       last.until = startRevision;
+      this.#isLevel = false;
       this.#parts.push(part);
-      this.stream.add(part);
+      this.#stream.add(part);
     }
+  }
+
+  /** Lets the server create a part on the stream. */
+  #add(part: ServerWatch): void {
+    if (this.#isFar(part, this.#stream.storeRevision)) this.#moveToOwnStream();
+    this.#stream.add(part);
+  }
+
+  #cancel(part: ServerWatch): void {
+    this.#stream.remove(part);
+    part.dropPartial();
+    this.#mayBeFar = true;
+  }
+
+  /** Whether the part is on the shared stream, but so far behind the store that it needs a stream of its own. */
+  #isFar(part: ServerWatch, storeRevision: bigint): boolean {
+    const isAlone = this.#stream === this.#shared && this.#parts.length === 1;
+    if (!isAlone || !this.#mayBeFar || part.position === 0n) return false;
+    return storeRevision - part.position >= FAR_BEHIND_REVISIONS;
+  }
+
+  #moveToOwnStream(): void {
+    const own = this.#shared.takeOwnStream();
+    if (own !== undefined) this.#moveTo(own);
+  }
+
+  /** Returns to the shared stream if the watch is no longer far behind, unless its buffer is full. */
+  #returnIfLevel(): void {
+    const { batches, bufferBytes } = this.#head;
+    if (this.#isLevel && this.#parts.length === 1 && batches.size <= bufferBytes) this.#moveTo(this.#shared);
+  }
+
+  /** Moves the parts to another stream. Each of them continues there from the revision in its cursor. */
+  #moveTo(stream: WatchStream): void {
+    const from = this.#stream;
+    if (from === stream) return;
+    this.#stream = stream;
+    for (const part of this.#parts) {
+      if (!from.remove(part)) continue;
+      part.dropPartial();
+      stream.add(part);
+    }
+    if (from !== this.#shared) this.#shared.returnOwnStream();
   }
 
   #end(error: EtcdError | undefined): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#stopPause?.();
     for (const part of this.#parts) {
-      this.stream.remove(part);
+      this.#stream.remove(part);
       part.end(error);
     }
+    this.#moveTo(this.#shared);
     this.#options.onEnd();
   }
 }

@@ -62,15 +62,30 @@ export class RevisionCursor {
   }
 }
 
-/** The methods and the stream of a `WatchParts` that its server watches use. */
+/** The revisions that one response contained, over all its fragments. */
+export interface ResponseSpan {
+  /** The first revision. 0n if the response contained no revision. */
+  first: bigint;
+  last: bigint;
+  /** The number of revisions with events. */
+  revisions: number;
+  /** The approximate size of the events in bytes. */
+  weight: number;
+}
+
+/** The methods of a `WatchParts` that its server watches use. */
 export interface ServerWatchOwner {
-  readonly stream: { add(watch: ServerWatch): void; remove(watch: ServerWatch): void };
+  /** Called each time the server has created the server watch. `storeRevision` is the revision of the store. */
+  created(watch: ServerWatch, storeRevision: bigint): void;
   /**
-   * Called when a server watch without `until` has received these batches, one for each revision, in one response.
-   * `weight` is the approximate size of the batches in bytes, and `storeRevision` is the revision of the store when the
-   * server sent the response.
+   * Called when a server watch without `until` has received a whole response. `storeRevision` is the revision of the
+   * store when the server sent the response.
    */
-  received(batches: readonly WatchBatch[], weight: number, storeRevision: bigint): void;
+  received(span: Readonly<ResponseSpan>, storeRevision: bigint): void;
+  /** Called when the buffer of a server watch is full. The owner stops the server watch. */
+  filled(watch: ServerWatch): void;
+  /** Called when the consumer has taken half of the buffer after `filled`. */
+  drained(watch: ServerWatch): void;
   /**
    * Called when the server watch has ended. If `error` is undefined, the server watch was closed, or has all revisions
    * below its `until`.
@@ -83,8 +98,8 @@ export interface ServerWatchOwner {
 export interface ServerWatchOptions {
   readonly request: Init<WatchCreateRequest>;
   /**
-   * Buffer size in bytes. When the batches in the buffer exceed this size, the client cancels the watch on the server
-   * until the consumer has taken half of the buffer.
+   * Buffer size in bytes. When the batches in the buffer exceed this size, the client receives no more events of the
+   * watch until the consumer has taken half of the buffer.
    */
   readonly bufferBytes: number;
   /** Whether the watch also delivers batches without events. */
@@ -111,9 +126,10 @@ export interface ServerWatchOptions {
  * - queued: The watch waits until `WatchIds` allows its creation request on the stream.
  * - requested: The client has sent the creation request, and the server has not answered it.
  * - live: The server sends the events of the watch.
- * - catching up: The watch is live, but its cursor is far behind the store; `WatchParts` then divides the distance.
- * - suspended: The consumer is slow. The client has canceled the watch on the server until the consumer has taken half
- *   of the buffer.
+ * - catching up: The watch is live, but its cursor is far behind the store. `WatchParts` then moves the watch to a
+ *   stream of its own, and divides the distance.
+ * - suspended: The consumer is slow. The client has canceled the watch on the server, or has paused the stream that
+ *   carries only this watch, until the consumer has taken half of the buffer.
  * - reopening: The stream broke, and `WatchStream` opens the next one after a backoff.
  * - ended: The watch was closed or refused, has failed, or has all revisions below `until`. The consumer can still take
  *   the batches in the buffer.
@@ -124,6 +140,8 @@ export class ServerWatch {
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;
   readonly #assembler = new RevisionAssembler();
+  /** The part of the current response that has arrived. */
+  #span = emptySpan();
   /** The watch ID that the latest creation request asked for. */
   requestId = 0n;
   /** How many times in a row the server has refused the watch because of the stream's token. */
@@ -176,6 +194,7 @@ export class ServerWatch {
     this.#cursor.created(headerRevision);
     this.#creation?.resolve(headerRevision);
     this.#creation = undefined;
+    this.#owner.created(this, headerRevision);
   }
 
   /**
@@ -190,6 +209,8 @@ export class ServerWatch {
     // A slow consumer needs only the latest of several reports in a row.
     if (this.#options.progress)
       this.batches.pushLatest({ revision: headerRevision, events: [] }, ({ events }) => events.length === 0);
+    // The server reports progress only to a watch that has received all events.
+    if (isCertain && this.until === undefined) this.#owner.received(emptySpan(), headerRevision);
   }
 
   /** Moves the cursor past this revision, because the server has certainly sent all events up to this revision. */
@@ -206,19 +227,24 @@ export class ServerWatch {
     const { events } = response;
     const wanted = events.every(isWanted) ? events : events.filter(isWanted);
     const batches = this.#assembler.push(wanted, response.fragment && !isOver);
-    let weight = 0;
+    const span = this.#span;
     for (const batch of batches) {
       this.#cursor.delivered(batch.revision);
       const size = weightOf(batch);
-      weight += size;
+      if (span.revisions === 0) span.first = batch.revision;
+      span.last = batch.revision;
+      span.revisions += 1;
+      span.weight += size;
       this.batches.push(batch, size);
     }
     if (isOver) return this.end();
-    if (until === undefined) this.#owner.received(batches, weight, response.header?.revision ?? 0n);
+    if (!response.fragment) {
+      this.#span = emptySpan();
+      if (until === undefined) this.#owner.received(span, response.header?.revision ?? 0n);
+    }
     if (this.#isSuspended || this.batches.size <= this.bufferBytes) return;
     this.#isSuspended = true;
-    this.#assembler.reset();
-    this.#owner.stream.remove(this);
+    this.#owner.filled(this);
   }
 
   /** Called when the watch is no longer on a stream. On the next stream, the watch continues from its cursor. */
@@ -228,7 +254,13 @@ export class ServerWatch {
       trace.detachedAt ??= monotonicMs();
       if (error !== undefined) noteFailure(trace.failures, error);
     }
+    this.dropPartial();
+  }
+
+  /** Drops the part of a response that has arrived, because the client does not receive the rest of the response. */
+  dropPartial(): void {
     this.#assembler.reset();
+    this.#span = emptySpan();
   }
 
   /**
@@ -255,8 +287,12 @@ export class ServerWatch {
   #taken(): void {
     if (!this.#isSuspended || this.batches.size > this.bufferBytes / 2) return;
     this.#isSuspended = false;
-    if (!this.ended) this.#owner.stream.add(this);
+    if (!this.ended) this.#owner.drained(this);
   }
+}
+
+function emptySpan(): ResponseSpan {
+  return { first: 0n, last: 0n, revisions: 0, weight: 0 };
 }
 
 function watchClosed(): EtcdError {

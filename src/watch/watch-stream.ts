@@ -1,8 +1,6 @@
 import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
-import { clientClosed, EtcdError, type Reason } from '../errors/etcd-error.js';
-import type { StatusCode } from '../errors/status.js';
-import { errorFromText } from '../errors/status-error.js';
+import { clientClosed, type EtcdError } from '../errors/etcd-error.js';
 import type { RangeRequest, WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import * as maintenanceMethods from '../gen/methods/maintenance.js';
@@ -14,6 +12,7 @@ import { after, backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import type { ServerWatch } from './server-watch.js';
 import { NO_WATCH_ID, WatchIds } from './watch-ids.js';
+import { fragmentOf, isResumable, ordersProgress, refusal } from './watch-responses.js';
 
 /**
  * How long, in milliseconds, a stream stays open without watches. Programs often start one watch after another, and the
@@ -23,32 +22,10 @@ const LINGER_MS = 1_000;
 /** If a stream lasted longer than this many milliseconds, its failure starts the backoff from the shortest delay. */
 const STEADY_MS = 1_000;
 /**
- * Maximum size of a response that the client receives without asking for fragments. The client asks for fragments only
- * when a response exceeds this size, because the time that etcd needs to cut a response into fragments grows with the
- * square of the number of events: 1 s for 15,000 small events. In responses above this size, the events are usually
- * large and therefore few.
+ * Maximum number of watches that have a stream of their own at a time, because they are far behind the store. Some
+ * proxies allow only few streams on a connection.
  */
-const WHOLE_RESPONSE_BYTES = 64 * 1024 * 1024;
-/** Statuses that can end a stream although a new stream may succeed. */
-const RESUMABLE: ReadonlySet<StatusCode> = new Set([
-  'OK',
-  'Unavailable',
-  'Unknown',
-  'Internal',
-  'Canceled',
-  'DeadlineExceeded',
-  'Aborted',
-  // An overloaded server or proxy refuses calls with this status.
-  'ResourceExhausted',
-]);
-/** Error reasons after which a new stream would fail too, whatever the status. */
-const FINAL: ReadonlySet<Reason> = new Set([
-  'AuthFailed',
-  'ClientClosed',
-  'HeadersTooLarge',
-  'MalformedMessage',
-  'ResponseTooLarge',
-]);
+const MAX_OWN_STREAMS = 4;
 /**
  * The watches end when this many streams in a row had a response that was too large. The number is greater than 1,
  * because etcd may send a response before it has noted that a watch wants fragments.
@@ -62,11 +39,15 @@ const VERSION_TIMEOUT_MS = 5_000;
 const MAX_CLUSTER_CHECKS = 5;
 
 /**
- * Carries all watches of a keyspace (a client, or one of its namespaces) over one stream. When the stream breaks, this
- * class opens a new stream, on which every watch continues from the revision in its cursor.
+ * Carries watches over one stream. When the stream breaks, this class opens a new stream, on which every watch
+ * continues from the revision in its cursor. A keyspace (a client, or one of its namespaces) has one `WatchStream` for
+ * all its watches. In addition, a watch that is far behind the store has a `WatchStream` of its own: see `WatchParts`.
  */
 export class WatchStream {
   readonly #rpc: Rpc;
+  readonly #lingerMs: number;
+  /** How many watches have a stream of their own. */
+  #ownStreams = 0;
   readonly #watches = new Set<ServerWatch>();
   readonly #ids = new WatchIds({
     sendCreation: (watch, watchId) => {
@@ -89,6 +70,8 @@ export class WatchStream {
   #progressRequests: bigint[] = [];
   /** Whether the member answers a progress request only after it has sent all earlier events: see `requestProgress`. */
   #ordersProgress: Promise<boolean> | undefined;
+  /** Whether the client receives nothing on the stream, nor on the next one, until `resume`. */
+  #isPaused = false;
   #isChecking = false;
   /** How many reads `#checkCluster` may still make. A new stream starts the count again. */
   #checksLeft = 0;
@@ -97,7 +80,8 @@ export class WatchStream {
   #tokenRefusals = 0;
   /**
    * How many streams in a row have ended because a response was too large. After the first such stream, the client asks
-   * for fragments.
+   * for fragments. It does not ask before, because the time that etcd needs to cut a response into fragments grows with
+   * the square of the number of events: 1 s for 15,000 small events.
    */
   #tooLarge = 0;
   /** When the client opened the stream, on the monotonic clock. */
@@ -110,9 +94,40 @@ export class WatchStream {
   #unsubscribe: () => void = () => {};
   readonly #waitLog: WaitLog;
 
-  constructor(rpc: Rpc) {
+  constructor(rpc: Rpc, lingerMs = LINGER_MS) {
     this.#rpc = rpc;
+    this.#lingerMs = lingerMs;
     this.#waitLog = new WaitLog(rpc.settings.logger, 'watches');
+  }
+
+  /** The highest revision of the store that the client has seen. 0n if the client has seen none. */
+  get storeRevision(): bigint {
+    return this.#rpc.settings.cluster?.revision ?? 0n;
+  }
+
+  /**
+   * Returns another stream, for a watch that is far behind the store. Returns undefined if `MAX_OWN_STREAMS` watches
+   * have one. The watch calls `returnOwnStream` when it no longer uses the other stream.
+   */
+  takeOwnStream(): WatchStream | undefined {
+    if (this.#ownStreams === MAX_OWN_STREAMS) return undefined;
+    this.#ownStreams += 1;
+    return new WatchStream(this.#rpc, 0);
+  }
+
+  returnOwnStream(): void {
+    this.#ownStreams -= 1;
+  }
+
+  /** Stops receiving. Flow control then makes the server pause. */
+  pause(): void {
+    this.#isPaused = true;
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#stream?.resume();
   }
 
   /** Adds a watch. Opens the stream if it is not open. */
@@ -136,16 +151,21 @@ export class WatchStream {
     else if (!this.#reopening) this.#open();
   }
 
-  /** Takes a watch off the stream, because it has ended or its consumer is slow. */
-  remove(watch: ServerWatch): void {
-    if (!this.#watches.delete(watch)) return;
+  /**
+   * Takes a watch off the stream, because it has ended, its consumer is slow, or it moves to another stream. Returns
+   * whether the watch was on the stream.
+   */
+  remove(watch: ServerWatch): boolean {
+    if (!this.#watches.delete(watch)) return false;
     this.#ids.remove(watch);
-    if (this.#watches.size > 0) return;
+    if (this.#watches.size > 0) return true;
     this.#unsubscribe();
     this.#stopLingering();
     // The stream stays open for a while, but does not keep the process alive without watches.
     this.#stream?.hold?.(false);
-    this.#stopLingering = after(LINGER_MS, () => this.#close(), 'background');
+    if (this.#lingerMs === 0) this.#close();
+    else this.#stopLingering = after(this.#lingerMs, () => this.#close(), 'background');
+    return true;
   }
 
   /**
@@ -186,6 +206,7 @@ export class WatchStream {
     this.#stopReopening();
     this.#reopening = false;
     this.#tooLarge = 0;
+    this.#isPaused = false;
     this.#waitLog.reset();
     this.#cancelStream();
   }
@@ -221,13 +242,14 @@ export class WatchStream {
       },
       {
         metadata: REQUIRE_LEADER,
-        maxReceiveBytes: this.#tooLarge > 0 ? undefined : WHOLE_RESPONSE_BYTES,
+        ofPiece: fragmentOf,
         onAttempt: (endpoint) => {
           this.#endpoint = endpoint;
         },
       },
     );
     this.#stream = stream;
+    if (this.#isPaused) stream.pause();
     this.#openedAt = monotonicMs();
     this.#ids.add(this.#watches);
     if (this.#wasBroken) void this.#checkCluster();
@@ -279,7 +301,7 @@ export class WatchStream {
     if (response.canceled) {
       this.#ids.release(watchId, watch);
       this.#refused(watch, response);
-    } else if (response.events.length > 0) watch.receive(response);
+    } else if (response.events.length > 0 || response.fragment) watch.receive(response);
     else watch.progressed(revision, true);
   }
 
@@ -380,33 +402,4 @@ export class WatchStream {
       (error: EtcdError) => error,
     );
   }
-}
-
-/** Whether a server of this version answers a progress request only after it has sent all earlier events. */
-function ordersProgress(version: string): boolean {
-  const [major = 0, minor = 0, patch = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
-  if (major !== 3 || minor > 5) return major >= 3;
-  return (minor === 5 && patch >= 8) || (minor === 4 && patch >= 25);
-}
-
-function isResumable({ code, reason }: EtcdError): boolean {
-  return RESUMABLE.has(code) && !FINAL.has(reason);
-}
-
-/** Returns the error for a response that refuses or ends a watch. */
-function refusal({ compactRevision, cancelReason }: WatchResponse): EtcdError {
-  const method = watchMethods.watch.path;
-  if (compactRevision > 0n) {
-    return new EtcdError(
-      `the watch needs a revision that was compacted; the oldest available revision is ${compactRevision}`,
-      {
-        code: 'OutOfRange',
-        reason: 'Compacted',
-        outcome: 'rejected',
-        method,
-        compactRevision,
-      },
-    );
-  }
-  return errorFromText(cancelReason === '' ? 'the server ended the watch' : cancelReason, { method });
 }

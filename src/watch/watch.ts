@@ -30,8 +30,8 @@ export interface WatchOptions {
   readonly only?: 'put' | 'delete' | undefined;
   /**
    * Size in bytes of the buffer for events that the consumer has not taken yet. Default: 8 MiB. When the buffer is
-   * full, the client cancels the watch on the server. Once the consumer has taken half of the buffer, the client
-   * creates the watch again, and the watch continues without missing an event.
+   * full, the client receives no more events of the watch. Once the consumer has taken half of the buffer, the watch
+   * continues without missing an event. Other watches of the client are not delayed.
    */
   readonly bufferBytes?: number | undefined;
   /**
@@ -73,7 +73,6 @@ export const WATCH_OPTIONS = {
  */
 export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   readonly #parts: WatchParts;
-  readonly #stream: WatchStream;
 
   /** @internal */
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
@@ -91,7 +90,6 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       signal === undefined || signal === null ? undefined : (traceOf(signal) ?? traceCalls(signal, undefined));
     let offAbort = (): void => {};
     const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, onEnd: () => offAbort() });
-    this.#stream = stream;
     this.#parts = parts;
     if (signal !== undefined && signal !== null)
       offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
@@ -112,7 +110,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * // The watch delivers every later change.
    */
   created(): Promise<bigint> {
-    return this.#parts.created();
+    return this.#parts.whenCreated();
   }
 
   /**
@@ -168,7 +166,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * clearInterval(asking);
    */
   requestProgress(): void {
-    this.#stream.requestProgress();
+    this.#parts.requestProgress();
   }
 
   /** Ends the watch at once, and drops the events that the consumer has not taken. */

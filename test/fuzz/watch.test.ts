@@ -17,6 +17,8 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 // The server is correct, but its streams break at any time. A watch must not lose, repeat or reorder events, and must
 // deliver the events of one revision together.
 
+/** The stream that all watches share, and the streams of watches that are far behind. */
+const MAX_STREAMS = 5;
 const KEYS = ['a', 'b', 'c'] as const;
 /** The ranges to watch: a single key, or undefined for every key. */
 const RANGES = ['a', 'b', undefined] as const;
@@ -49,21 +51,26 @@ type Step =
   /** Reads `batches` batches: `take` asks for all batches at once, and `read` asks for one batch after the other. */
   | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
   | { readonly do: 'close' | 'ask'; readonly watch: number }
-  | { readonly do: 'serve' | 'deliver'; readonly count: number }
+  /** The steps from here on concern one of the open streams. Default: the first. */
+  | { readonly do: 'serve' | 'deliver'; readonly stream?: number; readonly count: number }
   /** Sends events to a watch. Starts `again` revisions before the first revision that has not been sent. */
   | {
       readonly do: 'sync';
+      readonly stream?: number;
       readonly watch: number;
       readonly revisions: number;
       readonly fragment: number;
       readonly again: number;
     }
-  | { readonly do: 'notify' | 'refuse'; readonly watch: number }
-  | { readonly do: 'break'; readonly how: number }
-  | { readonly do: 'exceed' | 'expire' }
+  | { readonly do: 'notify' | 'refuse'; readonly stream?: number; readonly watch: number }
+  | { readonly do: 'break'; readonly stream?: number; readonly how: number }
+  | { readonly do: 'exceed'; readonly stream?: number }
+  | { readonly do: 'expire' }
   | { readonly do: 'pass'; readonly ms: number };
 
 const few = fc.nat({ max: 3 });
+/** Mostly the stream that all watches share. */
+const stream = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 const watch = fc.record({
   do: fc.constant('watch' as const),
   from: fc.constantFrom('now', 'first', 'present'),
@@ -81,18 +88,20 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constant('restore'), behind: fc.integer({ min: 1, max: 4 }) }),
   fc.record({ do: fc.constantFrom('take', 'read'), watch: few, batches: fc.constantFrom(1, 3, 20, 2_000) }),
   fc.record({ do: fc.constantFrom('close', 'ask', 'ask'), watch: few }),
-  fc.record({ do: fc.constant('serve'), count: fc.constantFrom(1, 2, 100) }),
-  fc.record({ do: fc.constant('deliver'), count: fc.constantFrom(1, 2, 100) }),
+  fc.record({ do: fc.constant('serve'), stream, count: fc.constantFrom(1, 2, 100) }),
+  fc.record({ do: fc.constant('deliver'), stream, count: fc.constantFrom(1, 2, 100) }),
   fc.record({
     do: fc.constant('sync'),
+    stream,
     watch: few,
     revisions: fc.constantFrom(1, 3, 1_000),
     fragment: few,
     again: fc.constantFrom(0, 0, 0, 1, 3),
   }),
-  fc.record({ do: fc.constantFrom('notify', 'refuse'), watch: few }),
-  fc.record({ do: fc.constant('break'), how: few }),
-  fc.record({ do: fc.constantFrom('exceed', 'expire') }),
+  fc.record({ do: fc.constantFrom('notify', 'refuse'), stream, watch: few }),
+  fc.record({ do: fc.constant('break'), stream, how: few }),
+  fc.record({ do: fc.constant('exceed'), stream }),
+  fc.record({ do: fc.constant('expire') }),
   fc.record({ do: fc.constant('pass'), ms: fc.constantFrom(1, 60, 1_100, 2_500) }),
 ];
 
@@ -151,7 +160,7 @@ class Watching implements Play<Step> {
   readonly #watchStream: WatchStream;
   readonly #watched: JudgedWatch[] = [];
   readonly #closing = new AbortController();
-  #stream: SimulatedWatchStream | undefined;
+  #streams: SimulatedWatchStream[] = [];
   #kind: WatchServerKind = MEMBER;
   /**
    * The server has issued the tokens 1 to `#tokens`, one for each stream. The server refuses the tokens 1 to
@@ -170,15 +179,12 @@ class Watching implements Play<Step> {
         return { ...method.response.create(), header, version: this.#kind.earlyProgress ? '3.5.7' : '3.6.0' };
       },
       stream: (_call, handler) => {
-        expect(this.#stream?.over ?? true, 'one stream at a time').toBe(true);
         const token = ++this.#tokens;
-        this.#stream = new SimulatedWatchStream(
-          this.#store,
-          handler as never,
-          () => token > this.#goodFrom,
-          this.#kind,
-        );
-        return this.#stream as never;
+        const isTokenGood = (): boolean => token > this.#goodFrom;
+        const opened = new SimulatedWatchStream(this.#store, handler as never, isTokenGood, this.#kind);
+        this.#streams = [...this.#open, opened];
+        expect(this.#streams.length, 'open streams').toBeLessThanOrEqual(MAX_STREAMS);
+        return opened as never;
       },
       close: async () => {},
     };
@@ -193,14 +199,14 @@ class Watching implements Play<Step> {
   }
 
   async step(step: Step): Promise<void> {
-    const stream = this.#stream;
+    const stream = this.#streamOf(step);
     switch (step.do) {
       case 'server':
         this.#kind = step;
         break;
       case 'restore':
         this.#store.restore(this.#store.revision - BigInt(step.behind), this.#channel.cluster.revision);
-        stream?.break(0);
+        for (const each of this.#open) each.break(0);
         break;
       case 'put':
         this.#store.put(KEYS.filter((_, bit) => step.keys & (1 << bit)));
@@ -263,10 +269,12 @@ class Watching implements Play<Step> {
     for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
       if (before !== missing().join()) idle = 0;
       before = missing().join();
-      this.#stream?.serve(1_000);
-      // Send events repeatedly, because the client drops the events for which a small buffer has no room.
-      for (let watch = 0; watch < 40; watch += 1) this.#stream?.sync(watch, idle < 3 ? 100 : 1_000, 1_000);
-      this.#stream?.deliver(10_000);
+      for (const each of this.#open) {
+        each.serve(1_000);
+        // Send events repeatedly, because the client drops the events for which a small buffer has no room.
+        for (let watch = 0; watch < 40; watch += 1) each.sync(watch, idle < 3 ? 100 : 1_000, 1_000);
+        each.deliver(10_000);
+      }
       await this.#clock.pass(100);
     }
     // Give the client time to reconnect and to check the revision of the store.
@@ -278,8 +286,17 @@ class Watching implements Play<Step> {
     const delivered = this.#watched.some(({ batches }) => batches > 0);
     await Promise.all(this.#watched.map((each) => each.close()));
     await this.#clock.pass(5_000);
-    expect([this.#clock.timers, this.#stream?.over ?? true]).toEqual([0, true]);
+    expect([this.#clock.timers, this.#open.length]).toEqual([0, 0]);
     return delivered ? 'delivered' : 'nothing';
+  }
+
+  get #open(): SimulatedWatchStream[] {
+    return this.#streams.filter(({ over }) => !over);
+  }
+
+  #streamOf(step: Step): SimulatedWatchStream | undefined {
+    const open = this.#open;
+    return open[(('stream' in step && step.stream) || 0) % open.length];
   }
 
   #at(index: number): JudgedWatch | undefined {

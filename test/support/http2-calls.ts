@@ -66,7 +66,7 @@ export interface OpenWatch {
 
 export function watch(
   { transport }: Http2Peer,
-  options: Options<Omit<StreamCall<never, never>, 'method'>> = {},
+  options: Options<Omit<StreamCall<WatchRequest, WatchResponse>, 'method'>> = {},
   onMessage: (message: WatchResponse, open: OpenWatch) => void = () => {},
 ): OpenWatch {
   const messages: bigint[] = [];
@@ -75,7 +75,7 @@ export function watch(
     end: undefined,
     leavings: 0,
     stream: transport.stream<WatchRequest, WatchResponse>(
-      { ...(options as Partial<StreamCall<never, never>>), method: methods.watch.watch },
+      { ...(options as Partial<StreamCall<WatchRequest, WatchResponse>>), method: methods.watch.watch },
       {
         message: (message) => {
           if (open.end !== undefined) throw new Error('the stream received a message after its end');

@@ -149,6 +149,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   readonly #watches = new Map<bigint, ServedWatch>();
   #requests: WatchRequest[] = [];
   #responses: WatchResponse[] = [];
+  #isPaused = false;
   #over = false;
 
   constructor(
@@ -178,8 +179,12 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   end(): void {}
-  pause(): void {}
-  resume(): void {}
+  pause(): void {
+    this.#isPaused = true;
+  }
+  resume(): void {
+    this.#isPaused = false;
+  }
 
   /** Processes the next requests. */
   serve(count: number): void {
@@ -245,9 +250,13 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
     this.#respond({ watchId: watch.id, canceled: true, cancelReason });
   }
 
-  /** Delivers the next responses to the client. */
+  /** Delivers the next responses to the client, unless the client has paused the stream. */
   deliver(count: number): void {
-    for (const response of this.#responses.splice(0, count)) if (!this.#over) this.#handler.message(response);
+    for (let left = count; left > 0 && !this.#isPaused && !this.#over; left -= 1) {
+      const response = this.#responses.shift();
+      if (response === undefined) return;
+      this.#handler.message(response);
+    }
   }
 
   break(how: number): void {

@@ -36,7 +36,7 @@ describe('a watch that is 12,000 revisions behind', () => {
     const { transport, sent } = recordingTransport();
     const etcd = openClient({ transport });
     await expectAll(etcd.watch(prefix(name), { startRevision: start }));
-    expect(creates(sent)).toBeGreaterThan(5);
+    expect(atOnce(sent)).toBeGreaterThan(5);
   });
 
   test('delivers every revision once and in order even if its connections break', async () => {
@@ -77,18 +77,18 @@ describe('a watch that is 12,000 revisions behind', () => {
     expect(seen).toEqual(written);
   });
 
-  test('creates only one watch at the server when few events match', async () => {
+  test('creates only one watch at a time at the server when few events match', async () => {
     const { transport, sent } = recordingTransport();
     const watch = openClient({ transport }).watch(`${name}7`, { startRevision: start });
     let events = 0;
     for await (const _ of watch) if (++events === REVISIONS / 100 - 1) break;
-    expect(creates(sent)).toBe(1);
+    expect(atOnce(sent)).toBe(1);
   });
 
-  test('creates only one watch at the server when the option `progress` is set', async () => {
+  test('creates only one watch at a time at the server when the option `progress` is set', async () => {
     const { transport, sent } = recordingTransport();
     await expectAll(openClient({ transport }).watch(prefix(name), { startRevision: start, progress: true }));
-    expect(creates(sent)).toBe(1);
+    expect(atOnce(sent)).toBe(1);
   });
 
   async function expectAll(watch: Watch, onTaken: (taken: number) => unknown = () => {}): Promise<void> {
@@ -148,15 +148,32 @@ describe('the server watches by which one client watch catches up', () => {
     expect((await batches.next()).done).toBe(true);
   });
 
-  test('are all canceled when the caller closes the client watch', async () => {
-    const canceled: unknown[] = [];
+  test('all end with their stream when the caller closes the client watch', async () => {
+    let isCanceled = false;
     const etcd = await clientOf(async (stream) => {
-      for (const _ of await divided(stream)) canceled.push((await stream.receive()).requestUnion?.value);
+      await divided(stream);
+      await stream.canceled;
+      isCanceled = true;
     });
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     await take(watch, 1_000, 'stay');
     await watch.close();
-    await expect.poll(() => canceled.length).toBe(5);
+    await expect.poll(() => isCanceled).toBe(true);
+  });
+
+  test('do not deliver twice the event at the first revision of the next server watch (S5)', async () => {
+    const etcd = await clientOf(async (stream) => {
+      const [first, second, third, fourth, last] = await divided(stream);
+      // The store's last event is the first one of the last part, so it also ends the part before.
+      stream.send({ ...header(), watchId: first, events: [put(1_951n)] });
+      stream.send({ ...header(), watchId: second, events: [put(1_951n), put(2_901n)] });
+      stream.send({ ...header(), watchId: third, events: [put(2_901n), put(3_851n)] });
+      stream.send({ ...header(), watchId: fourth, events: [put(3_851n), put(4_801n)] });
+      stream.send({ ...header(), watchId: last, events: [put(4_801n)] });
+      for (const watchId of [fourth, last]) stream.send({ ...header(), watchId, events: [put(5_001n)] });
+    });
+    const watch = etcd.watch(prefix(''), { startRevision: 1n });
+    expect((await take(watch, 1_005)).slice(1_000)).toEqual([1_951n, 2_901n, 3_851n, 4_801n, 5_001n]);
   });
 });
 
@@ -180,8 +197,24 @@ async function divided(stream: Stream): Promise<readonly bigint[]> {
 
 type Stream = ScriptedStream<WatchRequest, WatchResponse>;
 
+/**
+ * Returns a client of a server that plays `play` on the stream to which the client moves a watch that is behind. When
+ * the watch is level, it returns to the shared stream, where the server sends it revision 5,001.
+ */
 async function clientOf(play: (stream: Stream) => Promise<void>): Promise<ReturnType<typeof openClient>> {
-  return openClient({ endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, play))] });
+  let streams = 0;
+  const script = async (stream: Stream): Promise<void> => {
+    streams += 1;
+    if (streams === 2) return play(stream);
+    for (;;) {
+      const { requestUnion } = await stream.receive();
+      if (requestUnion?.case !== 'createRequest') continue;
+      const { watchId, startRevision } = requestUnion.value;
+      stream.send({ ...header(), watchId, created: true });
+      if (startRevision > 1n && startRevision <= 5_001n) stream.send({ ...header(), watchId, events: [put(5_001n)] });
+    }
+  };
+  return openClient({ endpoints: [await scriptedServer(scriptedStream(methods.watch.watch, script))] });
 }
 
 async function create(stream: Stream): Promise<bigint> {
@@ -206,6 +239,14 @@ async function take(watch: Watch, count: number, then: 'stay' | 'break' = 'break
   return revisions;
 }
 
-function creates(sent: readonly { readonly request: unknown }[]): number {
-  return sent.filter(({ request }) => (request as WatchRequest).requestUnion?.case === 'createRequest').length;
+/** Returns the greatest number of watches that the client had at the server at the same time. */
+function atOnce(sent: readonly { readonly request: unknown }[]): number {
+  let [open, most] = [0, 0];
+  for (const { request } of sent) {
+    const kind = (request as WatchRequest).requestUnion?.case;
+    if (kind === 'createRequest') open += 1;
+    if (kind === 'cancelRequest') open -= 1;
+    most = Math.max(most, open);
+  }
+  return most;
 }

@@ -110,11 +110,10 @@ class MemoryTransport implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const { method, metadata } = call;
-    const maxReceiveBytes = Math.min(this.#options.maxReceiveBytes, call.maxReceiveBytes ?? Number.POSITIVE_INFINITY);
     const stream = new MemoryStream(method, handler, {
       endpoint: this.#endpoint.url,
       maxRequestBytes: this.#options.maxRequestBytes,
-      maxReceiveBytes,
+      maxReceiveBytes: this.#options.maxReceiveBytes,
       check: (request) => checkMessageBytes(this.#server, request.length),
       errorOf: (error) => this.#errorOf(error, method.path),
       hold: (busy) => this.#setBusy(stream, busy),

@@ -49,6 +49,11 @@ const CREATIONS_AT_ONCE = 6;
 
 /** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
 const CREATION_MS = 10_000;
+/**
+ * Maximum length of a response of a stream. The text of a response is one string, and strings in V8 have at most 512
+ * MiB. A watch asks for fragments after a longer response.
+ */
+const MAX_LINE_BYTES = 256 * 1024 * 1024;
 
 /** Sends calls to the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
@@ -230,7 +235,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
 
   constructor(
     http: GatewayHttp,
-    { method, metadata, maxReceiveBytes = Number.POSITIVE_INFINITY }: StreamCall<Request, Response>,
+    { method, metadata }: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
     limits: StreamLimits,
     onOver: () => void,
@@ -238,7 +243,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     this.#http = http;
     this.#method = method;
     this.#metadata = Promise.resolve(metadata ?? {});
-    this.#limits = { ...limits, maxReceiveBytes: Math.min(maxReceiveBytes, limits.maxReceiveBytes) };
+    this.#limits = { ...limits, maxReceiveBytes: Math.min(MAX_LINE_BYTES, limits.maxReceiveBytes) };
     this.#handler = handler;
     this.#onOver = onOver;
     this.#metadata.catch((error: EtcdError) => this.fail(error));

@@ -230,13 +230,9 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
 
   #receive(bytes: Uint8Array): void {
     if (this.over) return;
-    const { method, maxReceiveBytes = Number.POSITIVE_INFINITY } = this.#call;
-    const endpoint = this.#transport.url;
-    if (bytes.length > maxReceiveBytes)
-      return this.fail(responseTooLarge(bytes.length, maxReceiveBytes, { method: method.path, endpoint }));
     let message: Response;
     try {
-      message = decodeResponse(method, endpoint, bytes);
+      message = decodeResponse(this.#call.method, this.#transport.url, bytes);
     } catch (malformed) {
       return this.fail(malformed as EtcdError);
     }

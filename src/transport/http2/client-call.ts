@@ -17,6 +17,11 @@ import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
  * channel layer chooses another endpoint.
  */
 const MAX_ATTEMPTS = 4;
+/**
+ * The length in bytes above which a response is decoded in pieces, if its call allows pieces. Decoding a piece of this
+ * length blocks the event loop for a few milliseconds.
+ */
+const PIECE_BYTES = 256 * 1024;
 
 /** A call under way. */
 export interface ClientCall extends Expiring {
@@ -167,8 +172,11 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   slot = -1;
   readonly deadline = Number.POSITIVE_INFINITY;
   readonly #method: Method<Request, Response>;
+  readonly #ofPiece: StreamCall<Request, Response>['ofPiece'];
   readonly #owner: CallOwner;
   readonly #handler: StreamHandler<Response>;
+  /** The first piece of the response that is arriving in pieces. */
+  #firstPiece: Response | undefined;
   /**
    * The stream, which is the same for every attempt. Once the stream has opened, there is no further attempt, because
    * the client does not keep the messages that it has sent.
@@ -180,15 +188,16 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
 
   constructor(call: StreamCall<Request, Response>, owner: CallOwner, handler: StreamHandler<Response>) {
     this.#method = call.method;
+    this.#ofPiece = call.ofPiece;
     this.#owner = owner;
     this.#handler = handler;
-    const { maxReceiveBytes } = owner.options;
     const head = {
       method: call.method.path,
       endpoint: owner.endpoint.url,
       metadata: undefined,
       deadline: this.deadline,
-      maxReceiveBytes: Math.min(maxReceiveBytes, call.maxReceiveBytes ?? maxReceiveBytes),
+      maxReceiveBytes: owner.options.maxReceiveBytes,
+      pieceBytes: call.ofPiece && PIECE_BYTES,
       // The stream may renew leases, which expire while it waits.
       urgent: true,
     };
@@ -239,10 +248,22 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   }
 
   message(bytes: Uint8Array, start: number, end: number): void {
+    this.#receive(bytes, start, end, (message) => message);
+  }
+
+  piece(bytes: Uint8Array, start: number, end: number, isLast: boolean): void {
+    this.#receive(bytes, start, end, (piece) => {
+      const first = this.#firstPiece ?? piece;
+      this.#firstPiece = isLast ? undefined : first;
+      return this.#ofPiece?.(piece, first, isLast) ?? piece;
+    });
+  }
+
+  #receive(bytes: Uint8Array, start: number, end: number, completed: (decoded: Response) => Response): void {
     if (this.#over) return;
     let message: Response;
     try {
-      message = decodeResponse(this.#method, this.#owner.endpoint.url, bytes, start, end);
+      message = completed(decodeResponse(this.#method, this.#owner.endpoint.url, bytes, start, end));
     } catch (malformed) {
       return this.#stream.fail(malformed as EtcdError);
     }

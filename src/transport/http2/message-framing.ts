@@ -1,3 +1,4 @@
+import { Reader } from '../../protobuf/reader.js';
 import { copyOf, NO_BYTES } from '../../runtime/bytes.js';
 import { Fifo } from '../../runtime/queues.js';
 import { readUint32, writeUint32 } from './frame.js';
@@ -71,6 +72,11 @@ export interface MessageReceiver {
   /** Receives a whole message: the bytes from `start` to `end`. `bytes` is valid only during the call. */
   message(bytes: Uint8Array, start: number, end: number): void;
   /**
+   * Receives the next whole fields of a message that is longer than the assembler's `pieceBytes`. `isLast` says whether
+   * they complete the message. `bytes` is valid only during the call.
+   */
+  piece?(bytes: Uint8Array, start: number, end: number, isLast: boolean): void;
+  /**
    * Called if the next message cannot be read. `flag` is the first byte of its prefix, and `length` is the length that
    * the prefix states. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other
    * flag is invalid.
@@ -79,15 +85,19 @@ export interface MessageReceiver {
 }
 
 /**
- * Splits the data of a stream into messages. The assembler passes on a message that lies entirely in one frame without
+ * Splits the data of a stream into messages, and cuts a message longer than `pieceBytes` into pieces while it arrives.
+ * The pieces of a protobuf message that is cut between two of its fields are protobuf messages of the same type. The assembler passes on a message that lies entirely in one frame without
  * copying it. While the receiver is paused, the assembler stores the data.
  */
 export class MessageAssembler {
   readonly #maxBytes: number;
   readonly #receiver: MessageReceiver;
-  /** The beginning of a message whose rest has not arrived. */
+  readonly #pieceBytes: number;
+  /** The beginning of a message, or of its next piece, whose rest has not arrived. */
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
+  /** The number of bytes of a message in pieces that have not arrived. 0 unless the data so far ends within one. */
+  #missing = 0;
   /** Data that arrived while the receiver was paused. Most streams never store any data. */
   #stored: Fifo<Uint8Array> | undefined;
   /** The number of bytes of the first stored piece that were already split into messages. */
@@ -97,14 +107,15 @@ export class MessageAssembler {
   #busy = false;
   #closed = false;
 
-  constructor(maxBytes: number, receiver: MessageReceiver) {
+  constructor(maxBytes: number, receiver: MessageReceiver, pieceBytes: number = Number.POSITIVE_INFINITY) {
     this.#maxBytes = maxBytes;
     this.#receiver = receiver;
+    this.#pieceBytes = pieceBytes;
   }
 
   /** Whether the data so far ends within a message. */
   get midMessage(): boolean {
-    return this.#partialLength > 0;
+    return this.#partialLength > 0 || this.#missing > 0;
   }
 
   /** Whether the receiver may still get messages from data that has arrived. */
@@ -167,11 +178,13 @@ export class MessageAssembler {
 
   /** Reads one message, or the beginning of a message. Returns the position after the bytes that it has read. */
   #next(bytes: Uint8Array, at: number, end: number): number {
+    if (this.#missing > 0) return this.#cut(bytes, at, end);
     if (this.#partialLength > 0) return this.#complete(bytes, at, end);
     if (end - at < MESSAGE_PREFIX_BYTES) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES);
     const length = this.#readLength(bytes, at);
     if (length < 0) return end;
     const messageEnd = at + MESSAGE_PREFIX_BYTES + length;
+    if (length > this.#pieceBytes) return this.#beginPieces(length, bytes, at + MESSAGE_PREFIX_BYTES, end);
     if (messageEnd > end) return this.#keep(bytes, at, end, MESSAGE_PREFIX_BYTES + length);
     this.#receiver.message(bytes, messageEnd - length, messageEnd);
     return messageEnd;
@@ -190,6 +203,7 @@ export class MessageAssembler {
     }
     const length = this.#readLength(this.#partial, 0);
     if (length < 0) return end;
+    if (length > this.#pieceBytes) return this.#beginPieces(length, bytes, at, end);
     const total = MESSAGE_PREFIX_BYTES + length;
     const next = Math.min(end, at + total - this.#partialLength);
     this.#keep(bytes, at, next, total);
@@ -198,6 +212,33 @@ export class MessageAssembler {
     this.#partialLength = 0;
     if (message.length > MAX_REUSED_BYTES) this.#partial = NO_BYTES;
     this.#receiver.message(message, MESSAGE_PREFIX_BYTES, total);
+    return next;
+  }
+
+  #beginPieces(length: number, bytes: Uint8Array, start: number, end: number): number {
+    this.#partialLength = 0;
+    this.#missing = length;
+    return this.#cut(bytes, start, end);
+  }
+
+  /**
+   * Appends bytes to the next piece of a message, and passes on the piece if it is long enough or the last. Returns the
+   * position after the appended bytes.
+   */
+  #cut(bytes: Uint8Array, start: number, end: number): number {
+    const next = Math.min(end, start + this.#missing);
+    this.#keep(bytes, start, next, this.#pieceBytes + this.#missing);
+    this.#missing -= next - start;
+    const isLast = this.#missing === 0;
+    const length = this.#partialLength;
+    if (!isLast && length < this.#pieceBytes) return next;
+    const piece = this.#partial;
+    const cut = isLast ? length : endOfFields(piece, length);
+    if (cut === 0) return next;
+    this.#receiver.piece?.(piece, 0, cut, isLast);
+    piece.copyWithin(0, cut, length);
+    this.#partialLength = length - cut;
+    if (isLast && piece.length > MAX_REUSED_BYTES) this.#partial = NO_BYTES;
     return next;
   }
 
@@ -223,4 +264,19 @@ export class MessageAssembler {
     this.#partialLength = needed;
     return end;
   }
+}
+
+/** Returns the end of the last whole field of a protobuf message of which only the first `length` bytes are known. */
+function endOfFields(bytes: Uint8Array, length: number): number {
+  const reader = new Reader(bytes, 'piece', 0, length);
+  let end = 0;
+  try {
+    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
+      reader.skip(tag);
+      end = reader.at;
+    }
+  } catch {
+    // The next field is not complete. If it is malformed, decoding the last piece throws.
+  }
+  return end;
 }

@@ -25,6 +25,8 @@ export interface StreamHead {
   /** The deadline on the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
   readonly maxReceiveBytes: number;
+  /** The receiver gets a longer message in pieces. Default: no message. */
+  readonly pieceBytes?: number | undefined;
   /** The encoded request of a unary call. When the stream opens, it sends this request and half-closes. */
   readonly request?: Uint8Array | undefined;
   /** Whether the stream opens before the other streams that wait on its connection. */
@@ -122,7 +124,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   constructor(head: StreamHead, receiver: StreamReceiver) {
     this.head = head;
     this.#receiver = receiver;
-    this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver);
+    this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver, head.pieceBytes);
   }
 
   /** Whether the stream has been opened, so that the peer may have received its request. */

@@ -174,16 +174,6 @@ describe('`maxReceiveBytes`', () => {
     await turn();
     expect(peer.connection.request().reset).toBe('CANCEL');
   });
-
-  test('of a stream can lower the limit of the transport, but cannot raise that limit', async () => {
-    const peer = new Http2Peer({ maxReceiveBytes: message.length - 1 });
-    const [small, large] = [watch(peer, { maxReceiveBytes: 10 }), watch(peer, { maxReceiveBytes: 10_000 })];
-    await turn();
-    for (const id of [1, 3]) peer.connection.send(answerHeaders(id), data(id, watchMessage(1, 'x'.repeat(9))));
-    expect([small.end?.error?.problem, large.end]).toEqual([expect.stringContaining('at most 10 bytes'), undefined]);
-    peer.connection.send(data(3, grpcMessage(message)));
-    expect(large.end?.error?.code).toBe('ResourceExhausted');
-  });
 });
 
 describe('`maxRequestBytes`', () => {

@@ -1,0 +1,197 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Rpc, type RpcSettings } from '../../src/channel/rpc.js';
+import { prefix } from '../../src/kv/keys.js';
+import type { Transport } from '../../src/transport/transport.js';
+import { Watch, type WatchOptions } from '../../src/watch/watch.js';
+import { WatchStream } from '../../src/watch/watch-stream.js';
+import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
+import { VirtualClock } from '../support/virtual-clock.js';
+
+// A watch that is far behind the store has a stream of its own until the server has sent it all past events.
+
+const LONG_MS = 60_000;
+
+let clock: VirtualClock;
+let store: SimulatedStore;
+let streams: SimulatedWatchStream[];
+let shared: WatchStream;
+
+beforeEach(() => {
+  clock = new VirtualClock();
+  store = new SimulatedStore();
+  streams = [];
+  const transport: Transport = {
+    unary: () => new Promise<never>(() => {}),
+    stream: (_call, handler) => {
+      const stream = new SimulatedWatchStream(store, handler as never, () => true);
+      streams.push(stream);
+      return stream as never;
+    },
+    close: async () => {},
+  };
+  const settings: RpcSettings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+  shared = new WatchStream(new Rpc(transport, settings));
+});
+
+afterEach(() => clock.restore());
+
+test('a watch that begins far behind the store gets a stream of its own, and the other watches keep theirs', async () => {
+  const sibling = open('sibling');
+  putAll(1_500);
+  const far = open('a', { startRevision: 2n });
+  expect(opened()).toHaveLength(2);
+  store.put(['sibling']);
+  streams[0]?.sync(0, 1, 1);
+  streams[0]?.deliver(1);
+  expect((await sibling.next()).value?.events[0]?.keyText()).toBe('sibling');
+  expect(await taken(far, 1_500)).toEqual(revisions(2, 1_500));
+});
+
+test('a watch that begins a few revisions behind the store stays on the shared stream', async () => {
+  open('sibling');
+  putAll(20);
+  const near = open('a', { startRevision: 2n });
+  expect(await taken(near, 20)).toEqual(revisions(2, 20));
+  expect(streams).toHaveLength(1);
+});
+
+test('a watch returns to the shared stream when the server has sent it all past events', async () => {
+  putAll(100);
+  const far = open('a', { startRevision: 2n });
+  await taken(far, 100);
+  expect(opened()).toEqual([streams[0]]);
+  putAll(1);
+  expect(await taken(far, 1)).toEqual([102n]);
+});
+
+test('a watch without past events returns to the shared stream when the server reports its progress', async () => {
+  putAll(100);
+  open('b', { startRevision: 2n });
+  expect(opened()).toHaveLength(2);
+  streams[1]?.notify(0);
+  serve();
+  expect(opened()).toEqual([streams[0]]);
+});
+
+test('a watch gets a stream of its own after a full response, and continues after its last event', async () => {
+  const watch = open('a');
+  for (const each of streams) each.break(1);
+  putAll(2_500);
+  await clock.pass(2_000);
+  expect(await taken(watch, 2_500)).toEqual(revisions(2, 2_500));
+  expect(streams.length).toBeGreaterThan(2);
+});
+
+test('at most four watches have a stream of their own, and the others catch up on the shared stream', async () => {
+  putAll(100);
+  const watches = Array.from({ length: 7 }, () => open('a', { startRevision: 2n }));
+  expect(opened()).toHaveLength(5);
+  for (const each of watches) expect(await taken(each, 100)).toEqual(revisions(2, 100));
+  expect(opened()).toHaveLength(1);
+  const next = Array.from({ length: 5 }, () => open('a', { startRevision: 2n }));
+  expect(opened()).toHaveLength(5);
+  for (const each of next) expect(await taken(each, 100)).toEqual(revisions(2, 100));
+});
+
+test('the own stream of a slow consumer pauses, and its watch is not created again (S11)', async () => {
+  putAll(1_500);
+  const slow = open('a', { startRevision: 2n, bufferBytes: 10_000, progress: true });
+  const before = streams.length;
+  for (let first = 2; first < 1_502; first += 10) {
+    expect(await taken(slow, 10)).toEqual(revisions(first, 10));
+    await clock.pass(20);
+  }
+  // The client opens one more stream, when the watch returns to the shared stream.
+  expect(streams.length - before).toBeLessThanOrEqual(1);
+});
+
+test('a watch whose consumer takes nothing for 5 s gives up its own stream, and continues later (S11)', async () => {
+  putAll(1_500);
+  const slow = open('a', { startRevision: 2n, bufferBytes: 10_000, progress: true });
+  streams[1]?.sync(0, 1_000, 1_000);
+  streams[1]?.deliver(1);
+  expect(opened()).toContain(streams[1]);
+  await clock.pass(5_001);
+  expect(opened()).not.toContain(streams[1]);
+  expect(await taken(slow, 1_500)).toEqual(revisions(2, 1_500));
+});
+
+test('a watch that is closed while its own stream is paused ends the stream', async () => {
+  putAll(1_500);
+  const watch = new Watch(shared, prefix('a'), { startRevision: 2n, bufferBytes: 10_000 });
+  serve();
+  streams[1]?.sync(0, 1_000, 1_000);
+  streams[1]?.deliver(1);
+  await watch.close();
+  await clock.pass(LONG_MS);
+  expect([opened(), clock.timers]).toEqual([[], 0]);
+});
+
+test('a reconnect is prompt after a stream that lasted, although many reconnects failed before', async () => {
+  open('a');
+  for (let failures = 0; failures < 10; failures += 1) {
+    streams.at(-1)?.break(1);
+    await clock.pass(LONG_MS / 1_000);
+    while (streams.at(-1)?.over) await clock.pass(100);
+  }
+  await clock.pass(LONG_MS);
+  const before = streams.length;
+  streams.at(-1)?.break(1);
+  // The shortest backoff is at most 50 ms.
+  await clock.pass(50);
+  expect(streams.length).toBe(before + 1);
+});
+
+type Batches = ReturnType<Watch['batches']>;
+
+/** Opens a watch, and lets the server create it. */
+function open(key: string, options: WatchOptions = {}): Batches {
+  const watch = new Watch(shared, prefix(key), options);
+  serve();
+  return watch.batches();
+}
+
+function putAll(count: number): void {
+  for (let put = 0; put < count; put += 1) store.put(['a']);
+}
+
+function opened(): SimulatedWatchStream[] {
+  return streams.filter(({ over }) => !over);
+}
+
+/** Lets the server process all requests, and delivers its responses. The client may send requests in between. */
+function serve(): void {
+  for (let round = 0; round < 4; round += 1)
+    for (const each of opened()) {
+      each.serve(100);
+      each.deliver(100);
+    }
+}
+
+/** Takes batches from a watch while the server sends events. Returns the revisions of the batches. */
+async function taken(batches: Batches, count: number): Promise<bigint[]> {
+  const found: bigint[] = [];
+  while (found.length < count) {
+    const next = batches.next();
+    let isOver = false;
+    const settled = next.then(() => {
+      isOver = true;
+    });
+    await clock.pass(0);
+    for (let round = 0; !isOver && round < 50; round += 1) {
+      serve();
+      for (const each of opened()) for (let watch = 0; watch < 40; watch += 1) each.sync(watch, 1_000, 1_000);
+      serve();
+      await clock.pass(0);
+    }
+    expect(isOver, `batch ${found.length + 1} of ${count}`).toBe(true);
+    await settled;
+    const { value } = await next;
+    if (value !== undefined && value.events.length > 0) found.push(value.revision);
+  }
+  return found;
+}
+
+function revisions(first: number, count: number): bigint[] {
+  return Array.from({ length: count }, (_, index) => BigInt(first + index));
+}
