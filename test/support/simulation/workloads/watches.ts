@@ -18,6 +18,8 @@ type WatchOp =
       readonly bytes: number;
       /** Whether the transaction has as many operations as etcd allows. */
       readonly isFull?: boolean;
+      /** How many times the process writes at once. Many revisions put watches far behind the store. */
+      readonly times: number;
     }
   /** Many puts at once by another client, which is not simulated. */
   | { readonly type: 'burst'; readonly afterMs: number; readonly puts: number }
@@ -67,7 +69,9 @@ export const watches: Workload<WatchOp> = {
           return {
             type: 'watch',
             afterMs,
-            back: random.chance(0.5) ? undefined : random.pick([random.below(6), random.below(6), ALL_REVISIONS]),
+            back: random.chance(0.5)
+              ? undefined
+              : random.pick([random.below(6), random.below(6), random.below(150), ALL_REVISIONS]),
             only: random.chance(0.75) ? undefined : random.pick(['put', 'delete'] as const),
             bufferBytes: random.chance(0.3) ? random.magnitude(1, 2_000) : undefined,
             pauseMs: random.chance(0.3) ? random.magnitude(1, 1_500) : 0,
@@ -80,6 +84,7 @@ export const watches: Workload<WatchOp> = {
           keys: Array.from({ length: random.pick([1, 1, 2, 3]) }, () => random.below(KEYS)),
           bytes: random.chance(0.1) ? 400 : random.chance(0.02) ? LARGE_BYTES : 1,
           isFull: random.chance(0.02),
+          times: random.chance(0.1) ? 60 : 1,
         };
       }),
     })),
@@ -104,7 +109,7 @@ class Watches implements Player<WatchOp> {
       if (each.type === 'watch') running.push(this.#watch(client, `${index}.${number}`, each));
       else if (each.type === 'burst') this.#burst(each.puts);
       else if (each.type === 'cache') running.push(this.#cache(client, `${index}.${number}`));
-      else await this.#write(client, each).catch(expected);
+      else await Promise.all(Array.from({ length: each.times }, () => this.#write(client, each).catch(expected)));
     }
     await Promise.all(running);
   }
