@@ -6,7 +6,7 @@ import { reportOn, verdictsOn } from './bench/report.js';
 import { type Arguments, readArguments, type Settings, USAGE } from './bench/settings.js';
 import { nameOf, type Results, runWorkloads, startProgress, type Workload } from './bench/workload.js';
 import { callWorkloads, handOffWorkloads, hookWorkloads, leaseAndLockWorkloads } from './bench/workloads/calls.js';
-import { boundWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
+import { boundWorkloads, catchUpWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
 import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
 import { startEtcd } from './etcd.js';
@@ -16,6 +16,8 @@ import { startEtcd } from './etcd.js';
 
 /** The quota of the server's database in bytes. It is larger than what a run writes between two compactions. */
 const QUOTA_BYTES = 8 * 2 ** 30;
+/** The maximum number of operations in a transaction. */
+const MAX_TXN_OPS = 1_000;
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 type Signal = keyof typeof EXIT_CODES;
@@ -73,6 +75,7 @@ function allWorkloads(settings: Settings): Workload[] {
     ...manyKeysWorkloads(settings),
     ...memoryWorkloads(settings),
     ...scalingWorkloads(settings),
+    ...catchUpWorkloads(settings),
     ...boundWorkloads(settings),
   ];
 }
@@ -86,7 +89,10 @@ async function measure({ settings, members }: Arguments, workloads: readonly Wor
   const work = async (): Promise<Results> => {
     const installation = await install();
     cleanups.push(() => installation.remove());
-    const etcd = await startEtcd({ members, args: [`--quota-backend-bytes=${QUOTA_BYTES}`] });
+    const etcd = await startEtcd({
+      members,
+      args: [`--quota-backend-bytes=${QUOTA_BYTES}`, `--max-txn-ops=${MAX_TXN_OPS}`],
+    });
     cleanups.push(() => etcd.close());
     const bench = new Bench(settings, etcd.endpoints, installation);
     cleanups.push(() => bench.close());

@@ -28,6 +28,8 @@ export const METRICS = {
   cpuMs: { heading: 'CPU ms', digits: 0 },
   /** CPU time as a percentage of one core. */
   corePercent: { heading: '% of a core', digits: 1 },
+  /** Time in milliseconds by which an event came after the answer to its put. */
+  lateMs: { heading: 'other watch late by ms', digits: 0 },
   longestBlockMs: { heading: 'longest block of the event loop ms', digits: 0 },
   /** The exponent by which the CPU time grows with the size of the work. */
   exponent: { heading: 'exponent', digits: 2 },

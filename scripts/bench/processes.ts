@@ -115,7 +115,7 @@ export class ClientProcess {
     return new Promise<Sample>((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
       if (this.#waiting !== undefined) return reject(new Error('the process is still performing another task'));
-      const limitMs = task.kind === 'scaling' ? SCALING_TIMEOUT_MS : TASK_TIMEOUT_MS;
+      const limitMs = task.kind === 'scaling' || task.kind === 'catch-up' ? SCALING_TIMEOUT_MS : TASK_TIMEOUT_MS;
       const giveUp = (): void =>
         this.#waiting?.reject(new Error(`task "${task.kind}" did not end within ${limitMs} ms`));
       const limit = setTimeout(giveUp, limitMs);

@@ -47,8 +47,9 @@ const NOTES: Readonly<Record<string, string>> = {
     "lifts grpc-js's limit of 4 MB. The server starts to send past events within 100 ms after a watch is created, and " +
     'then sends 1,000 revisions of each watch every 100 ms.',
   [SCALING_GROUP]:
-    'This table is about etcdwire only. The second column is the size of the work: the number of calls, sessions, ' +
-    'waiters, watches or keys. Each measurement runs in a new process. The exponent compares the CPU times of the two ' +
+    'This table is about etcdwire, unless a row says otherwise. The second column is the size of the work: the number ' +
+    'of calls, sessions, waiters, watches, keys or past events. "Watch … behind" delivers past events while another ' +
+    'watch of the same client receives a put every 100 ms. Each measurement runs in a new process. The exponent compares the CPU times of the two ' +
     'sizes: 1 means that the cost grows in proportion to the work.',
   [BOUNDS_GROUP]:
     'This table is about etcdwire only. The program makes all puts in one turn of the event loop, and waits for all ' +

@@ -59,6 +59,8 @@ async function perform(task: Task): Promise<Sample> {
       return {};
     case 'footprint':
       return footprint();
+    case 'catch-up':
+      return (await import('./catch-up.js')).measureCatchUp(endpoint, task.catchUp);
     case 'scaling':
       return (await import('./scaling.js')).measureScaling(endpoint, task.scaling);
     case 'hand-offs':

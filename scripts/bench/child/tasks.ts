@@ -2,6 +2,7 @@ import { createHistogram } from 'node:perf_hooks';
 import { sharedClockMs } from '../../shared-clock.js';
 import type { BenchClient } from '../clients/bench-client.js';
 import type { Sample } from '../metrics.js';
+import type { CatchUp } from './catch-up.js';
 import type { HandOffs } from './hand-offs.js';
 import type { Scaling } from './scaling.js';
 
@@ -26,6 +27,7 @@ export type Task =
   | { readonly kind: 'write-events'; readonly prefix: string; readonly events: number; readonly keys: number }
   | { readonly kind: 'footprint' }
   | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs }
+  | { readonly kind: 'catch-up'; readonly catchUp: CatchUp }
   | { readonly kind: 'scaling'; readonly scaling: Scaling };
 
 /** The answer of a client's process to one task. */

@@ -1,4 +1,9 @@
-// Measures how often per second contenders take a lock with Go's client:
+// Measures what the clients of the benchmark are compared with. With WAY "catch-up",
+//
+//	bench ENDPOINT PREFIX catch-up FIRST LAST
+//
+// the program measures how long a watch takes to deliver the events of the revisions FIRST to LAST, and how late
+// another watch of the same client delivers events meanwhile: see child/catch-up.ts. Otherwise, it measures how often per second contenders take a lock with Go's client:
 //
 //	bench ENDPOINT NAME WAY CONTENDERS SECONDS
 //
@@ -31,6 +36,10 @@ type locker interface {
 
 func main() {
 	endpoint, name, way := os.Args[1], os.Args[2], os.Args[3]
+	if way == "catch-up" {
+		catchUp(endpoint, name, os.Args[4], os.Args[5])
+		return
+	}
 	contenders, err := strconv.Atoi(os.Args[4])
 	check(err)
 	seconds, err := strconv.ParseFloat(os.Args[5], 64)
@@ -135,6 +144,84 @@ func (m *fromNow) before(ctx context.Context, own int64) ([]*mvccpb.KeyValue, er
 func (m *fromNow) Unlock(ctx context.Context) error {
 	_, err := m.client.Delete(ctx, m.key)
 	return err
+}
+
+// catchUp measures how long a watch takes to deliver past events, and how late another watch is meanwhile.
+func catchUp(endpoint, prefix, firstText, lastText string) {
+	const sibling, putEvery = "bench/sibling", 100 * time.Millisecond
+	first, err := strconv.ParseInt(firstText, 10, 64)
+	check(err)
+	last, err := strconv.ParseInt(lastText, 10, 64)
+	check(err)
+	open := func() *clientv3.Client {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Logger: zap.NewNop()})
+		check(err)
+		return client
+	}
+	ctx, client, writer := context.Background(), open(), open()
+	var lock sync.Mutex
+	answered, received := map[int64]time.Time{}, map[int64]time.Time{}
+	events := client.Watch(ctx, sibling, clientv3.WithCreatedNotify())
+	<-events
+	go func() {
+		for response := range events {
+			for _, event := range response.Events {
+				lock.Lock()
+				received[event.Kv.ModRevision] = time.Now()
+				lock.Unlock()
+			}
+		}
+	}()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			// etcd may be too busy with the past events to answer in time.
+			if put, err := writer.Put(ctx, sibling, "x"); err == nil {
+				lock.Lock()
+				answered[put.Header.Revision] = time.Now()
+				lock.Unlock()
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(putEvery):
+			}
+		}
+	}()
+	time.Sleep(3 * putEvery)
+	startCPU, start := cpuTime(), time.Now()
+	for response := range client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(first)) {
+		check(response.Err())
+		if count := len(response.Events); count > 0 && response.Events[count-1].Kv.ModRevision >= last {
+			break
+		}
+	}
+	elapsed, cpu := time.Since(start), cpuTime()-startCPU
+	close(stop)
+	<-stopped
+	late := func() (worst time.Duration, complete bool) {
+		lock.Lock()
+		defer lock.Unlock()
+		complete = true
+		for revision, at := range answered {
+			came, isReceived := received[revision]
+			worst, complete = max(worst, came.Sub(at)), complete && isReceived
+		}
+		return worst, complete
+	}
+	worst, complete := late()
+	for ; !complete; worst, complete = late() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	var usage syscall.Rusage
+	check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	check(json.NewEncoder(os.Stdout).Encode(map[string]float64{
+		"totalMs": float64(elapsed.Milliseconds()),
+		"cpuMs":   float64(cpu.Milliseconds()),
+		"lateMs":  float64(worst.Milliseconds()),
+		"rssKb":   float64(usage.Maxrss) * 1.024,
+	}))
 }
 
 func cpuTime() time.Duration {

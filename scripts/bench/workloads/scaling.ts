@@ -1,4 +1,7 @@
+import { Client, op, prefix } from '../../../src/index.js';
+import type { CatchUp } from '../child/catch-up.js';
 import type { Scaling, ScalingName } from '../child/scaling.js';
+import { GO, goWays, measureGoCatchUp } from '../go-client.js';
 import { metricSpreadOf, type Sample } from '../metrics.js';
 import type { Bench } from '../processes.js';
 import type { Settings } from '../settings.js';
@@ -44,6 +47,74 @@ export function scalingWorkloads({ quick, rounds }: Settings): Workload[] {
       conclude: addExponent,
     };
   });
+}
+
+/** The past events of a watch, and the number of events that one transaction writes. */
+const HISTORIES = [
+  { events: 100_000, perRevision: 1, valueBytes: 100 },
+  { events: 1_000_000, perRevision: 128, valueBytes: 600 },
+  { events: 1_000_000, perRevision: 1_000, valueBytes: 100 },
+  { events: 3_000_000, perRevision: 1_000, valueBytes: 100 },
+];
+const HISTORY_KEYS = 5_000;
+const WRITES_IN_FLIGHT = { single: 500, txn: 8 };
+
+/** Returns the workloads in which one watch delivers many past events while another one waits for new events. */
+export function catchUpWorkloads({ quick, rounds }: Settings): Workload[] {
+  return HISTORIES.map(({ events, perRevision, valueBytes }) => {
+    const count = events / (quick ? QUICK_FACTOR : 1);
+    const keys = `bench/history/${perRevision}/`;
+    let catchUp: CatchUp = { prefix: keys, first: 0n, last: 0n };
+    return {
+      group: SCALING_GROUP,
+      variant: `watch ${count.toLocaleString('en')} events behind, ${perRevision.toLocaleString('en')} of ${valueBytes} B a revision`,
+      competitors: ['etcdwire', ...(goWays().length > 0 ? [GO] : [])],
+      rounds: Math.min(rounds, 3),
+      prepare: async ({ endpoint }) => {
+        const range = await writeHistory(endpoint, keys, count, perRevision, 'x'.repeat(valueBytes));
+        catchUp = { prefix: keys, ...range };
+      },
+      measure: async (bench, competitor) => {
+        if (competitor === GO) return measureGoCatchUp(bench.endpoint, catchUp);
+        const process = bench.startProcess('etcdwire');
+        try {
+          return await process.perform({ kind: 'catch-up', catchUp });
+        } finally {
+          bench.stopProcess(process);
+        }
+      },
+      finish: async (bench) => {
+        await bench.client.delete(prefix(keys));
+        await compact(bench);
+      },
+    };
+  });
+}
+
+/** Writes the events of a watch. Resolves with their first and last revision. */
+async function writeHistory(
+  endpoint: string,
+  keys: string,
+  events: number,
+  perRevision: number,
+  value: string,
+): Promise<Pick<CatchUp, 'first' | 'last'>> {
+  await using client = new Client({ endpoints: [endpoint], timeoutMs: 60_000, maxTxnOps: perRevision });
+  const first = (await client.put(`${keys}first`, '')).header.revision;
+  let written = 0;
+  const write = async (): Promise<void> => {
+    while (written < events) {
+      const from = written;
+      written += perRevision;
+      const puts = Array.from({ length: perRevision }, (_, index) =>
+        op.put(`${keys}${(from + index) % HISTORY_KEYS}`, value),
+      );
+      await client.txn({ then: puts });
+    }
+  };
+  const length = perRevision === 1 ? WRITES_IN_FLIGHT.single : WRITES_IN_FLIGHT.txn;
+  await Promise.all(Array.from({ length }, write));
+  return { first, last: (await client.put(`${keys}last`, '')).header.revision };
 }
 
 /** Returns the workload that compares values of `maxInFlight`. */
