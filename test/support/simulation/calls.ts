@@ -15,6 +15,9 @@ const LATENESS_MS = 2;
 const MAX_ATTEMPTS = 12;
 const MAX_ATTEMPTS_PER_SECOND = 12;
 
+/** Number of calls that a process may make for nothing, for each of its operations, and in each second. */
+const MAX_CALLS = { idle: 20, perOperation: 12, perSecond: 6 } as const;
+
 /** The reasons that the client itself gives to a call that a fault has ended. */
 const CONNECTION_REASONS: ReadonlySet<string> = new Set(['ConnectFailed', 'ConnectionLost', 'StreamRefused']);
 
@@ -103,6 +106,18 @@ export class Calls {
   refused(metadata: Metadata, { code, message }: StatusError): void {
     const call = this.#original(metadata);
     call?.refusals.add(errorFromStatus(code, message, { method: call.path, endpoint: '' }).reason);
+  }
+
+  /** Checks that a process has not made too many calls for its operations. */
+  checkCost(process: Process, operations: number): void {
+    // The interval of the option `autoSyncIntervalMs` decides how often a client reads the member list.
+    const { path: synced } = methods.cluster.memberList;
+    const calls = this.#calls.filter((call) => call.process === process && call.path !== synced);
+    const seconds = (this.#world.now - (calls[0]?.startMs ?? this.#world.now)) / 1_000;
+    const { idle, perOperation, perSecond } = MAX_CALLS;
+    if (calls.length <= idle + perOperation * operations + perSecond * seconds) return;
+    const detail = `${calls.length} of ${process.name} for ${operations} operations within ${seconds} s`;
+    this.#rules.violated('too many calls', detail);
   }
 
   /** Compares the results of all calls with what the servers have done. */

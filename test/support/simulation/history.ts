@@ -372,6 +372,8 @@ class Play<Op> {
     for (const key of left) if (!this.#player.mayStay(key)) this.#violated('key left', key);
     this.#player.check();
     this.#calls.check();
+    for (const [index, process] of this.#processes.entries())
+      this.#calls.checkCost(process, this.#plan.processes[index]?.ops.length ?? 0);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }
 

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import type { Client } from '../../../../src/client.js';
 import { Election } from '../../../../src/concurrency/election.js';
 import { Mutex, withLock } from '../../../../src/concurrency/mutex.js';
@@ -215,6 +216,8 @@ class Locks implements Player<LockOp> {
     enters(contender, index, 'releasing');
     await holding.release().catch(expected);
     enters(contender, index, 'idle');
+    const listeners = getEventListeners(abort.signal, 'abort').length;
+    if (listeners > 0) this.#context.violated('listener left', `${listeners} on the signal of a released ${each.kind}`);
   }
 
   async #withLock(client: Client, index: number, each: LockOp, contender: object): Promise<void> {
