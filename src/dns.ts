@@ -23,12 +23,15 @@ export interface SrvRecord {
 
 /** The part of a `Resolver` of `node:dns/promises` that looks up SRV records. */
 export interface SrvResolver {
+  /** Resolves with the SRV records of the name. Rejects with the error code ENODATA or ENOTFOUND if there are none. */
   resolveSrv(name: string): Promise<readonly SrvRecord[]>;
 }
 
 /** The part of a `Resolver` of `node:dns/promises` that looks up addresses. */
 export interface AddressResolver {
+  /** Resolves with the IPv4 addresses of the host. */
   resolve4(host: string): Promise<readonly string[]>;
+  /** Resolves with the IPv6 addresses of the host. */
   resolve6(host: string): Promise<readonly string[]>;
 }
 

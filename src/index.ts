@@ -95,6 +95,7 @@ export type { ChangesOptions, RangeChange } from './mirror/changes.js';
 export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
 export type { Raw, Stub } from './raw.js';
+export type { SignalOption } from './runtime/arguments.js';
 export type { BytesLike } from './runtime/bytes.js';
 export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './runtime/log.js';
 export type { Access, Auth, Login, Permission } from './services/auth.js';
