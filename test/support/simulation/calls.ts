@@ -15,7 +15,7 @@ const LATENESS_MS = 2;
 const MAX_ATTEMPTS = 12;
 const MAX_ATTEMPTS_PER_SECOND = 12;
 
-/** Number of calls that a process may make for nothing, for each of its operations, and in each second. */
+/** Number of calls that a process may make for nothing, for each operation of the history, and in each second. */
 const MAX_CALLS = { idle: 20, perOperation: 12, perSecond: 6 } as const;
 
 /** The reasons that the client itself gives to a call that a fault has ended. */

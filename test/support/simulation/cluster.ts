@@ -106,7 +106,7 @@ export function serverClock(world: World, what: string): Clock {
   const { outside } = world;
   return {
     now: () => outside.clockAt(world.now),
-    after: (delayMs, action) => world.at(world.now + delayMs / outside.rate, outside, 'timer', what, action),
+    after: (delayMs, action) => world.at(world.now + outside.worldMs(delayMs), outside, 'timer', what, action),
   };
 }
 

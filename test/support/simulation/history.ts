@@ -252,9 +252,12 @@ class Play<Op> {
     this.#cluster = new SimulatedCluster(world, plan.members, plan.traits);
     this.#network = new Network(world, this.#cluster);
     this.#network.delays = plan.delays;
-    // If no message takes time, or timers are late, calls that wait until the same time cannot share one attempt.
+    // With a retry policy, each call has its own backoff. If no message takes time, or timers are late, calls that wait until the same time cannot share one attempt.
     const sharesAttempts =
-      plan.delays !== 'none' && plan.timerLagMs === 0 && plan.faults.every(({ kind }) => kind !== 'late timers');
+      !plan.options?.hasRetryPolicy &&
+      plan.delays !== 'none' &&
+      plan.timerLagMs === 0 &&
+      plan.faults.every(({ kind }) => kind !== 'late timers');
     if (sharesAttempts)
       this.#network.onRefused = (process, member) => this.#refused(process, `${process.name} ${member.url}`);
     const violated = (rule: string, detail: string): void => this.#violated(rule, detail);
@@ -372,8 +375,9 @@ class Play<Op> {
     for (const key of left) if (!this.#player.mayStay(key)) this.#violated('key left', key);
     this.#player.check();
     this.#calls.check();
-    for (const [index, process] of this.#processes.entries())
-      this.#calls.checkCost(process, this.#plan.processes[index]?.ops.length ?? 0);
+    // A process also works for the others: it watches their keys, and handles their jobs.
+    const operations = this.#plan.processes.reduce((sum, { ops }) => sum + ops.length, 0);
+    for (const process of this.#processes) this.#calls.checkCost(process, operations);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }
 

@@ -5,6 +5,8 @@ import type { Random } from './random.js';
 const START_MS = 1_000;
 /** The wall clock at the begin of a world, in milliseconds since 1970. */
 const START_WALL_MS = 1_700_000_000_000;
+/** More than the error of the computation of a time, in milliseconds. */
+const ROUNDING_MS = 1e-6;
 /** Number of events that run before Node.js may handle real input and output again. */
 const EVENTS_PER_BATCH = 64;
 
@@ -66,6 +68,11 @@ export class Process {
   /** Returns the time on the clock of the process at a time of the world. */
   clockAt(worldMs: number): number {
     return START_MS + (worldMs - START_MS) * this.rate;
+  }
+
+  /** Returns how long a timer of the process takes in the world. It never fires before its time on its own clock. */
+  worldMs(delayMs: number): number {
+    return this.rate === 1 ? delayMs : delayMs / this.rate + ROUNDING_MS;
   }
 
   /** Returns the time of the world at a time on the clock of the process. */
@@ -222,7 +229,7 @@ export class World {
   #startTimer(action: () => void, delayMs: number): Timer {
     const process = this.current;
     const lagMs = this.timerLagMs > 0 && this.random.chance(0.3) ? this.random.fraction() * this.timerLagMs : 0;
-    const due = this.time + Math.max(0, delayMs) / process.rate + lagMs;
+    const due = this.time + process.worldMs(Math.max(0, delayMs)) + lagMs;
     const timer: Timer = new Timer(
       this.#schedule(due, process, 'timer', '', () => {
         process.foreground.delete(timer);
