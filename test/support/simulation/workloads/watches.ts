@@ -114,11 +114,11 @@ class Watches implements Player<WatchOp> {
     await Promise.all(running);
   }
 
-  /** Makes many revisions. A server that divides responses would need minutes to send them. */
+  /** Makes many revisions. A server that delays each response would need minutes to send them. */
   #burst(puts: number): void {
     const { cluster, count } = this.#context;
-    const { splitsEvents, progressOvertakes } = cluster.traits;
-    if (splitsEvents || progressOvertakes || !cluster.server.running) return;
+    const { splitsEvents, progressOvertakes, isProxy } = cluster.traits;
+    if (splitsEvents || progressOvertakes || isProxy || !cluster.server.running) return;
     cluster.putOften(`${PREFIX}burst`, puts);
     count('burst of revisions');
   }
@@ -228,7 +228,8 @@ class Watches implements Player<WatchOp> {
   #checkLate(revision: bigint): void {
     const { cluster, checkLate } = this.#context;
     // Such a server itself delays the events.
-    if (cluster.traits.progressOvertakes || cluster.traits.splitsEvents) return;
+    const { splitsEvents, progressOvertakes, isProxy } = cluster.traits;
+    if (splitsEvents || progressOvertakes || isProxy) return;
     const { ms } = cluster.truth.findLast((event) => event.revision === revision) ?? { ms: 0 };
     checkLate(ms, `revision ${revision}`);
   }
