@@ -290,7 +290,9 @@ export function timedOut(
 ): EtcdError {
   const [only, ...others] = [...failures.values()].map(withoutFrames);
   const why = only === undefined && endpoint !== undefined ? `; no answer from ${endpoint} so far` : latest(failures);
-  return new EtcdError(`${what} did not finish within ${option} = ${timeoutMs}${why}`, {
+  const isUnreached = only !== undefined && [only, ...others].every(({ reason }) => reason === 'ConnectFailed');
+  const toDo = isUnreached ? ', because it reached no server: start etcd, or correct endpoints' : '';
+  return new EtcdError(`${what} did not finish within ${option} = ${timeoutMs}${toDo}${why}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',
     outcome,

@@ -48,6 +48,20 @@ test('the error of a call has the failure as its cause when the call has failed 
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint: leaderless, cause: { reason: 'NoLeader' } });
 });
 
+test('the error of a call says first what to do when no endpoint can be reached', async () => {
+  const error = await errorOf(openClient({ endpoints: REFUSED, timeoutMs: 300 }).put('a', 'b'));
+  expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
+  expect(error.problem).toMatch(
+    /^call did not finish .*, because it reached no server: start etcd, or correct endpoints; /,
+  );
+});
+
+test('the error of a call does not blame the endpoints when one of them can be reached', async () => {
+  const endpoints = [REFUSED[0], await memberWithoutLeader()];
+  const error = await errorOf(openClient({ endpoints, timeoutMs: TIMEOUT_MS }).get('a'));
+  expect(error.problem).not.toContain('start etcd');
+});
+
 test('the error of a wait for a lock names the latest failure at each endpoint', async () => {
   const { endpoints, close } = await ownEtcd();
   const etcd = openClient({ endpoints: [...endpoints] });
