@@ -12,12 +12,17 @@ export interface Page {
   readonly body: string;
 }
 
+/** The part of `URLSearchParams` that pages read. */
+export interface Query {
+  get(name: string): string | null;
+}
+
 /** A service that also has pages besides the gateway, such as `/health`. */
 export interface HttpService extends Service {
   /** The major version of grpc-gateway whose errors the JSON gateway sends. Default: 2. */
   readonly gatewayErrors?: 1 | 2;
   /** Returns a page, or undefined if the service has none at this path. */
-  page?(method: string, path: string, query: URLSearchParams): Page | undefined;
+  page?(method: string, path: string, query: Query): Page | undefined;
 }
 
 /** The fields that allow pages of any origin to use the server: `addCORSHeader` in etcd's `embed/serve.go`. */
@@ -41,6 +46,8 @@ export function isHttp1(start: Uint8Array): boolean | undefined {
 
 /**
  * Serves HTTP/1.1: the JSON gateway and the pages of a service. `node:http` reads the requests and writes the responses.
+ *
+ * @internal
  */
 export class Http1Server {
   readonly #http = createServer({ keepAliveTimeout: 0 }, (request, response) => this.#serve(request, response));

@@ -40,8 +40,8 @@ export interface ListenOptions extends Http2ServerOptions {
  * The certificate of a server.
  *
  * @example
- * const tls: ServerTls = { cert: await readFile('server.crt'), key: await readFile('server.key') };
- * const listener = await listen(new MemoryEtcd(), { tls });
+ * const serve = (tls: ServerTls) => listen(new MemoryEtcd(), { tls });
+ * const open = async () => serve({ cert: await readFile('server.crt'), key: await readFile('server.key') });
  */
 export interface ServerTls {
   /** The certificate and its intermediate certificates. It must name the host of the URL. */

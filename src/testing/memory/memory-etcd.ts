@@ -14,7 +14,7 @@ import {
 } from '../../runtime/arguments.js';
 import { textOf } from '../../runtime/bytes.js';
 import { environment } from '../../runtime/environment.js';
-import type { Page } from '../http1-server/server.js';
+import type { Page, Query } from '../http1-server/server.js';
 import { registerAuth } from './auth-service.js';
 import { type Clock, checkClock, realTime } from './clock.js';
 import { registerCluster } from './cluster-service.js';
@@ -266,7 +266,7 @@ export class MemoryEtcd {
    *
    * @internal
    */
-  page(method: string, path: string, query: URLSearchParams): Page | undefined {
+  page(method: string, path: string, query: Query): Page | undefined {
     return statusPage(this.member, this.#router.paths, method, path, query);
   }
 }

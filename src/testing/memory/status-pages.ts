@@ -1,6 +1,6 @@
 import { AlarmType } from '../../gen/etcdserverpb/rpc.js';
 import { RELEASES } from '../etcd/versions.js';
-import type { Page } from '../http1-server/server.js';
+import type { Page, Query } from '../http1-server/server.js';
 import type { Member } from './member.js';
 import { metricsPage } from './metrics.js';
 
@@ -33,7 +33,7 @@ export function statusPage(
   paths: readonly string[],
   method: string,
   path: string,
-  query: URLSearchParams,
+  query: Query,
 ): Page | undefined {
   if (path === '/metrics') return metricsPage(member, paths);
   const [root = '', name, ...more] = path.split('/').slice(1);

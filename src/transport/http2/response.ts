@@ -122,8 +122,8 @@ export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): Et
   return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
 }
 
-/** HTTP statuses that refuse one request, because of its size. Other requests may succeed at the same server. */
-const REFUSES_REQUEST: ReadonlySet<number> = new Set([413, 414, 431]);
+/** HTTP statuses that refuse one request, because of its time or size. Others may succeed at the same server. */
+const REFUSES_REQUEST: ReadonlySet<number> = new Set([408, 413, 414, 431]);
 
 /** Maximum length of the value of a header in an error text. */
 const MAX_SHOWN_CHARS = 80;

@@ -146,7 +146,7 @@ describe('an HTTP status', () => {
     const error = await errorAfter([last([':status', `${status}`])]);
     expect(error).toMatchObject({ code, outcome: 'unknown' });
     expect(error.problem).toContain(`HTTP status ${status}`);
-    const isAboutRequest = status === 413 || status === 431;
+    const isAboutRequest = [408, 413, 431].includes(status);
     expect(error.reason).toBe(code === 'Unavailable' ? 'ConnectionLost' : isAboutRequest ? 'Other' : 'NotEtcd');
   });
 
