@@ -34,10 +34,10 @@ const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
  */
 const MAX_TEXT_CHARS = 65_536;
 
-/** The services that every etcd has. */
-const IN_EVERY_ETCD = /^\/etcdserverpb\.(?:KV|Watch|Lease)\//;
+/** The methods that every supported etcd has. `RangeStream` is newer. */
+const IN_EVERY_ETCD = /^\/etcdserverpb\.(?:KV\/(?!RangeStream$)|Watch\/|Lease\/)/;
 
-/** Whether the call belongs to a service that every etcd has, so that a server without this service is not etcd. */
+/** Whether every supported etcd has the method of the call, so that a server without it is not etcd. */
 export function isInEveryEtcd({ method = '' }: Partial<ErrorContext>): boolean {
   return IN_EVERY_ETCD.test(method);
 }
@@ -45,12 +45,7 @@ export function isInEveryEtcd({ method = '' }: Partial<ErrorContext>): boolean {
 /** Converts a gRPC status that the server or a proxy sent to an error. */
 export function errorFromStatus(code: StatusCode, message: string, context: Partial<ErrorContext> = {}): EtcdError {
   const reason = serverReason(message);
-  // An older etcd lacks newer methods, but none of these services.
-  const isNotEtcd =
-    reason === undefined &&
-    code === 'Unimplemented' &&
-    isInEveryEtcd(context) &&
-    !message.startsWith('unknown method ');
+  const isNotEtcd = reason === undefined && code === 'Unimplemented' && isInEveryEtcd(context);
   const problem = problemOf(code, message);
   return new EtcdError(isNotEtcd ? `${problem}: the server speaks gRPC, but it is not etcd` : problem, {
     code,

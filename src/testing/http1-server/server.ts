@@ -14,7 +14,8 @@ export interface Page {
 
 /** The part of `URLSearchParams` that pages read. */
 export interface Query {
-  get(name: string): string | null;
+  has(name: string): boolean;
+  getAll(name: string): string[];
 }
 
 /** A service that also has pages besides the gateway, such as `/health`. */

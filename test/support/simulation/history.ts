@@ -128,6 +128,8 @@ export interface Workload<Op> {
   readonly isUnary?: boolean;
   /** Whether the workload allows that the store is replaced. */
   readonly isRestored?: boolean;
+  /** Whether all clocks run at the same rate, because the processes compare their wall clocks. */
+  readonly hasOneRate?: boolean;
   generate(random: Random): readonly ProcessPlan<Op>[];
   begin(context: Context<Op>): Player<Op>;
 }
@@ -173,7 +175,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     members,
     delays: random.pick(['none', 'short', 'short', 'long', 'uneven'] as const),
     timerLagMs: random.pick([0, 0, 2, 40]),
-    rates: drawRates(new Random(seed, 12), processes.length),
+    rates: workload.hasOneRate ? undefined : drawRates(new Random(seed, 12), processes.length),
     bytes: drawBytes(new Random(seed, 9), isUnary),
     maxInFlight: new Random(seed, 10).pick([undefined, undefined, undefined, 1, 2]),
     balance: new Random(seed, 11).pick(['in-order', 'sticky', 'round-robin'] as const),

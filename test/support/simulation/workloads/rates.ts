@@ -20,7 +20,7 @@ export const rates: Workload<TakeOp> = {
   name: 'rate limiter',
   weight: 1,
   isUnary: true,
-  // The processes compare their wall clocks.
+  hasOneRate: true,
   without: ['wall clock jump'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({
