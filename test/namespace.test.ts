@@ -165,7 +165,7 @@ describe('a namespace', () => {
     const next = await waiting;
     expect(next.token).toBeGreaterThan(held.token);
     expect(await errorOf(withLock(inside, 'job', () => {}, { maxWaitMs: 100 }))).toMatchObject({
-      reason: 'DeadlineExceeded',
+      reason: 'LockTaken',
     });
     await next.release();
     expect(await withLock(inside, 'job', () => texts(etcd, `${name}job/`))).toHaveLength(1);

@@ -15,8 +15,11 @@ const LATENESS_MS = 2;
 const MAX_ATTEMPTS = 12;
 const MAX_ATTEMPTS_PER_SECOND = 12;
 
-/** Number of calls that a process may make for nothing, for each operation of the history, and in each second. */
-const MAX_CALLS = { idle: 20, perOperation: 12, perSecond: 6 } as const;
+/**
+ * Number of calls that a process may make for nothing, for each operation of the history, and in each second. An
+ * operation may be a job that several workers try one after the other.
+ */
+const MAX_CALLS = { idle: 20, perOperation: 16, perSecond: 6 } as const;
 
 /** The reasons that the client itself gives to a call that a fault has ended. */
 const CONNECTION_REASONS: ReadonlySet<string> = new Set(['ConnectFailed', 'ConnectionLost', 'StreamRefused']);

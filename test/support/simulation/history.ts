@@ -128,6 +128,8 @@ export interface Workload<Op> {
   readonly isUnary?: boolean;
   /** Whether the workload allows that the store is replaced. */
   readonly isRestored?: boolean;
+  /** Returns how many operations an item of a plan stands for. Default: 1. */
+  readonly sizeOf?: (op: Op) => number;
   /** Whether all clocks run at the same rate, because the processes compare their wall clocks. */
   readonly hasOneRate?: boolean;
   generate(random: Random): readonly ProcessPlan<Op>[];
@@ -243,6 +245,8 @@ class Play<Op> {
   readonly #waits = new Map<number, string>();
   readonly #healed: (() => void)[] = [];
   readonly #calls: Calls;
+  /** Number of operations of all processes. */
+  readonly #operations: number;
   /** How late a timer may be, in milliseconds. */
   readonly #maxTimerLagMs: number;
   /** When the faults have ended. */
@@ -280,6 +284,8 @@ class Play<Op> {
       violated,
     });
     this.#cluster.calls = this.#calls;
+    const { sizeOf = () => 1 } = workload;
+    this.#operations = plan.processes.flatMap(({ ops }) => ops).reduce((sum, op) => sum + sizeOf(op), 0);
     this.#clients = new Clients(world, this.#cluster, {
       calls: this.#calls,
       plan: plan.options,
@@ -378,8 +384,7 @@ class Play<Op> {
     this.#player.check();
     this.#calls.check();
     // A process also works for the others: it watches their keys, and handles their jobs.
-    const operations = this.#plan.processes.reduce((sum, { ops }) => sum + ops.length, 0);
-    for (const process of this.#processes) this.#calls.checkCost(process, operations);
+    for (const process of this.#processes) this.#calls.checkCost(process, this.#operations);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }
 

@@ -59,6 +59,7 @@ export const watches: Workload<WatchOp> = {
   toleratesCopies: true,
   weight: 4,
   without: ['kill'],
+  sizeOf: (op) => ('times' in op ? op.times : 1),
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, (_, index) => ({
       ops: Array.from({ length: random.between(1, 8) }, (): WatchOp => {
