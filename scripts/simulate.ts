@@ -12,13 +12,14 @@ import type { Answer, Failure, Task } from './simulate/worker.js';
 
 // Plays simulated histories in all cores. Prints what they covered. Prints each history that broke a rule, shrunk.
 
-const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED] [--keep-going] [--coverage]
+const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED]
+                                [--keep-going] [--coverage]
        npm run test:simulation -- --mutations [--only WORKLOAD] [--minutes M] [REGEX]
 
 --histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
 --only plays one workload. --minutes limits the time instead of the number. --replay plays and shrinks one history, and
-prints its steps. --keep-going plays on after a history has broken a rule. --coverage prints how many lines of each folder
-of src/ the histories execute, and which functions they never call. It fails if a folder is below its required part.
+prints its steps. --keep-going plays on after a history has broken a rule. --coverage prints how many lines of each
+folder of src/ the histories execute, and which functions they never call. It fails if they execute too few lines.
 --mutations introduces each known bug of test:mutations, one at a time, and prints how many histories it takes to find
 it, in at most --minutes (default 5) for each. REGEX selects bugs by their descriptions.
 `;

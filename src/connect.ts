@@ -71,9 +71,9 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  *
  * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
  * endpoint what is wrong and what to do about it. The reason is that of the endpoints if it is the same for all, and
- * `ConnectFailed` otherwise. If there are several endpoints, the `cause` is an `AggregateError` of all failures. If a member
- * refuses the credentials, or requires some, `connect` rejects with the reason of the member. Reason `InvalidInput`
- * means that an option is invalid. `connect` leaves no client open when it rejects.
+ * `ConnectFailed` otherwise. If there are several endpoints, the `cause` is an `AggregateError` of all failures. If a
+ * member refuses the credentials, or requires some, `connect` rejects with the reason of the member. Reason
+ * `InvalidInput` means that an option is invalid. `connect` leaves no client open when it rejects.
  *
  * @example
  * await using etcd = await connect({ endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 });

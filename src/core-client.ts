@@ -58,8 +58,8 @@ export interface CoreClientOptions {
   /**
    * Time limit in milliseconds for calls without a `timeoutMs` of their own, retries included. Default 15,000. That is
    * longer than the client needs to detect a dead connection, so a read can still be retried at another endpoint. The
-   * limit also ends a call whose bytes are still arriving: over a slow link, give a call with a large request or response
-   * as much time as its bytes take.
+   * limit also ends a call whose bytes are still arriving: over a slow link, give a call with a large request or
+   * response as much time as its bytes take.
    */
   readonly timeoutMs?: number | undefined;
   /** Time limit in milliseconds for opening a connection. Default 3,000. */
@@ -72,9 +72,9 @@ export interface CoreClientOptions {
   readonly pingIntervalMs?: number | undefined;
   /**
    * Time limit in milliseconds for the answer to a PING. When the limit is exceeded, new calls use another connection,
-   * and the client closes this connection. Default 2,500. On a slow link, the answer may be queued behind other data, so
-   * the client keeps the connection while at least 16 KiB arrive in three times the limit. While a request of 64 KiB or
-   * more is unanswered, the client keeps the connection for as long as a link of 32 KiB/s needs for the request.
+   * and the client closes this connection. Default 2,500. On a slow link, the answer may be queued behind other data,
+   * so the client keeps the connection while at least 16 KiB arrive in three times the limit. While a request of 64 KiB
+   * or more is unanswered, the client keeps the connection for as long as a link of 32 KiB/s needs for the request.
    */
   readonly pingTimeoutMs?: number | undefined;
   /** Maximum size of a request in bytes. Default 1,572,864, the default of the server's `--max-request-bytes`. */

@@ -70,7 +70,8 @@ export async function saveSnapshot(
   if (!reading(client, 'client', () => typeof client?.maintenance?.snapshot === 'function'))
     throw invalidInput('client', show(client), 'a Client of etcdwire');
   parseEndpoint(endpoint, 'endpoint');
-  if (checkName(path, 'path').includes('\0')) throw invalidInput('path', 'a path with a NUL', 'a path without one');
+  if (checkName(path, 'path').includes('\0'))
+    throw invalidInput('path', 'a path with a NUL character', 'a path without it');
   const file = await PartFile.create(path);
   let written = 0;
   const write = async (chunk: Uint8Array): Promise<void> => {

@@ -74,7 +74,7 @@ function ownMessage<T>(message: T): T {
 function ownField(value: unknown): unknown {
   if (isBytes(value)) return toBytes(value, 'message');
   if (Array.isArray(value)) return value.map(ownField);
-  // An instance of a class is no message. The encoder refuses it.
+  // An instance of a class is not a message. The encoder refuses it.
   if (typeof value !== 'object' || value === null || !isPlain(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, ownField(field)]));
 }

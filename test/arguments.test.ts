@@ -43,7 +43,7 @@ const INTERNAL_CLASSES = [
 /** Functions with parameters that this test leaves out. */
 const INTERNAL = new Set([
   ...INTERNAL_CLASSES.map((name) => `new ${name}`),
-  // The constructors of errors never throw, because their error would replace the one to be reported.
+  // The constructors of errors never throw, because the thrown error would hide the error to be reported.
   ...['new EtcdError', 'new EtcdNotFoundError'],
   // The package exports only types with these names.
   ...['ResponseHeader', 'StatusResponse', 'DowngradeInfo'].flatMap((name) => [`${name}.write`, `${name}.read`]),

@@ -74,7 +74,7 @@ describe('an error that etcd forwards', () => {
     expect(isEndpointFailure(error)).toBe(isEndpoint);
   });
 
-  it('is a member’s refusal to change the membership, which does not concern the other calls at that member', () => {
+  it('is not a failure of the endpoint if an unhealthy cluster refuses a change of its membership', () => {
     const error = errorFromStatus('Unavailable', 'etcdserver: unhealthy cluster', where);
     expect(error).toMatchObject({ reason: 'Unhealthy', outcome: 'rejected' });
     expect(isEndpointFailure(error)).toBe(false);

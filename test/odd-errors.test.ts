@@ -9,7 +9,7 @@ import { openClient, unique } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { ODD_ERRORS } from './support/odd-errors.js';
 
-// An error that nobody handles fails the whole run, so each of these tests also shows that there is none.
+// An unhandled error fails the whole run, so each of these tests also shows that no error is left unhandled.
 
 /** Returns what the action throws, even if it is undefined. Rejects if the action succeeds. */
 async function thrownBy(action: () => unknown): Promise<{ readonly thrown: unknown }> {
@@ -38,7 +38,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     throw odd();
   };
 
-  test('a worker goes on with its jobs, and the queue keeps a text of the error', async () => {
+  test('a worker takes further jobs, and the queue stores a text of the error', async () => {
     const queue = new WorkQueue(openClient(), unique('odd'), { maxAttempts: 1 });
     await queue.enqueue('odd', { id: 'odd', priority: 1 });
     await queue.enqueue('last', { id: 'last', priority: 2 });
@@ -73,12 +73,12 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     for (const run of runs) expect(Object.is((await thrownBy(run)).thrown, value)).toBe(true);
   });
 
-  test('a `connect` function fails as an endpoint does', async () => {
+  test('a call fails with outcome `not-sent` if the function is `connect`', async () => {
     const etcd = throwing({ transport: http2({ connect: raise }), timeoutMs: 200 });
     expect((await errorOf(etcd.get('a'))).outcome).toBe('not-sent');
   });
 
-  test('a stream of the caller that fails is a connection that fails', async () => {
+  test('a call fails with an EtcdError if the error is that of the stream of `connect`', async () => {
     const duplex = () => new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
     const connect = (): Duplex => {
       const stream = duplex();
@@ -89,7 +89,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     expect(await errorOf(etcd.get('a'))).toBeInstanceOf(EtcdError);
   });
 
-  test('a web stream of the caller that fails is a connection that fails', async () => {
+  test('a call fails with an EtcdError if the error is that of a web stream of `connect`', async () => {
     const connect = () => ({
       readable: new ReadableStream<Uint8Array>({ start: (controller) => controller.error(odd()) }),
       writable: new WritableStream<Uint8Array>(),
@@ -138,12 +138,12 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     expect(Object.is((await thrownBy(() => retrying.get('a'))).thrown, value)).toBe(true);
   });
 
-  test('a `fetch` of the caller fails as a connection does', async () => {
+  test('a call fails with an EtcdError if the function is `fetch`', async () => {
     const rejecting = throwing({ transport: gateway({ fetch: () => Promise.reject(odd()) }), timeoutMs: 200 });
     expect(await errorOf(rejecting.get('a'))).toBeInstanceOf(EtcdError);
   });
 
-  test('a codec makes an error that can be printed and written as JSON', async () => {
+  test('a typed read returns an error that can be printed and written as JSON if the function is a codec', async () => {
     const [etcd, name] = [openClient(), unique('odd')];
     await etcd.put(`${name}/a`, 'x');
     const kv = await typed(etcd, `${name}/`, { encode: () => 'x', decode: raise }).get('a');

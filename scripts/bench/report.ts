@@ -49,8 +49,8 @@ const NOTES: Readonly<Record<string, string>> = {
   [SCALING_GROUP]:
     'This table is about etcdwire, unless a row says otherwise. The second column is the size of the work: the number ' +
     'of calls, sessions, waiters, watches, keys or past events. "Watch … behind" delivers past events while another ' +
-    'watch of the same client receives a put every 100 ms. Each measurement runs in a new process. The exponent compares the CPU times of the two ' +
-    'sizes: 1 means that the cost grows in proportion to the work.',
+    'watch of the same client receives a put every 100 ms. Each measurement runs in a new process. The exponent ' +
+    'compares the CPU times of the two sizes: 1 means that the cost grows in proportion to the work.',
   [BOUNDS_GROUP]:
     'This table is about etcdwire only. The program makes all puts in one turn of the event loop, and waits for all ' +
     'responses.',

@@ -359,7 +359,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/fuzz/watch.test.ts'],
   },
   {
-    bug: 'a part of a watch goes on at the first revision of the next part',
+    bug: 'a part of a watch continues beyond the first revision of the next part',
     file: 'src/watch/server-watch.ts',
     find: 'response.events.some(({ kv }) => kv !== undefined && kv.modRevision >= until)',
     replace: 'response.events.some(({ kv }) => kv !== undefined && kv.modRevision > until)',
@@ -389,7 +389,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/watch/reopened', 'test/fuzz/watch.test.ts'],
   },
   {
-    bug: 'the last piece of a long response counts as a fragment before others',
+    bug: 'the last piece of a long response counts as a fragment that others follow',
     file: 'src/watch/watch-responses.ts',
     find: 'fragment: first.fragment || !isLast',
     replace: 'fragment: true',
@@ -438,7 +438,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (isSameKeyspace(client, session.client)) return session;',
     replace: 'return session;',
     tests: ['test/concurrency/session-keyspace'],
-    notSimulated: 'each simulated program has one client and no namespace',
+    notSimulated: 'no simulated program passes a session to another namespace',
   },
   {
     bug: 'closing a registration removes the later one of the same ID in a self-healing session',
@@ -446,7 +446,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'return () => session.unregisterOwn(registered);',
     replace: 'return () => session.unregister(registered.key);',
     tests: ['test/discovery/service'],
-    notSimulated: 'no simulated program registers an endpoint',
+    notSimulated: 'no simulated session registers an endpoint twice',
   },
   {
     bug: 'a registration with the value that the key has already does not put the key',
@@ -455,7 +455,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace:
       'if (seen?.lease === lease && seen.value.join() === this.value.join()) {\n        this.#modRevision = seen.modRevision;\n        return true;\n      }\n      if (seen !== undefined && !mayReplace(seen.lease)) return false;',
     tests: ['test/discovery/service'],
-    notSimulated: 'no simulated program registers an endpoint',
+    notSimulated: 'no simulated session registers an endpoint twice',
   },
   {
     bug: 'a queue accepts a name that lies in a folder of another queue',
@@ -525,7 +525,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "if (signal.aborted) throw lost(what, held, '; the command was ended');",
     replace: "if (signal.aborted && code !== 0) throw lost(what, held, '; the command was ended');",
     tests: ['test/cli/lock.test.ts'],
-    notSimulated: 'the simulated programs are no commands',
+    notSimulated: 'the simulated programs do not run the command line',
   },
   {
     bug: 'a late put of an enqueue call restores an item that was taken',

@@ -84,7 +84,9 @@ export class MeasuredProgram {
     for (const [offset, isExecuted] of executed.entries()) if (isExecuted === 1) this.#executed[offset] = 1;
   }
 
-  /** Prints a row for each folder, and the functions that have never run. Returns whether the coverage is sufficient. */
+  /**
+   * Prints a row for each folder, and the functions that have never run. Returns whether the coverage is sufficient.
+   */
   print(): boolean {
     const folders = this.#folders();
     let isSufficient = true;
@@ -109,7 +111,7 @@ export class MeasuredProgram {
     const lines = new Map<string, { readonly folder: Folder; isExecuted: boolean }>();
     let offset = 0;
     for (const [index, text] of this.#code.split('\n').entries()) {
-      // A line that only closes blocks says nothing.
+      // Skip lines that only close blocks.
       const column = /\w/.test(text) ? text.search(/\S/) : -1;
       const source = column < 0 ? undefined : this.#sourceOf(index, column, folders);
       if (source !== undefined) {

@@ -13,7 +13,7 @@ const SHRINK_RUNS = 3_000;
 export type Task =
   | { readonly type: 'play'; readonly first: number; readonly count: number; readonly only: string | undefined }
   | { readonly type: 'replay'; readonly seed: number; readonly only: string | undefined; readonly shrinks: boolean }
-  /** Which code has run. `covered-worker.ts` answers. */
+  /** Asks which code has run. `covered-worker.ts` answers. */
   | { readonly type: 'coverage' };
 
 /** A history that broke a rule. */

@@ -40,8 +40,8 @@ const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
 ]);
 
 /**
- * Reasons of failures that no endpoint causes, although they have status Unavailable. `Unhealthy` describes the cluster:
- * a member refuses a change of the membership, and serves all other calls.
+ * Reasons of failures that no endpoint causes, although they have status Unavailable. `Unhealthy` describes the
+ * cluster: a member refuses a change of the membership, and serves all other calls.
  */
 const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
 
@@ -55,8 +55,8 @@ export function isEndpointFailure({ code, reason }: Pick<EtcdError, 'code' | 're
 }
 
 /**
- * Whether the endpoint can never serve the call: it is a learner, or not etcd. A call without another endpoint then ends
- * at once instead of being repeated until its deadline.
+ * Whether the endpoint can never serve the call: it is a learner, or not etcd. A call without another endpoint then
+ * ends at once instead of being repeated until its deadline.
  */
 export function isUnsuitableEndpoint({ reason }: EtcdError): boolean {
   return reason === 'NotSupportedForLearner' || reason === 'NotEtcd';
@@ -91,7 +91,7 @@ export interface CallTrace {
   outcome: Outcome | undefined;
   /** Since when a watch has no stream, on the monotonic clock. Undefined while it has one. */
   detachedAt?: number | undefined;
-  /** Whether the wait is for a lock that another contender holds, or waits for in front of this one. */
+  /** Whether another contender has the lock that this wait is for, or is in front of this contender in the queue. */
   isTaken?: boolean | undefined;
 }
 

@@ -212,7 +212,7 @@ const AUTHENTICATE_TIMEOUT_MS = 15_000;
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
   readonly #tokens: TokenSource;
-  /** The failed attempts of the current `Authenticate` call. */
+  /** The latest failure at each endpoint during the current `Authenticate` call. */
   readonly #failures = new Map<string, EtcdError>();
 
   constructor(inner: Transport, credentials: Credentials | (() => Promise<Credentials>)) {

@@ -62,8 +62,8 @@ interface State {
  * begins withdraws: it deletes its own key and puts the epoch key, `NAME/epoch`. The transaction that puts the ready
  * key checks that the epoch key has not changed, so the round begins only if no participant has withdrawn since the
  * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a late copy of
- * the request has no effect (rule S25 in docs/semantics.md). No part of the name may be `waiters`, because the keys of a
- * barrier `a/waiters` would be participants of a barrier `a`.
+ * the request has no effect (rule S25 in docs/semantics.md). No part of the name may be `waiters`, because the keys of
+ * a barrier `a/waiters` would be participants of a barrier `a`.
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);

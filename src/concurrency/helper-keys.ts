@@ -3,17 +3,17 @@ import { type Compare, compare, op, type PutOp } from '../kv/txn.js';
 import { checkName } from './lock-queue.js';
 
 /**
- * Returns the name of an object that lists the keys in `folders`, which are folders under its name.
+ * Checks the name of an object, such as a queue, that lists the keys in these folders under its name. Returns the name.
  *
- * @throws EtcdError with reason `InvalidInput` if the name is invalid, or if one of its parts is such a folder. All keys
- * of an object with the name "mail/dead" would lie in the folder "dead" of an object with the name "mail".
+ * @throws EtcdError with reason `InvalidInput` if the name is invalid, or if one of its parts is such a folder. All
+ * keys of an object with the name "mail/dead" would lie in the folder "dead" of an object with the name "mail".
  */
 export function checkNameOutside(folders: readonly string[], name: string): string {
   const part = checkName(name)
     .split('/')
     .find((each) => folders.includes(each));
   if (part === undefined) return name;
-  const allowed = `a name without the parts ${folders.map((each) => `"${each}"`).join(', ')}, which have a meaning in keys`;
+  const allowed = `a name without the parts ${folders.map((each) => `"${each}"`).join(', ')}, which are folders of its keys`;
   throw invalidInput('name', `a name with the part "${part}"`, allowed);
 }
 

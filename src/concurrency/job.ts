@@ -68,8 +68,8 @@ export interface RetryOptions {
   /** Milliseconds before the job is tried again. Default: what `retryDelayMs` of the queue returns. */
   readonly delayMs?: number | undefined;
   /**
-   * The reason. If it is an error or a string, its message is stored with the job, and otherwise its type.
-   * `WorkQueue.dead` returns it.
+   * The reason for the retry. The queue stores the message of an error, a string itself, or the type of another value.
+   * `WorkQueue.dead` returns the stored text.
    */
   readonly error?: unknown;
 }

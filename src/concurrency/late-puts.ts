@@ -86,7 +86,7 @@ export class LatePuts {
     this.#lease = lease;
     this.#lifetime = lifetime;
     this.#times = times;
-    // The timer would keep the session in memory.
+    // A running timer would keep the closed session in memory.
     onAbort(lifetime, () => this.#stopTimer?.());
   }
 

@@ -16,15 +16,17 @@ import { checkName } from './lock-queue.js';
 import { checkSession, checkSessionOf, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';
 
+const MAX_PRIORITY = 65_535;
 /** Describes, in error messages, the keys that `PriorityQueue.enqueue` puts in addition to the items. */
 const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jobs")';
 
 /**
- * A first-in, first-out queue whose item is lost if the process that takes it dies; `WorkQueue` keeps such an item. The
- * queue uses the same keys as the `Queue` of Go's recipes. Each item goes to exactly one consumer. In addition to the
- * items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys under "app/__jobs/". The etcd user
- * needs readwrite permission for the items and the helper keys. Do not use two queues whose names are "app" and "app/"
- * with a digit, such as "app/1", because the items of the second one are also items of the first one.
+ * A first-in, first-out queue that uses the same keys as the `Queue` of Go's recipes. An item is lost if the process
+ * that took it dies. Use `WorkQueue` if every item must be processed. Each item goes to exactly one consumer. In
+ * addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys under
+ * "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys. Do not use both a queue
+ * "app" and a queue whose name continues with a slash and a digit, such as "app/1", because the items of the second
+ * queue are also items of the first queue.
  *
  * @example
  * const queue = new Queue(etcd, 'app/jobs');
@@ -79,12 +81,12 @@ export class Queue {
 }
 
 /**
- * A queue of items with priorities, whose item is lost if the process that takes it dies; `WorkQueue` keeps such an item.
- * The queue uses the same keys as the `PriorityQueue` of Go's recipes. Items with a smaller
- * priority number come first, and items of equal priority are returned in the order in which they were put. Each item
- * goes to exactly one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue`
- * uses keys under "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite
- * permission for all these keys. The rule for names that continue with a digit is that of `Queue`.
+ * A queue of items with priorities that uses the same keys as the `PriorityQueue` of Go's recipes. An item is lost if
+ * the process that took it dies. Use `WorkQueue` if every item must be processed. Items with a smaller priority number
+ * come first, and items of equal priority are returned in the order in which they were put. Each item goes to exactly
+ * one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue` uses keys under
+ * "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite permission for
+ * all these keys. The rule of `Queue` for names that continue with a digit applies here too.
  *
  * @example
  * const queue = new PriorityQueue(etcd, 'app/jobs');
@@ -151,7 +153,7 @@ function unixNanoseconds(): bigint {
 
 /**
  * Returns the range of the items: in Go's recipes, each of their keys continues with a digit after the name. Other keys
- * under the name are no items. They belong to queues such as "app/jobs" if this one has the name "app".
+ * under the name are not items. They belong to queues such as "app/jobs" if this queue has the name "app".
  */
 function itemsOf(name: string): Keys {
   return keyRange(`${name}/0`, `${name}/:`);
@@ -260,8 +262,6 @@ class UncertainClaim {
     this.cause = amended(error, { outcome: 'unknown' });
   }
 }
-
-const MAX_PRIORITY = 65_535;
 
 /** Checks that the value is a priority of an item in a queue. */
 export function checkPriority(priority: number, argument: string): void {

@@ -23,48 +23,49 @@ const US_PER_S = 1_000_000;
 const MAX_BURST_US = 365 * 86_400 * US_PER_S;
 
 /**
- * How late a timer may fire before its tokens are given up: a part of the interval between two tokens, and a minimum in
- * milliseconds. The limit grows after a later timer.
+ * The grace is how late a timer may fire before the process gives up its tokens. It is at least this part of the
+ * interval between two tokens, and at least `MIN_GRACE_MS`. After a timer that was later, it grows to at most
+ * `MAX_GRACE_MS`.
  */
 const GRACE_OF_INTERVAL = 0.1;
 const MIN_GRACE_MS = 3;
 const MAX_GRACE_MS = 1_000;
-/** How much of the grace remains after each call whose timer was in time. */
+/** The factor by which the grace shrinks after each timer that was not late, down to its minimum. */
 const GRACE_DECAY = 0.95;
-/** How many times later than a timer an answer may be, in addition to twice the time of the answer before it. */
+/** An answer may be late by this many minimum graces, plus twice the duration of the call before. */
 const ANSWER_GRACES = 3;
-/** The wall clock shows whole milliseconds. */
+/** The resolution of the wall clock: it shows whole milliseconds. */
 const CLOCK_STEP_MS = 1;
 /** The number of attempts to move the stored time without a pause between them. */
 const EAGER_ATTEMPTS = 3;
-/** The exponent from which the pause between two attempts does not grow any more. */
+/** The backoff attempt from which the pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
 /** Tokens that were taken for this process. */
 interface Reservation {
-  /** Milliseconds until the tokens are due. Their owner must not go on earlier. */
+  /** Milliseconds until the tokens are due. The caller must wait until then. */
   readonly waitMs: number;
-  /** Returns by how many milliseconds it is too late for the tokens: not above 0 if their owner may go on. */
+  /** Returns how many milliseconds ago the tokens became invalid. 0 or less while they are valid. */
   readonly lateMs: () => number;
 }
 
 /**
- * Limits how often a fleet of processes does something, with one key. The key stores the time at which all tokens that
- * were taken so far will be due: the latest time at which their owners go on, plus one interval for each token that was
- * taken since. It also stores how many tokens of a burst are left. A process takes tokens by moving this time, in a
- * transaction that fails if another process has moved it in the meantime, and then waits for its turn. If the answer or
- * the timer is so late that the owner would go on after that latest time, for example because the process was suspended,
- * the tokens are lost and the process takes others.
+ * Limits how often a fleet of processes does something, with one key. The key stores the time from which a whole burst
+ * is available again, and how many tokens of the current burst are left. A process takes tokens by moving this time
+ * forward: at least to the latest time at which the tokens may be used, and then by one interval for each token. It
+ * does so in a transaction that fails if another process has moved the time since, and then waits until the tokens are
+ * due. If the answer of etcd or the timer of the process comes after the latest time, for example because the process
+ * was suspended, the process gives up the tokens and takes others.
  *
- * In any time span, the fleet gets at most `burst` tokens and `perSecond` for each second of the span, counted when
- * `take` resolves. etcd has no clock that clients can read, so the processes use their own: a difference of a second
- * between two clocks may add the tokens of one second, at most `burst`. A process whose clock is behind, or is set back,
- * waits longer, by the difference. If a clock was far ahead for a while, delete the key to end the wait. If the key is
- * deleted, or the cluster is restored from a backup, the fleet gets `burst` tokens at once.
+ * In any time span, the fleet gets at most `burst` tokens, plus `perSecond` tokens for each second of the span. A token
+ * counts at the time when `take` resolves. etcd has no clock that clients can read, so the processes use their own: a
+ * difference of a second between two clocks may add the tokens of one second, at most `burst`. A process whose clock is
+ * behind, or is set back, waits longer, by the difference. If a clock was far ahead for a while, delete the key to end
+ * the wait. If the key is deleted, or the cluster is restored from a backup, the fleet gets `burst` tokens at once.
  *
- * With a `burst` of 1, a timer may be late and delay the tokens after it, so the fleet gets about a tenth less than
- * `perSecond`. A larger `burst` makes up for that. Each call costs at least two round trips, and the calls of all processes compete for the key, so use it
- * for up to some hundred calls in a second.
+ * With a `burst` of 1, a late timer delays the tokens after it, so the fleet gets about a tenth less than `perSecond`.
+ * A larger `burst` makes up for that. Each call costs at least two round trips, and the calls of all processes compete
+ * for the key. Use a limiter for at most a few hundred calls a second.
  *
  * @example
  * const limiter = new RateLimiter(etcd, 'limits/mail', { perSecond: 50, burst: 10 });
@@ -98,9 +99,9 @@ export class RateLimiter {
 
   /**
    * Takes tokens, 1 to `burst` of them, and waits until they are due. Calls get their tokens in the order in which they
-   * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts or
-   * the client is closed during the wait, the tokens are lost, and if the outcome of a write is unknown, they may be taken
-   * twice.
+   * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts
+   * or the client is closed during the wait, the tokens are lost, and if the outcome of a write is unknown, they may be
+   * taken twice.
    *
    * @throws EtcdError, see `WaitOptions`, and with reason `ClientClosed` when the client is closed.
    */
@@ -145,8 +146,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes tokens, and waits until they are due. Takes others if it is then too late for them. Returns false if `reserve`
-   * has taken none.
+   * Takes tokens with `reserve`, and waits until they are due. If they are invalid by then, takes others with twice the
+   * patience. Returns false if `reserve` has taken none.
    */
   async #goOnInTime(
     reserve: (patience: number) => Promise<Reservation | undefined>,
@@ -168,8 +169,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes tokens unless they are due later than now and later than `endMs` of the monotonic clock. `patience` is a factor
-   * for all times by which something may be late.
+   * Takes tokens. Returns undefined without taking any if they are due neither now nor before `endMs` on the monotonic
+   * clock. `patience` multiplies the times by which the answer and the timer may be late.
    */
   async #reserve(
     tokens: number,
@@ -187,7 +188,8 @@ export class RateLimiter {
       const dueUs = tokens <= free ? nowUs : Math.max(nowUs, takenUs + (tokens - this.#burst) * this.#intervalUs);
       const waitMs = (dueUs - nowUs) / US_PER_MS;
       if (waitMs > 0 && startMs + waitMs > endMs) return undefined;
-      // All later tokens are due as if the owner of these tokens went on at this time.
+      // The latest time at which these tokens may be used. Later tokens are due as if these tokens were used at this
+      // time.
       const lastUs = Math.max(takenUs, dueUs + patience * this.#graceMs * US_PER_MS, nowUs + graceMs * US_PER_MS);
       const moved = `${Math.ceil(lastUs + tokens * this.#intervalUs)} ${Math.max(0, free - tokens)}`;
       const { succeeded, responses } = await this.#client.txn(
@@ -214,8 +216,8 @@ export class RateLimiter {
   }
 
   /**
-   * Reads the stored time, and how many tokens are left of a burst. A burst begins when that time has passed. Its tokens
-   * are due at once, however late their owners go on.
+   * Reads the stored time, and how many tokens of a burst are left. A new burst begins when the stored time has passed.
+   * The tokens of a burst are due at once, however late the other tokens of the burst are used.
    */
   #parse(kv: KeyValue | undefined, nowUs: number): { readonly takenUs: number; readonly free: number } {
     const [takenUs = 0, free = 0] = (kv?.text() ?? '').split(' ').map(Number);

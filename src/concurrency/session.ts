@@ -35,7 +35,8 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
   readonly allowLongTtl?: boolean | undefined;
   /**
    * An existing lease to use instead of a new one. Do not set `ttl` as well. In one keyspace, use a lease in only one
-   * session at a time, because two sessions with the same lease share their queue keys, so both would hold the same lock.
+   * session at a time, because two sessions with the same lease share their queue keys, so both would hold the same
+   * lock.
    */
   readonly lease?: LeaseLike | undefined;
 }
@@ -49,9 +50,10 @@ const SESSION_OPTIONS = { ...LEASE_OPTIONS, lease: leaseIdOf, ...TIME_LIMITS } a
  * session. When the lease is lost, `signal` aborts with an `EtcdError` that gives the reason. If the client cannot
  * renew the lease, `signal` aborts before the lease expires on the server.
  *
- * A session belongs to the client or namespace that opened it. Queues and services of another client or namespace refuse
- * it. To use one lease in two namespaces, open a session in each of them: the second one with the option `lease`. Call
- * `orphan` on the second one and then `close` on the first one, because `close` revokes the lease.
+ * A session belongs to the client or namespace that opened it. Queues and services of another client or namespace
+ * refuse the session. To use one lease in two namespaces, open a session in each of them, the second session with the
+ * option `lease`. To end them, call `orphan` on the second session and then `close` on the first session, because
+ * `close` revokes the lease.
  *
  * @example
  * await using session = await Session.open(etcd, { ttl: 10 });

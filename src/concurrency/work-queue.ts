@@ -131,9 +131,9 @@ const WORK_OPTIONS = {
  * tried again after a delay, and becomes a dead job after `maxAttempts`.
  *
  * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of `enqueue`, by the
- * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No part of the name may be
- * `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would be dead jobs of a queue `mail`. `Queue` has the
- * layout of Go's recipes, and delivers each item at most once.
+ * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No part of the name may
+ * be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would be dead jobs of a queue `mail`. `Queue`
+ * has the layout of Go's recipes, and delivers each item at most once.
  *
  * @example
  * const emails = new WorkQueue(etcd, 'emails');

@@ -142,7 +142,7 @@ export class EtcdError extends Error {
       Object.defineProperty(this, name, { value: details[name], enumerable: details[name] !== undefined });
   }
 
-  /** @internal Does not throw for a proxy, which any code of the program may throw. */
+  /** @internal Returns false for a value that cannot be examined, such as a proxy whose traps throw. */
   static override [Symbol.hasInstance](value: unknown): value is EtcdError {
     try {
       return Function.prototype[Symbol.hasInstance].call(EtcdError, value);
@@ -218,8 +218,8 @@ interface StackCapture {
  * a timer fires, so its stack does not show these callers. After an `await` in an async function, V8 and Bun can
  * determine the callers, and show them as "at async". This function costs time only when a call fails.
  *
- * @param below The stack shows the callers of this function. For an uncaught error, Node.js prints the line of the first
- * one.
+ * @param below The function whose callers the stack shows. For an uncaught error, Node.js prints the source line of the
+ * first caller.
  */
 export function withCallers<T>(error: T, below: unknown = withCallers): T {
   if (error instanceof EtcdError) (Error as StackCapture).captureStackTrace?.(error, below);
@@ -255,8 +255,8 @@ export function missingInput(argument: string, toDo: string): EtcdError {
 }
 
 /**
- * The latest failure at each endpoint, by URL, in the order in which the failures occurred. The error of a call that its
- * caller or its deadline ends shows all of them, because the last one may be the least important one.
+ * The latest failure at each endpoint, by URL, in the order in which the failures occurred. The error of a call that
+ * its caller or its deadline ends shows all of them, because the last one may be the least important one.
  */
 export type Failures = ReadonlyMap<string, EtcdError>;
 const NO_FAILURES: Failures = new Map();
@@ -275,9 +275,9 @@ export function canceled(
 }
 
 /**
- * Returns the error for a call or a wait that exceeded its time limit. `what` is the name of the call or wait. The cause
- * is the failure, or an `AggregateError` of several. `endpoint` is the URL of an endpoint that has not answered yet.
- * `option` is the name of the time limit, such as `maxWaitMs`.
+ * Returns the error for a call or a wait that exceeded its time limit. `what` is the name of the call or wait. The
+ * cause is the failure, or an `AggregateError` of several. `endpoint` is the URL of an endpoint that has not answered
+ * yet. `option` is the name of the time limit, such as `maxWaitMs`.
  */
 export function timedOut(
   what: string,

@@ -140,8 +140,8 @@ const FORWARDED = {
  * The name of an error that the server reports. Most names come from Go's package `rpctypes`, without the prefix `Err`.
  * These names come from other packages:
  *
- * - `ProposalDropped`: Raft dropped the request, because the cluster had no leader, the leader was changing, or too many
- *   proposals were waiting.
+ * - `ProposalDropped`: Raft dropped the request, because the cluster had no leader, the leader was changing, or too
+ *   many proposals were waiting.
  * - `SessionExpired`: The lease of a call to the lock service ended while the call waited.
  * - `ElectionNoLeader`, `ElectionNotLeader`: The election service found no leader, or another leader.
  */

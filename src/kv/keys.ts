@@ -162,7 +162,7 @@ export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Arra
   return bytes;
 }
 
-/** Whether the value is a string that is a key. */
+/** Whether the value is a string that is a valid key: not empty, and well-formed. */
 function isTextKey(key: unknown): key is string {
   return typeof key === 'string' && key !== '' && isWellFormed(key);
 }

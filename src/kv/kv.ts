@@ -69,7 +69,7 @@ export class KV {
 
   /**
    * Reads a key or a range of keys. All keys arrive in one response, and decoding it blocks the event loop: 1 s for
-   * 300 MB. Use `scan` for ranges of more than some 10 MB, because it reads the keys in pages.
+   * 300 MB. Use `scan` for ranges of more than about 10 MB, because it reads the keys in pages.
    */
   async range(keys: Keys, options: RangeOptions & CallOptions = {}): Promise<WithHeader<RangeResult>> {
     checkOptions(options, RANGE_CALL, 'range', KEYS_HINTS);

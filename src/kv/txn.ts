@@ -184,7 +184,8 @@ const KEYS_OP = checkedLaterAll('type', 'keys', 'options');
 const PUT_OP = checkedLaterAll('type', 'key', 'options', 'value');
 const TXN_OP = checkedLaterAll('type', 'txn');
 
-// Check the options of an operation, and return a copy, because the caller may change its object before the call.
+// These functions check the options of an operation. They return a copy, because the caller may change its object
+// before the call.
 function getOptions(options: GetOptions = {}): GetOptions {
   checkOptions(options, GET_OPTIONS, 'op.get', GET_HINTS);
   return { ...options };
@@ -242,7 +243,7 @@ export function checkOps(list: readonly Op[], argument: string): readonly Op[] {
 }
 
 function opRequest(operation: Op, argument: string): Init<wire.RequestOp> {
-  // A proxy may throw.
+  // The operation may be a proxy that throws.
   reading(operation, argument, () => operation?.type);
   switch (operation?.type) {
     case 'get': {

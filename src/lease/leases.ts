@@ -46,7 +46,10 @@ export type TimeToLive = {
   | {
       /** The granted TTL, in seconds. */
       readonly grantedTtl: number;
-      /** Seconds until the lease expires, unless it is renewed or revoked first. etcd's interface calls this value `TTL`. */
+      /**
+       * Seconds until the lease expires, unless it is renewed or revoked first. etcd's interface calls this value
+       * `TTL`.
+       */
       readonly remainingTtl: number;
     }
   | { readonly grantedTtl: undefined; readonly remainingTtl: undefined }

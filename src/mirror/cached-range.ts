@@ -147,7 +147,7 @@ export class CachedRange implements AsyncDisposable {
   }
 
   /**
-   * Returns keys from memory, in ascending order. Default: all keys of the cached range, as `entries()` of a `Map`.
+   * Returns keys from memory, in ascending order. Default: all keys of the cached range, like `entries()` of a `Map`.
    *
    * @throws EtcdError with reason `InvalidInput` if a part of `keys` is outside the cached range. If the cached range
    * has ended, throws the same error as `size`.

@@ -78,8 +78,8 @@ export interface FromJsonOptions {
 
 /**
  * Converts JSON to a message. Fields may have the names of the .proto file or names in camel case. 64-bit integers may
- * be strings, bigints, or numbers up to 2^53 - 1. A field that is `null` counts as left out. Like a decoded message, the result
- * has all fields; a field that the JSON leaves out has its default value.
+ * be strings, bigints, or numbers up to 2^53 - 1. A field that is `null` counts as left out. Like a decoded message,
+ * the result has all fields; a field that the JSON leaves out has its default value.
  *
  * @throws EtcdError with reason `InvalidInput` if the JSON does not fit the message type. The error message names the
  * field.

@@ -170,9 +170,9 @@ export const KEYS_HINTS: Hints = { prefix: 'to name all keys with a prefix, pass
 
 /**
  * Throws if the caller passes options that the function `what` does not have, or a value that the check of the option
- * refuses. Plain JavaScript has no compiler that refuses such options, and it would be dangerous to ignore them, because
- * the program might put a key without its lease, or watch one key instead of a prefix. A value of `undefined` is
- * allowed for every name, because programs spread objects that contain such names.
+ * refuses. Plain JavaScript has no compiler that refuses such options, and it would be dangerous to ignore them,
+ * because the program might put a key without its lease, or watch one key instead of a prefix. A value of `undefined`
+ * is allowed for every name, because programs spread objects that contain such names.
  */
 export function checkOptions<T extends object, N extends Checks>(
   options: T | undefined,
@@ -203,9 +203,9 @@ export function checkFields<T extends object, N extends Checks>(
 }
 
 /**
- * Throws unless `given` is an object, each of its property names is in `checks` or harmless (see `isHarmless`), and each
- * value passes its check. This function must take only a few nanoseconds per property, because every get and put calls
- * it.
+ * Throws unless `given` is an object, each of its property names is in `checks` or harmless (see `isHarmless`), and
+ * each value passes its check. This function must take only a few nanoseconds per property, because every get and put
+ * calls it.
  */
 function check(given: object, checks: Checks, argument: string, what: string, hints: Hints | undefined): void {
   if (typeof given === 'object' && given !== null) {

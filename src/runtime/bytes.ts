@@ -67,7 +67,7 @@ export function ownBytes(value: BytesLike, argument: string): BytesLike {
   return typeof value === 'string' && isWellFormed(value) ? value : toBytes(value, argument);
 }
 
-/** Whether the value is a `Uint8Array`. Unlike `instanceof` alone, runs no code of the value, such as a proxy. */
+/** Whether the value is a `Uint8Array`. Never throws: `instanceof` alone would run the traps of a proxy. */
 export function isBytes(value: unknown): value is Uint8Array {
   return ArrayBuffer.isView(value) && value instanceof Uint8Array;
 }

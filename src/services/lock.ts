@@ -34,9 +34,9 @@ export class LockService {
    * Waits until the caller holds the lock. Returns the caller's key, which exists as long as the caller holds the lock.
    * Without `timeoutMs`, the wait has no limit.
    *
-   * @throws EtcdError, for example with reason `LeaseNotFound` if the lease does not exist, with reason `SessionExpired`
-   * if the lease ends during the wait, or with reason `DeadlineExceeded` if the caller does not get the lock within
-   * `timeoutMs`.
+   * @throws EtcdError, for example with reason `LeaseNotFound` if the lease does not exist, with reason
+   * `SessionExpired` if the lease ends during the wait, or with reason `DeadlineExceeded` if the caller does not get
+   * the lock within `timeoutMs`.
    */
   async lock(
     name: BytesLike,

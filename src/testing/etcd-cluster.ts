@@ -77,7 +77,6 @@ export interface JoinOptions {
 const JOIN_OPTIONS = { learner: checkBoolean, add: checkFunction } as const;
 const LEADER_OPTIONS = { timeoutMs: checkMs } as const;
 
-/** The name and the URLs of a member, and the proxy through which the other members reach it. */
 function checkMember(member: EtcdMember): void {
   checkCan(member, 'kill', 'member', 'a member of this cluster');
 }
@@ -91,6 +90,7 @@ function checkClusterTls(tls: EtcdClusterTls, argument: string): void {
   for (const name of ['certFile', 'keyFile'] as const) checkName(tls[name], `${argument}.${name}`);
 }
 
+/** The name and the URLs of a member, and the proxy through which the other members reach it. */
 interface Site {
   readonly name: string;
   /** URL for clients. */

@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import { after, monotonicMs, pause } from '../runtime/timers.js';
 
 const START_TIMEOUT_MS = 30_000;
-/** How long a member that starts waits for as many running members as a quorum has. */
+/** How long `start` waits while fewer members run than a quorum needs, in milliseconds. */
 const QUORUM_TIMEOUT_MS = 5_000;
 const POLL_MS = 50;
 /**
@@ -81,11 +81,12 @@ export class EtcdMember {
   }
 
   /**
-   * Starts the process if it is not running. Resolves when the member is healthy, for which a quorum of the cluster must
-   * run. To start several members, use `EtcdCluster.start` on the cluster instead of awaiting one member after another.
+   * Starts the process if it is not running. Resolves when the member is healthy. A member is healthy only while a
+   * quorum of the cluster runs, so start several members with `cluster.start()` instead of awaiting one member after
+   * another.
    *
-   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, or if the member is not
-   * healthy within 30 s. In the last case, the message contains the end of the member's log.
+   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, or if the member is
+   * not healthy within 30 s. In the last case, the message contains the end of the member's log.
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();

@@ -86,10 +86,10 @@ export interface ThrottleOptions {
   readonly bytesPerSecond: number;
   /**
    * How many bytes the proxy reads ahead of what it has forwarded. A large buffer acts like the buffers of kernels,
-   * routers and modems: the sender has sent its bytes long before they arrive. Default: 4 MiB.
+   * routers and modems: the sender has written its bytes long before they arrive. Default: 4 MiB.
    */
   readonly bufferBytes?: number | undefined;
-  /** The only direction that is slow. Default: both directions. */
+  /** The direction that is slow. Default: both directions. */
   readonly direction?: Direction | undefined;
 }
 
@@ -99,7 +99,7 @@ const THROTTLE_OPTIONS = {
   direction: oneOf(DIRECTIONS),
 } as const;
 const DEFAULT_BUFFER_BYTES = 4 * 1024 * 1024;
-/** A throttled proxy writes so many times in a second. */
+/** How many times a second the proxy writes in a throttled direction. */
 const WRITES_PER_SECOND = 100;
 /** If a write of a throttled proxy is late by up to this many milliseconds, the next writes make up for it. */
 const MAX_LATENESS_MS = 100;

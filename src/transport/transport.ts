@@ -24,8 +24,8 @@ export interface StreamCall<Request, Response> extends Call<Request, Response> {
   readonly metadata?: Metadata | Promise<Metadata> | undefined;
   /**
    * Allows the transport to pass on a long response in pieces while it arrives. Each piece consists of whole fields of
-   * the response. Returns the message that the handler receives for a piece. `first` is the first piece of the same
-   * response. @throws EtcdError if the response cannot be divided in this way.
+   * the response. This function returns the message that the handler receives for a piece. `first` is the first piece
+   * of the same response. @throws EtcdError if the response cannot be divided in this way.
    */
   readonly ofPiece?: ((piece: Response, first: Response, isLast: boolean) => Response) | undefined;
 }

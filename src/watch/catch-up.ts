@@ -122,7 +122,7 @@ export class WatchParts implements ServerWatchOwner {
    * Handles a whole response to the last part, or a progress report. If the response is full and its last event is far
    * behind the store, this method moves the watch to a stream of its own and adds parts. A full response also shows how
    * many revisions one response spans. A response that is not full may be followed by others, for example because a
-   * filter has left out events, so only its last event shows that the watch is level.
+   * filter has left out events, so only its last event shows that the watch is near the store's revision.
    */
   received({ first, last, revisions, weight }: ResponseSpan, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
@@ -138,6 +138,7 @@ export class WatchParts implements ServerWatchOwner {
     this.#storeRevision = storeRevision;
     this.#addParts();
   }
+
   /**
    * Pauses the stream if it carries only this part. Otherwise, cancels the part on the server, because flow control
    * would also stop the other watches of the stream.

@@ -24,6 +24,7 @@ const FINAL: ReadonlySet<Reason> = new Set([
   'MalformedMessage',
   'ResponseTooLarge',
 ]);
+
 /** Whether a server of this version answers a progress request only after it has sent all earlier events. */
 export function ordersProgress(version: string): boolean {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map((part) => Number.parseInt(part, 10));

@@ -117,13 +117,13 @@ test.skipIf(inject('transport') === 'grpc-js')(
   },
 );
 
-test('a put that is too long for a proxy fails with the HTTP status, and does not make the endpoint unavailable', async () => {
+test('a put that is too long for a proxy fails with the HTTP status, and the endpoint stays available', async () => {
   const etcd = openClient({ endpoints: [await page(413)(), ETCD], balance: 'in-order' });
   expect(await errorOf(etcd.put('a', 'b'))).toMatchObject({ outcome: 'unknown', reason: 'Other' });
   expect(etcd.toJSON().unavailable).toEqual([]);
 });
 
-test('a service that this etcd lacks does not make the endpoint unavailable', async () => {
+test('an endpoint stays available when a call needs a service that this etcd lacks', async () => {
   const endpoint = await unimplemented('unknown service v3lockpb.Lock')();
   const etcd = openClient({ endpoints: [endpoint, ETCD], balance: 'in-order' });
   const error = await errorOf(etcd.lockService.unlock('a'));

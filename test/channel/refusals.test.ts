@@ -144,7 +144,7 @@ test("a timeout that the server reports has reason Timeout before the caller's d
   }
 });
 
-test('a write that is canceled before its second attempt is sent ends as rejected when a server refused its first attempt', async () => {
+test('a write has outcome rejected when its first attempt was refused, and it is canceled before the second is sent', async () => {
   const abort = new AbortController();
   let calls = 0;
   const channel = new Channel([parseEndpoint(A, 'endpoints')], () => ({

@@ -197,7 +197,7 @@ test('a late copy of the put that has set the value of a campaign with an existi
   expect(await read()).toBe('C');
 });
 
-test('a campaign whose queue key another client changes in the meantime sets its own value', async () => {
+test('a campaign sets its own value even if another client changes its queue key before', async () => {
   const [direct, name] = [openClient(), unique('election')];
   const before = await Session.open(direct);
   const { key } = await new Election(before, name).campaign('A');
@@ -216,7 +216,7 @@ test('a campaign whose queue key another client changes in the meantime sets its
   await leadership.proclaim('C');
   expect((await direct.get(key))?.text()).toBe('C');
   expect(changes).toBe(3);
-  // The key that is put again while the campaign sets its value is another contender's place in the queue.
+  // The key that is put again while the campaign sets its value belongs to another contender.
   let isReplaced = false;
   const replacing = stagedTransport({
     onTransaction: async (ops, send) => {

@@ -165,7 +165,7 @@ test('a session deletes a late put that took effect before the session created i
   await expect.poll(() => etcd.get(`${own}lost`)).toBeUndefined();
 });
 
-test('the end of a session stops the timer of its search for late puts, which would keep the session in memory', async () => {
+test('the end of a session stops the timer of its search for late puts, so that the session can be freed', async () => {
   const clock = new VirtualClock();
   try {
     const lifetime = new AbortController();

@@ -12,7 +12,7 @@ import type { Client } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-/** What lists folders under its name, and the folders that it lists. */
+/** The objects that list folders under their name, each with these folders. */
 const LISTING: Readonly<
   Record<string, readonly [folders: readonly string[], open: (name: string) => Promise<object>]>
 > = {
@@ -42,7 +42,7 @@ test.for(Object.entries(LISTING))(
   },
 );
 
-test('a worker of a queue leaves alone the jobs of a queue whose name continues its own', async () => {
+test('a work queue neither counts nor takes the jobs of a queue whose name continues its own name', async () => {
   const [etcd, name] = [openClient(), unique('nested')];
   await using session = await Session.open(etcd);
   const outer = new WorkQueue(etcd, name);

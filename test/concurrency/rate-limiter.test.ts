@@ -12,7 +12,10 @@ function fleet(size: number, options: RateLimiterOptions): readonly RateLimiter[
   return Array.from({ length: size }, () => new RateLimiter(openClient(), key, options));
 }
 
-/** Returns by how many tokens the window with the most of them exceeds what it may contain. `times` are in milliseconds. */
+/**
+ * Returns the excess of tokens in the worst window of time: above 0 if the window has more tokens than the options
+ * allow. `times` are the times of the tokens in milliseconds.
+ */
 function excessOf(times: readonly number[], { perSecond, burst = 1 }: RateLimiterOptions): number {
   const sorted = times.toSorted((a, b) => a - b);
   let most = Number.NEGATIVE_INFINITY;
@@ -130,8 +133,8 @@ describe('RateLimiter', () => {
     expect(await errorOf(limiter.tryTake())).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('lets through at most the burst and the tokens of the time in every window, counted when `take` resolves, although answers are late', async () => {
-    // The interval is long compared with the time that a busy machine needs from the check to this test's clock.
+  test('never exceeds the rate in a window of time, counted when `take` resolves, although answers are late', async () => {
+    // The interval is long compared with the time that a busy machine may need until this test reads its clock.
     const [perSecond, burst, count, key] = [5, 1, 12, unique('limit')];
     const limiters = [0, 1, 2].map((first) => {
       let calls = first;

@@ -5,7 +5,7 @@ import { type Client, type CoreKeyspace, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-/** What takes a session in addition to its own client, and a use of it that succeeds with the right session. */
+/** The methods that take a session, of objects that have a client. Each call succeeds with a session of that client. */
 const USES: Readonly<Record<string, (etcd: CoreKeyspace, session: Session, name: string) => Promise<unknown>>> = {
   'Service.register': (etcd, session, name) => new Service(etcd, name).register(session, 'a', { address: 'h:1' }),
   'Queue.dequeue': async (etcd, session, name) => {

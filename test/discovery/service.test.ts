@@ -106,7 +106,7 @@ for (const [what, open] of [
   ['a self-healing session', SelfHealingSession.open],
 ] as const) {
   for (const address of ['h:1', 'h:2']) {
-    test(`closing a registration does not remove the registration of the same ID that has replaced it in ${what}, with ${address === 'h:1' ? 'the same' : 'another'} address`, async () => {
+    test(`closing a registration keeps a later one of the same ID in ${what}, with ${address === 'h:1' ? 'the same' : 'another'} address`, async () => {
       const [etcd, target] = [openClient(), unique('services/api')];
       const service = new Service(etcd, target);
       await using session = await open(etcd);
@@ -120,7 +120,7 @@ for (const [what, open] of [
   }
 }
 
-test('a registration that another one has replaced can be closed after the other one', async () => {
+test('a registration can be closed after a later registration of the same ID is closed', async () => {
   const [etcd, target] = [openClient(), unique('services/api')];
   const service = new Service(etcd, target);
   for (const open of [Session.open, SelfHealingSession.open]) {
@@ -133,7 +133,7 @@ test('a registration that another one has replaced can be closed after the other
   }
 });
 
-test('a registration that replaces another one of the same address survives the other one although its first answer is lost', async () => {
+test('closing a registration keeps a later one of the same ID and address when the first answer to the later one is lost', async () => {
   const [target, direct] = [unique('services/api'), openClient()];
   let lost = 0;
   const transport = stagedTransport({

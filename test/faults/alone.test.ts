@@ -7,20 +7,20 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 
-// Each client makes calls of one kind only, so that no other call or stream can notice the fault on its behalf (rule S30
-// in docs/semantics.md).
+// Each client makes calls of one kind only, so that no other call or stream can notice the fault on its behalf (rule
+// S30 in docs/semantics.md).
 
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
 /** The time after which a member without a leader refuses a write (`ReqTimeout` in etcd's server/config). */
 const REFUSED_AFTER_MS = 7_000;
 /**
- * The maximum time until a client uses another member. A call may have to wait until a member refuses an earlier batch of
- * reads. With grpc-js, the client notices a silent member only by pings at fixed intervals.
+ * The maximum time until a client uses another member. A call may have to wait until a member refuses an earlier batch
+ * of reads. With grpc-js, the client notices a silent member only by pings at fixed intervals.
  */
 const LEFT_WITHIN_MS = 2 * REFUSED_AFTER_MS + PINGS.pingIntervalMs + PINGS.pingTimeoutMs;
 /** Time limit of each call. It is longer than the time after which a member refuses a write. */
 const TIMEOUT_MS = 12_000;
-/** A client that makes so many calls without a success never leaves the member. */
+/** After this many failed calls, the client counts as one that never leaves the member. */
 const MAX_CALLS = 8;
 
 /** The kinds of calls. `name` is a key that no other caller uses. */

@@ -16,12 +16,12 @@ const LEASE_TTL = 10;
 const KB = 1_000;
 const VALUE_BYTES = 1_200 * KB;
 const PAGES = IS_SHORT ? 2 : 17;
-/** The minimum interval that the client allows, and less than a twentieth of the time that the shortest answer takes. */
+/** The minimum ping interval of the client, and a ping timeout below a twentieth of the shortest answer's time. */
 const PINGS = IS_SHORT ? { pingIntervalMs: 5_000, pingTimeoutMs: 250 } : {};
 const SLOW = IS_SHORT ? 150 * KB : 64 * KB;
 const FASTER = IS_SHORT ? 300 * KB : 400 * KB;
 
-/** A call over a slow link. `bytes` is the number of bytes that the link carries for it, and no fewer. */
+/** A call over a slow link. The link carries at least `bytes` bytes for it. */
 interface Slow {
   readonly direction: 'to-client' | 'to-server';
   readonly bytesPerSecond: number;

@@ -7,8 +7,8 @@ import { temporaryFolder } from './temporary-folder.js';
 const INSTALLED = fileURLToPath(new URL('../../node_modules', import.meta.url));
 
 /**
- * Creates a folder with a package.json of this type, as `npm init` writes it, in which only etcdwire and the packages
- * of `others` are installed. The folder is removed when the test ends.
+ * Creates a folder with a package.json of this type, as `npm init` writes it. Only etcdwire and the packages of
+ * `others` are installed in the folder. The folder is removed when the test ends.
  *
  * @param files The text of each file of the project.
  */

@@ -1,7 +1,7 @@
 import { beforeEach } from 'vitest';
 
-// The tests of the projects `memory` and `memory-gateway` that cannot pass on a MemoryEtcd, each with the reason. The Vitest configuration
-// loads this file before each test file of these projects.
+// The tests of the projects `memory` and `memory-gateway` that cannot pass on a MemoryEtcd, each with the reason. The
+// Vitest configuration loads this file before each test file of these projects.
 
 const ONE_MEMBER = 'a MemoryEtcd is a cluster of one member';
 const NO_PROCESS = 'a MemoryEtcd is not a process that can be suspended';

@@ -1,4 +1,4 @@
-/** A value that no text can be made of in the ordinary way. Each call creates another one. */
+/** Values that code may throw, but whose name, message or text cannot be read. Each call creates a new value. */
 export const ODD_ERRORS: Readonly<Record<string, () => unknown>> = {
   'an object without a prototype': () => Object.create(null),
   'an Error whose message is an object': () => Object.assign(new Error('x'), { message: Object.create(null) }),

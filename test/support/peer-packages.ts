@@ -105,8 +105,8 @@ const RUST_TESTS = ['client', 'namespace'] as const;
 const ENDPOINT = 'Box::leak(std::env::var("ETCD_TEST_ENDPOINT").unwrap().into_boxed_str())';
 
 /**
- * Builds the tests of the Rust crate etcd-client, which its package contains. The tests use the fixed port 2379; the copy
- * in the cache uses the endpoint in ETCD_TEST_ENDPOINT. The folder contains one program for each file of tests.
+ * Builds the tests of the Rust crate etcd-client, which its package contains. The tests use the fixed port 2379; the
+ * copy in the cache uses the endpoint in ETCD_TEST_ENDPOINT. The folder contains one program for each file of tests.
  */
 export function rustTests(): Promise<Installed> {
   return install('cargo', 'etcd-client', JSON.stringify([CRATES, RUST_TESTS, ENDPOINT]), buildRustTests);

@@ -922,7 +922,9 @@ function cachedMethod(args: Readonly<Record<string, Kind>>, name: string): Publi
   return call(args, async ({ etcd }) => bound(await etcd.cachedRange(prefix('key')), name));
 }
 
-/** A method of an object that `owner` makes. Starts the iteration of an async generator, because that checks arguments. */
+/**
+ * A method of an object that `owner` makes. Starts the iteration of an async generator, because that checks arguments.
+ */
 function locker(args: Readonly<Record<string, Kind>>, owner: (world: World) => unknown, name: string): PublicCall {
   return call(args, async (world) => {
     const own = bound(await owner(world), name);

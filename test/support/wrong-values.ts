@@ -26,7 +26,9 @@ const getters = {
   enumerable: true,
 };
 
-/** Each wrong value is made anew for each call, so that no call can change the value of another. */
+/**
+ * Functions that create wrong values. Each call under test gets a new value, so it cannot change that of another call.
+ */
 export const WRONG = {
   undefined: () => undefined,
   null: () => null,

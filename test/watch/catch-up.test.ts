@@ -199,7 +199,7 @@ type Stream = ScriptedStream<WatchRequest, WatchResponse>;
 
 /**
  * Returns a client of a server that plays `play` on the stream to which the client moves a watch that is behind. When
- * the watch is level, it returns to the shared stream, where the server sends it revision 5,001.
+ * the watch has caught up, it returns to the shared stream, where the server sends revision 5,001.
  */
 async function clientOf(play: (stream: Stream) => Promise<void>): Promise<ReturnType<typeof openClient>> {
   let streams = 0;

@@ -1,9 +1,10 @@
-// Measures what the clients of the benchmark are compared with. With WAY "catch-up",
+// Measures Go's client, with which the benchmark compares etcdwire. With WAY "catch-up",
 //
 //	bench ENDPOINT PREFIX catch-up FIRST LAST
 //
 // the program measures how long a watch takes to deliver the events of the revisions FIRST to LAST, and how late
-// another watch of the same client delivers events meanwhile: see child/catch-up.ts. Otherwise, it measures how often per second contenders take a lock with Go's client:
+// another watch of the same client delivers events meanwhile: see child/catch-up.ts. Otherwise, it measures how often
+// per second contenders take a lock with Go's client:
 //
 //	bench ENDPOINT NAME WAY CONTENDERS SECONDS
 //

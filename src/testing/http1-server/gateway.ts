@@ -20,8 +20,8 @@ import {
 import { JsonReader, JsonSyntaxError } from './json-reader.js';
 import { readBody, sendText } from './messages.js';
 
-// The JSON gateway of etcd. Its sources are `embed/serve.go` and the package grpc-gateway: version 1.16 in etcd 3.5, and
-// version 2.26 in etcd 3.6 and 3.7. The two versions differ in the errors.
+// The JSON gateway of etcd. Its sources are `embed/serve.go` and the package grpc-gateway: version 1.16 in etcd 3.5,
+// and version 2.26 in etcd 3.6 and 3.7. The two versions differ in the errors.
 
 /** The HTTP status of each gRPC status: `HTTPStatusFromCode` in grpc-gateway. */
 const HTTP_STATUS: Readonly<Record<StatusCode, number>> = {
@@ -50,7 +50,9 @@ const JSON_TYPE = { 'content-type': 'application/json' } as const;
 /** The header fields of a response that comes from a gRPC response. */
 const RESULT_FIELDS = { ...JSON_TYPE, 'grpc-metadata-content-type': 'application/grpc' } as const;
 
-/** The paths that the gateway offers besides those that the client uses: `additional_bindings` in etcd's `rpc.proto`. */
+/**
+ * The paths that the gateway offers besides those that the client uses: `additional_bindings` in etcd's `rpc.proto`.
+ */
 const OTHER_PATHS = {
   '/v3/kv/lease/revoke': '/v3/lease/revoke',
   '/v3/kv/lease/timetolive': '/v3/lease/timetolive',

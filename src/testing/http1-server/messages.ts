@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** Resolves with the body as text. Resolves with undefined if it is longer than `maxBytes`, without its rest. */
+/** Resolves with the body as text. If the body is longer than `maxBytes`, resolves with undefined before its end. */
 export function readBody(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -11,7 +11,7 @@ export function readBody(request: IncomingMessage, maxBytes: number): Promise<st
       else resolve(undefined);
     });
     request.on('end', () => resolve(Buffer.concat(chunks).toString()));
-    // If the client disconnects in the middle of the body, nobody waits for the answer. The promise stays pending.
+    // If the client disconnects in the middle of the body, no answer is needed. The promise then stays pending.
     request.on('error', () => {});
   });
 }

@@ -46,7 +46,8 @@ export function isHttp1(start: Uint8Array): boolean | undefined {
 }
 
 /**
- * Serves HTTP/1.1: the JSON gateway and the pages of a service. `node:http` reads the requests and writes the responses.
+ * Serves HTTP/1.1: the JSON gateway and the pages of a service. `node:http` reads the requests and writes the
+ * responses.
  *
  * @internal
  */

@@ -30,8 +30,8 @@ export interface ListenOptions extends Http2ServerOptions {
   /** Port number. Default: 0, which chooses a free port. */
   readonly port?: number | undefined;
   /**
-   * The certificate of the server and its private key, in PEM format. The port then accepts only TLS, and its URL begins
-   * with `https:`. Default: no TLS.
+   * The certificate of the server and its private key, in PEM format. The port then accepts only TLS, and its URL
+   * begins with `https:`. Default: no TLS.
    */
   readonly tls?: ServerTls | undefined;
 }
@@ -93,7 +93,7 @@ function checkServerTls(tls: ServerTls): void {
   try {
     createSecureContext(pemOf(tls));
   } catch (error) {
-    // The message names no part of the key.
+    // The message of `createSecureContext` contains no part of the key.
     throw invalidInput(
       'tls',
       `an unusable pair of cert and key (${(error as Error).message})`,
@@ -138,7 +138,7 @@ export class Listener implements AsyncDisposable {
   readonly #http1: Http1Server;
   readonly #tcp: Server;
   readonly #withdraw: (() => void) | undefined;
-  /** The open sockets, below TLS. A connection that does not use HTTP/2, or has not said so yet, has no value. */
+  /** The open sockets, below TLS. The value is undefined for HTTP/1.1, and while the version of HTTP is unknown. */
   readonly #connections = new Map<Socket, ServerConnection | undefined>();
 
   /** @internal */
@@ -200,8 +200,8 @@ export class Listener implements AsyncDisposable {
   }
 
   /**
-   * Reads the first bytes of a connection, which show the version of HTTP. `stream` is the connection above TLS, or else
-   * the socket.
+   * Reads the first bytes of a connection, which show the version of HTTP. `stream` is the connection above TLS, or the
+   * socket if there is no TLS.
    */
   #readStart(socket: Socket, stream: Socket, disconnect: () => void): void {
     let start: Uint8Array = new Uint8Array(0);

@@ -13,7 +13,7 @@ export interface Clock {
 /** The real time. Its timers do not keep the process alive. */
 export const realTime: Clock = { now: monotonicMs, after: (delayMs, action) => after(delayMs, action, 'background') };
 
-/** @throws EtcdError with reason `InvalidInput` if the value has not the methods of a clock. */
+/** @throws EtcdError with reason `InvalidInput` if the value does not have the methods of a clock. */
 export function checkClock(clock: Clock, argument = 'clock'): Clock {
   checkCan(clock, 'now', argument, 'a Clock, such as new ManualClock()');
   return checkCan(clock, 'after', argument, 'a Clock, such as new ManualClock()');
@@ -73,7 +73,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Checks a delay. A timer whose delay is negative is due at once, as with \`setTimeout\`. */
+/** Checks a delay. A timer whose delay is negative is due at once, as with `setTimeout`. */
 function checkDelay(ms: number, argument: string): number {
   if (typeof ms === 'number' && Number.isFinite(ms)) return ms;
   throw invalidInput(argument, show(ms), 'a number of milliseconds');

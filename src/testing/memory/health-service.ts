@@ -2,9 +2,9 @@ import type { Method } from '../../protobuf/schema.js';
 import { tableCodec } from '../../protobuf/table-codec.js';
 import { type Router, StatusError } from './service.js';
 
-// The service `grpc.health.v1.Health`, which etcd registers in `v3rpc/health.go`. The only service whose health it knows
-// has the empty name and stands for the whole server. etcd changes its status only with the
-// feature `StopGRPCServiceOnDefrag`, which is off by default, so here the status never changes.
+// The service `grpc.health.v1.Health`, which etcd registers in `v3rpc/health.go`. etcd knows only the health of the
+// service with the empty name, which stands for the whole server. It changes this status only with the feature
+// `StopGRPCServiceOnDefrag`, which is off by default, so here the status never changes.
 
 interface CheckRequest {
   service: string;
@@ -32,7 +32,7 @@ export function registerHealth(router: Router): void {
     if (service !== '') throw new StatusError('NotFound', 'unknown service');
     return { status: SERVING };
   });
-  // A watch stays open, because the status might change.
+  // As in etcd, a watch stays open after its first answer.
   router.streaming(health.watch, (responses) => ({
     message: ({ service }) => responses.send({ status: service === '' ? SERVING : SERVICE_UNKNOWN }),
     halfClosed: () => {},

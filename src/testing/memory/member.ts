@@ -40,8 +40,8 @@ export class Member {
   }
 
   /**
-   * Returns a random unsigned 64-bit integer, but not 0. In etcd, the IDs of members and clusters are the first bytes of
-   * a hash, so about half of them are above 2^63.
+   * Returns a random unsigned 64-bit integer, but not 0. In etcd, the IDs of members and clusters are the first bytes
+   * of a hash, so about half of them are above 2^63.
    */
   randomId(): bigint {
     const part = (): bigint => BigInt(Math.floor(this.settings.random() * 2 ** 32));

@@ -13,8 +13,8 @@ type Metric = readonly [
 ];
 
 /**
- * Returns the metrics of a member in the text format of Prometheus. They are those of etcd's metrics that the member
- * knows: what clients did, and what the store contains. Durations, disks, peers and the Go runtime are missing.
+ * Returns the metrics of a member in the text format of Prometheus. The page contains only those of etcd's metrics that
+ * the member knows. It has no metrics of durations, disks, peers or the Go runtime.
  */
 export function metricsPage(member: Member, paths: readonly string[]): Page {
   return {

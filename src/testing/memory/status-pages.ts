@@ -14,13 +14,13 @@ type Check = (member: Member) => string | undefined;
 /** A member in memory can always read its keys, and it is never a learner. */
 const passes: Check = () => undefined;
 
-const isCorrupt: Check = ({ alarms }) =>
+const noCorruption: Check = ({ alarms }) =>
   alarms.list(AlarmType.CORRUPT).length > 0 ? 'alarm activated: CORRUPT' : undefined;
 
 const CHECKS: Readonly<Record<string, Readonly<Record<string, Check>>>> = {
   '/livez': { serializable_read: passes },
   '/readyz': {
-    data_corruption: isCorrupt,
+    data_corruption: noCorruption,
     serializable_read: passes,
     linearizable_read: passes,
     non_learner: passes,
@@ -40,7 +40,7 @@ export function statusPage(
   const checks = CHECKS[`/${root}`];
   const isCheck = checks !== undefined && more.length === 0 && (name === undefined || Object.hasOwn(checks, name));
   if (path !== '/health' && path !== '/version' && !isCheck) return undefined;
-  if (method !== 'GET') return failed(405, 'Method Not Allowed', { allow: 'GET' });
+  if (method !== 'GET') return textPage(405, 'Method Not Allowed', { allow: 'GET' });
   if (path === '/version') return versionPage(member);
   if (checks === undefined) return healthPage(member, new Set(query.getAll('exclude')));
   const excluded = new Set(name === undefined ? query.getAll('exclude') : []);
@@ -63,7 +63,7 @@ function healthPage({ alarms, counters }: Member, excluded: ReadonlySet<string>)
     return { status: 200, headers: { 'content-type': TEXT }, body: '{"health":"true","reason":""}' };
   }
   counters.healthFailures += 1;
-  return failed(503, JSON.stringify({ health: 'false', reason: `ALARM ${raised}` }));
+  return textPage(503, JSON.stringify({ health: 'false', reason: `ALARM ${raised}` }));
 }
 
 function alarmName(alarm: AlarmType): string {
@@ -79,12 +79,12 @@ function checkPage(member: Member, checks: readonly (readonly [string, Check])[]
     isFailed ||= problem !== undefined;
     report += problem === undefined ? `[+]${name} ok\n` : `[-]${name} failed: ${problem}\n`;
   }
-  if (isFailed) return failed(503, report);
-  return { ...failed(200, 'ok'), body: `${verbose ? report : ''}ok\n` };
+  if (isFailed) return textPage(503, report);
+  return { ...textPage(200, 'ok'), body: `${verbose ? report : ''}ok\n` };
 }
 
 /** Returns a page with a text and a line break, as Go's `http.Error` sends it. */
-function failed(status: number, text: string, headers: Readonly<Record<string, string>> = {}): Page {
+function textPage(status: number, text: string, headers: Readonly<Record<string, string>> = {}): Page {
   return {
     status,
     headers: { 'content-type': TEXT, 'x-content-type-options': 'nosniff', ...headers },

@@ -326,8 +326,8 @@ const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 
 /**
  * Returns the error for a response whose HTTP status is not 2xx. A gateway offers the services that every etcd has, so
- * another server has sent a 404 for one of their paths. Once the gateway has answered (`isKnown`), that server must be a
- * proxy, and the client treats the 404 as a temporary failure.
+ * another server has sent a 404 for one of their paths. Once the gateway has answered (`isKnown`), that server must be
+ * a proxy, and the client treats the 404 as a temporary failure.
  */
 function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
   let json: unknown;

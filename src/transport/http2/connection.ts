@@ -27,8 +27,8 @@ import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
 /**
- * The length in bytes of a large request. While a large request is unanswered, a PING may wait behind it, in the buffers
- * of the kernel and of the link, and nothing shows the client that the peer receives bytes.
+ * The length in bytes of a large request. While a large request is unanswered, a PING may wait behind it, in the
+ * buffers of the kernel and of the link, and nothing shows the client that the peer receives bytes.
  */
 const LARGE_REQUEST_BYTES = 65_536;
 /** The client assumes that a link carries at least this many bytes of large requests in a millisecond: 32 KiB/s. */
@@ -183,14 +183,14 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /**
-   * Opens no more streams, so that the next call uses a new connection. Called when the owner of a stream cancels the
-   * stream because the peer has not answered in time.
+   * Opens no further streams, so that the next call uses a new connection. The owner of a stream calls this method when
+   * it cancels the stream because the peer has not answered in time.
    */
   unresponsive(): void {
     if (this.#state.name === 'open') this.#drain(MAX_STREAM_ID, 'the peer does not answer in time');
   }
 
-  /** Returns when the slowest link has carried the large requests that are still unanswered. */
+  /** Returns the time by which even a link of 32 KiB/s has carried all large requests that are still unanswered. */
   #uploadedAt(): number {
     let bytes = 0;
     let since = 0;

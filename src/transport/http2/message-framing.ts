@@ -86,8 +86,8 @@ export interface MessageReceiver {
 
 /**
  * Splits the data of a stream into messages, and cuts a message longer than `pieceBytes` into pieces while it arrives.
- * The pieces of a protobuf message that is cut between two of its fields are protobuf messages of the same type. The assembler passes on a message that lies entirely in one frame without
- * copying it. While the receiver is paused, the assembler stores the data.
+ * The assembler cuts between two fields, so each piece is a protobuf message of the same type. The assembler does not
+ * copy a message that lies entirely in one frame. While the receiver is paused, the assembler stores the data.
  */
 export class MessageAssembler {
   readonly #maxBytes: number;
@@ -96,7 +96,10 @@ export class MessageAssembler {
   /** The beginning of a message, or of its next piece, whose rest has not arrived. */
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
-  /** The number of bytes of a message in pieces that have not arrived. 0 unless the data so far ends within one. */
+  /**
+   * The number of bytes of a message in pieces that have not arrived. 0 unless the data so far ends within such a
+   * message.
+   */
   #missing = 0;
   /** Data that arrived while the receiver was paused. Most streams never store any data. */
   #stored: Fifo<Uint8Array> | undefined;

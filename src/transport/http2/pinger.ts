@@ -16,8 +16,8 @@ const GRACE_MS = 50;
 /**
  * Maximum wait for the answer to a probe, as a multiple of the timeout, while fewer than `PROGRESS_BYTES` arrive. On a
  * slow link, the answer can wait for a minute behind data that the peer has already sent. Arriving bytes therefore
- * extend the wait. A few bytes extend it only up to this limit, because they do not prove that the peer still receives
- * anything.
+ * extend the wait. A small number of bytes extends it only up to this limit, because it does not prove that the peer
+ * still receives anything.
  */
 const MAX_TIMEOUTS = 3;
 /**
@@ -41,8 +41,8 @@ export interface PingerOptions {
   /** Returns whether any unary call is waiting for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
   /**
-   * Returns when the unanswered requests have reached the peer, even if the link is slow, on the monotonic clock. Until
-   * then, the silence of the peer proves nothing, because the probe waits behind these requests.
+   * Returns the time, on the monotonic clock, by which the unanswered requests have reached the peer even over a slow
+   * link. Until then, the silence of the peer proves nothing, because the probe may wait behind these requests.
    */
   readonly uploadedAt: () => number;
   /**
@@ -78,10 +78,10 @@ export interface PingerOptions {
  * signs tell them apart:
  *
  * - Bytes arrive: see `PROGRESS_BYTES`.
- * - A large request is unanswered. The kernel accepts megabytes for a peer that is gone, so accepted bytes prove nothing,
- *   and nothing shows whether the peer receives them. The pinger therefore waits for `uploadedAt`, a bound that follows
- *   from the length of the request. Meanwhile, new calls (`suspected`) and long-lived streams (`doubted`) leave the
- *   connection as early as they leave any silent connection.
+ * - A large request is unanswered. The kernel accepts megabytes for a peer that is gone, so accepted bytes prove
+ *   nothing, and nothing shows whether the peer receives them. The pinger therefore waits for `uploadedAt`, a bound
+ *   that follows from the length of the request. Meanwhile, new calls (`suspected`) and long-lived streams (`doubted`)
+ *   leave the connection as early as they leave any silent connection.
  *
  * The timers of the pinger do not keep the process alive, because open streams already do.
  */

@@ -25,7 +25,7 @@ export interface StreamHead {
   /** The deadline on the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
   readonly maxReceiveBytes: number;
-  /** The receiver gets a longer message in pieces. Default: no message. */
+  /** The receiver gets a message longer than this in pieces. Default: the receiver gets every message whole. */
   readonly pieceBytes?: number | undefined;
   /** The encoded request of a unary call. When the stream opens, it sends this request and half-closes. */
   readonly request?: Uint8Array | undefined;

@@ -16,7 +16,7 @@ const MAX_ATTEMPTS = 12;
 const MAX_ATTEMPTS_PER_SECOND = 12;
 
 /**
- * Number of calls that a process may make for nothing, for each operation of the history, and in each second. An
+ * The maximum number of calls of a process: a fixed number, plus a number for each operation and for each second. An
  * operation may be a job that several workers try one after the other.
  */
 const MAX_CALLS = { idle: 20, perOperation: 16, perSecond: 6 } as const;
@@ -53,8 +53,8 @@ interface JudgedCall {
 }
 
 /**
- * Judges every unary call of a history, whatever the workload: when it ends, how many attempts it makes, and whether its
- * result agrees with what the servers have done.
+ * Judges every unary call of a history, whatever the workload: when it ends, how many attempts it makes, and whether
+ * its result agrees with what the servers have done.
  */
 export class Calls {
   readonly #world: World;
@@ -170,7 +170,7 @@ export class Calls {
     return id === undefined || copy !== undefined ? undefined : this.#calls[Number(id)];
   }
 
-  /** Checks when a call ends, and what it has cost. */
+  /** Checks that a call has ended in time, and has not made too many attempts. */
   #ended({ path, process, startMs, attempts }: JudgedCall, { deadline }: UnaryCall<unknown, unknown>): void {
     const { time } = this.#world;
     const { maxTimerLagMs, violated } = this.#rules;

@@ -38,7 +38,7 @@ export function drawOptions(random: Random): ClientPlan | undefined {
   };
 }
 
-/** The policy of the clients that have one. It repeats each read a few times, whatever has happened. */
+/** The retry policy of the clients that have one. It repeats each read a few times, whatever the error is. */
 const RETRY_POLICY: RetryPolicy = {
   minBackoffMs: 50,
   maxBackoffMs: 500,
@@ -104,7 +104,7 @@ export class Clients {
     await Promise.all(this.#clients.filter(({ owner }) => owner === process).map((client) => client.close()));
   }
 
-  /** Begins to record the calls on the diagnostics channel. Returns a function that ends this. */
+  /** Starts recording the calls on the diagnostics channel. Returns a function that stops the recording. */
   record(): () => void {
     if (this.#settings.plan === undefined) return () => {};
     const onStart = (call: unknown): void => void this.#open.add(call as CallDiagnostics);

@@ -76,7 +76,7 @@ export class SimulatedMember {
   isDown = false;
   /** Whether the member is cut off from the other members. */
   isIsolated = false;
-  /** Whether the member is isolated, and does not know yet that it leads no more. */
+  /** Whether the member is isolated, and does not know yet that it is no longer the leader. */
   isOldLeader = false;
   /** When the member has applied everything, if it is slow. */
   answersAt = 0;
@@ -118,7 +118,7 @@ export class SimulatedCluster {
   readonly truth: TrueEvent[] = [];
   /** The number of requests of each method that the cluster has received. */
   readonly received = new Map<string, number>();
-  /** Judges the calls of the clients. Undefined: nothing does. */
+  /** Judges the calls of the clients. Undefined if the history does not judge calls. */
   calls: Calls | undefined;
   /** Refuses writes because too many requests wait. */
   isOverloaded = false;

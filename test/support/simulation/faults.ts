@@ -18,8 +18,8 @@ const CALL_FAULTS = [
   'copy of a refused request',
 ] as const;
 /**
- * Copies that no client can tell from its own requests. Only the workloads allow them whose writes say for whom they
- * are, such as those of locks.
+ * Copies whose effect no client can distinguish from that of its own request. Only workloads whose keys and values name
+ * their writer, such as locks, allow these copies.
  */
 export const STRANGE_COPIES = ['early copy', 'copy of a refused request'] as const;
 /** The faults that concern the connections of a process. */
@@ -376,7 +376,7 @@ export class Nemesis {
           if (!member.isIsolated) this.#cluster.catchUp(member, this.#cluster.revision, true);
         });
       case 'old leader':
-        // The member does not know yet that it leads no more, so it keeps its streams, and calls time out.
+        // The member does not know yet that it is no longer the leader, so it keeps its streams, and calls time out.
         if (member.isIsolated || this.#cluster.members.length < 3) return;
         member.isIsolated = true;
         member.isOldLeader = true;

@@ -69,7 +69,9 @@ export interface Plan<Op = unknown> {
   readonly traits?: ClusterTraits;
   readonly delays: DelayName;
   readonly timerLagMs: number;
-  /** How fast the clock of the server runs, and then the clock of each process. Default: as fast as that of the world. */
+  /**
+   * How fast the clock of the server runs, and then the clock of each process. Default: as fast as that of the world.
+   */
   readonly rates?: readonly number[] | undefined;
   /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
   readonly bytes?: BytePlan | undefined;
@@ -258,7 +260,8 @@ class Play<Op> {
     this.#cluster = new SimulatedCluster(world, plan.members, plan.traits);
     this.#network = new Network(world, this.#cluster);
     this.#network.delays = plan.delays;
-    // With a retry policy, each call has its own backoff. If no message takes time, or timers are late, calls that wait until the same time cannot share one attempt.
+    // With a retry policy, each call has its own backoff. If no message takes time, or timers are late, calls that wait
+    // until the same time cannot share one attempt.
     const sharesAttempts =
       !plan.options?.hasRetryPolicy &&
       plan.delays !== 'none' &&
@@ -383,7 +386,8 @@ class Play<Op> {
     for (const key of left) if (!this.#player.mayStay(key)) this.#violated('key left', key);
     this.#player.check();
     this.#calls.check();
-    // A process also works for the others: it watches their keys, and handles their jobs.
+    // Allow each process the calls for all operations, because a process also watches the keys and handles the jobs of
+    // others.
     for (const process of this.#processes) this.#calls.checkCost(process, this.#operations);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }

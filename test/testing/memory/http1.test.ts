@@ -18,8 +18,8 @@ import { openClient } from '../../support/client.js';
 import { testedVersions } from '../../support/thorough.js';
 import { Authority } from '../../support/tls/authority.js';
 
-// A port of a `MemoryEtcd` also speaks HTTP/1.1: the JSON gateway and the pages such as /health. The answers must be those
-// of a real etcd of the same version.
+// A port of a `MemoryEtcd` also speaks HTTP/1.1: the JSON gateway and the pages such as /health. The answers must be
+// those of a real etcd of the same version.
 
 const versions = process.env.ETCD_ENDPOINTS
   ? []

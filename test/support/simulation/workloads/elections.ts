@@ -10,7 +10,7 @@ import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { stateAt } from '../states.js';
 import { expected } from './expected.js';
 
-/** A candidacy, or a look at the election. */
+/** A candidacy, or a read of the election. */
 interface ElectionOp {
   readonly type: 'lead' | 'campaign' | 'observe' | 'leader' | 'inspect';
   readonly afterMs: number;
@@ -208,7 +208,7 @@ class Elections implements Player<ElectionOp> {
     }
   }
 
-  /** Checks that an observer has seen one of the leaders of the last seconds. */
+  /** Checks that an observer has seen the leader, if the same leader has led for `OBSERVED_MS`. */
   #checkLast(process: number, last: KeyValue | undefined, begunMs: number): void {
     const { time } = this.#context.world;
     if (time - begunMs < OBSERVED_MS) return;

@@ -16,7 +16,7 @@ interface KeyOp {
   readonly type: 'modify' | 'create' | 'update' | 'delete' | 'many' | 'scan' | 'range' | 'take';
   readonly afterMs: number;
   readonly key: number;
-  /** Whether the process uses a client for the namespace, or the whole keys. */
+  /** Whether the process uses the namespace, or the client with whole keys. */
   readonly isNamespaced: boolean;
   readonly isParallel: boolean;
 }

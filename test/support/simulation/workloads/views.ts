@@ -15,7 +15,7 @@ interface ViewOp {
   readonly type: 'put' | 'delete' | 'register' | 'mirror' | 'changes' | 'service view' | 'service watch' | 'snapshot';
   readonly afterMs: number;
   readonly key: number;
-  /** Whether a view is that of a namespace, and a registration heals itself. */
+  /** Whether a view uses a namespace, or a registration uses a `SelfHealingSession`. */
   readonly variant: boolean;
   /** A mirror begins again after this number of revisions, from the last one that it has shown. Undefined: never. */
   readonly restartsAfter: number | undefined;
@@ -23,7 +23,7 @@ interface ViewOp {
 
 const TARGET = 'v/web';
 const KEYS = 3;
-/** How often a process looks whether its view shows the marker, in milliseconds. */
+/** The interval between two checks whether a view shows the marker, in milliseconds. */
 const LOOK_MS = 250;
 
 /** Mirrors, cached ranges with their changes, and services: each shows only states that the store has had. */
@@ -125,7 +125,9 @@ class Views implements Player<ViewOp> {
     }
   }
 
-  /** Writes a marker after the faults have ended, until the view has shown it. Opens the view again if it has failed. */
+  /**
+   * Writes a marker after the faults have ended, until the view has shown it. Opens the view again if it has failed.
+   */
   async #marked(client: Client, marker: string, view: () => Promise<void>): Promise<void> {
     const { world, healed } = this.#context;
     let isSeen = false;

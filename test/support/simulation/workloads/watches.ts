@@ -42,7 +42,7 @@ const PREFIX = 'w/';
 const KEYS = 4;
 /** The length of a value that fills the initial flow-control window of HTTP/2. */
 const LARGE_BYTES = 100_000;
-/** How often a consumer pauses, so that it does not need minutes for thousands of revisions. */
+/** The maximum number of pauses of a consumer, which would otherwise need minutes for thousands of revisions. */
 const MAX_PAUSES = 20;
 /** The maximum number of operations in a transaction: etcd's default. */
 const MAX_OPS = 128;
