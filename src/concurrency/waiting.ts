@@ -157,7 +157,7 @@ export class WaitLimit {
 
 function lockTaken(what: string, maxWaitMs: number, outcome: Outcome): EtcdError {
   return new EtcdError(
-    `${what}: other contenders had the lock for longer than maxWaitMs = ${maxWaitMs}; inspectLock shows them`,
+    `${what}: other contenders still had the lock after maxWaitMs = ${maxWaitMs}; inspectLock shows them`,
     { code: 'DeadlineExceeded', reason: 'LockTaken', outcome },
   );
 }

@@ -71,7 +71,7 @@ describe('a wait that times out', () => {
     expect(error).toMatchObject({ reason: 'LockTaken', outcome: 'rejected' });
     expect(error.cause).toBeUndefined();
     expect(error.message).toBe(
-      'lock: other contenders had the lock for longer than maxWaitMs = 300; inspectLock shows them',
+      'lock: other contenders still had the lock after maxWaitMs = 300; inspectLock shows them',
     );
   });
 

@@ -253,7 +253,7 @@ describe('a canceled or timed-out `lock` call (S21)', () => {
     const error = await errorOf(lock(etcd, name, { maxWaitMs: 1_000 }));
     expect(error).toMatchObject({
       reason: 'LockTaken',
-      message: 'lock: other contenders had the lock for longer than maxWaitMs = 1000; inspectLock shows them',
+      message: 'lock: other contenders still had the lock after maxWaitMs = 1000; inspectLock shows them',
     });
     expect((await etcd.range(prefix(`${name}/`))).count).toBe(1);
   });

@@ -11,6 +11,7 @@ import {
   checkPositiveCount,
   show,
 } from '../../runtime/arguments.js';
+import { concatBytes } from '../../runtime/bytes.js';
 import { Http1Server, type HttpService, isHttp1 } from '../http1-server/server.js';
 import { checkClock } from '../memory/clock.js';
 import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
@@ -206,7 +207,7 @@ export class Listener implements AsyncDisposable {
   #readStart(socket: Socket, stream: Socket, disconnect: () => void): void {
     let start: Uint8Array = new Uint8Array(0);
     const read = (bytes: Uint8Array): void => {
-      start = joined(start, bytes);
+      start = concatBytes(start, bytes);
       const isFirst = isHttp1(start);
       if (isFirst === undefined) return;
       stream.off('data', read);
@@ -229,13 +230,6 @@ export class Listener implements AsyncDisposable {
     this.#connections.set(socket, connection);
     read(start);
   }
-}
-
-function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
-  const bytes = new Uint8Array(first.length + second.length);
-  bytes.set(first);
-  bytes.set(second, first.length);
-  return bytes;
 }
 
 function checkPort(port: number, argument: string): void {
