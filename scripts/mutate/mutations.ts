@@ -581,4 +581,20 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel/latest-failures'],
     notSimulated: 'the histories do not judge the texts of errors',
   },
+  {
+    bug: 'a part of a watch begins at a revision of which the part before it has received a fragment',
+    file: 'src/watch/catch-up.ts',
+    find: '      if (last.isPartial) return;\n',
+    replace: '',
+    tests: ['test/watch/torn-revision'],
+    notSimulated: 'no simulated response is long enough to be cut',
+  },
+  {
+    bug: 'one answer of a proxy ends the watches of a client with one endpoint',
+    file: 'src/channel/channel.ts',
+    find: "!(isEtcd && reason === 'NotEtcd')",
+    replace: 'true',
+    tests: ['test/channel/not-etcd'],
+    notSimulated: 'every simulated server is etcd',
+  },
 ];

@@ -158,7 +158,10 @@ export class Channel implements Transport {
         try {
           const response = await endpoint.transport.unary(call);
           const header = headerOf(response);
-          if (header !== undefined) this.cluster.answered(call, header, revisionBefore, endpoint.url);
+          if (header !== undefined) {
+            this.cluster.answered(call, header, revisionBefore, endpoint.url);
+            endpoint.isEtcd = true;
+          }
           this.#endpoints.succeeded(endpoint, startedAt);
           if (trace !== undefined) {
             Object.assign(trace, { endpoint: undefined, reached: true });
@@ -193,7 +196,10 @@ export class Channel implements Transport {
         try {
           const header = headerOf(message);
           const isCreated = (message as { readonly created?: boolean }).created === true;
-          if (header !== undefined) this.cluster.streamed(call.method.path, header, endpoint.url, isCreated);
+          if (header !== undefined) {
+            this.cluster.streamed(call.method.path, header, endpoint.url, isCreated);
+            endpoint.isEtcd = true;
+          }
         } catch (error) {
           // The endpoint belongs to another cluster.
           stream.cancel();
@@ -211,7 +217,9 @@ export class Channel implements Transport {
         // Servers use different status codes for these refusals. The status code set here tells the caller whether
         // another endpoint may accept the stream.
         if (error !== undefined && isUnsuitableEndpoint(error))
-          handler.end(amended(error, { code: this.#isOnlyEndpoint(call) ? 'FailedPrecondition' : 'Unavailable' }));
+          handler.end(
+            amended(error, { code: this.#isFinal(call, endpoint, error) ? 'FailedPrecondition' : 'Unavailable' }),
+          );
         else handler.end(error);
       },
       leaving: () => {
@@ -271,7 +279,7 @@ export class Channel implements Transport {
     const failures = new Map(before?.failures);
     noteFailure(failures, error);
     const outcome = combined(before?.outcome ?? 'not-sent', error.outcome);
-    const isSafe = !this.#isHopeless(call, error, attempt) && mayRetry(call.method, error);
+    const isSafe = !this.#isHopeless(call, endpoint, error, attempt) && mayRetry(call.method, error);
     const delayMs = call.retryAfter?.(error, attempt + 1, isSafe);
     if (delayMs === false || (!isSafe && (delayMs === undefined || !call.method.repeatable))) {
       // The server received the caller's deadline with the request, and timed out before the client did.
@@ -294,10 +302,22 @@ export class Channel implements Transport {
    * no other endpoint, or if the call has no deadline, names its endpoint, and has already been retried
    * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
    */
-  #isHopeless(call: UnaryCall<unknown, unknown>, error: EtcdError, attempt: number): boolean {
-    if (isUnsuitableEndpoint(error) && this.#isOnlyEndpoint(call)) return true;
+  #isHopeless(call: UnaryCall<unknown, unknown>, endpoint: PooledEndpoint, error: EtcdError, attempt: number): boolean {
+    if (isUnsuitableEndpoint(error) && this.#isFinal(call, endpoint, error)) return true;
     const waitsForever = call.endpoint !== undefined && call.deadline === Number.POSITIVE_INFINITY;
     return waitsForever && attempt === MAX_REPETITIONS_WITHOUT_DEADLINE;
+  }
+
+  /**
+   * Whether another attempt of the call would get the same refusal. The call may be repeated if it has another endpoint,
+   * or if the endpoint was etcd before: a proxy in front of etcd may answer in its place for a while.
+   */
+  #isFinal(
+    call: { readonly endpoint?: string | undefined },
+    { isEtcd }: PooledEndpoint,
+    { reason }: EtcdError,
+  ): boolean {
+    return this.#isOnlyEndpoint(call) && !(isEtcd && reason === 'NotEtcd');
   }
 
   #isOnlyEndpoint({ endpoint }: { readonly endpoint?: string | undefined }): boolean {

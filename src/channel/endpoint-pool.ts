@@ -57,6 +57,8 @@ export interface PooledEndpoint {
   connectFailures: number;
   /** Time until which calls wait before they try to connect to the endpoint again. */
   connectAt: number;
+  /** Whether the endpoint has answered as etcd. If so, a proxy in front of it has sent an answer that is not etcd's. */
+  isEtcd: boolean;
   /** Number of calls and streams that use the endpoint or are about to use it. */
   users: number;
   /** Number of unary calls of each class that use the endpoint. `CallQueue` counts them. */
@@ -263,7 +265,7 @@ export class EndpointPool {
     const transport = this.#transportOf(endpoint);
     const counters = { failures: 0, failedAt: 0, parkedUntil: 0, connectFailures: 0, connectAt: 0, users: 0 };
     const inFlight = { normal: 0, urgent: 0, blocking: 0 };
-    const pooled: PooledEndpoint = { url, transport, ...counters, inFlight };
+    const pooled: PooledEndpoint = { url, transport, ...counters, isEtcd: false, inFlight };
     this.#known.set(url, pooled);
     return pooled;
   }

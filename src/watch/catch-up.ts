@@ -200,6 +200,8 @@ export class WatchParts implements ServerWatchOwner {
     const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };
     while (this.#parts.length < this.#maxParts) {
       const last = this.#parts.at(-1) as ServerWatch;
+      // The next part must not begin at the revision of which `last` has received a part.
+      if (last.isPartial) return;
       const startRevision = last.position + this.#partRevisions;
       if (startRevision > this.#storeRevision) return;
       const part = new ServerWatch(this, { ...options, request: { ...options.request, startRevision } });
@@ -225,7 +227,8 @@ export class WatchParts implements ServerWatchOwner {
   /** Whether the part is on the shared stream, but so far behind the store that it needs a stream of its own. */
   #isFar(part: ServerWatch, storeRevision: bigint): boolean {
     const isAlone = this.#stream === this.#shared && this.#parts.length === 1;
-    if (!isAlone || !this.#mayBeFar || part.position === 0n) return false;
+    // A single key usually has few events, so a watch of one key moves only after a full response.
+    if (!isAlone || !this.#mayBeFar || part.position === 0n || part.isOfOneKey) return false;
     return storeRevision - part.position >= FAR_BEHIND_REVISIONS;
   }
 

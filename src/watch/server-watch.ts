@@ -176,6 +176,15 @@ export class ServerWatch {
     return this.batches.ended;
   }
 
+  get isOfOneKey(): boolean {
+    return this.#options.request.rangeEnd?.length === 0;
+  }
+
+  /** Whether the rest of a revision is still to come. `position` does not count that revision. */
+  get isPartial(): boolean {
+    return this.#assembler.partial;
+  }
+
   /** Every event before this revision was delivered; 0n for a watch "from now" that has not been created. */
   get position(): bigint {
     return this.#cursor.resume;

@@ -2,8 +2,13 @@ import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:
 import type { AddressInfo } from 'node:net';
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Channel } from '../../src/channel/channel.js';
 import { Session } from '../../src/concurrency/index.js';
-import type { EtcdError } from '../../src/index.js';
+import { methods } from '../../src/gen/methods.js';
+import { parseEndpoint } from '../../src/host/endpoint.js';
+import { EtcdError } from '../../src/index.js';
+import { monotonicMs } from '../../src/runtime/timers.js';
+import type { Transport } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
@@ -105,6 +110,52 @@ describe.for(SERVERS)('a client whose only endpoint answers with %s', ([, start]
   test('ends a watch with reason NotEtcd', async () => {
     const watch = openClient({ endpoints: [await start()] }).watch('a');
     expect(await errorOf(watch.created())).toMatchObject({ reason: 'NotEtcd' });
+  });
+});
+
+describe('a client whose only endpoint was etcd before, and now answers with HTTP status 500,', () => {
+  /** Returns a channel over an endpoint that answers as etcd once, and then refuses `refusals` times. */
+  function channelWith(refusals: number) {
+    let answers = 0;
+    const refusal = (method: { readonly path: string }): EtcdError =>
+      new EtcdError('HTTP status 500', { code: 'Unknown', reason: 'NotEtcd', outcome: 'unknown', method: method.path });
+    const isRefused = (): boolean => {
+      answers += 1;
+      return answers > 1 && answers <= 1 + refusals;
+    };
+    const transport: Transport = {
+      unary: async ({ method }) => {
+        if (isRefused()) throw refusal(method);
+        return { header: { clusterId: 1n, memberId: 1n, revision: 1n, raftTerm: 1n } } as never;
+      },
+      stream: ({ method }, handler) => {
+        queueMicrotask(() => handler.end(isRefused() ? refusal(method) : undefined));
+        const ignore = (): void => {};
+        return { send: ignore, end: ignore, cancel: ignore, pause: ignore, resume: ignore };
+      },
+      close: async () => {},
+    };
+    return new Channel([parseEndpoint('http://a:1', 'endpoints')], () => transport);
+  }
+
+  const limits = () => ({ timeoutMs: 10_000, deadline: monotonicMs() + 10_000 });
+  const get = { method: methods.kv.range, request: { key: Buffer.from('k') } };
+
+  test('repeats a get, because a proxy may answer in the place of etcd for a while', async () => {
+    const channel = channelWith(2);
+    await channel.unary({ ...get, ...limits() });
+    await channel.unary({ ...get, ...limits() });
+    await channel.close();
+  });
+
+  test('lets a watch resume', async () => {
+    const channel = channelWith(1);
+    await channel.unary({ ...get, ...limits() });
+    const end = await new Promise<EtcdError | undefined>((resolve) => {
+      channel.stream({ method: methods.watch.watch }, { message: () => {}, end: resolve });
+    });
+    expect(end).toMatchObject({ reason: 'NotEtcd', code: 'Unavailable' });
+    await channel.close();
   });
 });
 

@@ -206,8 +206,8 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   /**
-   * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events if the watch allows
-   * fragments. Repeats the previous `again` revisions before them, because some servers have sent events twice.
+   * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events. The transport cuts a long
+   * response into fragments even if the watch has not asked the server for them. Repeats the previous `again` revisions before them, because some servers have sent events twice.
    */
   sync(index: number, revisions: number, fragmentEvents: number, again = 0): void {
     const watch = this.#watch(index);
@@ -229,7 +229,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
       for (const key of keys) events.push(put(key, revision));
     }
     if (next > watch.next) watch.next = next;
-    const size = watch.fragment ? Math.max(1, fragmentEvents) : Math.max(1, events.length);
+    const size = Math.max(1, fragmentEvents);
     for (let at = 0; at < events.length; at += size) {
       this.#respond({ watchId: watch.id, events: events.slice(at, at + size), fragment: at + size < events.length });
     }

@@ -55,6 +55,15 @@ test('a watch that begins a few revisions behind the store stays on the shared s
   expect(streams).toHaveLength(1);
 });
 
+test('a watch of one key that begins far behind the store stays on the shared stream, because it has few events', async () => {
+  putAll(100);
+  store.put(['one']);
+  const watch = new Watch(shared, 'one', { startRevision: 2n });
+  serve();
+  expect(await taken(watch.batches(), 1)).toEqual([102n]);
+  expect(streams).toHaveLength(1);
+});
+
 test('a watch returns to the shared stream when the server has sent it all past events', async () => {
   putAll(100);
   const far = open('a', { startRevision: 2n });

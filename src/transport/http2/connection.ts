@@ -90,6 +90,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #unsentId = 0;
   /** Open streams that do not keep the process alive. */
   readonly #idle = new Set<Http2Stream>();
+  /** When the last large request ended, on the monotonic clock. */
+  #uploadEndedAt = 0;
   /** Whether a microtask that opens waiting streams is queued. */
   #opening = false;
   #state: State;
@@ -170,6 +172,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   released(stream: Http2Stream): void {
     this.#idle.delete(stream);
+    if (largeLength(stream.head) > 0) this.#uploadEndedAt = monotonicMs();
     if (!this.streams.delete(stream)) return this.#updateHold();
     this.#openWaitingSoon();
     if (this.#holding) this.#updateHold();
@@ -195,12 +198,13 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     let bytes = 0;
     let since = 0;
     for (const { head, openedAt } of this.streams.all()) {
-      const { length } = head.request ?? NO_BYTES;
-      if (length < LARGE_REQUEST_BYTES) continue;
+      const length = largeLength(head);
+      if (length === 0) continue;
       since = bytes === 0 ? openedAt : Math.min(since, openedAt);
       bytes += length;
     }
-    return since + bytes / SLOWEST_BYTES_PER_MS;
+    // Until the last answer to a large request, the link may have carried only that request.
+    return Math.max(since, this.#uploadEndedAt) + bytes / SLOWEST_BYTES_PER_MS;
   }
 
   /**
@@ -382,4 +386,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #endWaiting(end: (stream: Http2Stream) => void): void {
     while (this.streams.hasWaiting) end(this.streams.takeWaiting() as Http2Stream);
   }
+}
+
+/** Returns the length of a large request, and 0 for any other request. */
+function largeLength({ request = NO_BYTES }: Http2Stream['head']): number {
+  return request.length < LARGE_REQUEST_BYTES ? 0 : request.length;
 }

@@ -138,6 +138,27 @@ describe('a connection on which a large request delays a PING', () => {
     expect(connection().closed).toBe(true);
   });
 
+  test.for([
+    [10, 100_000, 60],
+    [8, 120_000, 64],
+    [6, 100_000, 60],
+  ] as const)(
+    'survives %i puts of %i bytes that a link of %i bytes a ms carries and answers in turn',
+    async ([count, bytes, bytesPerMs]) => {
+      const { peer, connection } = lateAnswers();
+      const calls: Promise<unknown>[] = [];
+      for (let index = 0; index < count; index += 1) calls.push((await putAll(peer, bytes)).call);
+      const results = Promise.allSettled(calls);
+      for (let index = 0; index < count && !connection().closed; index += 1) {
+        for (let leftMs = bytes / bytesPerMs; leftMs > 0; leftMs -= SILENCE_MS)
+          await clock.pass(Math.min(SILENCE_MS, leftMs));
+        connection().send(rangeAnswer(1 + 2 * index));
+        await turn();
+      }
+      expect(new Set((await results).map(({ status }) => status))).toEqual(new Set(['fulfilled']));
+    },
+  );
+
   test('is closed as early as any other silent connection when many small requests are unanswered', async () => {
     const { peer, connection } = lateAnswers();
     for (let calls = 0; calls < 20; calls += 1) await putAll(peer, LARGE_BYTES / 2);
