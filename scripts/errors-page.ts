@@ -33,7 +33,7 @@ No error contains a key, value, token or password.
 const CLIENT_PART = `
 ## Reasons of the client
 
-"none" in the third column means that the error does not concern a write.
+"none" in the column "outcome" means that the error does not concern a write, so its outcome has no meaning.
 
 | reason | cause | outcome | remedy |
 |---|---|---|---|

@@ -60,7 +60,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   NotEtcd: {
     cause:
-      'The server that answered is not etcd: it answered without gRPC, for example with a page of HTML, or it has none of the services of etcd. The message names the HTTP status and what the server says about itself. A proxy in front of etcd can also send such an answer.',
+      'The server that answered is not etcd: it answered over HTTP/2 without gRPC, for example with a page of HTML, or it has none of the services of etcd. The message names the HTTP status and what the server says about itself. A proxy in front of etcd can also send such an answer.',
     outcome: '`rejected` if a gRPC server does not know the service, otherwise `unknown`',
     remedy:
       'Correct the endpoint, or the rules of the proxy. The client uses another endpoint if there is one, and ends the call at once if there is none.',

@@ -291,7 +291,7 @@ export function timedOut(
   const [only, ...others] = [...failures.values()].map(withoutFrames);
   const why = only === undefined && endpoint !== undefined ? `; no answer from ${endpoint} so far` : latest(failures);
   const isUnreached = only !== undefined && [only, ...others].every(({ reason }) => reason === 'ConnectFailed');
-  const toDo = isUnreached ? ', because it reached no server: start etcd, or correct endpoints' : '';
+  const toDo = isUnreached ? ', because it reached no etcd: start etcd, or correct endpoints' : '';
   return new EtcdError(`${what} did not finish within ${option} = ${timeoutMs}${toDo}${why}`, {
     code: 'DeadlineExceeded',
     reason: 'DeadlineExceeded',

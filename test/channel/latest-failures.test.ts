@@ -52,7 +52,7 @@ test('the error of a call says first what to do when no endpoint can be reached'
   const error = await errorOf(openClient({ endpoints: REFUSED, timeoutMs: 300 }).put('a', 'b'));
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
   expect(error.problem).toMatch(
-    /^call did not finish .*, because it reached no server: start etcd, or correct endpoints; /,
+    /^call did not finish .*, because it reached no etcd: start etcd, or correct endpoints; /,
   );
 });
 

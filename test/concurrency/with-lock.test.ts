@@ -39,7 +39,7 @@ describe('`withLock`', () => {
       cause: { reason: 'ConnectFailed' },
     });
     expect(error.message).toContain(
-      `withLock did not finish within maxWaitMs = 500, because it reached no server: start etcd, or correct endpoints; last failure: cannot connect to ${endpoint}: `,
+      `withLock did not finish within maxWaitMs = 500, because it reached no etcd: start etcd, or correct endpoints; last failure: cannot connect to ${endpoint}: `,
     );
   });
 
