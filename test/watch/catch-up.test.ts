@@ -151,9 +151,11 @@ describe('the server watches by which one client watch catches up', () => {
   test('all end with their stream when the caller closes the client watch', async () => {
     let isCanceled = false;
     const etcd = await clientOf(async (stream) => {
+      // A client of grpc-js drops the requests that it has not written when it cancels a stream.
+      void stream.canceled.then(() => {
+        isCanceled = true;
+      });
       await divided(stream);
-      await stream.canceled;
-      isCanceled = true;
     });
     const watch = etcd.watch(prefix(''), { startRevision: 1n });
     await take(watch, 1_000, 'stay');
