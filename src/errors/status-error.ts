@@ -45,7 +45,9 @@ export function isInEveryEtcd({ method = '' }: Partial<ErrorContext>): boolean {
 /** Converts a gRPC status that the server or a proxy sent to an error. */
 export function errorFromStatus(code: StatusCode, message: string, context: Partial<ErrorContext> = {}): EtcdError {
   const reason = serverReason(message);
-  const isNotEtcd = reason === undefined && code === 'Unimplemented' && isInEveryEtcd(context);
+  // A server that knows the service, but not the method, may be an etcd of another version.
+  const knowsService = message.startsWith('unknown method ');
+  const isNotEtcd = reason === undefined && code === 'Unimplemented' && isInEveryEtcd(context) && !knowsService;
   const problem = problemOf(code, message);
   return new EtcdError(isNotEtcd ? `${problem}: the server speaks gRPC, but it is not etcd` : problem, {
     code,

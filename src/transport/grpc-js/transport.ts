@@ -31,8 +31,12 @@ import { asBuffer, GrpcJsConnection } from './connection.js';
  */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
-/** Matches the status text of grpc-js for a response without gRPC. */
-const WITHOUT_GRPC = /^Received HTTP status code \d+/;
+/**
+ * Matches the status text of grpc-js for a response without gRPC. Leaves out the HTTP statuses that refuse one request:
+ * see http2/response.ts.
+ */
+const WITHOUT_GRPC =
+  /^Received (?:HTTP status code (?!408|413|414|431)\d+|RST_STREAM with code 0 \(Call ended without)/;
 
 /**
  * Returns a transport that uses `@grpc/grpc-js` in place of this package's own HTTP/2 implementation. Install
