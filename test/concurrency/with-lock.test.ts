@@ -81,7 +81,8 @@ describe('`withLock`', () => {
     await queueLength(direct, name, 2);
     proxy.blackhole();
     const start = performance.now();
-    expect(await waiting).toMatchObject({ reason: 'LockTaken' });
+    // Which of the two depends on whether the client was waiting for an answer when the server fell silent.
+    expect(['LockTaken', 'DeadlineExceeded']).toContain((await waiting).reason);
     // The call must not wait for the deletion of its queue key and the revocation of its lease, which would take 10 s.
     expect(performance.now() - start).toBeLessThan(6_000);
     await holder.release();
