@@ -586,7 +586,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/watch/catch-up.ts',
     find: '      if (last.isPartial) return;\n',
     replace: '',
-    tests: ['test/watch/torn-revision'],
+    tests: ['test/watch/own-stream'],
     notSimulated: 'no simulated response is long enough to be cut',
   },
   {

@@ -151,6 +151,43 @@ test('a reconnect is prompt after a stream that lasted, although many reconnects
   expect(streams.length).toBe(before + 1);
 });
 
+test('a revision that is cut between two pieces arrives once and whole, although a part is added meanwhile (S5)', async () => {
+  putAll(2_500); // revisions 2 to 2501
+  for (let put = 0; put < 3_000; put += 1) store.put(['z']);
+  store.put(['a1', 'a2']); // revision 5502
+  const watch = new Watch(shared, prefix('a'), { startRevision: 2n, bufferBytes: 1_450_000 });
+  const batches = watch.batches();
+  serve();
+  const own = streams.at(-1) as SimulatedWatchStream;
+  own.sync(0, 1_000, 1_000); // 2 to 1001: a full response, after which the watch has two parts
+  serve();
+  own.sync(0, 1_000, 1_000); // 1002 to 2001: the first part ends at 1952
+  own.deliver(1);
+  own.serve(100);
+  own.sync(0, 1_000, 551); // 1952 to 2501 and the first key of 5502; then its second key
+  own.deliver(2);
+  const got: string[] = [];
+  const take = async (): Promise<void> => {
+    for (;;) {
+      const { done, value } = await batches.next();
+      if (done) return;
+      if (value.revision > 2_501n) got.push(`${value.revision} ${value.events.map((event) => event.keyText())}`);
+    }
+  };
+  const taking = take();
+  await clock.pass(1);
+  await clock.pass(1);
+  for (let round = 0; round < 20; round += 1) {
+    serve();
+    for (let index = 0; index < 3; index += 1) for (const stream of opened()) stream.sync(index, 1_000, 1_000);
+    serve();
+    await clock.pass(1);
+  }
+  await watch.close();
+  await taking;
+  expect(got).toEqual(['5502 a1,a2']);
+});
+
 type Batches = ReturnType<Watch['batches']>;
 
 /** Opens a watch, and lets the server create it. */
