@@ -18,8 +18,9 @@ const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WOR
 
 --histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
 --only plays one workload. --minutes limits the time instead of the number. --replay plays and shrinks one history, and
-prints its steps. --keep-going plays on after a history has broken a rule. --coverage prints how many lines of each
-folder of src/ the histories execute, and which functions they never call. It fails if they execute too few lines.
+prints its steps. --keep-going plays on after a history has broken a rule, and reports each failure at once. --coverage
+prints how many lines of each folder of src/ the histories execute, and which functions they never call. It fails if
+they execute too few lines.
 --mutations introduces each known bug of test:mutations, one at a time, and prints how many histories it takes to find
 it, in at most --minutes (default 5) for each. REGEX selects bugs by their descriptions.
 `;
@@ -214,7 +215,10 @@ async function playAll(players: readonly Player[], seed: number, histories: numb
       const task: Task = { type: 'play', first: first + given, count, only: values.only };
       given += count;
       const answer = await player.ask(task);
-      if (answer.type === 'played') totals.add(answer);
+      if (answer.type === 'played') {
+        totals.add(answer);
+        for (const failure of answer.failures) process.stderr.write(`${describe(failure)}\n`);
+      }
       if (performance.now() - reportedAt < PROGRESS_MS) continue;
       reportedAt = performance.now();
       process.stderr.write(`${totals.summary}\n`);
@@ -238,11 +242,14 @@ function print(totals: Totals): void {
     const cells = states.map((state) => coverage.get(`${state}, ${kind}`) ?? 0);
     console.log(`| ${kind} | ${coverage.get(kind)} | ${cells.join(' | ')} |`);
   }
-  for (const { seed, workload, violations } of failures) {
-    console.log(`\nFAILED: npm run test:simulation -- --only ${workload} --replay ${seed}`);
-    for (const { rule, detail } of violations) console.log(`  ${rule}: ${detail.split('\n')[0]}`);
-  }
+  for (const failure of failures) console.log(`\n${describe(failure)}`);
   if (failures.length > 0) process.exitCode = 1;
+}
+
+/** Returns the command that replays a failed history, and the rules that the history broke. */
+function describe({ seed, workload, violations }: Failure): string {
+  const rules = violations.map(({ rule, detail }) => `  ${rule}: ${detail.split('\n')[0]}`);
+  return [`FAILED: npm run test:simulation -- --only ${workload} --replay ${seed}`, ...rules].join('\n');
 }
 
 async function printReplay(player: Player, seed: number, only: string | undefined): Promise<void> {

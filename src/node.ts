@@ -15,6 +15,7 @@ import { parseEndpoint } from './host/endpoint.js';
 import { PartFile } from './host/part-file.js';
 import type { TlsOptions } from './host/tls.js';
 import { checkBoolean, checkFunction, checkName, checkOptions, isPlain, reading, show } from './runtime/arguments.js';
+import { isWellFormed } from './runtime/bytes.js';
 import { parseDuration } from './runtime/duration.js';
 import { MEMBER_CALL_HINTS, type MemberCallOptions } from './services/maintenance.js';
 
@@ -70,8 +71,8 @@ export async function saveSnapshot(
   if (!reading(client, 'client', () => typeof client?.maintenance?.snapshot === 'function'))
     throw invalidInput('client', show(client), 'a Client of etcdwire');
   parseEndpoint(endpoint, 'endpoint');
-  if (checkName(path, 'path').includes('\0'))
-    throw invalidInput('path', 'a path with a NUL character', 'a path without it');
+  if (checkName(path, 'path').includes('\0') || !isWellFormed(path))
+    throw invalidInput('path', 'a path with a NUL character or a lone surrogate', 'a path without them');
   const file = await PartFile.create(path);
   let written = 0;
   const write = async (chunk: Uint8Array): Promise<void> => {

@@ -772,7 +772,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       endpoint: ENDPOINT,
-      path: right('/nowhere/at/all', 'a lone surrogate'),
+      path: right('/nowhere/at/all'),
       options: options({ ...LIMITS, onProgress: FUNCTION }),
     },
     () => saveSnapshot,

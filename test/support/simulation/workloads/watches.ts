@@ -153,6 +153,7 @@ class Watches implements Player<WatchOp> {
       const batches: SeenEvent[][] = [];
       const options: WatchOptions = { only, bufferBytes, progress, startRevision: start };
       const watch = client.watch(prefix(PREFIX), options);
+      const beganMs = world.now;
       const created = watch.created().catch(() => undefined);
       let last: bigint | undefined;
       let pauses = 0;
@@ -183,7 +184,7 @@ class Watches implements Player<WatchOp> {
           if (each.pauseMs > 0 && pauses < MAX_PAUSES) {
             pauses += 1;
             await world.sleep(each.pauseMs);
-          } else if (each.pauseMs === 0 && events[0] !== undefined) this.#checkLate(events[0].modRevision);
+          } else if (each.pauseMs === 0 && events[0] !== undefined) this.#checkLate(events[0].modRevision, beganMs);
         }
         if (last === undefined) throw new Error('the watch ended by itself');
         return this.#judge(start, last, only, batches);
@@ -225,14 +226,14 @@ class Watches implements Player<WatchOp> {
     }
   }
 
-  /** Checks that the events of a revision are not late. */
-  #checkLate(revision: bigint): void {
+  /** Checks that the events of a revision are not late for a watch that began at this time. */
+  #checkLate(revision: bigint, beganMs: number): void {
     const { cluster, checkLate } = this.#context;
     // Such a server itself delays the events.
     const { splitsEvents, progressOvertakes, isProxy } = cluster.traits;
     if (splitsEvents || progressOvertakes || isProxy) return;
     const { ms } = cluster.truth.findLast((event) => event.revision === revision) ?? { ms: 0 };
-    checkLate(ms, `revision ${revision}`);
+    checkLate(Math.max(ms, beganMs), `revision ${revision}`);
   }
 
   #checkProgress(
