@@ -1,8 +1,13 @@
-import type { Clock } from './clock.js';
+import { after } from '../../runtime/timers.js';
 import type { Change, Commit, KeyRange, Store } from './store.js';
 
 /** Maximum number of revisions whose events one response to an unsynced watch contains, as in etcd. */
 const MAX_REVISIONS_PER_RESPONSE = 1_000;
+/**
+ * Milliseconds between two responses to an unsynced watch. etcd waits up to 100 ms. Without an interval, a client that
+ * divides the past revisions among several watches could not cancel a watch before it had received all of them.
+ */
+const RESPONSE_INTERVAL_MS = 10;
 
 /** A watch, as the hub sees it. */
 export interface Watch {
@@ -27,22 +32,14 @@ export interface Watch {
  */
 export class WatchHub {
   readonly #store: Store;
-  readonly #clock: Clock;
-  readonly #catchUpDelayMs: number;
   /** The synced watches, each with the first revision that the hub delivers to it. */
   readonly #synced = new Map<Watch, bigint>();
   /** The unsynced watches, each with the first revision that it has not received yet. */
   readonly #unsynced = new Map<Watch, bigint>();
   #stopTimer: (() => void) | undefined;
 
-  /**
-   * @param catchUpDelayMs Time in milliseconds until unsynced watches receive their next response. With 0, a watch
-   *   catches up during the call of `catchUp`. etcd's delay is up to 100 ms.
-   */
-  constructor(store: Store, clock: Clock, catchUpDelayMs: number) {
+  constructor(store: Store) {
     this.#store = store;
-    this.#clock = clock;
-    this.#catchUpDelayMs = catchUpDelayMs;
     store.onCommit((commit) => this.#deliver(commit));
   }
 
@@ -71,15 +68,24 @@ export class WatchHub {
     return this.#synced.has(watch) && watch.startRevision <= this.#store.revision;
   }
 
-  /** Delivers the changes that the unsynced watches have not received yet, at once or after the delay. */
-  catchUp(): void {
-    if (this.#catchUpDelayMs === 0) while (this.#unsynced.size > 0) this.#sync();
-    else if (this.#unsynced.size > 0)
-      this.#stopTimer ??= this.#clock.after(this.#catchUpDelayMs, () => {
+  /** Sends the watch its first response if it is unsynced, and one more after each interval until it is synced. */
+  catchUp(watch: Watch): void {
+    this.#sync(watch);
+    this.#continueLater();
+  }
+
+  /** The interval is real time, so that a `MemoryEtcd` with a `ManualClock` also delivers all past revisions. */
+  #continueLater(): void {
+    if (this.#unsynced.size === 0) return;
+    this.#stopTimer ??= after(
+      RESPONSE_INTERVAL_MS,
+      () => {
         this.#stopTimer = undefined;
-        this.#sync();
-        this.catchUp();
-      });
+        for (const watch of this.#unsynced.keys()) this.#sync(watch);
+        this.#continueLater();
+      },
+      'background',
+    );
   }
 
   #deliver({ revision, changes }: Commit): void {
@@ -90,15 +96,15 @@ export class WatchHub {
     }
   }
 
-  /** Sends each unsynced watch one response. */
-  #sync(): void {
+  /** Sends an unsynced watch its next response. */
+  #sync(watch: Watch): void {
+    const next = this.#unsynced.get(watch);
+    if (next === undefined) return;
     const { revision, compacted } = this.#store;
-    for (const [watch, next] of this.#unsynced) {
-      if (next < compacted) {
-        this.#unsynced.delete(watch);
-        watch.compacted(compacted);
-      } else this.#sendPast(watch, next, revision);
-    }
+    if (next < compacted) {
+      this.#unsynced.delete(watch);
+      watch.compacted(compacted);
+    } else this.#sendPast(watch, next, revision);
   }
 
   /**

@@ -20,15 +20,9 @@ const ANY_WATCH = 0n;
 const FIRST_KEY = new Uint8Array([0]);
 const MIN_PROGRESS_INTERVAL_MS = 100;
 
-/** Options of the service Watch. */
-interface WatchOptions {
-  /** See `WatchHub`. Default: 0. */
-  readonly catchUpDelayMs?: number;
-}
-
 /** Registers the service Watch. */
-export function registerWatch(router: Router, member: Member, { catchUpDelayMs = 0 }: WatchOptions = {}): void {
-  const hub = new WatchHub(member.store, member.settings.clock, catchUpDelayMs);
+export function registerWatch(router: Router, member: Member): void {
+  const hub = new WatchHub(member.store);
   router.streaming(methods.watch.watch, (responses, call) => new WatchStream(member, hub, responses, call));
 }
 
@@ -88,7 +82,7 @@ class WatchStream implements RequestSink<WatchRequest> {
     this.#member.counters.watchers += 1;
     this.#hub.add(watch);
     this.#responses.send({ header: this.#member.header(), watchId: id, created: true });
-    this.#hub.catchUp();
+    this.#hub.catchUp(watch);
     if (watch.wantsProgress) this.#reportLater();
   }
 

@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   FilterType,
   type WatchCreateRequest,
@@ -15,9 +15,9 @@ import { CountingClock, type OpenStream, ServiceBench, text, utf8 } from '../../
 
 type Stream = OpenStream<WatchRequest, WatchResponse>;
 
-function openBench(settings: Partial<MemberSettings> = {}, catchUpDelayMs = 0): ServiceBench {
+function openBench(settings: Partial<MemberSettings> = {}): ServiceBench {
   const bench = new ServiceBench(settings);
-  registerWatch(bench.router, bench.member, { catchUpDelayMs });
+  registerWatch(bench.router, bench.member);
   return bench;
 }
 
@@ -157,20 +157,6 @@ describe('a watch', () => {
     const stream = watch(bench, 'a', { startRevision: 4n });
     for (const value of ['1', '2', '3']) bench.write({ a: value });
     expect(taken(stream)).toEqual([[4n, 'a=3@4']]);
-  });
-
-  test('receives at most 1,000 past revisions in one response', () => {
-    const bench = openBench();
-    for (let count = 0; count < 2_001; count += 1) bench.write({ a: '1', b: '1', other: '1' });
-    const stream = openStream(bench);
-    create(stream, 'a', { rangeEnd: utf8('c'), startRevision: 2n });
-    const sizes = stream.take().map(({ header, events }) => [header?.revision, events.length]);
-    expect(sizes).toEqual([
-      [2_002n, 0],
-      [2_002n, 2_000],
-      [2_002n, 2_000],
-      [2_002n, 2],
-    ]);
   });
 
   test.for<[string, FilterType[], string[]]>([
@@ -435,48 +421,72 @@ describe('a compaction', () => {
   });
 });
 
-describe('a server that lets watches catch up after a delay', () => {
-  test('delivers past and new events together after the delay, then new events at once', () => {
-    const bench = openBench({}, 100);
-    bench.write({ a: '1' });
-    const stream = watch(bench, 'a', { startRevision: 2n });
+describe('a watch that is more than 1,000 revisions behind', () => {
+  const INTERVAL_MS = 10;
+
+  /** Returns a bench with three responses of past revisions, and a stream with a watch that has received the first. */
+  function behind(settings: Partial<MemberSettings> = {}): { readonly bench: ServiceBench; readonly stream: Stream } {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const bench = openBench(settings);
+    for (let count = 0; count < 2_001; count += 1) bench.write({ a: '1', b: '1', other: '1' });
+    const stream = openStream(bench);
+    create(stream, 'a', { rangeEnd: utf8('c'), startRevision: 2n, progressNotify: true });
+    expect(sizes(stream)).toEqual([
+      [2_002n, 0],
+      [2_002n, 2_000],
+    ]);
+    return { bench, stream };
+  }
+
+  function sizes(stream: Stream): unknown[] {
+    return stream.take().map(({ header, events }) => [header?.revision, events.length]);
+  }
+
+  test('receives at most 1,000 revisions in one response, and one response in each interval', () => {
+    const { bench, stream } = behind();
+    create(openStream(bench), 'a', { startRevision: 2n });
+    vi.advanceTimersByTime(INTERVAL_MS - 1);
+    expect(sizes(stream)).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(sizes(stream)).toEqual([[2_002n, 2_000]]);
+    vi.advanceTimersByTime(INTERVAL_MS);
+    expect(sizes(stream)).toEqual([[2_002n, 2]]);
+  });
+
+  test('receives past and new events together, then new events at once', () => {
+    const { bench, stream } = behind();
+    vi.advanceTimersByTime(INTERVAL_MS);
     bench.write({ a: '2' });
     requestProgress(stream);
-    bench.clock.advance(99);
-    expect(stream.take()).toEqual([]);
-    bench.clock.advance(1);
-    expect(taken(stream)).toEqual([[3n, 'a=1@2', 'a=2@3']]);
+    expect(sizes(stream)).toEqual([[2_002n, 2_000]]);
+    vi.advanceTimersByTime(INTERVAL_MS);
+    expect(sizes(stream)).toEqual([[2_003n, 3]]);
     bench.write({ a: '3' });
-    expect(taken(stream)).toEqual([[4n, 'a=3@4']]);
+    expect(taken(stream)).toEqual([[2_004n, 'a=3@2004']]);
   });
 
-  test('delivers one response after each delay', () => {
-    const bench = openBench({}, 100);
-    for (let count = 0; count < 1_001; count += 1) bench.write({ a: '1' });
-    const stream = watch(bench, 'a', { startRevision: 2n });
-    bench.clock.advance(100);
-    expect(stream.take().map(({ events }) => events.length)).toEqual([1_000]);
-    bench.clock.advance(100);
-    expect(stream.take().map(({ events }) => events.length)).toEqual([1]);
-  });
-
-  test('ends a watch whose next revision is compacted meanwhile', () => {
-    const bench = openBench({}, 100);
-    for (const value of ['1', '2', '3']) bench.write({ a: value });
-    const stream = watch(bench, 'a', { startRevision: 2n });
-    bench.member.store.compact(3n);
+  test('ends if its next revision is compacted meanwhile', () => {
+    const { bench, stream } = behind();
+    bench.member.store.compact(2_000n);
     expect(stream.take()).toEqual([]);
-    bench.clock.advance(100);
-    expect(stream.take()).toEqual([response(bench, 0n, { watchId: 0n, canceled: true, compactRevision: 3n })]);
+    vi.advanceTimersByTime(INTERVAL_MS);
+    expect(stream.take()).toEqual([response(bench, 0n, { watchId: 0n, canceled: true, compactRevision: 2_000n })]);
+  });
+
+  test('receives nothing more after its cancellation', () => {
+    const { stream } = behind();
+    cancel(stream, 0n);
+    stream.take();
+    vi.advanceTimersByTime(3 * INTERVAL_MS);
+    expect(stream.take()).toEqual([]);
   });
 
   test('leaves no timer when the client cancels the call', () => {
     const clock = new CountingClock();
-    const bench = openBench({ clock }, 100);
-    bench.write({ a: '1' });
-    const stream = watch(bench, 'a', { startRevision: 2n, progressNotify: true });
-    expect(clock.timers).toBe(2);
+    const { stream } = behind({ clock });
+    expect([clock.timers, vi.getTimerCount()]).toEqual([1, 1]);
     stream.cancel();
-    expect(clock.timers).toBe(0);
+    expect([clock.timers, vi.getTimerCount()]).toEqual([0, 0]);
   });
 });
