@@ -11,7 +11,7 @@ import {
 } from '../errors/etcd-error.js';
 import type { Endpoint } from '../host/endpoint.js';
 import { type Logger, log } from '../runtime/log.js';
-import { monotonicMs, pause } from '../runtime/timers.js';
+import { monotonicMs, pauseUntil } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { forwardStream } from '../transport/transport.js';
 import {
@@ -252,7 +252,7 @@ export class Channel implements Transport {
     const wasRefused = isMomentaryRefusal(last) || isOverloadRefusal(last);
     if (delayMs === undefined && !wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
     const wantedMs = delayMs ?? this.#endpoints.pauseMs(endpoint, count);
-    await pause(Math.min(wantedMs, call.deadline - monotonicMs()), call.signal, this.#closed.signal);
+    await pauseUntil(Math.min(monotonicMs() + wantedMs, call.deadline), call.signal, this.#closed.signal);
     if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }

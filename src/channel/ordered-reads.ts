@@ -3,7 +3,7 @@ import type { RangeRequest, TxnRequest } from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type { Init } from '../protobuf/codec.js';
 import { onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pauseUntil } from '../runtime/timers.js';
 import type { Transport, UnaryCall } from '../transport/transport.js';
 import { isEndpointFailure } from './attempts.js';
 import { type ClusterIdentity, headerOf } from './cluster-identity.js';
@@ -107,7 +107,7 @@ export class OrderedReads implements Transport {
       } catch (error) {
         if (!mayCatchUp(error)) throw error;
       }
-      await pause(Math.min(backoffMs(attempt), call.deadline - monotonicMs()), call.signal);
+      await pauseUntil(Math.min(monotonicMs() + backoffMs(attempt), call.deadline), call.signal);
       if (call.signal?.aborted || monotonicMs() >= call.deadline) throw stale(call, floor);
     }
   }

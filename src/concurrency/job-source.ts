@@ -7,7 +7,7 @@ import { compare, type Op, op } from '../kv/txn.js';
 import { randomId, textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause, pauseUntil, settledWithin } from '../runtime/timers.js';
 import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
 import { Held, hold } from './lock.js';
 import type { Session } from './session.js';
@@ -274,8 +274,7 @@ class News {
   async next(dueMs: number): Promise<void> {
     const waiting = new AbortController();
     this.#stopWaiting = () => waiting.abort();
-    if (!this.#arrived && this.#error === undefined)
-      await pause(Math.max(0, dueMs - monotonicMs()), waiting.signal, this.#signal);
+    if (!this.#arrived && this.#error === undefined) await pauseUntil(dueMs, waiting.signal, this.#signal);
     this.#arrived = false;
     this.#signal.throwIfAborted();
     if (this.#error !== undefined) throw this.#error;

@@ -6,7 +6,7 @@ import * as leaseMethods from '../gen/methods/lease.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkBoolean, checkInt64, checkOptions, show } from '../runtime/arguments.js';
 import { randomId } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pauseUntil } from '../runtime/timers.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { RenewalStream } from './renewal-stream.js';
@@ -114,7 +114,7 @@ export class Leases {
         doubtful = error.outcome === 'unknown';
         if (options.id !== undefined || error.outcome !== 'unknown' || !isEndpointFailure(error)) throw error;
         noteFailure(failures, error);
-        await pause(Math.min(backoffMs(attempt), deadline - monotonicMs()), signal);
+        await pauseUntil(Math.min(monotonicMs() + backoffMs(attempt), deadline), signal);
         if (signal?.aborted) throw error;
         if (monotonicMs() >= deadline) throw callTimedOut(limit, 'unknown', failures);
       }

@@ -48,12 +48,20 @@ export function eventLoopTurn(): Promise<void> {
 
 /** Resolves after `delayMs`, or at once when a signal aborts. The caller checks the signals itself. */
 export function pause(delayMs: number, ...signals: readonly SignalOption[]): Promise<void> {
+  return pauseUntil(monotonicMs() + delayMs, ...signals);
+}
+
+/**
+ * Like `pause`, but resolves at the time `dueMs` of `monotonicMs`. Use it for a deadline: if the process is suspended
+ * after it has computed a delay, a timer with this delay fires too late.
+ */
+export function pauseUntil(dueMs: number, ...signals: readonly SignalOption[]): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {
       for (const undo of undos) undo();
       resolve();
     };
-    const undos = [after(delayMs, finish), ...signals.map((signal) => onAbort(signal, finish))];
+    const undos = [at(dueMs, finish), ...signals.map((signal) => onAbort(signal, finish))];
     if (signals.some((signal) => signal?.aborted)) finish();
   });
 }
