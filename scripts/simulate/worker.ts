@@ -58,10 +58,10 @@ async function replay({ seed, only, shrinks }: Extract<Task, { type: 'replay' }>
   const workload = workloadOf(seed, only);
   const drawn = planOf(workload, seed);
   const { violations } = await runHistory(workload, drawn);
-  const rules = new Set(violations.map(({ rule }) => rule));
+  const kinds = new Set(violations.map(kindOf));
   const fails = async (plan: Plan): Promise<boolean> =>
-    (await runHistory(workload, plan)).violations.some(({ rule }) => rules.has(rule));
-  const { plan, runs } = shrinks && rules.size > 0 ? await shrink(drawn, fails, SHRINK_RUNS) : { plan: drawn, runs: 0 };
+    (await runHistory(workload, plan)).violations.some((violation) => kinds.has(kindOf(violation)));
+  const { plan, runs } = shrinks && kinds.size > 0 ? await shrink(drawn, fails, SHRINK_RUNS) : { plan: drawn, runs: 0 };
   const result = await runHistory(workload, plan, { isTraced: true });
   const lines = result.trace.map(
     ({ ms, process, text }) => `${(ms / 1_000).toFixed(3).padStart(9)} s  ${process.padEnd(10)}  ${text}`,
@@ -74,6 +74,11 @@ async function replay({ seed, only, shrinks }: Extract<Task, { type: 'replay' }>
     `hash ${result.hash.toString(16)}`,
   ].join('\n');
   return { type: 'replayed', text, isFailure: result.violations.length > 0 };
+}
+
+/** Returns the rule with the reason of the error. A smaller history may break the same rule by an invalid argument. */
+function kindOf({ rule, detail }: Failure['violations'][number]): string {
+  return `${rule} ${/: ([A-Z]\w+): /.exec(detail)?.[1] ?? ''}`;
 }
 
 function describe({

@@ -1,4 +1,3 @@
-import { EtcdError } from '../errors/etcd-error.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import { checkFunction, checkGivenOptions, checkMs } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
@@ -131,8 +130,6 @@ function hedged<Request, Response>(
     const startedAt = monotonicMs();
     const stops = new Set<AbortController>();
     let tried: string | undefined;
-    let hasSecond = false;
-    let firstError: unknown;
     const settle = (action: () => void): void => {
       stopTimer();
       offAbort();
@@ -163,32 +160,23 @@ function hedged<Request, Response>(
     const stopTimer = after(pace.delayMs, () => {
       const other = tried === undefined ? undefined : anotherOf(endpoints, tried);
       if (other === undefined || !pace.mayAskSecond()) return;
-      hasSecond = true;
       const { onAttempt: _, ...second } = call;
-      const secondFailed = (error: unknown): void => {
-        // The first call continues, unless it has failed already.
-        if (firstError !== undefined) settle(() => reject(isFinal(error) ? error : firstError));
-      };
-      start({ ...second, endpoint: other }, () => pace.secondWon(), secondFailed);
+      // If the second call fails, the first call continues.
+      start(
+        { ...second, endpoint: other },
+        () => pace.secondWon(),
+        () => {},
+      );
     });
     const onAttempt = (endpoint: string): void => {
       tried = endpoint;
       call.onAttempt?.(endpoint);
     };
-    const firstFailed = (error: unknown): void => {
-      const isFinal =
-        error instanceof EtcdError && (error.reason === 'Canceled' || error.reason === 'DeadlineExceeded');
-      if (!hasSecond || stops.size === 0 || isFinal) return settle(() => reject(error));
-      firstError = error;
-    };
+    // The first call has tried all members. The second call names one member, and would wait for it until the deadline.
+    const firstFailed = (error: unknown): void => settle(() => reject(error));
     start({ ...call, onAttempt }, () => pace.firstWon(monotonicMs() - startedAt), firstFailed);
     if (call.signal?.aborted) abort();
   });
-}
-
-/** Whether the caller's signal or time limit has ended the read. */
-function isFinal(error: unknown): boolean {
-  return error instanceof EtcdError && (error.reason === 'Canceled' || error.reason === 'DeadlineExceeded');
 }
 
 /** Returns a random endpoint other than `tried`. Undefined if there is none, or if the caller's function throws. */

@@ -90,6 +90,17 @@ describe('`hedgedReads`', () => {
     expect((await reading)?.text()).toBe('v');
   });
 
+  test('rejects when the first call is refused, and does not wait for a second endpoint that is silent', async () => {
+    const { etcd, proxies, sent, key } = await hedging();
+    const { header } = await etcd.put(key, 'w');
+    await etcd.compact(header.revision);
+    for (const proxy of proxies) proxy.pause();
+    const reading = errorOf(etcd.get(key, { revision: header.revision - 1n, timeoutMs: 60_000 }));
+    await expect.poll(() => sent.length).toBeGreaterThan(1);
+    proxies[0]?.heal();
+    expect(await reading).toMatchObject({ reason: 'Compacted' });
+  });
+
   test('cancels both calls when the signal aborts, and ends them at the time limit', async () => {
     const { etcd, proxies, sent, key } = await hedging();
     for (const proxy of proxies) proxy.blackhole();
