@@ -4,16 +4,14 @@ import { PUT_HINTS } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { checkLease } from '../lease/lease-id.js';
 import { checkOptions } from '../runtime/arguments.js';
-import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
+import { guardedTxn } from './client-guards.js';
 import { checkName } from './lock-queue.js';
 import { type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
 const HOLD_OPTIONS = { lease: checkLease, ...CALL_OPTIONS } as const;
 
 /**
- * Blocks waiters while one key exists, like the `Barrier` of Go's recipes. `hold` and `release` also use a second key,
- * a helper key, so that a copy of a request has no effect if it reaches the server late. For the barrier "app/gate",
- * the helper key is under "app/__gate/", and the etcd user needs readwrite permission for that prefix too.
+ * Blocks waiters while one key exists, like the `Barrier` of Go's recipes.
  *
  * @example
  * const barrier = new Barrier(etcd, 'maintenance');
@@ -23,7 +21,6 @@ const HOLD_OPTIONS = { lease: checkLease, ...CALL_OPTIONS } as const;
 export class Barrier {
   readonly name: string;
   readonly #client: CoreKeyspace;
-  readonly #generation: Generation;
 
   /**
    * `name` is the key of the barrier in etcd. @throws EtcdError with reason `InvalidInput` if an argument is invalid.
@@ -31,7 +28,6 @@ export class Barrier {
   constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
-    this.#generation = new Generation(helperPrefix(name));
   }
 
   /**
@@ -41,20 +37,8 @@ export class Barrier {
   async hold(options: { readonly lease?: bigint | undefined } & CallOptions = {}): Promise<boolean> {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
     const { lease, ...callOptions } = options;
-    for (;;) {
-      const holding = this.#client.txn(
-        {
-          if: [compare.missing(this.name), this.#generation.isUnchanged],
-          then: [op.put(this.name, '', { lease })],
-          else: [op.get(this.name)],
-        },
-        callOptions,
-      );
-      const { header, succeeded, responses } = await withHelperKeys('a barrier', holding);
-      this.#generation.saw(header.revision);
-      if (succeeded) return true;
-      if (responses[0] !== undefined) return false;
-    }
+    const txn = { if: [compare.missing(this.name)], then: [op.put(this.name, '', { lease })] };
+    return (await guardedTxn('Barrier.hold', this.#client, txn, callOptions)).succeeded;
   }
 
   /** Deletes the barrier's key, even if another client put it. Returns false if the key did not exist. */
@@ -65,8 +49,8 @@ export class Barrier {
       if (held === undefined) return false;
       // Without this condition, a late copy of the request could delete a key that was put after the barrier's release.
       const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
-      const releasing = this.#client.txn({ if: isSame, then: [op.delete(this.name), this.#generation.next] }, options);
-      if ((await withHelperKeys('a barrier', releasing)).succeeded) return true;
+      const { succeeded } = await this.#client.txn({ if: isSame, then: [op.delete(this.name)] }, options);
+      if (succeeded) return true;
     }
   }
 

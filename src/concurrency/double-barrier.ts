@@ -1,16 +1,16 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import type { GuardedWrite } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type RangeResult, withLastCreate } from '../kv/requests.js';
 import { type Compare, compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
-import { settledWithin } from '../runtime/timers.js';
 import { checkNameOutside } from './helper-keys.js';
 import { keyGone, leaveQueue, uniqueKey, watchOwnKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {
-  CLEANUP_WAIT_MS,
+  cleanedUp,
   untilAnswered,
   untilDone,
   type WaitLimit,
@@ -79,8 +79,6 @@ export class DoubleBarrier {
   readonly #ready: string;
   readonly #epoch: string;
   #participant: Participant | undefined;
-  /** Whether a put of this participant's key has an unknown outcome. */
-  #inDoubt = false;
   #busy = false;
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
@@ -163,21 +161,23 @@ export class DoubleBarrier {
    * participant uses the key.
    */
   #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
-    const { client, leaseId: lease } = this.#session;
+    const { client, guards, leaseId: lease } = this.#session;
+    let put: GuardedWrite<unknown> | undefined;
     return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, signal, async (options) => {
       for (;;) {
+        // The outcome of the previous put may be unknown.
+        await put?.settle(options);
         const state = await this.#read(key, options);
         if (state.own !== undefined) return state;
         if (state.ready !== undefined) {
           await this.#endRoundIfEmpty(state.ready.createRevision, options);
           return undefined;
         }
-        const entering = {
+        put = guards.begin({
           if: [compare.missing(this.#ready), this.#isSameEpoch(state)],
           then: [op.put(key, '', { lease })],
-        };
-        await client.txn(entering, options).catch((error: unknown) => {
-          if (error instanceof EtcdError && error.outcome === 'unknown') this.#inDoubt = true;
+        });
+        await put.send(options).catch((error: unknown) => {
           this.#session.losesWith(error);
           throw error;
         });
@@ -261,10 +261,7 @@ export class DoubleBarrier {
       else await leaveQueue(client, key, createRevision, lifetime);
     });
     // `withdrawing` rejects only when the session ends, and then etcd deletes the key with the lease.
-    const isDone = await settledWithin(
-      CLEANUP_WAIT_MS,
-      withdrawing.catch(() => {}),
-    );
+    const isDone = await cleanedUp(withdrawing);
     isLate = !isDone;
     return participant;
   }
@@ -274,9 +271,6 @@ export class DoubleBarrier {
     const { key, createRevision, round } = this.#participant as Participant;
     return withinLimit('leave', options, lifetime, async ({ signal }) => {
       await leaveQueue(client, key, createRevision, signal);
-      // Putting the epoch key prevents late copies of the request that put this participant's key from taking effect.
-      if (this.#inDoubt) await untilAnswered(signal, (callOptions) => client.put(this.#epoch, '', callOptions));
-      this.#inDoubt = false;
       for (;;) {
         const last = await this.#lastOf(round, signal);
         if (last === undefined) break;

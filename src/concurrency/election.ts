@@ -6,7 +6,6 @@ import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js'
 import { compare, op } from '../kv/txn.js';
 import { checkInt64, checkOptions, checkSignal } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, ownBytes, toBytes } from '../runtime/bytes.js';
-import type { KeyUse } from './late-puts.js';
 import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
@@ -103,17 +102,11 @@ export class Election {
   async resume(token: bigint, options: WaitOptions = {}): Promise<Leadership> {
     checkInt64(token, 'token', 1n);
     const session = this.#session;
-    const { client, latePuts } = session;
+    const { client } = session;
     const wanted = queueKey(this.name, session.leaseId);
     return withinLimit('resume', options, session.signal, async ({ signal }) => {
-      const leaveLocalQueue = await session.localQueue(wanted.key).enter(signal);
-      let use: KeyUse | undefined;
-      const leave = (): void => {
-        use?.release();
-        leaveLocalQueue();
-      };
+      const leave = await session.localQueue(wanted.key).enter(signal);
       try {
-        use = await latePuts.use(wanted.key, signal);
         const own = await readIfFirst(client, wanted, signal);
         if (own?.createRevision !== token) throw keyGone();
         return hold(Leadership, session, this.name, own, leave);

@@ -1,5 +1,4 @@
 import { EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
-import { type Compare, compare, op, type PutOp } from '../kv/txn.js';
 import { checkName } from './lock-queue.js';
 
 /**
@@ -18,7 +17,7 @@ export function checkNameOutside(folders: readonly string[], name: string): stri
 }
 
 /**
- * Returns the prefix of the helper keys that a queue or a barrier uses in addition to its items or its key. For the
+ * Returns the prefix of the helper keys that a queue uses in addition to its items. For the
  * name "app/jobs", the prefix is "app/__jobs/". The prefix does not begin with the name, because a queue treats every
  * key under its name as an item. The helper keys are in the same folder as the name, so a permission for the folder
  * includes them.
@@ -41,37 +40,5 @@ export async function withHelperKeys<T>(what: string, call: Promise<T>, where = 
   } catch (error) {
     if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
     throw explained(error, `${error.problem}; ${what} also uses keys ${where}: grant readwrite on that prefix`);
-  }
-}
-
-/**
- * The generation key of a queue or a barrier. Every transaction that removes an item or the barrier's key also puts the
- * generation key. Every transaction that adds an item or the barrier's key checks that the generation key has not
- * changed since the latest store revision that the client knew. So a late copy of the addition fails after the removal.
- * It would not be enough to check only that the item is missing, because the item is missing both before the addition
- * and after the removal (rule S25 in docs/semantics.md).
- */
-export class Generation {
-  readonly #key: string;
-  /** Maximum store revision in any response so far. */
-  #seen = 0n;
-
-  constructor(prefix: string) {
-    this.#key = `${prefix}generation`;
-  }
-
-  /** The condition that no removal has happened since the latest store revision that the client knows. */
-  get isUnchanged(): Compare {
-    return compare.modRevision(this.#key, '<', this.#seen + 1n);
-  }
-
-  /** The put of the generation key. Every transaction that removes an item or the barrier's key includes this put. */
-  get next(): PutOp {
-    return op.put(this.#key, '');
-  }
-
-  /** Records the store revision of a response. */
-  saw(revision: bigint): void {
-    if (revision > this.#seen) this.#seen = revision;
   }
 }

@@ -7,11 +7,11 @@ import { compare, type Op, op } from '../kv/txn.js';
 import { randomId, textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause, pauseUntil, settledWithin } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause, pauseUntil } from '../runtime/timers.js';
 import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
 import { Held, hold } from './lock.js';
 import type { Session } from './session.js';
-import { CLEANUP_WAIT_MS, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
+import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
 
 /** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
 const PAGE = 16;
@@ -219,10 +219,7 @@ export class JobSource {
       session.losesWith(error);
       // The caller waits for the end of the claim only for a short time. It goes on in the background.
       const undone = isUnknown ? this.#undoClaim(session, kv, keys, nonce) : Promise.resolve();
-      await settledWithin(
-        CLEANUP_WAIT_MS,
-        undone.catch(() => {}),
-      );
+      await cleanedUp(undone);
       throw error;
     });
     const [running, job] = result.succeeded ? [undefined, result.responses[3]] : result.responses;

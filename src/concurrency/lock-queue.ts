@@ -1,14 +1,13 @@
-import type { CallOptions } from '../channel/rpc.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
+import type { GuardedWrite, Guards } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/requests.js';
-import { compare, op } from '../kv/txn.js';
+import { type Compare, compare, op } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, randomId, toBytes } from '../runtime/bytes.js';
 import { after, pause } from '../runtime/timers.js';
-import type { QueueKeyPut } from './queue-key-put.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
@@ -66,84 +65,70 @@ export function uniqueKey(prefix: string, lease: bigint): string {
   return `${prefix}${lease.toString(16)}-${randomId().toString(16).padStart(16, '0')}`;
 }
 
-/** The result of `enqueue`: the contender's own key, and the key right before it, if there is one. */
+/** The result of `enqueue`. */
 export interface Enqueued {
   readonly own: OwnKey;
+  /** A key before the own key, if there is one. */
   readonly predecessor: KeyValue | undefined;
+  /** The value of the own key, if the key existed before. */
+  readonly value: Uint8Array | undefined;
+}
+
+type OwnAndFirst = readonly [own: KeyValue | undefined, first: { readonly kvs: readonly KeyValue[] }];
+
+/** The guarded write of a queue key. */
+export type QueueKeyPut = GuardedWrite<
+  | { readonly succeeded: true; readonly responses: readonly [{ readonly kvs: readonly KeyValue[] }, ...unknown[]] }
+  | { readonly succeeded: false; readonly responses: OwnAndFirst }
+>;
+
+/** Returns the write that puts the queue key unless it exists, and reads the key right before it (S17). */
+export function putUnlessExists(guards: Guards, queueKey: QueueKey, value: BytesLike): QueueKeyPut {
+  return putIf(guards, compare.createRevision(queueKey.key, '==', 0n), queueKey, value);
+}
+
+/** Returns the write that puts the queue key if the queue is empty. */
+export function putIfFirst(guards: Guards, queueKey: QueueKey, value: BytesLike): QueueKeyPut {
+  // If the range contains no keys, etcd checks the condition as for a missing key, whose create revision is 0.
+  return putIf(guards, compare.createRevision(prefix(queueKey.prefix), '==', 0n), queueKey, value);
+}
+
+function putIf(guards: Guards, condition: Compare, { key, prefix: queue, lease }: QueueKey, value: BytesLike) {
+  return guards.begin({
+    if: [condition],
+    then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],
+    else: ownAndFirst(key, queue),
+  });
 }
 
 /**
- * Puts the queue key unless it exists, and returns it with the key right before it (S17).
- *
- * The call is safe to repeat: only one contender at a time uses the key, and an attempt that finds the key in etcd uses
- * the existing key. An attempt whose outcome is unknown may still take effect after the key is deleted, so `enqueue`
- * calls `onUnknown` after each such attempt.
+ * Puts the queue key, and returns it. Returns undefined if the write put no key. The key may exist already, because an
+ * earlier session with the same lease has put it.
  */
 export async function enqueue(
   client: CoreKeyspace,
   queueKey: QueueKey,
-  value: BytesLike,
   signal: AbortSignal,
   put: QueueKeyPut,
-  onUnknown: () => void,
-): Promise<Enqueued> {
-  const { key, prefix: queue, lease } = queueKey;
-  const txn = (options: CallOptions) =>
-    client.txn(
-      {
-        if: [compare.createRevision(key, '==', 0n)],
-        then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],
-        else: ownAndFirst(key, queue),
-      },
-      options,
-    );
-  const result = await untilAnswered(signal, () => put.call(signal, txn), onUnknown);
-  const seenAt = result.header.revision;
-  if (result.succeeded) return { own: newKey(queueKey, seenAt), predecessor: result.responses[0].kvs[0] };
-  const [found, { kvs }] = result.responses;
-  if (found === undefined) throw keyGone();
-  const first = kvs[0];
-  const predecessor = first !== undefined && first.createRevision < found.createRevision ? first : undefined;
-  return {
-    own: await withValue(client, ownKey(queueKey, found, seenAt), found, value, signal, onUnknown),
-    predecessor,
-  };
-}
-
-/**
- * Puts the queue key if the queue is empty. Returns undefined otherwise. Like `enqueue`, the call is safe to repeat,
- * and calls `onUnknown` after each attempt whose outcome is unknown.
- */
-export async function enqueueIfEmpty(
-  client: CoreKeyspace,
-  queueKey: QueueKey,
-  value: BytesLike,
-  signal: AbortSignal,
-  put: QueueKeyPut,
-  onUnknown: () => void,
-): Promise<OwnKey | undefined> {
-  const { key, prefix: queue, lease } = queueKey;
-  const txn = (options: CallOptions) =>
-    client.txn(
-      {
-        // If the range contains no keys, etcd checks the condition as for a missing key, whose create revision is 0.
-        if: [compare.createRevision(prefix(queue), '==', 0n)],
-        then: [op.put(key, value, { lease })],
-        else: ownAndFirst(key, queue),
-      },
-      options,
-    );
-  const result = await untilAnswered(signal, () => put.call(signal, txn), onUnknown);
-  const seenAt = result.header.revision;
-  if (result.succeeded) return newKey(queueKey, seenAt);
-  const [found, { kvs }] = result.responses;
+): Promise<Enqueued | undefined> {
+  const { revision, succeeded, result } = await untilAnswered(signal, (options) => put.send(options));
+  if (result?.succeeded) {
+    const [range] = result.responses;
+    return { own: newKey(queueKey, revision), predecessor: range.kvs[0], value: undefined };
+  }
+  const { key, prefix: queue } = queueKey;
+  let [seenAt, shown]: [bigint, OwnAndFirst | undefined] = [revision, result?.responses];
+  if (shown === undefined) {
+    // The answer was lost. Read what it would have shown.
+    const read = await untilAnswered(signal, (options) => client.txn({ then: ownAndFirst(key, queue) }, options));
+    [seenAt, shown] = [read.header.revision, read.responses];
+  }
+  const [found, { kvs }] = shown;
+  if (found === undefined && succeeded) throw keyGone();
   if (found === undefined) return undefined;
   const first = kvs[0];
-  if (first === undefined || first.createRevision >= found.createRevision)
-    return withValue(client, ownKey(queueKey, found, seenAt), found, value, signal, onUnknown);
-  // An earlier attempt of this call put the key behind another contender's key. The call must not wait, so it leaves.
-  await leaveQueue(client, key, found.createRevision, signal);
-  return undefined;
+  const predecessor = first !== undefined && first.createRevision < found.createRevision ? first : undefined;
+  return { own: ownKey(queueKey, found, seenAt), predecessor, value: found.value };
 }
 
 function ownAndFirst(key: string, queue: string) {
@@ -160,41 +145,32 @@ export function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyV
 }
 
 /**
- * Sets the value of a queue key that an earlier attempt has put, unless the key already has this value. The transaction
- * checks that the mod revision is still the one that was read, so a late copy of the request cannot restore an old
- * value.
+ * Sets the value of a queue key that existed before, unless the key has this value. The transaction checks the mod
+ * revision, so a late copy of the request cannot restore an old value.
  */
-async function withValue(
+export async function withValue(
   client: CoreKeyspace,
-  own: OwnKey,
-  found: KeyValue,
+  { own, value: found }: Enqueued,
   value: BytesLike,
   signal: AbortSignal,
-  onUnknown: () => void,
 ): Promise<OwnKey> {
   const wanted = toBytes(value, 'value');
   const { key, lease, createRevision } = own;
-  let seen = found;
-  // The key exists, so the contender must delete it if one of the calls below fails.
-  if (compareBytes(seen.value, wanted) !== 0) onUnknown();
-  while (compareBytes(seen.value, wanted) !== 0) {
-    const { modRevision } = seen;
-    const change = (options: CallOptions) =>
-      client.txn(
-        {
-          if: [compare.modRevision(key, '==', modRevision)],
-          then: [op.put(key, wanted, { lease })],
-          else: [op.get(key)],
-        },
-        options,
-      );
-    const { header, succeeded, responses } = await untilAnswered(signal, change, onUnknown);
+  let { modRevision } = own;
+  for (let seen = found; seen !== undefined && compareBytes(seen, wanted) !== 0; ) {
+    const change = {
+      if: [compare.modRevision(key, '==', modRevision)],
+      then: [op.put(key, wanted, { lease })],
+      else: [op.get(key)],
+    } as const;
+    const { header, succeeded, responses } = await untilAnswered(signal, (options) => client.txn(change, options));
     if (succeeded) return { ...own, modRevision: header.revision };
     const current = responses[0];
     if (current?.createRevision !== createRevision) throw keyGone();
-    seen = current;
+    seen = current.value;
+    modRevision = current.modRevision;
   }
-  return { ...own, modRevision: seen.modRevision };
+  return { ...own, modRevision };
 }
 
 /**
@@ -313,6 +289,19 @@ export async function leaveQueue(
   await untilDone(lifetime, (options) =>
     client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),
   );
+}
+
+/**
+ * Makes sure that the put of a key is not applied later, and deletes the key if the put was applied. The attempts end
+ * when the session ends, because etcd then deletes the key with the lease.
+ */
+export async function undoPut(
+  { client, signal }: { readonly client: CoreKeyspace; readonly signal: AbortSignal },
+  key: BytesLike,
+  put: GuardedWrite<unknown>,
+): Promise<void> {
+  const applied = await untilDone(signal, (options) => put.settle(options));
+  if (applied?.succeeded) await leaveQueue(client, key, applied.revision, signal);
 }
 
 /**

@@ -1,6 +1,5 @@
 import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
-import { type Keys, prefix } from '../kv/keys.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
@@ -8,23 +7,25 @@ import type { BytesLike } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { settledWithin } from '../runtime/timers.js';
-import { deleteLatePut, type KeyUse } from './late-puts.js';
 import {
+  type Enqueued,
   enqueue,
-  enqueueIfEmpty,
   keyGone,
   leaveQueue,
   type OwnKey,
+  putIfFirst,
+  putUnlessExists,
   type QueueKey,
+  type QueueKeyPut,
   queueKey,
   uniqueKey,
   WATCH_AFTER_MS,
   waitUntilFirst,
   watchOwnKey,
+  withValue,
 } from './lock-queue.js';
-import { QueueKeyPut } from './queue-key-put.js';
 import type { Session } from './session.js';
-import { CLEANUP_WAIT_MS, type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
+import { cleanedUp, untilDone, type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Default time limit of `release`, in milliseconds. */
 const RELEASE_TIMEOUT_MS = 10_000;
@@ -40,22 +41,18 @@ export interface Contender {
    * lock. If they share the key, they wait for each other in the session's `LocalQueue`.
    */
   readonly isShared: boolean;
-  /** The range to watch for late puts: puts of the queue key that take effect after the contender has released it. */
-  readonly watched: Keys;
 }
 
 /** Returns a contender with the queue key that all lockers of the session share, as in Go. */
 export function sharedContender(session: Session, name: string, value: BytesLike = ''): Contender {
-  const key = queueKey(name, session.leaseId);
-  return { session, name, queueKey: key, value, isShared: true, watched: key.key };
+  return { session, name, queueKey: queueKey(name, session.leaseId), value, isShared: true };
 }
 
 /** Returns a contender with a new key under `ownPrefix`. The contender waits for all earlier keys under `waitsFor`. */
 export function uniqueContender(session: Session, name: string, ownPrefix: string, waitsFor: string): Contender {
   const lease = session.leaseId;
   const key = { key: uniqueKey(ownPrefix, lease), prefix: waitsFor, lease };
-  const watched = prefix(`${ownPrefix}${lease.toString(16)}-`);
-  return { session, name, queueKey: key, value: '', isShared: false, watched };
+  return { session, name, queueKey: key, value: '', isShared: false };
 }
 
 type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (
@@ -88,10 +85,11 @@ export function acquire<T extends Held>(
     limit.forLock().taken(true);
     const leaveLocalQueue = await localQueueOf(contender)?.enter(limit.callSignal);
     limit.taken(false);
-    const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
+    const attempt = new Attempt(contender, limit, putUnlessExists(session.guards, queueKey, value), leaveLocalQueue);
     const own = await attempt.run(async () => {
-      const enqueued = await enqueue(client, queueKey, value, limit.callSignal, attempt.put, attempt.onUnknown);
-      attempt.own = enqueued.own;
+      // The write never leaves the queue without the key.
+      const enqueued = (await attempt.enqueue()) as Enqueued;
+      const entered = await withValue(client, enqueued, value, limit.callSignal);
       if (enqueued.predecessor !== undefined) {
         const { signal } = limit;
         limit.taken(true);
@@ -99,7 +97,7 @@ export function acquire<T extends Held>(
         await waitUntilFirst(client, enqueued, signal).finally(stopWatching);
         limit.taken(false);
       }
-      return enqueued.own;
+      return entered;
     });
     return hold(type, session, contender.name, own, attempt.leave);
   });
@@ -111,10 +109,15 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
   return withinLimit(what, options, session.signal, async (limit) => {
     const leaveLocalQueue = localQueueOf(contender)?.tryEnter();
     if (contender.isShared && leaveLocalQueue === undefined) return undefined;
-    const attempt = await Attempt.begin(contender, limit, leaveLocalQueue);
-    const own = await attempt.run(() =>
-      enqueueIfEmpty(session.client, queueKey, value, limit.callSignal, attempt.put, attempt.onUnknown),
-    );
+    const attempt = new Attempt(contender, limit, putIfFirst(session.guards, queueKey, value), leaveLocalQueue);
+    const own = await attempt.run(async () => {
+      const enqueued = await attempt.enqueue();
+      if (enqueued === undefined) return undefined;
+      if (enqueued.predecessor === undefined) return withValue(session.client, enqueued, value, limit.callSignal);
+      // An earlier session with the same lease has put the key behind another contender's key. The call must not wait.
+      await leaveQueue(session.client, queueKey.key, enqueued.own.createRevision, limit.callSignal);
+      return undefined;
+    });
     if (own !== undefined) return hold(Held, session, contender.name, own, attempt.leave);
     attempt.leave();
     return undefined;
@@ -125,52 +128,33 @@ function localQueueOf({ session, queueKey, isShared }: Contender) {
   return isShared ? session.localQueue(queueKey.key) : undefined;
 }
 
-/** One attempt to acquire a lock. It uses the queue key until `leave` is called. */
+/** One attempt to acquire a lock. */
 class Attempt {
   /** The contender's queue key as etcd has returned it; undefined until then. */
-  own: OwnKey | undefined;
-  readonly put: QueueKeyPut;
+  #own: OwnKey | undefined;
   readonly #contender: Contender;
   readonly #limit: WaitLimit;
-  readonly #use: KeyUse;
-  readonly #leaveLocalQueue: (() => void) | undefined;
-  /** Whether a put of the queue key has an unknown outcome. */
-  #inDoubt = false;
-
+  readonly #put: QueueKeyPut;
   /**
-   * Starts an attempt, which uses the queue key until `leave` is called. `leave` then calls `leaveLocalQueue`. If the
-   * attempt cannot start, `begin` itself calls `leaveLocalQueue`.
+   * Lets the next locker in the session use the queue key. Call this function after the key is deleted, because the next
+   * locker may use the same key.
    */
-  static async begin(contender: Contender, limit: WaitLimit, leaveLocalQueue?: () => void): Promise<Attempt> {
-    try {
-      const use = await contender.session.latePuts.use(contender.queueKey.key, limit.callSignal);
-      return new Attempt(contender, limit, use, leaveLocalQueue);
-    } catch (error) {
-      leaveLocalQueue?.();
-      throw error;
-    }
-  }
+  readonly leave: () => void;
 
-  private constructor(contender: Contender, limit: WaitLimit, use: KeyUse, leaveLocalQueue: (() => void) | undefined) {
+  constructor(contender: Contender, limit: WaitLimit, put: QueueKeyPut, leaveLocalQueue: () => void = () => {}) {
     this.#contender = contender;
-    this.put = new QueueKeyPut(contender.session.signal);
     this.#limit = limit;
-    this.#use = use;
-    this.#leaveLocalQueue = leaveLocalQueue;
+    this.#put = put;
+    this.leave = leaveLocalQueue;
   }
 
-  readonly onUnknown = (): void => {
-    this.#inDoubt = true;
-  };
-
-  /**
-   * Ends the use of the queue key. Call this function after the key is deleted, because the next locker in the session
-   * may then use the same key.
-   */
-  readonly leave = (): void => {
-    this.#use.release(this.#inDoubt ? this.#contender.watched : undefined);
-    this.#leaveLocalQueue?.();
-  };
+  /** Puts the queue key. Returns undefined if the write put no key. */
+  async enqueue(): Promise<Enqueued | undefined> {
+    const { session, queueKey } = this.#contender;
+    const enqueued = await enqueue(session.client, queueKey, this.#limit.callSignal, this.#put);
+    this.#own = enqueued?.own;
+    return enqueued;
+  }
 
   /** Runs the attempt. If the attempt fails, deletes the queue key, even if the wait was canceled or timed out. */
   async run<T>(steps: () => Promise<T>): Promise<T> {
@@ -180,31 +164,28 @@ class Attempt {
       // If the lease is gone, end the session now, so that the session is no longer valid if the caller tries again at
       // once.
       this.#contender.session.losesWith(error);
+      const { mayBeApplied } = this.#put;
       // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
-      const deleted = this.#deleteKey().catch(() => {});
-      const isDeleted = await settledWithin(CLEANUP_WAIT_MS, deleted.finally(this.leave));
-      if (!isDeleted) this.#limit.settle('unknown');
-      else if (this.own !== undefined || this.#inDoubt) this.#limit.settle('rejected');
+      const isDeleted = await cleanedUp(this.#deleteKey().finally(this.leave));
+      if (mayBeApplied) this.#limit.settle(isDeleted ? 'rejected' : 'unknown');
       throw error;
-    }
-  }
-
-  /** Resolves with the create revision of the queue key if the put was answered after the wait had ended. */
-  async #answeredPut(): Promise<bigint | undefined> {
-    try {
-      return await this.put.answer();
-    } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'unknown') this.#inDoubt = true;
-      return undefined;
     }
   }
 
   async #deleteKey(): Promise<void> {
     const { session, queueKey } = this.#contender;
-    const { client, leaseId, signal } = session;
-    const createRevision = this.own?.createRevision ?? (await this.#answeredPut());
+    const { client, signal } = session;
+    const createRevision = this.#own?.createRevision ?? (await this.#createdAt());
     if (createRevision !== undefined) await leaveQueue(client, queueKey.key, createRevision, signal);
-    else if (this.#inDoubt) await deleteLatePut(client, queueKey.key, leaseId, signal);
+  }
+
+  /** Makes sure that the key is not put any more. Returns the create revision of the key if it exists. */
+  async #createdAt(): Promise<bigint | undefined> {
+    const { session, queueKey } = this.#contender;
+    const applied = await untilDone(session.signal, (options) => this.#put.settle(options));
+    if (applied === undefined || applied.succeeded) return applied?.revision;
+    // An earlier session with the same lease has put the key.
+    return (await untilDone(session.signal, (options) => session.client.get(queueKey.key, options)))?.createRevision;
   }
 }
 

@@ -5,11 +5,11 @@ import { asyncContext } from '../host/node.js';
 import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkList, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
-import { settledWithin } from '../runtime/timers.js';
+import { orAborted } from '../runtime/signals.js';
 import { acquire, type Contender, Held, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, isSameKeyspace, LEASE_OPTIONS, Session, type SessionOptions } from './session.js';
-import { CLEANUP_WAIT_MS, untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
+import { cleanedUp, untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
 
 /** Options of a `Mutex`. */
 export interface MutexOptions {
@@ -181,7 +181,9 @@ async function holding<T>(
     session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl, allowLongTtl }));
     let waitSignal = signal;
     for (const name of names) {
-      const next = await new Mutex(session, name, { value: checkedValue }).lock({ signal: waitSignal });
+      const waiting = new Mutex(session, name, { value: checkedValue }).lock({ signal: waitSignal });
+      // If the wait ends, closing the session deletes the queue key, too.
+      const next = await orAborted(waiting, waitSignal);
       held.push(next);
       // The loss of a lock ends the wait for the next one.
       if (holdsAll()) break;
@@ -197,18 +199,19 @@ async function holding<T>(
     return result;
   } catch (error) {
     if (holdsAll()) throw error;
-    throwIfLost(held);
-    throw limit.endedBy(error);
+    const loss = held.map((each) => each.loss()).find((each) => each !== undefined);
+    // A caller that did not get all locks waits only a short time for the session to close, which frees them.
+    if (session !== undefined && !(await cleanedUp(session.close()))) limit.settle('unknown');
+    throw loss ?? limit.endedBy(error);
   } finally {
     if (own !== undefined) own.isActive = false;
     limit.dispose();
     // Errors of `release` and `close` must not replace the result of `action`. If both fail, the lock ends with the
     // lease.
-    if (holdsAll()) await Promise.all(held.map((each) => each.release().catch(() => {})));
-    const closed = session?.close().catch(() => {});
-    // A caller that did not get all locks waits only a short time for the session to close, which frees them.
-    if (holdsAll()) await closed;
-    else if (closed !== undefined) await settledWithin(CLEANUP_WAIT_MS, closed);
+    if (holdsAll()) {
+      await Promise.all(held.map((each) => each.release().catch(() => {})));
+      await session?.close().catch(() => {});
+    }
   }
 }
 

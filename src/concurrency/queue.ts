@@ -10,7 +10,8 @@ import { type BytesLike, compareBytes, ownBytes, randomId } from '../runtime/byt
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, pause } from '../runtime/timers.js';
-import { Generation, helperPrefix, withHelperKeys } from './helper-keys.js';
+import { guardedTxn } from './client-guards.js';
+import { helperPrefix, withHelperKeys } from './helper-keys.js';
 import { acquire, Held, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, checkSessionOf, type Session } from './session.js';
@@ -36,18 +37,16 @@ const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jo
 export class Queue {
   readonly name: string;
   readonly #client: CoreKeyspace;
-  readonly #generation: Generation;
 
   /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
   constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
-    this.#generation = new Generation(helperPrefix(name));
   }
 
   /**
    * Puts an item at the end of the queue and returns its key. The item stays in the queue if this process ends. The
-   * client does not repeat a put whose outcome is unknown, because a consumer may have taken the item already.
+   * client repeats the call until a server answers it, and the item is added once.
    *
    * @throws EtcdError if an argument is not valid or the put fails. If the outcome of the error is `unknown`, the item
    *   may be in the queue.
@@ -57,12 +56,8 @@ export class Queue {
     const own = ownBytes(value, 'value');
     for (;;) {
       const key = `${this.name}/${unixNanoseconds()}`;
-      const enqueueing = this.#client.txn(
-        { if: [compare.missing(key), this.#generation.isUnchanged], then: [op.put(key, own)] },
-        options,
-      );
-      const { header, succeeded } = await withHelperKeys('a queue', enqueueing);
-      this.#generation.saw(header.revision);
+      const txn = { if: [compare.missing(key)], then: [op.put(key, own)] };
+      const { succeeded } = await guardedTxn('Queue.enqueue', this.#client, txn, options);
       if (succeeded) return key;
     }
   }
@@ -76,7 +71,7 @@ export class Queue {
    */
   dequeue(session: Session, options: WaitOptions = {}): Promise<KeyValue> {
     checkSessionOf(this.#client, checkSession(session), 'Queue');
-    return takeFirst(session, this.name, withFirstRev(), options, this.#generation);
+    return takeFirst(session, this.name, withFirstRev(), options);
   }
 }
 
@@ -166,16 +161,9 @@ function numberAfter(last: KeyValue | undefined): bigint {
 
 /**
  * Waits for an item and takes it. The consumers contend for a lock, so that a new item wakes only one consumer, and
- * consumers get items in the order in which they called `dequeue`. `order` selects the first item. If `generation` is
- * given, the transaction that removes the item also puts the generation key (see `Generation`).
+ * consumers get items in the order in which they called `dequeue`. `order` selects the first item.
  */
-async function takeFirst(
-  session: Session,
-  name: string,
-  order: RangeOptions,
-  options: WaitOptions,
-  generation?: Generation,
-): Promise<KeyValue> {
+async function takeFirst(session: Session, name: string, order: RangeOptions, options: WaitOptions): Promise<KeyValue> {
   const consumers = `${helperPrefix(name)}consumers/`;
   const limit = waitLimit('dequeue', options, session.signal);
   try {
@@ -185,7 +173,7 @@ async function takeFirst(
     try {
       for (;;) {
         const item = await waitForItem(session, itemsOf(name), order, consumer, limit);
-        if (await claim(session, consumer, item, generation)) return item;
+        if (await claim(session, consumer, item)) return item;
       }
     } finally {
       // The release continues in the background.
@@ -222,13 +210,7 @@ function waitForItem(
  * attempt took effect. The attempts continue until the server answers or the session ends, because an attempt without
  * an answer may have deleted the item, and no other consumer would then get the item.
  */
-async function claim(
-  { leaseId: lease, signal }: Session,
-  consumer: Held,
-  item: KeyValue,
-  generation: Generation | undefined,
-): Promise<boolean> {
-  const next = generation === undefined ? [] : [generation.next];
+async function claim({ leaseId: lease, signal }: Session, consumer: Held, item: KeyValue): Promise<boolean> {
   let inDoubt = false;
   try {
     const result = await untilAnswered(
@@ -237,7 +219,7 @@ async function claim(
         consumer.txn(
           {
             if: [compare.modRevision(item.key, '==', item.modRevision)],
-            then: [op.delete(item.key), op.put(consumer.key, item.key, { lease }), ...next],
+            then: [op.delete(item.key), op.put(consumer.key, item.key, { lease })],
             else: [op.get(consumer.key)],
           },
           options,

@@ -7,10 +7,10 @@ import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort, orAborted } from '../runtime/signals.js';
-import type { KeyUse } from './late-puts.js';
 import { LocalQueue } from './local-queue.js';
+import { undoPut } from './lock-queue.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session, type SessionOptions } from './session.js';
-import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
+import { cleanedUp, untilAnswered, untilDone, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 
 /** The start (`lost`) or the end (`healed`) of a gap, a period when the registered keys may be missing in etcd. */
 export type Gap =
@@ -100,19 +100,9 @@ export class SelfHealingSession implements AsyncDisposable {
   /** @internal Does the same as `register`, and returns what `unregisterOwn` takes. */
   async registerOwn(key: BytesLike, value: BytesLike, limits: WaitOptions): Promise<RegisteredKey> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
-    const id = idOf(registered.key);
     await this.#inTurn('register', limits, async (signal) => {
-      const before = this.#registered.get(id);
-      // An earlier put of this key may still take effect if its outcome is unknown.
-      registered.inDoubt = before?.inDoubt ?? false;
-      try {
-        await this.#putUntilWhole(registered, signal);
-      } catch (error) {
-        registered.cancel();
-        throw error;
-      }
-      before?.stopUsing();
-      this.#registered.set(id, registered);
+      await this.#putUntilWhole(registered, signal);
+      this.#registered.set(idOf(registered.key), registered);
     });
     return registered;
   }
@@ -144,7 +134,6 @@ export class SelfHealingSession implements AsyncDisposable {
       await orAborted(this.#whole, signal);
       await registered.delete(this.client, signal);
       this.#registered.delete(id);
-      registered.stopUsing();
     });
   }
 
@@ -220,9 +209,8 @@ export class SelfHealingSession implements AsyncDisposable {
     for (;;) {
       const session = await orAborted(this.#whole, signal);
       const losses = this.#losses;
-      await registered.use(session, signal);
       try {
-        await registered.put(this.client, session.leaseId, () => true, signal);
+        await registered.put(session, () => true, signal);
       } catch (error) {
         if (!session.losesWith(error)) throw error;
       }
@@ -237,13 +225,9 @@ export class SelfHealingSession implements AsyncDisposable {
     await Promise.all(
       keys.map(async ([id, registered]) => {
         const isOwn = (lease: bigint): boolean => this.#leases.has(lease);
-        await registered.use(session, session.signal);
-        const put = await untilSpace(session.signal, () =>
-          registered.put(this.client, session.leaseId, isOwn, session.signal),
-        );
+        const put = await untilSpace(session.signal, () => registered.put(session, isOwn, session.signal));
         (put ? restored : taken).push(registered.key);
         if (put) return;
-        registered.stopUsing();
         if (this.#registered.get(id) === registered) this.#registered.delete(id);
       }),
     );
@@ -265,67 +249,47 @@ export class RegisteredKey {
   readonly value: Uint8Array;
   /** Whether the caller has unregistered the key. If so, the session does not put the key again after a gap. */
   leaving = false;
-  /** Whether a put of the key has an unknown outcome. Such a put may take effect later. */
-  inDoubt = false;
   /** Mod revision of this client's last put of the key. */
   #modRevision = 0n;
-  /** The session whose lease the key is attached to, and the `KeyUse` that tracks the key in that session. */
-  #use: { readonly session: Session; readonly use: KeyUse } | undefined;
 
   constructor(key: Uint8Array, value: Uint8Array) {
     this.key = key;
     this.value = value;
   }
 
-  /** Marks the key as in use by `session`, so that `session` does not delete the key as a late put; see `LatePuts`. */
-  async use(session: Session, signal: AbortSignal): Promise<void> {
-    if (this.#use?.session === session) return;
-    this.#use = { session, use: await session.latePuts.use(this.key, signal) };
-  }
-
-  /** Ends the use of the key in its session. The session then treats each further put of the key as a late put. */
-  stopUsing(): void {
-    this.#use?.use.release(this.inDoubt ? this.key : undefined);
-    this.#use = undefined;
-  }
-
-  /** Same as `stopUsing`, except that an earlier registration of the same key in the session continues. */
-  cancel(): void {
-    this.#use?.use.cancel(this.inDoubt ? this.key : undefined);
-    this.#use = undefined;
-  }
-
   /**
-   * Puts the key with `lease`, and returns true. If the key exists, calls `mayReplace` with the lease of the existing
-   * key, and returns false without a put if the result is false. The transaction checks that the mod revision is still
-   * the one that was read. The put is therefore safe to repeat: a late copy has no effect, because the revision has
-   * changed.
+   * Puts the key with the lease of `session`, and returns true. If the key exists, calls `mayReplace` with the lease of
+   * the existing key, and returns false without a put if the result is false.
    *
    * Also puts a key that has this value and lease already. The key may belong to an earlier registration in the same
    * session, and the new mod revision keeps `delete` of that registration from deleting the key.
    *
-   * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if `lease` has expired.
+   * If the put fails or `signal` aborts, the key is not put later. If it was put and is new, it is deleted.
+   *
+   * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if the lease has expired.
    */
-  async put(
-    client: CoreKeyspace,
-    lease: bigint,
-    mayReplace: (lease: bigint) => boolean,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async put(session: Session, mayReplace: (lease: bigint) => boolean, signal: AbortSignal): Promise<boolean> {
+    const { client, guards, leaseId: lease } = session;
     for (;;) {
       const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
       if (seen !== undefined && !mayReplace(seen.lease)) return false;
-      const isUnchanged = [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)];
-      const { header, succeeded } = await untilAnswered(
-        signal,
-        (options) => client.txn({ if: isUnchanged, then: [op.put(this.key, this.value, { lease })] }, options),
-        () => {
-          this.inDoubt = true;
-        },
-      );
-      if (!succeeded) continue;
-      this.#modRevision = header.revision;
-      return true;
+      const put = guards.begin({
+        if: [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)],
+        then: [op.put(this.key, this.value, { lease })],
+      });
+      try {
+        const { revision, succeeded } = await untilAnswered(signal, (options) => put.send(options));
+        if (!succeeded) continue;
+        this.#modRevision = revision;
+        return true;
+      } catch (error) {
+        await cleanedUp(
+          seen === undefined
+            ? undoPut(session, this.key, put)
+            : untilDone(session.signal, (options) => put.settle(options)),
+        );
+        throw error;
+      }
     }
   }
 

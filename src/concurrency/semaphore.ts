@@ -1,23 +1,13 @@
 import type { CallOptions } from '../channel/rpc.js';
-import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
-import { settledWithin } from '../runtime/timers.js';
 import { checkNameOutside } from './helper-keys.js';
-import { deleteLatePut } from './late-puts.js';
 import { acquire, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
-import { ownKey, uniqueKey } from './lock-queue.js';
+import { keyGone, undoPut, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import {
-  CLEANUP_WAIT_MS,
-  untilAnswered,
-  type WaitLimit,
-  type WaitOptions,
-  watchUntil,
-  withinLimit,
-} from './waiting.js';
+import { cleanedUp, untilAnswered, type WaitLimit, type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
 /**
  * A fixed number of permits, granted in the order in which contenders ask for them. All clients that use the same name
@@ -79,42 +69,18 @@ export class Semaphore {
 
   /** Takes a permit if `isFree` resolves to true. Releases the gate in any case. */
   async #takePermit(gate: Held, limit: WaitLimit, isFree: () => Promise<boolean>): Promise<Held | undefined> {
-    const { client, leaseId: lease, signal: lifetime } = this.#session;
-    const permits = `${this.name}/permits/`;
-    const key = uniqueKey(permits, lease);
+    const { guards, leaseId: lease } = this.#session;
+    const key = uniqueKey(`${this.name}/permits/`, lease);
+    const isHeld = compare.createRevision(gate.key, '==', gate.token);
+    const put = guards.begin({ if: [isHeld], then: [op.put(key, '', { lease })] });
     const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
     try {
       if (!(await isFree())) return undefined;
-      let inDoubt = false;
-      const { header, responses } = await untilAnswered(
-        limit.signal,
-        (options) =>
-          gate.txn(
-            {
-              if: [compare.missing(key)],
-              then: [op.put(key, '', { lease }), op.get(key)],
-              else: [op.get(key), op.get(key)],
-            },
-            options,
-          ),
-        () => {
-          inDoubt = true;
-        },
-      );
-      // `gate.txn` takes effect only while the gate's key exists. If the outcome of an attempt was unknown, release the
-      // gate now, so that no late copy of the put can take effect.
-      if (inDoubt) await gate.release({ timeoutMs: Number.POSITIVE_INFINITY });
-      const own = ownKey({ key, prefix: permits, lease }, responses[1] as KeyValue, header.revision);
-      return hold(Held, this.#session, this.name, own, () => {});
+      const { revision, succeeded } = await untilAnswered(limit.signal, (options) => put.send(options));
+      if (!succeeded) throw keyGone();
+      return hold(Held, this.#session, this.name, { key, createRevision: revision, seenAt: revision }, () => {});
     } catch (error) {
-      // Release the gate first, because no late put of the permit can take effect after the gate's key is deleted.
-      const deleted = gate
-        .release({ timeoutMs: Number.POSITIVE_INFINITY })
-        .then(() => deleteLatePut(client, key, lease, lifetime));
-      await settledWithin(
-        CLEANUP_WAIT_MS,
-        deleted.catch(() => {}),
-      );
+      await cleanedUp(undoPut(this.#session, key, put));
       throw error;
     } finally {
       offLost();

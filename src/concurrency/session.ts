@@ -1,6 +1,7 @@
 import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
+import { Guards } from '../kv/guards.js';
 import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';
 import { checkTtl } from '../lease/leases.js';
@@ -9,10 +10,9 @@ import { once } from '../runtime/async.js';
 import { compareBytes } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
-import { LATE_PUT_TIMES, LatePuts } from './late-puts.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LocalQueue } from './local-queue.js';
-import { CLEANUP_WAIT_MS, untilAnswered, untilSpace, type WaitLimit, withinLimit } from './waiting.js';
+import { cleanedUp, untilAnswered, untilSpace, type WaitLimit, withinLimit } from './waiting.js';
 
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 const DEFAULT_TTL_S = 10;
@@ -63,14 +63,14 @@ export class Session implements AsyncDisposable {
   readonly client: CoreKeyspace;
   readonly #keepAlive: KeepAlive;
   readonly #localQueues = new Map<string, LocalQueue>();
-  /** @internal */
-  readonly latePuts: LatePuts;
+  /** @internal The guards of the writes that put keys with the session's lease. */
+  readonly guards: Guards;
   readonly #end: (loseLease: () => void) => Promise<void>;
 
   private constructor(client: KeyspaceClient, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
-    this.latePuts = new LatePuts(client, keepAlive.id, keepAlive.signal, LATE_PUT_TIMES);
+    this.guards = new Guards(client, keepAlive.id);
     let ending = false;
     const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(lostWithClient(keepAlive.id))));
     this.#end = once((loseLease) => {
@@ -333,9 +333,6 @@ async function withSession<T>(
   try {
     return await use(session);
   } finally {
-    await settledWithin(
-      CLEANUP_WAIT_MS,
-      session.close().catch(() => {}),
-    );
+    await cleanedUp(session.close());
   }
 }

@@ -13,7 +13,7 @@ import type { CoreKeyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
-import { after, backoffMs, pause } from '../runtime/timers.js';
+import { after, backoffMs, pause, settledWithin } from '../runtime/timers.js';
 
 /**
  * Limits how long a call waits. Without these options, a wait has no limit. A wait that ends early rejects with an
@@ -279,6 +279,15 @@ function isTransient(error: EtcdError): boolean {
  * time, the cleanup continues in the background.
  */
 export const CLEANUP_WAIT_MS = 1_000;
+
+/** Waits for the cleanup of a failed call, at most `CLEANUP_WAIT_MS`. Returns whether it has ended. Never rejects. */
+export function cleanedUp(cleanup: Promise<unknown>): Promise<boolean> {
+  return settledWithin(
+    CLEANUP_WAIT_MS,
+    cleanup.catch(() => {}),
+  );
+}
+
 /** Milliseconds before an interrupted watch is created again. */
 export const REWATCH_MS = 50;
 

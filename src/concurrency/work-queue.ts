@@ -1,6 +1,6 @@
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import {
@@ -14,7 +14,7 @@ import {
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
-
+import { guardedTxn } from './client-guards.js';
 import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
@@ -29,7 +29,7 @@ import {
   type SessionOptions,
   withSessions,
 } from './session.js';
-import { untilAnswered, type WaitOptions, withinLimit } from './waiting.js';
+import { type WaitOptions, withinLimit } from './waiting.js';
 
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
@@ -166,9 +166,8 @@ export class WorkQueue {
   }
 
   /**
-   * Adds a job and returns its ID. `added` is false if the queue knew the ID already, for a caller's own ID also because
-   * an earlier attempt of this call has added the job. The client repeats the call while its outcome is unknown, because
-   * a repetition cannot add the job a second time while the queue knows its ID.
+   * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call until a
+   * server answers it, and the job is added once.
    *
    * @throws EtcdError as `txn` does. If its outcome is `unknown`, the job may be in the queue; calling `enqueue` again
    * with the same `id` is safe.
@@ -191,42 +190,13 @@ export class WorkQueue {
     };
     const keys = keysOf(this.name, id);
     const todo = wholeDelayMs === 0 ? keys.ready(state) : keys.delayed(now + wholeDelayMs);
-    const { signal, timeoutMs } = keyspaceClientOf(this.#client).leaseClient.withDefaultTimeout(options);
-    let isUnknown = false;
-    const noteUnknown = (): void => {
-      isUnknown = true;
+    const txn = {
+      if: [compare.missing(keys.job), compare.missing(keys.done)],
+      then: [op.put(keys.job, bytes), op.put(todo, stateText(state))],
     };
-    /** Adds the job. With a lease, also makes sure that no earlier attempt can add the job again after its completion. */
-    const add = (call: CallOptions, lease?: bigint): Promise<{ readonly succeeded: boolean }> => {
-      const text = stateText({ ...state, keepsId: state.keepsId || lease !== undefined });
-      return this.#client.txn(
-        {
-          if: [compare.missing(keys.job), compare.missing(keys.done)],
-          then: [op.put(keys.job, bytes), op.put(todo, text)],
-          else: lease === undefined ? [] : [op.put(keys.done, '', { lease })],
-        },
-        call,
-      );
-    };
-    return withinLimit(
-      'WorkQueue.enqueue',
-      { signal, maxWaitMs: timeoutMs },
-      undefined,
-      async (limit) => {
-        const attempt = (call: CallOptions): Promise<{ readonly succeeded: boolean }> => {
-          if (!isUnknown || state.keepsId) return add(call);
-          return this.#idLease.use(limit.signal, (lease) => add(call, lease));
-        };
-        try {
-          const { succeeded } = await untilAnswered(limit.signal, attempt, noteUnknown);
-          // After a lost answer, the job of this call is the one that the queue has, unless the caller chose the ID.
-          return { id, added: succeeded || (isUnknown && options.id === undefined) };
-        } finally {
-          if (isUnknown) limit.settle('unknown');
-        }
-      },
-      'timeoutMs',
-    );
+    const { signal, timeoutMs } = options;
+    const { succeeded } = await guardedTxn('WorkQueue.enqueue', this.#client, txn, { signal, timeoutMs });
+    return { id, added: succeeded };
   }
 
   /**
@@ -372,7 +342,6 @@ export class WorkQueue {
     const kv = await this.#client.get(keys.dead, options);
     if (kv === undefined) return false;
     if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], options);
-    // Without the marker, a late copy of the enqueue call could add the job again.
     return this.#idLease.use(options?.signal ?? new AbortController().signal, (lease) =>
       moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], options),
     );

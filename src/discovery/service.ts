@@ -229,19 +229,11 @@ export class Service {
       };
       return withinLimit(what, { signal, maxWaitMs: timeoutMs }, session.signal, acting, 'timeoutMs');
     };
-    const putting = within('register', options, async ({ signal }) => {
-      await registered.use(session, signal);
-      await registered.put(this.#client, session.leaseId, () => true, signal);
-    });
-    await putting.catch((error: unknown) => {
-      registered.cancel();
-      throw error;
-    });
+    await within('register', options, ({ signal }) => registered.put(session, () => true, signal));
     return async () => {
       // The session has ended, so etcd deletes the key with the lease.
       if (session.signal.aborted) return;
       await within('close', {}, ({ signal }) => registered.delete(this.#client, signal));
-      registered.stopUsing();
     };
   }
 }

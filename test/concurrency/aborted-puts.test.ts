@@ -1,39 +1,37 @@
 import { expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import type { Interceptor } from '../../src/index.js';
+import { orAborted } from '../../src/runtime/signals.js';
+import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { TXN, WATCH } from '../support/locks.js';
+import { proxied, TXN, WATCH } from '../support/locks.js';
 import { recordingTransport } from '../support/recording-transport.js';
-import { answerLost } from '../support/transactions.js';
 
-// A `lock` call is aborted while its put is in flight. The put continues, because its answer tells whether the key
-// exists.
+// A `lock` call is aborted while its put is in flight. The call then changes the guard of the put. The answer tells
+// whether the key exists, and the put is not applied later.
 
-/** Returns a client whose first transaction is answered when `answer` is called. */
+/** Returns a client whose first transaction is never answered. */
 function open() {
   const { transport, sent } = recordingTransport();
-  let answer = (_lost?: boolean): void => {};
-  const answered = new Promise<boolean>((resolve) => {
-    answer = (lost = false) => resolve(lost);
-  });
+  const answered = new Promise<never>(() => {});
   let isFirst = true;
   const delaying: Interceptor = {
     unary: async (call, next) => {
       const response = await next(call);
       if (call.method.path !== TXN || !isFirst) return response;
       isFirst = false;
-      if (await answered) throw answerLost();
+      await orAborted(answered, call.signal as AbortSignal);
       return response;
     },
   };
   const etcd = openClient({ transport, interceptors: [delaying] });
-  return { etcd, answer, paths: () => sent.map(({ path }) => path) };
+  return { etcd, paths: () => sent.map(({ path }) => path) };
 }
 
 /** Aborts a `lock` call when the server has received its put, and the answer is still outstanding. */
 async function abortedWhilePutIsInFlight() {
-  const { etcd, answer, paths } = open();
+  const { etcd, paths } = open();
   const session = await Session.open(etcd);
   const name = unique('lock');
   const stop = new AbortController();
@@ -41,36 +39,30 @@ async function abortedWhilePutIsInFlight() {
   const key = `${name}/${session.leaseId.toString(16)}`;
   await expect.poll(() => openClient().get(key)).toBeDefined();
   stop.abort();
-  return { answer, paths, error, key };
+  return { paths, error, key };
 }
 
-test('a `lock` call that is aborted while its put is in flight deletes its key once the put is answered, and creates no watch', async () => {
-  const { answer, paths, error, key } = await abortedWhilePutIsInFlight();
-  answer();
+test('a `lock` call that is aborted while its put is in flight deletes its key, and creates no watch', async () => {
+  const { paths, error, key } = await abortedWhilePutIsInFlight();
   expect(await error).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
   expect(await openClient().get(key)).toBeUndefined();
   expect(paths()).not.toContain(WATCH);
-  expect(paths().filter((path) => path === TXN)).toHaveLength(2);
+  // The put, the change of the guard, and the deletion of the key.
+  expect(paths().filter((path) => path === TXN)).toHaveLength(3);
 });
 
-test('a `lock` call whose put stays unanswered rejects with outcome unknown, and deletes its key later', async () => {
-  const { etcd, answer, paths } = open();
-  const session = await Session.open(etcd);
+test('a `lock` call whose cleanup stays unanswered rejects with outcome unknown, and deletes its key later', async () => {
+  const { etcd, proxy } = await proxied();
+  const session = await Session.open(etcd, { ttl: 60 });
   const name = unique('lock');
-  const error = errorOf(new Mutex(session, name).lock({ maxWaitMs: 200 }));
-  expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
-  answer();
   const key = `${name}/${session.leaseId.toString(16)}`;
+  const lost = proxy.loseNextAnswer(containing(name));
+  const error = errorOf(new Mutex(session, name).lock({ maxWaitMs: 200 }));
+  void lost.then(() => proxy.pause());
+  expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+  expect(await openClient().get(key)).toBeDefined();
+  proxy.heal();
   await expect.poll(() => openClient().get(key)).toBeUndefined();
-  expect(paths()).not.toContain(WATCH);
-});
-
-test('a `lock` call whose put is lost after the abort watches for the put', async () => {
-  const { answer, paths, error, key } = await abortedWhilePutIsInFlight();
-  answer(true);
-  expect(await error).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
-  expect(await openClient().get(key)).toBeUndefined();
-  await expect.poll(paths).toContain(WATCH);
 });
 
 test('a `lock` call that is aborted while its put waits in the client never sends the put', async () => {

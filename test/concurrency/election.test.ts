@@ -205,7 +205,7 @@ test('a campaign sets its own value even if another client changes its queue key
   let changes = 0;
   const transport = stagedTransport({
     onTransaction: async (ops, send) => {
-      if (ops.length === 1 && puts(ops, key) && changes < 3)
+      if (ops[0]?.request?.case === 'requestPut' && puts(ops, key) && changes < 3)
         await direct.put(key, `change ${++changes}`, { lease: before.leaseId });
       return send();
     },
@@ -220,7 +220,7 @@ test('a campaign sets its own value even if another client changes its queue key
   let isReplaced = false;
   const replacing = stagedTransport({
     onTransaction: async (ops, send) => {
-      if (ops.length === 1 && puts(ops, key) && !isReplaced) {
+      if (ops[0]?.request?.case === 'requestPut' && puts(ops, key) && !isReplaced) {
         isReplaced = true;
         await direct.delete(key);
         await direct.put(key, 'again', { lease: before.leaseId });

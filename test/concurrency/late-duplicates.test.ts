@@ -1,4 +1,5 @@
-import { describe, expect, test, vi } from 'vitest';
+import { setTimeout as pause } from 'node:timers/promises';
+import { describe, expect, inject, test } from 'vitest';
 import * as concurrency from '../../src/concurrency/index.js';
 import * as discovery from '../../src/discovery/index.js';
 import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
@@ -12,11 +13,6 @@ import { openClient, unique } from '../support/client.js';
 // The tests send one write of a history again after every later step, and compare the store's contents with the
 // contents after a run without copies.
 
-vi.mock('../../src/concurrency/late-puts.js', async (original) => ({
-  ...(await original<object>()),
-  LATE_PUT_TIMES: { firstSweepMs: 50, expectedMs: 300_000 },
-}));
-
 const { Barrier, DoubleBarrier, Election, Mutex, PriorityQueue, Queue, ReentrantMutex, RWMutex } = concurrency;
 const { Semaphore, SelfHealingSession, Session, stm, withLock, withLocks, lead, RateLimiter, WorkQueue } = concurrency;
 
@@ -28,8 +24,20 @@ type History = (etcd: Client, other: Client, name: string) => Promise<readonly S
 /** A history for each exported class and function. The last test fails if an export has no history. */
 const HISTORIES: Readonly<Record<string, History>> = {
   Session: async (etcd, other, name) => {
-    const session = await Session.open(etcd);
-    return [() => other.put(name, 'x', { lease: session.leaseId }), () => session.close()];
+    let session = await Session.open(etcd);
+    return [
+      () => other.put(name, 'x', { lease: session.leaseId }),
+      async () => unlock(await new Mutex(session, `${name}/lock`).lock()),
+      () => new Election(session, `${name}/election`).campaign('A'),
+      async () => {
+        await session.orphan();
+        session = await Session.open(etcd, { lease: session.leaseId });
+      },
+      async () => (await new Election(session, `${name}/election`).campaign('B')).resign(),
+      async () => unlock(await new Mutex(session, `${name}/lock`).lock()),
+      () => session.close(),
+      () => new Election(session, `${name}/election`).campaign('C').catch(() => {}),
+    ];
   },
   Mutex: async (etcd, other, name) => {
     const [own, others] = [new Mutex(await Session.open(etcd), name), new Mutex(await Session.open(other), name)];
@@ -179,6 +187,11 @@ const HISTORIES: Readonly<Record<string, History>> = {
       () => own.enqueue('a', { id: 'a' }),
       async () => (await own.take(session)).retry({ delayMs: 0 }),
       async () => (await own.take(session)).complete(),
+      () => own.enqueue('without an ID'),
+      async () => (await others.take(otherSession)).complete(),
+      () => own.enqueue('without an ID, discarded'),
+      async () => (await others.take(otherSession)).bury('failed'),
+      async () => others.discard((await others.dead())[0]?.id as string),
       () => own.enqueue('b', { id: 'b', delayMs: 1 }),
       async () => (await others.take(otherSession)).retry({ delayMs: 0 }),
       async () => (await own.take(session)).bury('failed'),
@@ -314,8 +327,8 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
         .keyText()
         .replace(name, 'NAME')
         .replace(/[0-9a-f]{13,}/g, 'X');
-      // The keys `epoch` and `generation` are counters, whose versions and values do not matter.
-      const isCounter = /\/(?:epoch|generation)$/.test(key);
+      // The key `epoch` is a counter, whose version and value do not matter.
+      const isCounter = key.endsWith('/epoch');
       const value = kv
         .text()
         .replace(name, 'NAME')
@@ -330,14 +343,14 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
 
 /**
  * Runs the steps of a history. Returns the writes and, without `expected`, the store's contents after each step. With
- * `copied`, sends the write with this index again after each later step. With `expected`, compares the contents after
- * each step with `expected`.
+ * `copied`, sends the write with this index again after each later step. The contents after each step must be `expected`
+ * before and after the copy, and the copy must put no key in between.
  */
 async function play(
   history: History,
   copied: number | undefined,
   expected?: readonly (readonly string[])[],
-): Promise<{ readonly states: readonly (readonly string[])[]; readonly writes: readonly Write[] }> {
+): Promise<Played> {
   const [name, reader] = [unique('late'), openClient()];
   let done = 0;
   const { etcd, writes } = recordedClient(() => done);
@@ -347,25 +360,68 @@ async function play(
     await step();
     done += 1;
     const write = copied === undefined ? undefined : writes[copied];
-    // The server may refuse the copy. Ignore the error: a refused copy changes nothing.
-    await write?.sendAgain().catch(() => {});
+    const message = `after step ${index + 1}, with a copy of ${write?.path} of step ${write?.step}`;
     if (expected === undefined) states.push(await contents(reader, name));
-    else
-      await expect
-        .poll(() => contents(reader, name), {
-          message: `after step ${index + 1}, with a copy of ${write?.path} of step ${write?.step}`,
-        })
-        .toEqual(expected[index]);
+    else await expect.poll(() => contents(reader, name), { message }).toEqual(expected[index]);
+    if (write !== undefined) expect(await putsOf(write, reader, name), message).toEqual([]);
   }
-  await etcd.close();
-  return { states, writes };
+  const end = async (): Promise<void> => {
+    await etcd.close();
+  };
+  return { name, reader, states, writes, end };
 }
+
+interface Played {
+  readonly name: string;
+  readonly reader: Client;
+  readonly states: readonly (readonly string[])[];
+  readonly writes: readonly Write[];
+  readonly end: () => Promise<void>;
+}
+
+/**
+ * Sends a copy of the write, and returns the keys that the copy has put, except the epoch of a DoubleBarrier: a changed
+ * epoch only makes the participants read the barrier again.
+ */
+async function putsOf(write: Write, reader: Client, name: string): Promise<readonly string[]> {
+  const { header } = await reader.range(name);
+  // The server may refuse the copy. A refused copy changes nothing.
+  await write.sendAgain().catch(() => {});
+  const changed = { minModRevision: header.revision + 1n, keysOnly: true };
+  const ranges = await Promise.all([name, `__${name}`].map((start) => reader.range(prefix(start), changed)));
+  return ranges.flatMap(({ kvs }) => kvs.map((kv) => kv.keyText())).filter((key) => key !== `${name}/epoch`);
+}
+
+/** The times after which all writes of a history are sent again, in milliseconds. */
+const DELAYS_MS = inject('thorough') ? [1, 1_000, 5_000, 30_000] : [1, 1_000];
 
 describe('a late copy of a write', () => {
   test.for(Object.entries(HISTORIES))('does not change the keys and values that %s has stored', async ([, history]) => {
-    const { states, writes } = await play(history, undefined);
+    const { states, writes, end } = await play(history, undefined);
+    await end();
     expect(writes.length).toBeGreaterThan(0);
-    await Promise.all(writes.map((_, copied) => play(history, copied, states)));
+    await Promise.all(
+      writes.map(async (_, copied) => {
+        const played = await play(history, copied, states);
+        await played.end();
+      }),
+    );
+  });
+
+  test('puts no key of any class or function, however late it arrives', async () => {
+    await Promise.all(
+      Object.values(HISTORIES).map(async (history) => {
+        const { name, reader, states, writes, end } = await play(history, undefined);
+        await expect.poll(() => contents(reader, name)).toEqual(states.at(-1));
+        for (const delayMs of DELAYS_MS) {
+          await pause(delayMs);
+          for (const write of writes) expect(await putsOf(write, reader, name), write.path).toEqual([]);
+        }
+        expect(await contents(reader, name)).toEqual(states.at(-1));
+        await end();
+        for (const write of writes) expect(await putsOf(write, reader, name), write.path).toEqual([]);
+      }),
+    );
   });
 
   test('is tested for every exported class and function', () => {

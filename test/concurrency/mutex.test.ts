@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { enqueue, leaveQueue, queueKey, waitUntilFirst } from '../../src/concurrency/lock-queue.js';
-import { QueueKeyPut } from '../../src/concurrency/queue-key-put.js';
+import {
+  type Enqueued,
+  enqueue,
+  leaveQueue,
+  putUnlessExists,
+  queueKey,
+  waitUntilFirst,
+} from '../../src/concurrency/lock-queue.js';
 import type { TxnRequest, TxnResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { type Interceptor, op, prefix, withFirstCreate, withLastCreate } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
@@ -21,6 +27,12 @@ import {
 } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { recordingTransport } from '../support/recording-transport.js';
+
+/** Puts the queue key of a session. */
+async function enqueued({ client, guards, leaseId }: Session, name: string): Promise<Enqueued> {
+  const key = queueKey(name, leaseId);
+  return (await enqueue(client, key, NEVER, putUnlessExists(guards, key, ''))) as Enqueued;
+}
 
 describe('a `lock` call', () => {
   test("puts one key, NAME/LEASE-ID, with a single call, and uses the key's create revision as the token (S17)", async () => {
@@ -116,22 +128,21 @@ describe('a `lock` call', () => {
   test('does not wait for a predecessor that left and queued again with the same key (S19)', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
-    const [keyA, keyB] = [queueKey(name, a.leaseId), queueKey(name, b.leaseId)];
-    const first = await enqueue(etcd, keyA, '', NEVER, new QueueKeyPut(NEVER), () => {});
-    const second = await enqueue(etcd, keyB, '', NEVER, new QueueKeyPut(NEVER), () => {});
+    const first = await enqueued(a, name);
+    const second = await enqueued(b, name);
     expect(second.predecessor?.createRevision).toBe(first.own.createRevision);
     // The predecessor leaves the queue and queues again after `second` has read the queue, and before `second` creates
     // its watch.
-    await leaveQueue(etcd, keyA.key, first.own.createRevision, NEVER);
-    await enqueue(etcd, keyA, '', NEVER, new QueueKeyPut(NEVER), () => {});
+    await leaveQueue(etcd, first.own.key, first.own.createRevision, NEVER);
+    await enqueued(a, name);
     await waitUntilFirst(etcd, second, NEVER);
   });
 
   test("rejects when its own key is deleted together with its predecessor's key (S20)", async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const [a, b] = [await Session.open(etcd), await Session.open(etcd)];
-    const first = await enqueue(etcd, queueKey(name, a.leaseId), '', NEVER, new QueueKeyPut(NEVER), () => {});
-    const second = await enqueue(etcd, queueKey(name, b.leaseId), '', NEVER, new QueueKeyPut(NEVER), () => {});
+    const first = await enqueued(a, name);
+    const second = await enqueued(b, name);
     await etcd.txn({ then: [op.delete(first.own.key), op.delete(second.own.key)] });
     expect(await errorOf(waitUntilFirst(etcd, second, NEVER))).toMatchObject({ reason: 'LockLost' });
   });

@@ -15,13 +15,17 @@ import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-// Locks, elections, queues and barriers store all their keys under the folder of their name, such as "app/". So
-// permission for the folder is enough to use them. PriorityQueue is the exception.
+// Locks, elections, queues and barriers store their keys under the folder of their name, such as "app/", and their guards
+// under "etcdwire/guards/". So permission for both is enough to use them. PriorityQueue is the exception.
 
-test('a user with readwrite permission on "app/" can use every lock, election, queue and barrier with a name in "app/", except a PriorityQueue', async () => {
+test('a user with readwrite permission on "app/" and "etcdwire/guards/" can use every lock, election, queue and barrier with a name in "app/", except a PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
+  const refused = { reason: 'PermissionDenied', problem: expect.stringContaining('on the prefix "etcdwire/guards/"') };
+  expect(await errorOf(new Mutex(session, 'app/lock').lock())).toMatchObject(refused);
+  expect(await errorOf(new Queue(etcd, 'app/queue').enqueue('item'))).toMatchObject(refused);
+  await root.auth.roleGrantPermission('app', 'readwrite', prefix('etcdwire/guards/'));
 
   await (await new Mutex(session, 'app/lock').lock()).release();
   await (await new RWMutex(session, 'app/rw').readLock()).release();
@@ -53,10 +57,10 @@ test('a user with readwrite permission on "app/" can use every lock, election, q
   // The name "jobs" has no folder, so the queue's internal keys under "__jobs/" need a permission of their own.
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('jobs'));
   const outside = new Queue(etcd, 'jobs');
-  const error = await errorOf(outside.enqueue('item'));
+  await outside.enqueue('item');
+  const error = await errorOf(outside.dequeue(session));
   expect(error).toMatchObject({ reason: 'PermissionDenied' });
   expect(error.problem).toContain('a queue also uses keys under its name with "__" before the last part');
   await root.auth.roleGrantPermission('app', 'readwrite', prefix('__jobs/'));
-  await outside.enqueue('item');
   expect((await outside.dequeue(session)).text()).toBe('item');
 });

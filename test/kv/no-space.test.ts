@@ -38,7 +38,7 @@ test('attempts to acquire a lock, leadership or a permit reject with NoSpace unt
   const mutex = new Mutex(session, 'lock');
   const waits = [
     () => mutex.lock(),
-    () => mutex.tryLock(),
+    () => new Mutex(session, 'other lock').tryLock(),
     () => new Election(session, 'election').campaign('x'),
     () => new Semaphore(session, 'semaphore', 1).acquire(),
   ];

@@ -44,6 +44,8 @@ class Backups implements Player<BackupOp> {
   readonly #watches: Watching[][] = [];
   /** The maximum revision that each process has seen. */
   readonly #seen: bigint[] = [];
+  /** The cluster that has answered the first put of each process. A client cannot know that this cluster is another. */
+  readonly #cluster: (bigint | undefined)[] = [];
 
   constructor(context: Context<BackupOp>) {
     this.#context = context;
@@ -74,6 +76,7 @@ class Backups implements Player<BackupOp> {
     const positions = (this.#watches[index] ?? []).map((watching) => ({ watching, last: watching.last }));
     try {
       const { header } = await client.put(`${PREFIX}${index}`, 'v');
+      this.#cluster[index] ??= header.clusterId;
       const went = header.revision < seenBefore;
       if (!went) return this.#saw(index, header.revision);
       this.#seen[index] = header.revision;
@@ -88,14 +91,15 @@ class Backups implements Player<BackupOp> {
   }
 
   async #watch(client: Client, index: number): Promise<void> {
-    const { violated } = this.#context;
+    const { cluster, violated } = this.#context;
     const watching: Watching = { mustEnd: false, last: 0n, isOver: false };
     this.#watches[index]?.push(watching);
     try {
       for await (const { revision, events } of client.watch(prefix(PREFIX)).batches()) {
         if (watching.mustEnd) violated('watch goes on', `of process ${index} at revision ${revision} after a restore`);
         if (revision <= watching.last) violated('reordered', `revision ${revision} after ${watching.last}`);
-        if (events.some((event) => event.type === 'put' && event.kv.text() === 'foreign'))
+        const isForeign = events.some((event) => event.type === 'put' && event.kv.text() === 'foreign');
+        if (isForeign && this.#cluster[index] === cluster.server.member.clusterId)
           violated('foreign cluster', `an event at revision ${revision}`);
         watching.last = revision;
         this.#saw(index, revision);

@@ -244,11 +244,10 @@ class Elections implements Player<ElectionOp> {
 
   /** The leaders so far, one for each value of each leader, in order. */
   #leaders(): Leader[] {
-    const { truth } = this.#context.cluster;
+    const truth = this.#context.cluster.truth.filter(({ key }) => key.startsWith(`${NAME}/`));
     const leaders: Leader[] = [];
     const keys = new Map<string, { readonly createRevision: bigint; readonly modRevision: bigint }>();
     for (const [at, { type, key, ms, revision, createRevision }] of truth.entries()) {
-      if (!key.startsWith(`${NAME}/`)) continue;
       if (type === 'put') keys.set(key, { createRevision, modRevision: revision });
       else keys.delete(key);
       if (truth[at + 1]?.revision === revision) continue;
