@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** The bundles to measure. Each limit is in bytes after gzip. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 60_200 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 60_300 },
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",

@@ -93,7 +93,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: ', this.boot - then.boot);',
     replace: ');',
     tests: ['test/lease/suspended-machine'],
-    notSimulated: 'the wall clock of the simulation shows every suspension, too',
+    notSimulated: 'no fault suspends a machine',
   },
   {
     bug: 'the deadline of a lease ignores the wall clock',
@@ -101,7 +101,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: ', this.wall - then.wall, ',
     replace: ', ',
     tests: ['test/lease/suspended-machine'],
-    notSimulated: 'the boot clock of the simulation shows every suspension, too',
+    notSimulated: 'no fault suspends a machine',
   },
   {
     bug: 'unlock deletes the queue key without checking its create revision',
@@ -216,9 +216,10 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the client sends the request together with the PING that tests a silent connection',
-    file: 'src/transport/http2/pinger.ts',
-    find: '(!this.#confirming && now - this.#aliveAt',
-    replace: '(this.#confirming || now - this.#aliveAt',
+    file: 'src/transport/http2/connection.ts',
+    find: 'if (hasRoom) this.pinger.confirm(now);',
+    replace:
+      'if (hasRoom) { this.pinger.confirm(now); this.#openNow(this.streams.takeWaiting() as Http2Stream, now); }',
     tests: ['test/transport/http2/idle-connection'],
     notSimulated: 'the outcome of the write is unknown, as after other faults',
   },

@@ -64,6 +64,7 @@ export class KeepAlive implements AsyncDisposable {
     this.#lost = new CheckedSignal(() => {
       const now = new Moment();
       if (this.#sent === undefined || this.#leftMs(now) > 0) return undefined;
+      deadlines.delete(this.#expiry);
       return leaseLost(id, 'LeaseUnreachable', `may have expired, because ${this.#whyOver(now, this.#sent)}`);
     });
   }

@@ -1,12 +1,16 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, inject, test } from 'vitest';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { KeepAlive } from '../../src/lease/keep-alive.js';
+import { Moment } from '../../src/lease/moment.js';
+import { Deadlines } from '../../src/runtime/deadlines.js';
 import { type Child, startChild } from '../support/child.js';
 import { unique } from '../support/client.js';
 import { compiled } from '../support/compiled.js';
 import { WallClock } from '../support/faults/wall-clock.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 // Rule S44 (docs/semantics.md): The deadline of a lease counts the time for which the machine was suspended. A program
 // with a lock sees what it would see after a suspension: the wall clock or the boot clock has gone on, and the monotonic
@@ -66,3 +70,13 @@ async function lookOf(child: Child): Promise<{ readonly problem: string }> {
   child.process.stdin?.write('\n');
   return JSON.parse(await child.line());
 }
+
+test('a keepalive has no timer left when it has lost its lease to a wall clock that was set forward', () => {
+  const clock = new VirtualClock();
+  onTestFinished(clock.restore);
+  const alive = new KeepAlive(1n, new Deadlines());
+  alive.acknowledged(new Moment(), 60);
+  expect(clock.timers).toBe(1);
+  clock.wallOffsetMs += 60_000;
+  expect([alive.valid(), clock.timers]).toEqual([false, 0]);
+});
