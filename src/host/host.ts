@@ -160,3 +160,8 @@ export interface AsyncContext<T> {
 export function noContext(): AsyncContext<never> {
   return { run: (_, action) => action(), getStore: () => undefined };
 }
+
+/** Returns the time on the boot clock, for hosts without a boot clock that the client can use: undefined. */
+export function noBootClock(): number | undefined {
+  return undefined;
+}

@@ -2,9 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
+import { platform, uptime } from 'node:os';
 import { Duplex } from 'node:stream';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { readError } from '../errors/etcd-error.js';
+import { environment } from '../runtime/environment.js';
 import { ProcessHold } from '../runtime/process-hold.js';
 import { after } from '../runtime/timers.js';
 import type { Endpoint } from './endpoint.js';
@@ -40,6 +42,22 @@ export function asyncContext<T>(): AsyncContext<T> {
 
 export function createSha256(): IncrementalHash {
   return createHash('sha256');
+}
+
+/** The last reading of the boot clock, and the time on the wall clock when it was read. Both are in milliseconds. */
+const bootReading = { wall: Number.NaN, boot: 0 };
+
+/**
+ * Returns the milliseconds since the machine started, including the time for which it was suspended. A reading takes
+ * several microseconds, so the clock is read at most once in each millisecond of the wall clock. Returns undefined on
+ * systems other than Linux, where `uptime` may be derived from the wall clock, and in Deno, which may ask the user for a
+ * permission.
+ */
+export function bootMs(): number | undefined {
+  if (platform() !== 'linux' || 'Deno' in globalThis) return undefined;
+  const wall = environment.Date.now();
+  if (wall !== bootReading.wall) Object.assign(bootReading, { wall, boot: uptime() * 1_000 });
+  return bootReading.boot;
 }
 
 /** Opens a byte stream with `node:net` or `node:tls`. */

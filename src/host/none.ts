@@ -1,6 +1,6 @@
 import { failedByteStream, type OpenByteStream } from './host.js';
 
-export { noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
+export { noBootClock as bootMs, noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 export { overWebStreams as overCallerStream } from './web-streams.js';
 

@@ -2,7 +2,7 @@ import { connect } from 'cloudflare:sockets';
 import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from './host.js';
 import { WebByteStream } from './web-streams.js';
 
-export { noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
+export { noBootClock as bootMs, noContext as asyncContext, silentChannel as diagnosticsChannel } from './host.js';
 export { createSha256 } from './sha256.js';
 export { overWebStreams as overCallerStream } from './web-streams.js';
 

@@ -1,7 +1,7 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Deadlines, Expiring } from '../runtime/deadlines.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { Moment } from './moment.js';
 
 /**
  * The safety margin as a fraction of the TTL. The client's deadline for a lease is earlier than the end of the TTL by
@@ -32,7 +32,7 @@ const MARGIN_MAX_MS = 1_000;
  *
  * The deadline counts from the time when the client *sent* the latest acknowledged request, however late the client
  * reads the answer. The server counts from the later time when it received the request, so the lease does not expire
- * before the client's deadline.
+ * before the client's deadline. Time for which the machine was suspended counts, too (see `Moment`).
  *
  * @example
  * const lease = await etcd.lease.grant({ ttl: 10 });
@@ -45,14 +45,15 @@ export class KeepAlive implements AsyncDisposable {
   readonly id: bigint;
   readonly #lost: CheckedSignal;
   readonly #deadlines: Deadlines<Expiring>;
-  /** The deadline of the lease. Reading `aborted` compares the clock with the deadline, and aborts the signal. */
+  /** The timer of the deadline. Reading `aborted` compares the clocks with the deadline, and aborts the signal. */
   readonly #expiry = {
     slot: -1,
     deadline: Number.POSITIVE_INFINITY,
     expire: () => void this.#lost.aborted,
   };
-  /** When the client sent the latest acknowledged request, in milliseconds on the monotonic clock. */
-  #sentAt = Number.NEGATIVE_INFINITY;
+  /** When the client sent the latest acknowledged request, and for how long the lease lives from then on. */
+  #sent: Moment | undefined;
+  #lifetimeMs = Number.POSITIVE_INFINITY;
   #ttl: number | undefined;
   #onFirstRenewal: (() => void)[] = [];
 
@@ -61,14 +62,16 @@ export class KeepAlive implements AsyncDisposable {
     this.id = id;
     this.#deadlines = deadlines;
     this.#lost = new CheckedSignal(() => {
-      if (monotonicMs() < this.#expiry.deadline) return undefined;
-      return leaseLost(id, 'LeaseUnreachable', 'may have expired, because no server acknowledged a renewal in time');
+      const now = new Moment();
+      if (this.#sent === undefined || this.#leftMs(now) > 0) return undefined;
+      deadlines.delete(this.#expiry);
+      return leaseLost(id, 'LeaseUnreachable', `may have expired, because ${this.#whyOver(now, this.#sent)}`);
     });
   }
 
   /**
    * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the deadline
-   * with the monotonic clock, so the result is correct even if the timer fires late.
+   * with the clocks of the machine, so the result is correct even if the timer fires late or the machine was suspended.
    */
   get signal(): AbortSignal {
     return this.#lost.signal;
@@ -81,7 +84,7 @@ export class KeepAlive implements AsyncDisposable {
 
   /**
    * Whether the lease is certain to be alive now, unless another client has revoked it. Compares the deadline with the
-   * monotonic clock, as `signal.aborted` does.
+   * clocks of the machine, as `signal.aborted` does.
    */
   valid(): boolean {
     return this.#ttl !== undefined && !this.#lost.aborted;
@@ -106,31 +109,43 @@ export class KeepAlive implements AsyncDisposable {
 
   /** Returns the milliseconds for which the lease is certain to stay alive, unless another client revokes it. */
   remainingMs(): number {
-    return this.valid() ? this.#expiry.deadline - monotonicMs() : 0;
+    return this.valid() ? this.#leftMs(new Moment()) : 0;
   }
 
   /**
-   * @internal Records that the server acknowledged the request that the client sent at `sentAt`, and answered with
+   * @internal Records that the server acknowledged the request that the client sent at `sent`, and answered with
    * `ttl`, in seconds. A lost lease stays lost. Ignores the answer to a request that is older than the latest
    * acknowledged request, even if that answer promises more time, because it may be about an earlier lease with the
    * same ID.
    */
-  acknowledged(sentAt: number, ttl: number): void {
-    if (this.#lost.aborted || sentAt < this.#sentAt) return;
+  acknowledged(sent: Moment, ttl: number): void {
+    if (this.#lost.aborted || (this.#sent && sent.monotonic < this.#sent.monotonic)) return;
     const ttlMs = ttl * 1000;
-    const deadline = sentAt + ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
     this.#ttl = ttl;
-    this.#sentAt = sentAt;
+    this.#sent = sent;
+    this.#lifetimeMs = ttlMs - Math.min(ttlMs * MARGIN_PART, MARGIN_MAX_MS);
     this.#deadlines.delete(this.#expiry);
-    this.#expiry.deadline = deadline;
+    this.#expiry.deadline = sent.monotonic + this.#lifetimeMs;
     this.#deadlines.add(this.#expiry);
-    if (monotonicMs() < deadline) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
+    if (this.#leftMs(new Moment()) > 0) for (const resolve of this.#onFirstRenewal.splice(0)) resolve();
   }
 
   /** @internal Marks the lease as lost: the signal aborts with `reason`. */
   lose(reason: EtcdError): void {
     this.#deadlines.delete(this.#expiry);
     this.#lost.abort(reason);
+  }
+
+  #leftMs(now: Moment): number {
+    return this.#sent === undefined ? Number.POSITIVE_INFINITY : this.#lifetimeMs - now.since(this.#sent);
+  }
+
+  /** Says why the lifetime of the lease is over. */
+  #whyOver(now: Moment, sent: Moment): string {
+    const ranMs = now.monotonic - sent.monotonic;
+    if (ranMs >= this.#lifetimeMs) return 'no server acknowledged a renewal in time';
+    const seconds = Math.round((now.since(sent) - ranMs) / 1_000);
+    return `the machine was suspended or its wall clock was set forward, by ${seconds} s`;
   }
 
   /** Stops renewing, so that the lease expires after its TTL. The signal aborts with reason `KeepAliveClosed`. */

@@ -9,6 +9,7 @@ import { randomId } from '../runtime/bytes.js';
 import { backoffMs, monotonicMs, pauseUntil } from '../runtime/timers.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
+import { Moment } from './moment.js';
 import { RenewalStream } from './renewal-stream.js';
 
 /** The maximum TTL in seconds. etcd refuses a larger TTL (`maxLeaseTTL` in `server/lease/lessor.go`). */
@@ -25,6 +26,9 @@ export interface Lease {
    */
   readonly sentAt: number;
 }
+
+/** When the client sent the request of each lease that a grant has returned, on all clocks. */
+const sentMoments = new WeakMap<object, Moment>();
 
 /** Options of `lease.grant`. */
 export interface GrantOptions extends CallOptions {
@@ -82,9 +86,9 @@ export class Leases {
     const ttl = checkTtl(options?.ttl, 'ttl');
     const id = options.id ?? randomId();
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
-    let sentAt = 0;
+    let sent: Moment | undefined;
     const onSent = (): void => {
-      sentAt ||= monotonicMs();
+      sent ??= new Moment();
     };
     const { signal, endpoint } = options;
     const { timeoutMs } = this.#rpc.withDefaultTimeout(options);
@@ -100,7 +104,7 @@ export class Leases {
           { ttl: BigInt(ttl), id },
           internally(left(), { onSent }),
         );
-        return withHeader(response.header, { id: response.id, ttl: Number(response.ttl), sentAt });
+        return granted(response.header, response.id, Number(response.ttl), sent);
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         // The last attempt's error names only the time that was left for this attempt, so report the time limit of the
@@ -108,7 +112,7 @@ export class Leases {
         if (failures.size > 0 && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', failures);
         // No other client uses the same random ID. So if the lease exists, an earlier attempt was granted, or the
         // runtime sent the request twice.
-        if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sentAt, left());
+        if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sent, left());
         // An earlier attempt may have been granted, even if this attempt was not.
         if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
         doubtful = error.outcome === 'unknown';
@@ -232,14 +236,14 @@ export class Leases {
   }
 
   /** Returns the lease that an earlier attempt of the grant created, after reading its TTL from the server. */
-  async #adopt(id: bigint, sentAt: number, options: CallOptions): Promise<WithHeader<Lease>> {
+  async #adopt(id: bigint, sent: Moment | undefined, options: CallOptions): Promise<WithHeader<Lease>> {
     const { header, grantedTtl: ttl } = await this.timeToLive(id, options).catch((error: unknown) => {
       const { path: method } = leaseMethods.leaseGrant;
       throw error instanceof EtcdError ? amended(error, { outcome: 'unknown', method }) : error;
     });
     if (ttl === undefined)
       throw leaseLost(id, 'LeaseExpired', 'ended before the client received the answer to the grant');
-    return withHeader(header, { id, ttl, sentAt });
+    return granted(header, id, ttl, sent);
   }
 }
 
@@ -247,12 +251,26 @@ export class Leases {
  * Checks the properties of a `Lease` that the caller passed. Refuses a `sentAt` in the future, because the client would
  * then believe that the lease lives longer than it does. Such a `sentAt` may come from the clock of another thread.
  */
-function checkGranted({ ttl, sentAt }: Lease): Pick<Lease, 'ttl' | 'sentAt'> {
+function checkGranted(lease: Lease): { readonly ttl: number; readonly sent: Moment } {
+  const { ttl, sentAt } = lease;
   if (typeof ttl !== 'number' || !(ttl > 0))
     throw invalidInput('lease.ttl', show(ttl), 'the ttl, in seconds, that lease.grant returned');
-  if (typeof sentAt === 'number' && sentAt <= monotonicMs()) return { ttl, sentAt };
+  const agoMs = typeof sentAt === 'number' ? monotonicMs() - sentAt : Number.NaN;
+  if (agoMs >= 0) return { ttl, sent: sentMoments.get(lease) ?? new Moment(agoMs) };
   const allowed = 'the sentAt of lease.grant in this thread; elsewhere, pass only the ID';
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
+}
+
+/** Returns the lease that a server has granted, and remembers when the client sent the request. */
+function granted(
+  header: Parameters<typeof withHeader>[0],
+  id: bigint,
+  ttl: number,
+  sent: Moment | undefined,
+): WithHeader<Lease> {
+  const lease = withHeader(header, { id, ttl, sentAt: sent?.monotonic ?? 0 });
+  if (sent !== undefined) sentMoments.set(lease, sent);
+  return lease;
 }
 
 function checkLeaseId(id: bigint, argument: string): bigint {

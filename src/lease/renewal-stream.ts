@@ -9,6 +9,7 @@ import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { OutgoingStream } from '../transport/transport.js';
 import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
+import { Moment } from './moment.js';
 
 /** Number of renewals per TTL. With three renewals, two may fail in a row before the lease expires. */
 const RENEWALS_PER_TTL = 3;
@@ -55,8 +56,8 @@ class RenewedLease implements Expiring {
    * - `overdue`: The time for the answer has passed, and the grace period `GRACE_MS` runs.
    */
   state: 'idle' | 'due' | 'sent' | 'overdue' = 'idle';
-  /** When the client sent the unanswered request, in milliseconds on the monotonic clock. */
-  sentAt = 0;
+  /** When the client sent the latest request. */
+  sent = new Moment();
 
   constructor(id: bigint, onTimer: (lease: RenewedLease) => void) {
     this.id = id;
@@ -106,7 +107,7 @@ export class RenewalStream {
    * Returns a new keepalive for the lease. `granted` contains the time when the client sent the grant request, and
    * the granted TTL in seconds. `granted` is undefined if the caller knows only the lease ID.
    */
-  keepAlive(id: bigint, granted?: { readonly sentAt: number; readonly ttl: number }): KeepAlive {
+  keepAlive(id: bigint, granted?: { readonly sent: Moment; readonly ttl: number }): KeepAlive {
     const keepAlive = new KeepAlive(id, this.#deadlines);
     const { closed } = this.#rpc.settings;
     if (this.#closed || closed.aborted) {
@@ -123,15 +124,15 @@ export class RenewalStream {
     if (granted !== undefined) {
       lease.granted = granted.ttl;
       lease.ttl = granted.ttl;
-      keepAlive.acknowledged(granted.sentAt, granted.ttl);
+      keepAlive.acknowledged(granted.sent, granted.ttl);
     }
     if (lease.state === 'idle') {
       if (granted === undefined) this.#schedule(lease, 0);
-      else this.#scheduleNext(lease, granted.sentAt, granted.ttl);
+      else this.#scheduleNext(lease, granted.sent, granted.ttl);
     } else if (lease.state === 'sent') {
       // The unanswered renewal also counts for this keepalive. If the client has just learned the TTL, the time limit
       // for the answer changes.
-      this.#schedule(lease, lease.sentAt + this.#answerTimeoutMs(lease) - monotonicMs());
+      this.#scheduleAt(lease, lease.sent.monotonic + this.#answerTimeoutMs(lease));
     }
     if (this.#reopenAt !== undefined && this.#reopenAt - monotonicMs() > maxBackoffMs(lease))
       this.#reopenIn(maxBackoffMs(lease));
@@ -218,17 +219,20 @@ export class RenewalStream {
   }
 
   /**
-   * Schedules the next renewal. The client sent the previous request at `sentAt`, and the server granted `ttl` seconds.
+   * Schedules the next renewal. The client sent the previous request at `sent`, and the server granted `ttl` seconds.
    * The renewal is up to a sixteenth of the interval early, so that leases with the same TTL are renewed together: their
    * requests share one write, and usually one packet.
    */
-  #scheduleNext(lease: RenewedLease, sentAt: number, ttl: number): void {
+  #scheduleNext(lease: RenewedLease, { monotonic }: Moment, ttl: number): void {
     lease.ttl = ttl;
     const slotMs = intervalMs(ttl) / SLOTS_PER_INTERVAL;
-    this.#scheduleAt(lease, Math.floor((sentAt + intervalMs(ttl)) / slotMs) * slotMs);
+    this.#scheduleAt(lease, Math.floor((monotonic + intervalMs(ttl)) / slotMs) * slotMs);
   }
 
   #onTimer(lease: RenewedLease): void {
+    // If the machine was suspended, the deadline of the lease has passed, although no timer is late.
+    for (const keepAlive of lease.keepAlives) void keepAlive.signal.aborted;
+    if (!this.#leases.has(lease.id)) return;
     if (isUnanswered(lease)) return this.#checkAnswer(lease);
     lease.state = 'due';
     if (this.#reopenAt !== undefined) return;
@@ -244,7 +248,7 @@ export class RenewalStream {
    * the client waits only for the grace period.
    */
   #checkAnswer(lease: RenewedLease): void {
-    const isPassedOver = this.#answer.sentAt > lease.sentAt;
+    const isPassedOver = this.#answer.sentAt > lease.sent.monotonic;
     const leftMs = isPassedOver ? 0 : this.#answer.at + this.#answerTimeoutMs(lease) - monotonicMs();
     if (leftMs > 0) {
       lease.state = 'sent';
@@ -271,7 +275,7 @@ export class RenewalStream {
   #send(lease: RenewedLease): void {
     const stream = this.#stream ?? this.#open();
     lease.state = 'sent';
-    lease.sentAt = monotonicMs();
+    lease.sent = new Moment();
     stream.send({ id: lease.id });
     this.#schedule(lease, this.#answerTimeoutMs(lease));
   }
@@ -313,7 +317,7 @@ export class RenewalStream {
     if (ownerless > 0) return void this.#ownerless.set(id, ownerless - 1);
     const lease = this.#leases.get(id);
     if (lease === undefined || !isUnanswered(lease)) return;
-    this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sentAt, this.#answer.sentAt) };
+    this.#answer = { at: monotonicMs(), sentAt: Math.max(lease.sent.monotonic, this.#answer.sentAt) };
     lease.state = 'idle';
     if (ttl > 0n) this.#renewed(lease, Number(ttl));
     else this.lose(id, leaseLost(id, 'LeaseExpired', 'does not exist on the server'));
@@ -327,9 +331,9 @@ export class RenewalStream {
    */
   #renewed(lease: RenewedLease, answeredTtl: number): void {
     const ttl = Math.min(answeredTtl, lease.granted ?? answeredTtl);
-    for (const keepAlive of lease.keepAlives) keepAlive.acknowledged(lease.sentAt, ttl);
+    for (const keepAlive of lease.keepAlives) keepAlive.acknowledged(lease.sent, ttl);
     // If the answer came too late for every keepalive, all of them have ended, and the lease is no longer in `#leases`.
-    if (this.#leases.get(lease.id) === lease) this.#scheduleNext(lease, lease.sentAt, ttl);
+    if (this.#leases.get(lease.id) === lease) this.#scheduleNext(lease, lease.sent, ttl);
   }
 
   /** Whether a new stream would fail with the same error. Also counts how often the server has refused the token. */

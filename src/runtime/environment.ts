@@ -6,6 +6,8 @@
 export interface Environment {
   readonly performance: { now(): number };
   readonly Date: { now(): number };
+  /** The boot clock, in milliseconds. Default: that of the host (`bootMs` in src/host/). */
+  readonly bootMs?: () => number;
   readonly Math: { random(): number };
   readonly crypto: { getRandomValues(numbers: BigUint64Array<ArrayBuffer>): BigUint64Array };
   setTimeout(action: () => void, delayMs: number): unknown;

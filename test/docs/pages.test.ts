@@ -21,6 +21,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/learn/README.md': ['sh'],
   'docs/opentelemetry.md': ['ts'],
   'docs/runtimes.md': ['ts'],
+  'docs/serverless.md': ['ts'],
   'docs/statistics.md': ['ts'],
   'docs/testing.md': ['ts'],
   'docs/wire.md': ['text'],

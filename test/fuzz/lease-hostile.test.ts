@@ -7,6 +7,7 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
+import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { StreamHandler } from '../../src/transport/transport.js';
@@ -103,11 +104,11 @@ class Keeping implements Play<Step> {
     switch (step.do) {
       case 'keep': {
         const [id, sentAt] = [BigInt(step.lease), this.#clock.now];
-        const granted = step.ttl === 0 ? undefined : { sentAt, ttl: step.ttl };
+        const granted = step.ttl === 0 ? undefined : { sent: new Moment(), ttl: step.ttl };
         const until = sentAt + step.ttl * 1_000;
         const handle = this.#renewals.keepAlive(id, granted);
         if (granted !== undefined) this.#granted.set(id, granted.ttl);
-        this.#kept.push({ handle, sentAt: granted?.sentAt ?? 0, until, isLost: false });
+        this.#kept.push({ handle, sentAt: granted?.sent.monotonic ?? 0, until, isLost: false });
         break;
       }
       case 'close':

@@ -7,6 +7,7 @@ import { errorFromStatus } from '../../src/errors/status-error.js';
 import { LeaseKeepAliveRequest, type LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
 import { leaseLost } from '../../src/lease/keep-alive.js';
+import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { decode, encode } from '../../src/protobuf/codec.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
@@ -121,7 +122,10 @@ class Keeping implements Play<Step> {
       case 'keep': {
         const id = idOf(step.lease);
         const granted = this.#server.get(id);
-        this.#handles.push(this.#renewals.keepAlive(id, step.known ? granted : undefined));
+        const sent = new Moment(this.#clock.now - (granted?.sentAt ?? 0));
+        this.#handles.push(
+          this.#renewals.keepAlive(id, step.known && granted ? { sent, ttl: granted.ttl } : undefined),
+        );
         break;
       }
       case 'close':

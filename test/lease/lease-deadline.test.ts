@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { KeepAlive, leaseLost } from '../../src/lease/keep-alive.js';
+import { Moment } from '../../src/lease/moment.js';
 import { Deadlines } from '../../src/runtime/deadlines.js';
 import { monotonicMs, pause } from '../../src/runtime/timers.js';
 import { blockEventLoop } from '../support/block.js';
@@ -16,9 +17,9 @@ type Stream = ScriptedStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse>;
 describe('the deadline of a lease (S14)', () => {
   test('is counted from when the client sent the acknowledged request, not from when the client read the answer', () => {
     const alive = new KeepAlive(1n, new Deadlines());
-    const sentAt = monotonicMs() - 5_000;
-    alive.acknowledged(sentAt, 10);
-    // The deadline is ten seconds after `sentAt`, less a margin of one second.
+    const sent = new Moment(5_000);
+    alive.acknowledged(sent, 10);
+    // The deadline is ten seconds after `sent`, less a margin of one second.
     expect(alive.remainingMs()).toBeLessThanOrEqual(4_000);
     expect(alive.remainingMs()).toBeGreaterThan(3_000);
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
@@ -26,16 +27,16 @@ describe('the deadline of a lease (S14)', () => {
 
   test('does not become earlier when the server acknowledges an older request late', () => {
     const alive = new KeepAlive(1n, new Deadlines());
-    alive.acknowledged(monotonicMs(), 10);
+    alive.acknowledged(new Moment(), 10);
     const before = alive.remainingMs();
-    alive.acknowledged(monotonicMs() - 8_000, 10);
+    alive.acknowledged(new Moment(8_000), 10);
     expect(alive.remainingMs()).toBeGreaterThan(before - 1_000);
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
   });
 
   test('takes effect before any timer runs when the event loop was blocked', async () => {
     const alive = new KeepAlive(1n, new Deadlines());
-    alive.acknowledged(monotonicMs(), 1);
+    alive.acknowledged(new Moment(), 1);
     const seen: string[] = [];
     const look = (when: string): void => void seen.push(`${when}: ${alive.valid()} ${alive.signal.aborted}`);
     const later = Promise.all([
@@ -57,7 +58,7 @@ describe('the deadline of a lease (S14)', () => {
   test('aborts the signal of the keepalive, even if the program only listens for the abort event', async () => {
     const handles = Array.from({ length: 50 }, (_, index) => {
       const alive = new KeepAlive(BigInt(index + 1), new Deadlines());
-      alive.acknowledged(monotonicMs() - 900 + index * 7, 1);
+      alive.acknowledged(new Moment(900 - index * 7), 1);
       return new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
     });
     await Promise.all(handles);
@@ -65,11 +66,10 @@ describe('the deadline of a lease (S14)', () => {
 
   test('ends the keepalive permanently, even if an answer arrives later', () => {
     const alive = new KeepAlive(1n, new Deadlines());
-    const sentAt = monotonicMs();
-    alive.acknowledged(sentAt, 1);
+    alive.acknowledged(new Moment(), 1);
     blockEventLoop(1_000);
     // The client sent the request during the lease and reads its answer after the deadline, before the timer has fired.
-    alive.acknowledged(sentAt + 900, 10);
+    alive.acknowledged(new Moment(100), 10);
     expect(alive.valid()).toBe(false);
     expect(alive.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
   });
@@ -94,7 +94,7 @@ describe('the deadline of a lease (S14)', () => {
 
   test('does not overflow a timer when the lease has the maximum TTL', () => {
     const alive = new KeepAlive(1n, new Deadlines());
-    alive.acknowledged(monotonicMs(), 9_000_000_000);
+    alive.acknowledged(new Moment(), 9_000_000_000);
     expect(alive.valid()).toBe(true);
     alive.lose(leaseLost(1n, 'KeepAliveClosed', 'done'));
   });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
 import type { LeaseKeepAliveRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
 import { VirtualClock } from '../support/virtual-clock.js';
@@ -42,7 +43,7 @@ function renewing(): { readonly renewals: RenewalStream; readonly sent: Renewals
 test('leases with the same TTL that were granted at different times are renewed together', async () => {
   const { renewals, sent } = renewing();
   for (let id = 1n; id <= 200n; id += 1n) {
-    renewals.keepAlive(id, { sentAt: clock.now, ttl: TTL_S });
+    renewals.keepAlive(id, { sent: new Moment(), ttl: TTL_S });
     await clock.pass(17);
   }
   await clock.pass(10 * INTERVAL_MS);
@@ -60,7 +61,7 @@ test('a lease is renewed at most a sixteenth of the interval before a third of i
     await clock.pass(startMs);
     const id = BigInt(startMs + 1);
     const grantedAt = clock.now;
-    const keepAlive = renewals.keepAlive(id, { sentAt: grantedAt, ttl: TTL_S });
+    const keepAlive = renewals.keepAlive(id, { sent: new Moment(), ttl: TTL_S });
     await clock.pass(8 * INTERVAL_MS);
     const times = [grantedAt, ...(sent.get(id) ?? [])];
     for (const [index, time] of times.slice(1).entries()) {

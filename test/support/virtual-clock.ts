@@ -26,6 +26,7 @@ export class VirtualClock {
     this.restore = replaceEnvironment({
       performance: { now: () => this.#now },
       Date: { now: () => this.#now + this.wallOffsetMs },
+      bootMs: () => this.#now,
       Math: { random: () => this.randomNumber },
       crypto: { getRandomValues: (numbers) => numbers.fill(++this.#bits) },
       setTimeout: (action, delayMs) => {

@@ -119,7 +119,10 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       doubted: () => {
         for (const stream of this.streams.all()) stream.leaving();
       },
-      answered: () => this.#closeIfDrained(),
+      answered: () => {
+        this.#closeIfDrained();
+        this.#openWaiting();
+      },
       lost: () => this.#close(`no answer to PING within pingTimeoutMs = ${pingTimeoutMs}`),
     });
     this.headerWriter = new RequestHeaders(endpoint);
@@ -143,15 +146,21 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     return state.name === 'connecting' ? monotonicMs() - state.startedAt >= SLOW_DIAL_MS : this.pinger.suspect;
   }
 
-  /** Opens the stream as soon as the connection is open and the peer allows one more stream. */
+  /**
+   * Opens the stream as soon as the connection is open and the peer allows one more stream. If the connection may have
+   * died unnoticed, first waits until the peer has answered a PING.
+   */
   open(stream: Http2Stream): void {
     const { name } = this.#state;
     if (name === 'draining' || name === 'closed')
       return stream.unprocessed(connectionLost('the connection accepts no more calls', 'not-sent', stream.head));
     stream.connection = this;
-    if (name === 'open' && !this.streams.hasWaiting && this.#hasRoom()) return this.#openNow(stream);
+    const now = monotonicMs();
+    const hasRoom = name === 'open' && this.#hasRoom();
+    if (hasRoom && !this.streams.hasWaiting && this.pinger.trusts(now)) return this.#openNow(stream, now);
     this.streams.wait(stream);
     this.#updateHold();
+    if (hasRoom) this.pinger.confirm(now);
   }
 
   /** Closes the connection, and ends all its streams. */
@@ -239,17 +248,18 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   #openWaiting(): void {
     while (this.streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
-      this.#openNow(this.streams.takeWaiting() as Http2Stream);
+      const now = monotonicMs();
+      if (!this.pinger.trusts(now)) return this.pinger.confirm(now);
+      this.#openNow(this.streams.takeWaiting() as Http2Stream, now);
     }
   }
 
-  #openNow(stream: Http2Stream): void {
+  #openNow(stream: Http2Stream, now: number): void {
     const { method, metadata, deadline } = stream.head;
     if (this.streams.isExhausted) {
       this.streams.wait(stream);
       return this.goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
     }
-    const now = monotonicMs();
     if (!stream.mayOpen(now)) return;
     const timeout = grpcTimeout(deadline - now);
     const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.settings;

@@ -1,3 +1,4 @@
+import { environment } from '../../runtime/environment.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 
 /**
@@ -8,6 +9,27 @@ const SILENCE_MS = 1_000;
  * How long, in milliseconds, the peer may stay silent after a probe before the pinger suspects that the peer is gone.
  */
 const SUSPECT_MS = 1_000;
+/**
+ * How long, in milliseconds, the pinger trusts a peer after the last proof that the peer was alive. It is longer than
+ * the time between two renewals of a lease with a TTL of 10 s, so that those renewals serve as proofs. It is shorter
+ * than any time-out of a NAT or load balancer, of which the shortest in wide use is 30 s.
+ */
+const TRUST_MS = 4_000;
+/**
+ * How long, in milliseconds, requests wait for the answer to a probe before they use another connection. The answer
+ * takes one round trip, while another connection costs at least two.
+ */
+const CONFIRM_MS = 500;
+/**
+ * If the wall clock has advanced this much more than the monotonic clock, in milliseconds, the machine may have been
+ * suspended. The monotonic clock of Linux stands still meanwhile.
+ */
+const SUSPENDED_MS = 1_000;
+/**
+ * The minimum time in milliseconds between two pings while no stream is open, according to grpc-go
+ * (`defaultPingTimeout` in internal/transport/http2_server.go).
+ */
+const IDLE_INTERVAL_MS = 7_200_000;
 /**
  * Additional time in milliseconds before the pinger concludes that no byte has arrived. During this time, an event loop
  * that was blocked can read an answer that has already arrived.
@@ -60,7 +82,9 @@ export interface PingerOptions {
 
 /**
  * Detects a peer that no longer answers. At a fixed interval, the pinger sends a probe (a PING frame) on a connection
- * with open streams. It also sends a probe when the peer has sent no byte for a second after a request.
+ * with open streams. It also sends a probe when the peer has sent no byte for a second after a request. And it sends a
+ * probe before the first request after a silence of `TRUST_MS` or a suspension of the machine, because the connection
+ * may have died unnoticed. The connection sends no request until the peer has answered this probe (see `confirm`).
  *
  * etcd limits pings according to the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets
  * MinTime to 5 s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or
@@ -68,11 +92,12 @@ export interface PingerOptions {
  * with GOAWAY, too_many_pings. When the server writes HEADERS or DATA, it resets the strikes to 0, and the next ping is
  * never a strike. Therefore:
  *
- * - The pinger probes only while a stream is open.
+ * - The pinger probes only while a stream is open, or while a request waits for the answer. The response to that
+ *   request then resets the strikes.
  * - The pinger measures the interval from the answer to the previous probe. The server received that probe before it
  *   sent the answer, so at least the interval passes between the two probes at the server.
  * - The pinger probes sooner if HEADERS or DATA arrived after that answer. Otherwise it does so at most `MAX_STRIKES`
- *   times in a row.
+ *   times in a row. If a request waits and no probe is allowed, the pinger suspects the peer without a probe.
  *
  * A slow link with a large buffer looks like a dead link, because the answer to a probe can be late by a minute. Two
  * signs tell them apart:
@@ -98,6 +123,15 @@ export class Pinger {
   #answeredAt = Number.NEGATIVE_INFINITY;
   /** When bytes last arrived. */
   #receivedAt = Number.NEGATIVE_INFINITY;
+  /**
+   * A time at or after which the peer was certainly alive. When bytes are read, the peer may have sent them at any time
+   * since the client last read or wrote, because the process may have been frozen since then.
+   */
+  #aliveAt = monotonicMs();
+  /** How far the wall clock is ahead of the monotonic clock, as of the last call of `trusts`. */
+  #aheadMs = wallAheadMs(this.#aliveAt);
+  /** Whether requests wait for the answer to the last probe. */
+  #confirming = false;
   /** When the last `PROGRESS_BYTES` were complete, and how many bytes have arrived since then. */
   #progressAt = Number.NEGATIVE_INFINITY;
   #progressBytes = 0;
@@ -138,6 +172,7 @@ export class Pinger {
 
   /** Called when bytes have arrived. */
   received(bytes: number): void {
+    this.#aliveAt = Math.max(this.#aliveAt, this.#unanswered ? this.#sentAt : this.#receivedAt);
     this.#unanswered = false;
     this.#receivedAt = monotonicMs();
     this.#progressBytes += bytes;
@@ -167,10 +202,35 @@ export class Pinger {
     after(GRACE_MS, judge, 'background');
   }
 
+  /**
+   * Whether a request may go out at `now`, because the peer was alive a moment ago. If not, the request waits, and the
+   * connection calls `confirm`.
+   */
+  trusts(now: number): boolean {
+    const aheadMs = wallAheadMs(now);
+    if (aheadMs - this.#aheadMs > SUSPENDED_MS) this.#aliveAt = Number.NEGATIVE_INFINITY;
+    this.#aheadMs = aheadMs;
+    return (!this.#confirming && now - this.#aliveAt <= TRUST_MS) || !this.#isOn;
+  }
+
+  /**
+   * Sends a probe, unless the peer is trusted or requests already wait for the answer. Calls `answered` if the peer
+   * answers, and `suspected` if it does not answer within `CONFIRM_MS`. An answer to an earlier probe does not count,
+   * because it may have arrived before the process was frozen.
+   */
+  confirm(now: number): void {
+    if (this.#confirming || this.trusts(now)) return;
+    if (!this.#mayProbe(now)) return this.#suspect();
+    this.#confirming = true;
+    this.#probe();
+  }
+
   /** Called when the peer has answered a PING. Only the answer to the last probe counts. */
   acknowledged(opaque: number): void {
     if (opaque !== this.#awaited) return;
     this.#awaited = undefined;
+    this.#confirming = false;
+    this.#aliveAt = Math.max(this.#aliveAt, this.#probedAt);
     this.#answeredAt = monotonicMs();
     this.#strikesReset = false;
     this.#stopTimer?.();
@@ -205,7 +265,13 @@ export class Pinger {
 
   /** Whether etcd's limit, as described at `Pinger`, allows a probe now. */
   #mayProbe(now: number): boolean {
-    return this.#strikesReset || this.#strikes < MAX_STRIKES || now - this.#answeredAt >= this.#options.intervalMs;
+    return this.#strikesReset || this.#strikes < MAX_STRIKES || !this.#isSoon(now);
+  }
+
+  /** Whether a probe now is sooner than etcd's limit allows, unless HEADERS or DATA have arrived. */
+  #isSoon(now: number): boolean {
+    const lastAt = this.#awaited === undefined ? this.#answeredAt : this.#probedAt;
+    return now - lastAt < (this.#busy ? this.#options.intervalMs : IDLE_INTERVAL_MS);
   }
 
   #armInterval(): void {
@@ -239,7 +305,7 @@ export class Pinger {
   #probe(): void {
     const now = monotonicMs();
     if (this.#strikesReset) this.#strikes = 0;
-    else if (now - this.#answeredAt < this.#options.intervalMs) this.#strikes += 1;
+    else if (this.#isSoon(now)) this.#strikes += 1;
     this.#count += 1;
     this.#awaited = this.#count;
     this.#probedAt = now;
@@ -250,7 +316,8 @@ export class Pinger {
   /** When the pinger suspects the peer: the peer is silent, or its answer to the probe is late. */
   get #suspectAt(): number {
     const { timeoutMs } = this.#options;
-    return Math.min(this.#quietSince + SUSPECT_MS, this.#probedAt + timeoutMs);
+    const suspectAt = Math.min(this.#quietSince + SUSPECT_MS, this.#probedAt + timeoutMs);
+    return this.#confirming ? Math.min(this.#probedAt + CONFIRM_MS, suspectAt) : suspectAt;
   }
 
   /** When the connection is lost, unless `uploadedAt` postpones the loss. */
@@ -297,4 +364,9 @@ export class Pinger {
     };
     this.#stopTimer = after(delayMs, run, 'background');
   }
+}
+
+/** Returns how far the wall clock is ahead of the monotonic clock, whose time is `now`. */
+function wallAheadMs(now: number): number {
+  return environment.Date.now() - now;
 }

@@ -8,7 +8,7 @@ import type { FaultyCluster } from './cluster.js';
 import type { ContenderMessage, FaultMessage } from './lock-contender.js';
 import { pick } from './rounds.js';
 
-const CONTENDERS = 3;
+export const CONTENDERS = 3;
 const PROGRAM = compiled(new URL('./lock-contender.ts', import.meta.url));
 const MIN_CLAIMS = 10;
 /** The maximum time to wait for a message, in milliseconds. The limit ends a test that hangs. */

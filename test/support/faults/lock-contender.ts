@@ -55,8 +55,11 @@ for (;;) {
   try {
     await using session = await Session.open(client, { ttl: Number(ttl) });
     const mutex = new Mutex(session, name);
-    while (session.signal.aborted === false) await cycle(mutex);
-    send({ type: 'session lost', reason: (session.signal.reason as EtcdError).reason });
+    try {
+      while (session.signal.aborted === false) await cycle(mutex);
+    } finally {
+      if (session.signal.aborted) send({ type: 'session lost', reason: (session.signal.reason as EtcdError).reason });
+    }
   } catch (error) {
     if (!(error instanceof EtcdError)) throw error;
   }

@@ -207,6 +207,7 @@ export class World {
     return {
       performance: { now: () => this.#readClock() },
       Date: { now: () => START_WALL_MS + Math.floor(this.#readClock()) + this.current.wallOffsetMs },
+      bootMs: () => this.current.clockAt(this.time),
       Math: { random: () => this.random.fraction() },
       crypto: {
         getRandomValues: (numbers) => {

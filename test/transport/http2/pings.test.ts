@@ -108,16 +108,17 @@ describe('a connection whose streams are all closed', () => {
     expect([probes(peer.connection), peer.connection.closed]).toEqual([0, false]);
   });
 
-  test('is probed with PING one interval after a new stream opens, and not earlier', async () => {
+  test('is probed with PING before a new stream opens, and then one interval later', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
     await passes(5 * INTERVAL_MS);
-    peer.connection.onRequest = undefined;
+    const { connection } = peer;
+    Object.assign(connection, { onRequest: undefined, onPing: () => answerProbe(connection) });
     await answeredWatch(peer);
     await passes(INTERVAL_MS - 1);
-    expect(probes(peer.connection)).toBe(0);
+    expect(probes(connection)).toBe(1);
     await passes(1);
-    expect(probes(peer.connection)).toBe(1);
+    expect(probes(connection)).toBe(2);
   });
 
   test('is probed with PING at most once per ping interval when new streams repeatedly open and close', async () => {

@@ -1,0 +1,70 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { Client } from '../src/index.js';
+import { FaultProxy, type RunningEtcd } from '../src/testing/index.js';
+import { compiled } from '../test/support/compiled.js';
+import { startEtcd } from './etcd.js';
+
+// Measures the first put of a client whose process was frozen (SIGSTOP), while its connection lives, has silently died,
+// or belongs to a server that has restarted, and of a client that was idle while a NAT forgot its connection. The put is
+// made as soon as the process resumes. Prints a table of docs/benchmarks.md.
+
+const USAGE = 'npx tsx scripts/frozen-clients.ts [--seconds 5,30,90]\n';
+const PROGRAM = compiled(new URL('../test/support/frozen-program.ts', import.meta.url));
+
+type Case = 'connection lives' | 'connection silently dead' | 'server restarted' | 'idle, connection silently dead';
+const CASES: readonly Case[] = [
+  'connection lives',
+  'connection silently dead',
+  'server restarted',
+  'idle, connection silently dead',
+];
+
+/** Returns the outcome and the duration of the first put, such as `ok, 3 ms`. */
+async function measure(what: Case, seconds: number): Promise<string> {
+  await using etcd: RunningEtcd = await startEtcd({});
+  const [endpoint = ''] = etcd.endpoints;
+  let connections = 0;
+  await using proxy = await FaultProxy.start(endpoint, {
+    senderOf: (bytes) => (Buffer.from(bytes).toString('latin1', 0, 3) === 'PRI' ? `${++connections}` : undefined),
+  });
+  const child: ChildProcess = spawn(process.execPath, [PROGRAM, 'frozen', proxy.endpoint], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  try {
+    const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
+    await lines.next();
+    if (!what.startsWith('idle')) child.kill('SIGSTOP');
+    if (what.endsWith('dead')) proxy.cutOff('1');
+    const startedAt = performance.now();
+    if (what === 'server restarted') {
+      const [member] = etcd.cluster?.members ?? [];
+      await member?.kill();
+      await member?.start();
+    }
+    await pause(seconds * 1_000 - (performance.now() - startedAt));
+    child.stdin?.write('frozen\n');
+    child.kill('SIGCONT');
+    const [outcome, ms] = String((await lines.next()).value).split(' ');
+    await using client = new Client({ endpoints: [endpoint] });
+    const version = (await client.get('frozen'))?.version;
+    return `${outcome}${version === 2n ? '' : `, applied ${version === undefined ? 0 : version - 1n} times`}, ${ms} ms`;
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+const { values } = parseArgs({ options: { seconds: { type: 'string', default: '5,30,90' } } });
+const durations = values.seconds.split(',').map(Number);
+if (!durations.every((seconds) => seconds > 0)) {
+  process.stderr.write(`--seconds: got "${values.seconds}"; allowed: numbers above 0, separated by commas\n${USAGE}`);
+  process.exit(2);
+}
+const rows = CASES.map((what) => [what, ...durations.map((seconds) => measure(what, seconds))] as const);
+process.stdout.write(
+  `| | ${durations.map((seconds) => `${seconds} s`).join(' | ')} |\n|---|${'---|'.repeat(durations.length)}\n`,
+);
+for (const row of rows) process.stdout.write(`| ${(await Promise.all(row)).join(' | ')} |\n`);
