@@ -140,7 +140,7 @@ function newKey({ key, prefix, lease }: QueueKey, revision: bigint): OwnKey {
 }
 
 /** Combines a queue key with its revisions from a response. `seenAt` is the store revision of the response. */
-export function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): OwnKey {
+function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): OwnKey {
   return { ...queueKey, createRevision, modRevision, seenAt };
 }
 
