@@ -20,6 +20,7 @@ import { errorOf } from '../support/errors.js';
 
 test('a user with readwrite permission on "app/" and "etcdwire/guards/" can use every lock, election, queue and barrier with a name in "app/", except a PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();
+  await root.auth.roleRevokePermission('app', prefix('etcdwire/guards/'));
   const etcd = openClient({ endpoints, auth: USER });
   const [session, other] = [await Session.open(etcd), await Session.open(etcd)];
   const refused = { reason: 'PermissionDenied', problem: expect.stringContaining('on the prefix "etcdwire/guards/"') };

@@ -1,11 +1,12 @@
 import type { Client } from '../../src/index.js';
 import { prefix } from '../../src/index.js';
+import { GUARD_PREFIX } from '../../src/kv/guards.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openClient } from './client.js';
 import { ownEtcd } from './own-etcd.js';
 
 export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
-/** A user who may read and write keys under "app/". */
+/** A user who may read and write keys under "app/", and guards. */
 export const USER = { username: 'user', password: 'user-secret', allowPlaintext: true } as const;
 
 /** Starts a server with authentication for one test, and opens a client as root. */
@@ -23,6 +24,7 @@ export async function enableAuth({ auth }: Client): Promise<void> {
   await auth.userGrantRole('root', 'root');
   await auth.roleAdd('app');
   await auth.roleGrantPermission('app', 'readwrite', prefix('app/'));
+  await auth.roleGrantPermission('app', 'readwrite', prefix(GUARD_PREFIX));
   await auth.userAdd(USER.username, { password: USER.password });
   await auth.userGrantRole(USER.username, 'app');
   await auth.enable();
