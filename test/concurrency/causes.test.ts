@@ -80,7 +80,7 @@ describe('a wait that times out', () => {
     const name = unique('lock');
     const [holder, waiter] = [openClient(), openClient({ endpoints: [proxy.endpoint] })];
     await using _held = await new Mutex(await Session.open(holder), name).lock();
-    const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ maxWaitMs: 700 }));
+    const waiting = errorOf(new Mutex(await Session.open(waiter, { ttl: 60 }), name).lock({ maxWaitMs: 1_500 }));
     await expect.poll(async () => (await holder.range(prefix(`${name}/`))).count).toBe(2);
     proxy.blackhole();
     expect(await waiting).toMatchObject({ reason: 'LockTaken', outcome: 'unknown' });

@@ -3,6 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix, type TlsOptions } from '../../src/index.js';
+import { GUARD_PREFIX } from '../../src/kv/guards.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
@@ -245,6 +246,7 @@ async function withUsers(): Promise<Users | undefined> {
     await auth.userAdd(name, name === 'carl' ? { password: 'carls-secret' } : { noPassword: true });
     await auth.roleAdd(name);
     await auth.roleGrantPermission(name, 'readwrite', prefix(`${name}/`));
+    await auth.roleGrantPermission(name, 'readwrite', prefix(GUARD_PREFIX));
     await auth.userGrantRole(name, name);
   }
   await auth.enable();
