@@ -154,7 +154,7 @@ describe('a namespace', () => {
     const { etcd, inside, name } = namespaceOf();
     const [own, outer] = [await Session.open(inside), await Session.open(etcd)];
     const held = await new Mutex(own, 'job').lock();
-    expect(await texts(etcd, name)).toEqual([`${name}job/${own.leaseId.toString(16)}`]);
+    expect(await texts(etcd, `${name}job`)).toEqual([`${name}job/${own.leaseId.toString(16)}`]);
     expect(await new Mutex(outer, `${name}job`).tryLock()).toBeUndefined();
     const waiting = new Mutex(outer, `${name}job`).lock();
     await queueLength(etcd, `${name}job`, 2);
