@@ -1,4 +1,5 @@
 import type { WireMessage } from '../../inspect/frames.js';
+import { GUARD_PREFIX } from '../../kv/guards.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
 import { shortType } from '../frames.js';
 
@@ -91,11 +92,19 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
   return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
 }
 
+/** Guards are left out, because they make the transaction safe to repeat and do not matter to the queue. */
 function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
-  const [condition] = list(compare);
-  const operations = list(success).map((operation) => operationSentence(operation, queue));
+  const conditions = list(compare);
+  const condition = conditions.find(({ key }) => !isGuard(key)) ?? conditions[0];
+  const written = list(success);
+  const others = written.filter(({ request_put }) => !(isJsonObject(request_put) && isGuard(request_put.key)));
+  const operations = (others.length > 0 ? others : written).map((operation) => operationSentence(operation, queue));
   const all = operations.join(' and ');
   return condition === undefined ? all : `${conditionSentence(condition, queue)}: ${all}`;
+}
+
+function isGuard(key: JsonValue | undefined): boolean {
+  return text(key).includes(GUARD_PREFIX);
 }
 
 function conditionSentence(condition: JsonObject, queue: Queue): string {
