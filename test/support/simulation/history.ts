@@ -30,9 +30,11 @@ const PROGRESS_MS = 120_000;
  * notice that a connection is dead, and a backoff.
  */
 const MAX_LATENESS_MS = 10_000;
-/** How long a wait that has ended early may clean up, in simulated milliseconds. */
+/** The kinds of faults that hold back one request or one response. */
+const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy']);
 /** The TTL of the lease of a client's guards, in seconds. */
 const GUARDS_TTL_S = 600n;
+/** How long a wait that has ended early may clean up, in simulated milliseconds. */
 const MAX_CLEANUPS_MS = CLEANUP_WAIT_MS + 5;
 /** Number of timers of a wait that may be late one after another. */
 const MAX_LAGS = 2;
@@ -412,7 +414,10 @@ class Play<Op> {
     if (this.#healedMs === undefined) return;
     const { time, current } = this.#world;
     const lateMs = time - Math.max(causeMs, this.#healedMs, current.stalledUntil);
-    if (lateMs > MAX_LATENESS_MS) this.#violated('late effect', `${what} of ${current.name}: ${lateMs} ms`);
+    // These faults may still hold back a request or a response when the faults end.
+    const heldBackMs = this.#plan.faults.map(({ kind, ms }) => (HOLDS_BACK.has(kind) ? ms : 0));
+    if (lateMs > MAX_LATENESS_MS + Math.max(0, ...heldBackMs))
+      this.#violated('late effect', `${what} of ${current.name}: ${lateMs} ms`);
   }
 
   #checkEnd(startMs: number, limitMs: number, what: string): void {
