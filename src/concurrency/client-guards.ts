@@ -3,8 +3,7 @@ import { EtcdError } from '../errors/etcd-error.js';
 import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
 import { type Applied, type GuardedWrite, Guards } from '../kv/guards.js';
 import type { Conditions, Op, Txn, TxnResult } from '../kv/txn.js';
-import { environment } from '../runtime/environment.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { Moment } from '../lease/moment.js';
 import { untilAnswered, untilDone, withinLimit } from './waiting.js';
 
 /** TTL in seconds of the lease of a client's guards. */
@@ -20,7 +19,7 @@ class ClientGuards {
   readonly #client: KeyspaceClient;
   /** Aborts when the client is closed. Then the lease is revoked, so no write of the client is applied any more. */
   readonly closed = new AbortController();
-  #current: { readonly guards: Promise<Guards>; readonly monotonicMs: number; readonly wallMs: number } | undefined;
+  #current: { readonly guards: Promise<Guards>; readonly since: Moment } | undefined;
 
   constructor(client: KeyspaceClient) {
     this.#client = client;
@@ -28,12 +27,9 @@ class ClientGuards {
 
   /** Returns the guards of the present lease. Their lease lasts at least for another half of its TTL. */
   async usable(): Promise<Guards> {
-    const [now, wallMs] = [monotonicMs(), environment.Date.now()];
-    const { monotonicMs: since, wallMs: wallSince } = this.#current ?? { monotonicMs: Number.NaN, wallMs: Number.NaN };
-    // On some systems, the monotonic clock stops while the machine is suspended.
-    const isUsable = now - since < USABLE_MS && Math.abs(wallMs - wallSince) < USABLE_MS;
-    if (this.#current === undefined || !isUsable) {
-      const current = { guards: this.#granted(), monotonicMs: now, wallMs };
+    const now = new Moment();
+    if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
+      const current = { guards: this.#granted(), since: now };
       current.guards.catch(() => this.forget(current.guards));
       this.#current = current;
     }

@@ -57,14 +57,14 @@ export class Guards {
   readonly #client: Pick<KV, 'txn'>;
   readonly #lease: bigint;
   readonly #prefix: string;
-  #free: Guard[] = [];
+  readonly #free: Guard[] = [];
   #count = 0;
 
   /** The name of each guard contains a random number, because several programs may use one lease one after another. */
-  constructor(client: Pick<KV, 'txn'>, lease: bigint, prefix: string = GUARD_PREFIX) {
+  constructor(client: Pick<KV, 'txn'>, lease: bigint) {
     this.#client = client;
     this.#lease = lease;
-    this.#prefix = `${prefix}${lease.toString(16)}-${randomId().toString(36)}/`;
+    this.#prefix = `${GUARD_PREFIX}${lease.toString(16)}-${randomId().toString(36)}/`;
   }
 
   /** Returns a transaction that has not been sent yet. */
