@@ -243,7 +243,11 @@ describe('the page of the playground', () => {
     await page.locator('[data-ahead="10000"]').click();
     await page.locator('#status-B', { hasText: 'holds the lock, token 3' }).waitFor();
     expect(await page.locator('#status-A').textContent()).toBe('killed');
-    expect(await page.locator('#store td.bad').count()).toBe(1);
+    const deleted = page.locator('#store tr', { has: page.locator('td.bad') }).locator('td:nth-child(3)');
+    expect(await deleted.allTextContents()).toEqual([
+      expect.stringMatching(/^etcdwire\/guards\//),
+      expect.stringMatching(/^jobs\//),
+    ]);
     expect(problems).toEqual([]);
   });
 
