@@ -12,7 +12,7 @@ import { type BuildOptions, build, type Metafile, type OutputFile, type Plugin }
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
-  ...['index', 'core', 'concurrency/index', 'discovery/index', 'transport/gateway/index', 'transport/index'],
+  ...['index', 'core', 'concurrency/index', 'discovery/index', 'gateway', 'transport/index'],
   ...['testing/index', 'node', 'grpc-js', 'opentelemetry'],
 ];
 /**

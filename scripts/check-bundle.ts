@@ -11,61 +11,61 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** The bundles to measure. Each limit is in bytes after gzip. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 60_300 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 64_400 },
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",
-    limit: 51_200,
+    limit: 51_500,
   },
   {
     imports: '`Client` of `etcdwire/core`, `Session`, `Mutex`',
     code: "export { Client } from './src/core.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 57_100,
+    limit: 58_500,
   },
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 65_900,
+    limit: 69_000,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 79_100,
+    limit: 81_900,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
-    code: "export { Client } from './src/index.js'; export * from './src/transport/gateway/index.js'",
-    limit: 72_100,
+    code: "export { Client } from './src/index.js'; export * from './src/gateway.js'",
+    limit: 74_100,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 65_800,
+    limit: 69_000,
   },
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node.js'",
-    limit: 63_400,
+    limit: 67_400,
   },
   {
     imports: '`Client`, `grpcJs` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export { grpcJs } from './src/grpc-js.js'",
-    limit: 62_200,
+    limit: 66_400,
   },
   {
     imports: '`Client`, `collectStats`',
     code: "export { Client, collectStats } from './src/index.js'",
-    limit: 61_900,
+    limit: 66_000,
   },
   {
     imports: '`Client`, `etcdwire/opentelemetry` (without @opentelemetry/api)',
     code: "export { Client } from './src/index.js'; export * from './src/opentelemetry.js'",
-    limit: 61_800,
+    limit: 66_000,
   },
   {
     imports: '`Client`, `etcdwire/testing`',
     code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
-    limit: 108_200,
+    limit: 112_300,
   },
 ];
 

@@ -17,7 +17,7 @@ Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, 
 | field | what it says |
 |---|---|
 | \`reason\` | why the call failed: one of the names below |
-| \`outcome\` | what is known about a write: \`not-sent\`, \`rejected\` (nothing was done) or \`unknown\` (the write may have been applied, or may still be applied later) |
+| \`outcome\` | what is known about a write: \`not-sent\`, \`rejected\` (nothing was done), \`unknown\` (the write may have been applied, or may still be applied later) or \`applied\` (only with [\`retryWrites\`](writes.md): applied once, at \`revision\`) |
 | \`code\` | the gRPC status |
 | \`problem\`, \`message\` | \`problem\` describes the failure; \`message\` adds the method, the endpoint and the outcome |
 | \`method\`, \`endpoint\` | the RPC that failed, and the endpoint of the member |

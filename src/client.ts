@@ -11,9 +11,18 @@ import {
 } from './core-client.js';
 import { invalidInput } from './errors/etcd-error.js';
 import * as kvMethods from './gen/methods/kv.js';
-import { type CachedRange, cachedRangeOf, type Keyspace, KeyspaceClient, type Mirror, mirrorOf } from './keyspace.js';
+import {
+  type CachedRange,
+  cachedRangeOf,
+  type Keyspace,
+  KeyspaceClient,
+  type KeyspaceCore,
+  type Mirror,
+  mirrorOf,
+} from './keyspace.js';
 import type { Keys } from './kv/keys.js';
 import { type WithHeader, withHeaderOf } from './kv/requests.js';
+import { retriedWrites } from './kv/retried-writes.js';
 import type { MirrorOptions } from './mirror/mirror.js';
 import { type Raw, rawStubs } from './raw.js';
 import { checkBoolean, checkInt64, checkMs, checkOptions, show } from './runtime/arguments.js';
@@ -43,6 +52,12 @@ export interface ClientOptions extends CoreClientOptions {
    */
   readonly orderedReads?: boolean | undefined;
   /**
+   * Whether the client repeats each write until a server answers, and applies it exactly once nevertheless. The option
+   * of a call overrides this one. Applies to `put`, `delete`, `txn` and everything that consists of them; see
+   * `docs/writes.md` for what it costs. Default false.
+   */
+  readonly retryWrites?: boolean | undefined;
+  /**
    * Milliseconds between updates of the endpoints from the cluster's member list; see `sync`. The first update happens
    * at the first call. A failed update changes nothing. Default: the client does not update its endpoints.
    */
@@ -66,6 +81,7 @@ export interface EmbeddedClientOptions extends Embedded<ClientOptions> {}
 export const CLIENT_OPTIONS = {
   ...CORE_CLIENT_OPTIONS,
   orderedReads: checkBoolean,
+  retryWrites: checkBoolean,
   autoSyncIntervalMs: checkMs,
   allowEndpoint: checkAllowEndpoint,
 } as const;
@@ -113,7 +129,9 @@ export class Client extends CoreClient implements Keyspace {
       rpc = new Rpc(transport, settings);
       return transport;
     };
-    super(options, { check: checkClientOptions, extend });
+    const mode = options.retryWrites ? 'by-default' : 'when-asked';
+    const guarding = (core: KeyspaceCore, always: boolean) => retriedWrites(core, always ? 'always' : mode);
+    super(options, { check: checkClientOptions, extend, guarding });
     this.#rpc = rpc;
     this.#sync = sync;
     this.auth = new Auth(rpc);
@@ -121,7 +139,7 @@ export class Client extends CoreClient implements Keyspace {
     this.maintenance = new Maintenance(rpc, () => this.endpoints);
     this.lockService = new LockService(rpc);
     this.electionService = new ElectionService(rpc);
-    this.raw = rawStubs(rpc);
+    this.raw = rawStubs(this.rpc);
   }
 
   mirror(keys: Keys, options?: MirrorOptions): Mirror {

@@ -13,7 +13,8 @@ import { checkTimeout, type RpcSettings } from './channel/rpc.js';
 import { invalidInput } from './errors/etcd-error.js';
 import { type Endpoint, parseEndpoints } from './host/endpoint.js';
 import { checkTls, type TlsSource } from './host/tls.js';
-import { KeyspaceClient } from './keyspace.js';
+import { KeyspaceClient, type KeyspaceCore } from './keyspace.js';
+import { checkKey, GUARD_PREFIX } from './kv/keys.js';
 import {
   checkBoolean,
   checkedLater,
@@ -25,7 +26,7 @@ import {
   show,
 } from './runtime/arguments.js';
 import { once } from './runtime/async.js';
-import { NO_BYTES } from './runtime/bytes.js';
+import { type BytesLike, NO_BYTES } from './runtime/bytes.js';
 import { checkLogger, type Logger } from './runtime/log.js';
 import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
 import { defaultTransport } from './transport/default-transport.js';
@@ -84,6 +85,12 @@ export interface CoreClientOptions {
   /** Maximum number of operations in a transaction. Default 128, the default of the server's `--max-txn-ops`. */
   readonly maxTxnOps?: number | undefined;
   /**
+   * Prefix of the guards: the keys that make writes safe to repeat, see `docs/locks.md`. Locks, elections, queues,
+   * barriers, registrations and writes with `retryWrites` put them. The prefix is relative to the namespace of the
+   * write. With authentication, the user needs the permission `readwrite` on it. Default `etcdwire/guards/`.
+   */
+  readonly guardPrefix?: BytesLike | undefined;
+  /**
    * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
    * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
    * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
@@ -140,6 +147,7 @@ export const CORE_CLIENT_OPTIONS = {
   maxRequestBytes: checkPositiveCount,
   maxReceiveBytes: checkPositiveCount,
   maxTxnOps: checkPositiveCount,
+  guardPrefix: checkKey,
   maxInFlight: checkPositiveCount,
   balance: oneOf(BALANCES),
   auth: checkedLater,
@@ -160,6 +168,7 @@ const ONLY_FULL = 'only the Client of etcdwire has this option';
 const CORE_CLIENT_HINTS = {
   ...CLIENT_HINTS,
   orderedReads: ONLY_FULL,
+  retryWrites: ONLY_FULL,
   autoSyncIntervalMs: ONLY_FULL,
   allowEndpoint: ONLY_FULL,
 } as const;
@@ -181,6 +190,8 @@ export interface ClientExtension {
   readonly check: (options: CoreClientOptions | Embedded<CoreClientOptions>) => void;
   /** Adds layers around all layers of the core. */
   readonly extend: (inner: Transport, parts: ClientParts) => Transport;
+  /** Returns the transport of a keyspace whose writes may be guarded. `always` says that all of them must be. */
+  readonly guarding?: ((core: KeyspaceCore, always: boolean) => Transport) | undefined;
 }
 
 const NO_EXTENSION: ClientExtension = {
@@ -225,7 +236,7 @@ export class CoreClient extends KeyspaceClient {
       typeof auth === 'function' ? async () => (known = await askForCredentials(auth, endpoints)) : known;
     const maxTxnOps = options.maxTxnOps ?? 128;
     const maxInFlight = options.maxInFlight ?? MAX_IN_FLIGHT;
-    const transportOptions = { ...transportOptionsOf(options), maxTxnOps };
+    const transportOptions = transportOptionsOf(options);
     const timeoutMs = options.timeoutMs ?? 15_000;
     const interceptors = checkInterceptors(options.interceptors);
     const transportOf = options.transport ?? defaultTransport;
@@ -245,6 +256,7 @@ export class CoreClient extends KeyspaceClient {
       closed: closing.signal,
       logger,
       callSites,
+      retriesWrites: extension.guarding !== undefined,
       cluster: channel.cluster,
     };
     // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
@@ -262,7 +274,13 @@ export class CoreClient extends KeyspaceClient {
 
     const closers = new Set<() => Promise<void>>();
     const kv = { maxTxnOps, maxReceiveBytes: transportOptions.maxReceiveBytes };
-    super({ transport, prefix: NO_BYTES, settings, kv, closers });
+    const guardPrefix = checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice();
+    const always = transportOf.guarding as ((core: KeyspaceCore) => Transport) | undefined;
+    const guarding = extension.guarding;
+    super({
+      ...{ transport, prefix: NO_BYTES, settings, kv, closers, guardPrefix },
+      guarding: guarding === undefined ? always : (core) => guarding(core, always !== undefined),
+    });
     this.#close = once(async () => {
       await this.closeAfter(closers);
       closing.abort();

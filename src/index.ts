@@ -12,7 +12,7 @@ export type { Balance } from './channel/endpoint-pool.js';
 export { type HedgedReadsOptions, hedgedReads } from './channel/hedged-reads.js';
 export type { Interceptor } from './channel/interceptors.js';
 export { type RetryPolicy, retryPolicy } from './channel/retry-policy.js';
-export type { CallOptions } from './channel/rpc.js';
+export type { CallOptions, WriteOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
 export { type ConnectLimits, type ConnectOptions, connect } from './connect.js';

@@ -186,6 +186,10 @@ export interface KeyspaceCore {
   readonly kv: KVOptions;
   /** Functions that run before the client closes, for the client itself and for all its namespaces. */
   readonly closers: Set<Closer>;
+  /** The prefix of the guards, relative to the keyspace. */
+  readonly guardPrefix: Uint8Array;
+  /** Returns the transport of a keyspace whose writes are guarded. Undefined if no write is. */
+  readonly guarding?: ((core: KeyspaceCore) => Transport) | undefined;
 }
 
 /** A function that runs before a keyspace closes, for example to revoke the lease of a session. */
@@ -205,15 +209,18 @@ export class KeyspaceClient extends KV implements CoreKeyspace {
   /** @internal */
   readonly core: KeyspaceCore;
   /** @internal */
+  readonly rpc: Rpc;
+  /** @internal */
   readonly watchStream: WatchStream;
   readonly #closers = new Set<Closer>();
   readonly #close = once(() => this.closeAfter(this.#closers));
 
   /** @internal */
   constructor(core: KeyspaceCore) {
-    const rpc = new Rpc(core.transport, core.settings);
+    const rpc = new Rpc(core.guarding?.(core) ?? core.transport, core.settings);
     super(rpc, core.kv);
     this.core = core;
+    this.rpc = rpc;
     this.watchStream = new WatchStream(rpc);
     this.leaseClient = new LeaseClient(rpc);
     this.lease = this.leaseClient;

@@ -37,6 +37,14 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     outcome: 'none',
     remedy: 'Read the value with `text()`, or correct it.',
   },
+  ResultLost: {
+    cause:
+      'A write with `retryWrites` was applied once, at the `revision` of the error, but its answer was lost, and nobody ' +
+      'can find out the result: a later read of the same transaction saw its own write, the revision is compacted, or ' +
+      'the deadline has passed.',
+    outcome: 'applied',
+    remedy: 'Do not repeat the write. Read the keys, if the result matters.',
+  },
   ConnectFailed: {
     cause:
       'The client could not connect: the server was not found, refused the connection, has a wrong certificate, or did not answer within `connectTimeoutMs`. The `cause` is the error of the runtime.',

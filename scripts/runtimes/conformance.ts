@@ -1,6 +1,6 @@
 import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
+import { gateway } from '../../src/gateway.js';
 import { Client, compare, EtcdError, op, prefix, type TlsOptions } from '../../src/index.js';
-import { gateway } from '../../src/transport/gateway/index.js';
 import type { TransportFactory } from '../../src/transport/index.js';
 
 // The checks that run on every runtime. This file must not use an API that only some runtimes have.

@@ -286,8 +286,8 @@ export class Channel implements Transport {
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, failures);
       if (error.reason === 'DeadlineExceeded' && before !== undefined)
         throw callTimedOut(call, outcome, before.failures);
-      // If the last attempt was not sent, the outcome of the call is that of the attempts before it.
-      throw withCallers(error.outcome === 'not-sent' && before !== undefined ? amended(error, { outcome }) : error);
+      // The refusal of the last attempt proves nothing about the attempts before it.
+      throw withCallers(error.outcome === outcome ? error : amended(error, { outcome }));
     }
     const { reason, problem } = error;
     const details = { method: call.method.path, reason, problem, endpoint: endpoint.url, attempt };

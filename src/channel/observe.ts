@@ -63,7 +63,7 @@ export async function observeUnary<Request, Response>(
   metadata: Metadata | undefined = call.metadata,
 ): Promise<Response> {
   // Each property is named, because V8 needs more than a microsecond for `{ ...call, onAttempt }`.
-  const { method, request, endpoint, signal, timeoutMs, deadline, urgent, retryAfter } = call;
+  const { method, request, endpoint, signal, timeoutMs, deadline, urgent, retryWrites, retryAfter } = call;
   const observed: Copy<UnaryCall<Request, Response>> = {
     method,
     request,
@@ -73,6 +73,7 @@ export async function observeUnary<Request, Response>(
     timeoutMs,
     deadline,
     urgent,
+    retryWrites,
     retryAfter,
     onAttempt: (url) => {
       observer.attempt?.(url);

@@ -1,7 +1,7 @@
 import { invalidInput, withCallSite } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
-import { checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
+import { checkBoolean, checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
 import type { Logger } from '../runtime/log.js';
 import { monotonicMs } from '../runtime/timers.js';
 import type {
@@ -39,19 +39,37 @@ export interface CallOptions {
   readonly endpoint?: string | undefined;
 }
 
+/**
+ * The options that every write accepts as its last argument.
+ *
+ * @example
+ * await etcd.put('config/color', 'blue', { retryWrites: true });
+ */
+export interface WriteOptions extends CallOptions {
+  /**
+   * Whether the client repeats the write until a server answers, and applies it exactly once nevertheless. Default: the
+   * client's `retryWrites`. Only the `Client` of `etcdwire` has this option.
+   */
+  readonly retryWrites?: boolean | undefined;
+}
+
 /** Checks of the options `signal` and `timeoutMs`, for functions that make several calls. */
 export const TIME_LIMITS = { signal: checkSignal, timeoutMs: checkTimeout } as const;
 export const CALL_OPTIONS = { ...TIME_LIMITS, endpoint: checkText } as const;
+export const WRITE_OPTIONS = { ...CALL_OPTIONS, retryWrites: checkBoolean } as const;
 
 /** The key of an option that users cannot set. `checkOptions` ignores symbols. */
 const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
-type InternalOptions = Pick<UnaryCall<unknown, unknown>, 'urgent' | 'onSent' | 'onRetry'>;
+type InternalOptions = Partial<
+  Pick<UnaryCall<unknown, unknown>, 'urgent' | 'onSent' | 'onRetry' | 'retryWrites' | 'deadline'>
+>;
+type MarkedOptions = WriteOptions & { readonly [INTERNAL]?: InternalOptions };
 
 /** Returns the options of a call with these properties in addition. */
 export function internally(options: CallOptions, internal: InternalOptions): CallOptions {
-  const marked: CallOptions & { readonly [INTERNAL]: InternalOptions } = { ...options, [INTERNAL]: internal };
+  const marked: MarkedOptions = { ...options, [INTERNAL]: { ...(options as MarkedOptions)[INTERNAL], ...internal } };
   return marked;
 }
 
@@ -76,6 +94,8 @@ export interface RpcSettings {
   readonly logger?: Logger | undefined;
   /** Whether the stack of an error includes the place where the application made the call. */
   readonly callSites?: boolean | undefined;
+  /** Whether the client has the option `retryWrites`. */
+  readonly retriesWrites?: boolean | undefined;
   /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
 }
@@ -98,24 +118,26 @@ export class Rpc {
     request: Init<Request>,
     options: CallOptions = {},
   ): Promise<Response> {
-    const { timeoutMs = this.settings.timeoutMs } = options;
-    const deadline = monotonicMs() + timeoutMs;
     const {
       signal,
+      timeoutMs = this.settings.timeoutMs,
       endpoint,
+      retryWrites,
       [INTERNAL]: internal,
-    } = options as { readonly [INTERNAL]?: InternalOptions } & CallOptions;
-    const { urgent, onSent, onRetry } = internal ?? {};
+    }: MarkedOptions = options;
+    if (retryWrites === true && !this.settings.retriesWrites)
+      throw invalidInput('retryWrites', 'true', 'this option of the Client of etcdwire, which retries writes');
     const call = {
       method,
       request,
       signal: signal ?? undefined,
       timeoutMs,
-      deadline,
+      deadline: internal?.deadline ?? monotonicMs() + timeoutMs,
       endpoint,
-      urgent,
-      onSent,
-      onRetry,
+      urgent: internal?.urgent,
+      onSent: internal?.onSent,
+      onRetry: internal?.onRetry,
+      retryWrites: retryWrites ?? internal?.retryWrites,
     };
     const response = this.#transport.unary<Request, Response>(call);
     return this.settings.callSites ? withCallSite(response) : response;

@@ -1,10 +1,10 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { PUT_HINTS } from '../kv/requests.js';
+import { retriedTxn } from '../kv/retried-writes.js';
 import { compare, op } from '../kv/txn.js';
 import { checkLease } from '../lease/lease-id.js';
 import { checkOptions } from '../runtime/arguments.js';
-import { guardedTxn } from './client-guards.js';
 import { checkName } from './lock-queue.js';
 import { type WaitOptions, watchUntil, withinLimit } from './waiting.js';
 
@@ -38,7 +38,7 @@ export class Barrier {
     checkOptions(options, HOLD_OPTIONS, 'Barrier.hold', PUT_HINTS);
     const { lease, ...callOptions } = options;
     const txn = { if: [compare.missing(this.name)], then: [op.put(this.name, '', { lease })] };
-    return (await guardedTxn('Barrier.hold', this.#client, txn, callOptions)).succeeded;
+    return (await retriedTxn(keyspaceClientOf(this.#client).core, txn, callOptions)).succeeded;
   }
 
   /** Deletes the barrier's key, even if another client put it. Returns false if the key did not exist. */

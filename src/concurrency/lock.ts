@@ -1,4 +1,4 @@
-import { type CallOptions, checkCallOptions, checkTimeout } from '../channel/rpc.js';
+import { checkTimeout, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
@@ -327,8 +327,8 @@ export class Held implements AsyncDisposable {
     const If extends Conditions = undefined,
     const Then extends readonly Op[] = [],
     const Else extends readonly Op[] = [],
-  >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
-    checkCallOptions(options, 'Held.txn');
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+    checkOptions(options, WRITE_OPTIONS, 'Held.txn');
     const lostBy = this.lostBy();
     if (lostBy !== undefined) throw notHeld(lostBy);
     const isHeld = compare.createRevision(this.key, '==', this.token);

@@ -1,16 +1,16 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, keyRange, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';
+import { retriedTxn } from '../kv/retried-writes.js';
 import { compare, op } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, ownBytes, randomId } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, pause } from '../runtime/timers.js';
-import { guardedTxn } from './client-guards.js';
 import { helperPrefix, withHelperKeys } from './helper-keys.js';
 import { acquire, Held, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
@@ -57,7 +57,7 @@ export class Queue {
     for (;;) {
       const key = `${this.name}/${unixNanoseconds()}`;
       const txn = { if: [compare.missing(key)], then: [op.put(key, own)] };
-      const { succeeded } = await guardedTxn('Queue.enqueue', this.#client, txn, options);
+      const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, options);
       if (succeeded) return key;
     }
   }

@@ -5,7 +5,7 @@ import { checkKey, contains, type Keys, ownKeys, resolveKeys } from '../kv/keys.
 import { PUT_HINTS, type PutOptions, type RangeResult } from '../kv/requests.js';
 import { type Compare, compare, type GetOp, type Op, op } from '../kv/txn.js';
 import { checkLease, leaseIdOf } from '../lease/lease-id.js';
-import { checkFunction, checkOptions, checkPositiveCount, oneOf } from '../runtime/arguments.js';
+import { checkBoolean, checkFunction, checkOptions, checkPositiveCount, oneOf } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
@@ -56,9 +56,16 @@ export interface StmOptions extends WaitOptions {
    * client. Default 100.
    */
   readonly maxAttempts?: number | undefined;
+  /** Whether the client repeats the commit until a server answers, see the option of `Client`. */
+  readonly retryWrites?: boolean | undefined;
 }
 
-const STM_OPTIONS = { isolation: oneOf(ISOLATIONS), maxAttempts: checkPositiveCount, ...WAIT_OPTIONS } as const;
+const STM_OPTIONS = {
+  isolation: oneOf(ISOLATIONS),
+  maxAttempts: checkPositiveCount,
+  retryWrites: checkBoolean,
+  ...WAIT_OPTIONS,
+} as const;
 
 /**
  * Runs `apply` as a transaction (software transactional memory). `apply` reads and writes keys through `tx`. The writes
@@ -82,14 +89,19 @@ export async function stm<T>(
   checkClient(client);
   checkFunction(apply, 'apply');
   checkOptions(options, STM_OPTIONS, 'stm');
-  const { isolation: level = 'serializableSnapshot', maxAttempts = DEFAULT_MAX_ATTEMPTS, ...wait } = options;
+  const {
+    isolation: level = 'serializableSnapshot',
+    maxAttempts = DEFAULT_MAX_ATTEMPTS,
+    retryWrites,
+    ...wait
+  } = options;
   const isolation = ISOLATIONS[level];
   const limit = waitLimit('stm', wait);
   let tx = new StmTransaction(client, isolation, limit.signal);
   try {
     for (let attempt = 1; ; attempt += 1) {
       limit.signal.throwIfAborted();
-      const run = await runOnce(tx, apply);
+      const run = await runOnce(tx, apply, retryWrites);
       if (run.done) return run.result;
       if (attempt === maxAttempts) throw conflict(maxAttempts);
       await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), limit.signal);
@@ -110,10 +122,14 @@ type Run<T> =
   /** A conflict. `next` is the transaction for the next run, with the values that the failed commit has read. */
   | { readonly done: false; readonly next: StmTransaction | undefined };
 
-async function runOnce<T>(tx: StmTransaction, apply: (tx: StmTransaction) => Promise<T> | T): Promise<Run<T>> {
+async function runOnce<T>(
+  tx: StmTransaction,
+  apply: (tx: StmTransaction) => Promise<T> | T,
+  retryWrites: boolean | undefined,
+): Promise<Run<T>> {
   try {
     const result = await apply(tx);
-    const next = await tx.commit();
+    const next = await tx.commit(retryWrites);
     return next === undefined ? { done: true, result } : { done: false, next };
   } catch (error) {
     // The revision of the snapshot was compacted during the run, so the transaction must run again with a new snapshot.
@@ -251,7 +267,7 @@ export class StmTransaction {
   }
 
   /** @internal Commits. Returns undefined if the transaction took effect, or else the transaction for the next run. */
-  async commit(): Promise<StmTransaction | undefined> {
+  async commit(retryWrites?: boolean): Promise<StmTransaction | undefined> {
     const { snapshot, readsUnchanged } = this.#isolation;
     // A run that only reads needs no commit if all its reads see the same revision, or if its isolation level does not
     // require that the keys read are unchanged.
@@ -264,7 +280,7 @@ export class StmTransaction {
         then: [...this.#writes.values()].map(writeOp),
         else: reads.map(({ key }): GetOp => op.get(key)),
       },
-      { signal: this.#signal },
+      { signal: this.#signal, retryWrites },
     );
     if (result.succeeded) return undefined;
     // The next run reads its ranges again, so all its reads need a new snapshot.

@@ -244,7 +244,7 @@ async function repeat<T>(
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();
     try {
-      return await call({ signal });
+      return await call(internally({ signal }, { retryWrites: false }));
     } catch (error) {
       if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();

@@ -1,7 +1,8 @@
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
+import { retriedTxn } from '../kv/retried-writes.js';
 import { compare, op } from '../kv/txn.js';
 import {
   checkFunction,
@@ -14,7 +15,6 @@ import {
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
-import { guardedTxn } from './client-guards.js';
 import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
@@ -195,7 +195,7 @@ export class WorkQueue {
       then: [op.put(keys.job, bytes), op.put(todo, stateText(state))],
     };
     const { signal, timeoutMs } = options;
-    const { succeeded } = await guardedTxn('WorkQueue.enqueue', this.#client, txn, { signal, timeoutMs });
+    const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, { signal, timeoutMs });
     return { id, added: succeeded };
   }
 

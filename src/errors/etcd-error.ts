@@ -31,6 +31,7 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `BarrierFull`: As many participants as the barrier was created for have already entered.
  * - `NotInGateway`: The JSON gateway of etcd does not support this call or feature. Or the runtime may send the request
  *   twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
+ * - `ResultLost`: A write with `retryWrites` was applied, at the error's `revision`, but its result is lost.
  * - `WatchClosed`: The program closed the watch.
  * - `InvalidValue`: A codec could not decode the value of a key, see `typed`. The read itself succeeded.
  * - `InvalidJson`: `KeyValue.json` was called, and the value of the key is not valid JSON. `json` sends nothing.
@@ -60,6 +61,7 @@ export type ClientReason =
   | 'TxnConflict'
   | 'BarrierFull'
   | 'NotInGateway'
+  | 'ResultLost'
   | 'WatchClosed'
   | 'InvalidValue'
   | 'InvalidJson'
@@ -74,8 +76,10 @@ export type Reason = ServerReason | ClientReason;
  * - `not-sent`: No server received the request.
  * - `rejected`: A server answered that it did not carry out the request.
  * - `unknown`: A server may have processed the request, or may still process it.
+ * - `applied`: A server has carried out the request once, at the revision `revision`. Only writes with `retryWrites`
+ *   have this outcome.
  */
-export type Outcome = 'not-sent' | 'rejected' | 'unknown';
+export type Outcome = 'not-sent' | 'rejected' | 'unknown' | 'applied';
 
 /** The call that an error belongs to. */
 export interface ErrorContext {
@@ -99,6 +103,8 @@ export interface EtcdErrorDetails {
    * revision.
    */
   readonly compactRevision?: bigint | undefined;
+  /** The revision at which the write was applied. Set if the outcome is `applied`. */
+  readonly revision?: bigint | undefined;
   readonly cause?: unknown;
 }
 
@@ -133,6 +139,8 @@ export class EtcdError extends Error {
    * revision.
    */
   declare readonly compactRevision: bigint | undefined;
+  /** The revision at which the write was applied. Set if the outcome is `applied`. */
+  declare readonly revision: bigint | undefined;
 
   constructor(problem: string, details: EtcdErrorDetails) {
     super(describe(problem, details), details.cause === undefined ? {} : { cause: details.cause });
@@ -152,20 +160,21 @@ export class EtcdError extends Error {
   }
 
   /**
-   * Returns the properties for `JSON.stringify`, which error reporters use. `compactRevision` becomes a string, because
-   * JSON has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
+   * Returns the properties for `JSON.stringify`, which error reporters use. The revisions become strings, because JSON
+   * has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
    */
   toJSON(): Readonly<Record<string, unknown>> {
     return {
       ...(this as object),
       message: this.message,
       compactRevision: this.compactRevision?.toString(),
+      revision: this.revision?.toString(),
       cause: readError(this.cause),
     };
   }
 }
 
-const PROPERTIES = ['code', 'reason', 'outcome', 'method', 'endpoint', 'compactRevision'] as const;
+const PROPERTIES = ['code', 'reason', 'outcome', 'method', 'endpoint', 'compactRevision', 'revision'] as const;
 
 /**
  * Returns the name and the message of a value that any code may have thrown. Returns undefined if the value is not an
@@ -185,6 +194,7 @@ const OUTCOME_TEXT: Record<Outcome, string> = {
   'not-sent': 'not sent',
   rejected: 'rejected, nothing was done',
   unknown: 'outcome unknown, it may have been done',
+  applied: 'done once',
 };
 
 /** The names of the RPCs that change nothing. A message about one of them does not mention an outcome. */

@@ -1,4 +1,4 @@
-import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
+import { WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -20,7 +20,7 @@ import { backoffMs, pause } from '../runtime/timers.js';
 // change the key in between.
 
 /** Options of `createKey`. */
-export interface CreateOptions extends CallOptions {
+export interface CreateOptions extends WriteOptions {
   /** The lease that the key is attached to. Default: no lease. */
   readonly lease?: LeaseLike | undefined;
 }
@@ -34,7 +34,7 @@ export interface Expected {
 }
 
 /** Options of `updateKey`. */
-export interface UpdateOptions extends CallOptions {
+export interface UpdateOptions extends WriteOptions {
   /** The lease that the key is attached to. 0n: no lease. Default: the lease that the key has. */
   readonly lease?: LeaseLike | undefined;
 }
@@ -57,10 +57,10 @@ function checkRevision(revision: bigint, argument: string): bigint {
   return checkInt64(revision, argument, 1n);
 }
 
-const CREATE_OPTIONS = { lease: checkLease, ...CALL_OPTIONS } as const;
+const CREATE_OPTIONS = { lease: checkLease, ...WRITE_OPTIONS } as const;
 const EXPECTED = { modRevision: checkRevision, oldValue: toBytes } as const;
 const UPDATE_OPTIONS = { ...EXPECTED, ...CREATE_OPTIONS } as const;
-const DELETE_OPTIONS = { ...EXPECTED, ...CALL_OPTIONS } as const;
+const DELETE_OPTIONS = { ...EXPECTED, ...WRITE_OPTIONS } as const;
 
 /**
  * Puts a key that does not exist.
@@ -129,7 +129,7 @@ export async function updateKey(
 export async function deleteKeyIf(
   client: CoreKeyspace,
   key: BytesLike,
-  options: Expected & CallOptions,
+  options: Expected & WriteOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
   checkClient(client, 'txn');
   checkGivenOptions(options, DELETE_OPTIONS, 'deleteKeyIf');
@@ -180,7 +180,7 @@ export async function modifyKey(
   checkClient(client, 'txn');
   checkFunction(change, 'change');
   checkOptions(options, MODIFY_OPTIONS, 'modifyKey');
-  const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, ...callOptions } = options;
+  const { lease, maxAttempts = DEFAULT_MAX_ATTEMPTS, retryWrites, ...callOptions } = options;
   const own = checkKey(key, 'key');
   let old = await client.get(own, callOptions);
   for (let attempt = 1; ; attempt += 1) {
@@ -192,7 +192,7 @@ export async function modifyKey(
         then: [op.put(own, value, { lease: lease ?? old?.lease })],
         else: [op.get(own)],
       },
-      callOptions,
+      { ...callOptions, retryWrites },
     );
     if (result.succeeded) return { changed: true, old };
     if (attempt === maxAttempts) throw conflict(maxAttempts);
@@ -215,7 +215,7 @@ async function writeIfUnchanged(
   key: BytesLike,
   write: PutOp | DeleteOp,
   expected: Expected,
-  options: CallOptions,
+  options: WriteOptions,
 ): Promise<WithHeader<Written | NotWritten<'missing'> | NotWritten<'changed'>>> {
   const { header, succeeded, responses } = await client.txn(
     { if: unchanged(key, expected), then: [write], else: [op.get(key)] },

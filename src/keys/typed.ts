@@ -1,4 +1,4 @@
-import type { CallOptions } from '../channel/rpc.js';
+import type { CallOptions, WriteOptions } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../keyspace.js';
 import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
@@ -192,7 +192,7 @@ export class TypedKeys<T> {
   }
 
   /** Writes a key. */
-  async put(name: string, value: T, options?: PutOptions & CallOptions): Promise<WithHeader<PutResult>> {
+  async put(name: string, value: T, options?: PutOptions & WriteOptions): Promise<WithHeader<PutResult>> {
     return this.#client.put(this.key(name), this.#codec.encode(value), options);
   }
 
@@ -217,7 +217,7 @@ export class TypedKeys<T> {
   }
 
   /** Deletes a key. Returns whether it existed. */
-  async delete(name: string, options?: CallOptions): Promise<boolean> {
+  async delete(name: string, options?: WriteOptions): Promise<boolean> {
     return (await this.#client.delete(this.key(name), options)).deleted > 0;
   }
 

@@ -1,17 +1,21 @@
-import type { CallOptions } from '../channel/rpc.js';
-import { EtcdError, explained } from '../errors/etcd-error.js';
-import { randomId } from '../runtime/bytes.js';
-import type { KeyValue } from './key-value.js';
-import type { KV } from './kv.js';
-import { type Compare, type Conditions, compare, type Op, op, type Txn, type TxnResult } from './txn.js';
+import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { amended, EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
+import * as wire from '../gen/etcdserverpb/rpc.js';
+import * as kvMethods from '../gen/methods/kv.js';
+import type * as mvccpb from '../gen/mvccpb/kv.js';
+import type { Init } from '../protobuf/codec.js';
+import { concatBytes, NO_BYTES, randomId, textOf, toBytes } from '../runtime/bytes.js';
+import { contains } from './keys.js';
+import { malformedResponse } from './requests.js';
+import { type Conditions, type Op, ownTxn, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
 
 // A guard makes a write safe to repeat: however often the server receives the request, and however late, it applies the
 // write at most once.
 //
 //   The write.   if the guard is unchanged, and the conditions of the caller hold:
-//                  the operations of `then`, put the guard with "7 then"
+//                  the operations of `then`, put the guard with "7 1"
 //                else, if the guard is unchanged:
-//                  the operations of `else`, put the guard with "7 else"
+//                  the operations of `else`, put the guard with "7 0"
 //                else: get the guard
 //   Giving up.   if the guard is unchanged: put the guard with "8 settled"
 //                else: get the guard
@@ -20,8 +24,10 @@ import { type Compare, type Conditions, compare, type Op, op, type Txn, type Txn
 //    mod revision with R, and puts the guard in the same revision as the operations. So the mod revision is above R as
 //    soon as one copy of the request has been applied. It is never R again, because revisions only grow. Every other copy
 //    finds a changed guard and does nothing.
-// 2. The value of the guard is the number of the write and the branch that ran. If the answer was lost, the next copy
-//    reads the guard, which tells whether an earlier copy was applied, and at which revision.
+// 2. The value of the guard is the number of the write and the branch that ran. If a branch contains exactly one nested
+//    transaction, the put of the guard is in the branches of that transaction, so the value has one more digit. If the
+//    answer was lost, the next copy reads the guard, which tells whether an earlier copy was applied, and at which
+//    revision.
 // 3. A client that gives up changes the guard itself. From then on, no copy can be applied, and the answer tells whether
 //    one was applied before.
 // 4. The guard is attached to a lease. After the lease has ended, the server refuses to put the guard, and with it the
@@ -29,13 +35,17 @@ import { type Compare, type Conditions, compare, type Op, op, type Txn, type Txn
 //
 // The first write with a guard creates it: R is 0. If another client deletes the guard, a copy of that first write would
 // pass again.
+//
+// etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example because
+// it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write needs a
+// guard that exists, and its lost answer cannot be found again.
 
-/** The prefix of all guards. */
-export const GUARD_PREFIX = 'etcdwire/guards/';
+/** The method of a guarded transaction. The channel may repeat it, whatever happened to an earlier attempt. */
+export const GUARDED_TXN = { ...kvMethods.txn, repeatable: true } as const;
 
 /** A guard key, as far as this client knows. */
 interface Guard {
-  readonly key: string;
+  readonly key: Uint8Array;
   /** Mod revision of the key. 0n before the first write. */
   revision: bigint;
   /** The number of the latest write. */
@@ -48,23 +58,41 @@ export interface Applied<Result> {
   readonly revision: bigint;
   /** Whether the branch `then` ran. */
   readonly succeeded: boolean;
+  /** A digit for each transaction whose branch is known, from the outside inwards: 1 for `then`, 0 for `else`. */
+  readonly path: string;
+  /** The header of the response that told so. */
+  readonly header: wire.ResponseHeader;
   /** The result of the transaction. Undefined if its answer was lost. */
   readonly result: Result | undefined;
 }
 
+type Operations = readonly Init<wire.RequestOp>[];
+
+interface GuardsOptions {
+  /** The prefix of the guards, such as `GUARD_PREFIX`. */
+  readonly guardPrefix: Uint8Array;
+  /** The maximum number of operations in a transaction. */
+  readonly maxTxnOps: number;
+}
+
 /** The guards that are attached to one lease. Each write under way uses one of them. */
 export class Guards {
-  readonly #client: Pick<KV, 'txn'>;
+  readonly #rpc: Rpc;
   readonly #lease: bigint;
+  readonly #guardPrefix: Uint8Array;
+  readonly #maxTxnOps: number;
   readonly #prefix: string;
-  readonly #free: Guard[] = [];
+  #free: Guard[] = [];
   #count = 0;
+  #isBroken = false;
 
   /** The name of each guard contains a random number, because several programs may use one lease one after another. */
-  constructor(client: Pick<KV, 'txn'>, lease: bigint) {
-    this.#client = client;
+  constructor(rpc: Rpc, lease: bigint, { guardPrefix, maxTxnOps }: GuardsOptions) {
+    this.#rpc = rpc;
     this.#lease = lease;
-    this.#prefix = `${GUARD_PREFIX}${lease.toString(16)}-${randomId().toString(36)}/`;
+    this.#guardPrefix = guardPrefix;
+    this.#maxTxnOps = maxTxnOps;
+    this.#prefix = `${lease.toString(16)}-${randomId().toString(36)}/`;
   }
 
   /** Returns a transaction that has not been sent yet. */
@@ -73,12 +101,24 @@ export class Guards {
     const Then extends readonly Op[] = [],
     const Else extends readonly Op[] = [],
   >(txn: Txn<If, Then, Else>): GuardedWrite<TxnResult<If, Then, Else>> {
-    return new GuardedWrite(this, txn as Txn);
+    const own = ownTxn(txn);
+    return this.beginRequest(txnRequest(own), (response) => txnResult(own, response));
+  }
+
+  /** Returns a transaction that has not been sent yet. `resultOf` converts its response. */
+  beginRequest<Result>(
+    request: Init<wire.TxnRequest>,
+    resultOf: (response: wire.TxnResponse) => Result,
+  ): GuardedWrite<Result> {
+    return new GuardedWrite(this, request, resultOf);
   }
 
   /** @internal */
   take(): Guard {
-    return this.#free.pop() ?? { key: `${this.#prefix}${this.#count++}`, revision: 0n, writes: 0 };
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    const name = toBytes(`${this.#prefix}${this.#count++}`, 'guard');
+    return { key: concatBytes(this.#guardPrefix, name), revision: 0n, writes: 0 };
   }
 
   /** @internal Makes the guard available to other writes. `revision` is its mod revision after the write `writes`. */
@@ -86,41 +126,63 @@ export class Guards {
     this.#free.push(Object.assign(guard, { revision, writes }));
   }
 
-  /** @internal Returns the operation that changes the guard. */
-  move({ key }: Guard, value: string): Op {
-    return op.put(key, value, { lease: this.#lease });
+  /** Whether a guard was deleted. A copy of its first write could pass again, until the lease ends. */
+  get isBroken(): boolean {
+    return this.#isBroken;
   }
 
-  /** @internal Returns the condition that no write has changed the guard. */
-  unchanged({ key, revision }: Guard): Compare {
-    return compare.modRevision(key, '==', revision);
+  /** @internal A guard was deleted. Forgets the free guards, because they were probably deleted with it. */
+  break(): void {
+    this.#isBroken = true;
+    this.#free = [];
+  }
+
+  /** @internal Returns the operation that changes the guard. */
+  move({ key }: Guard, value: string): Init<wire.RequestOp> {
+    return {
+      request: { case: 'requestPut', value: { key, value: toBytes(value, 'guard'), lease: this.#lease } },
+    };
+  }
+
+  /**
+   * @internal
+   * @throws EtcdError with reason `InvalidInput` if the request is too long with its guard.
+   */
+  checkCount(guarded: Init<wire.TxnRequest>, request: Init<wire.TxnRequest>): void {
+    const [count, own] = [countOf(guarded), countOf(request)];
+    if (count <= this.#maxTxnOps) return;
+    const [left, limit] = [
+      this.#maxTxnOps - (count - own),
+      'option maxTxnOps of the client, --max-txn-ops of the server',
+    ];
+    const why = `the guard of the write takes ${count - own} of ${this.#maxTxnOps} (${limit})`;
+    throw invalidInput('txn', `${own} operations`, `at most ${left}, because ${why}`);
   }
 
   /** @internal Runs a transaction that contains an operation of `move`. */
-  async run(txn: Txn<Conditions>, options: CallOptions): Promise<AnyResult> {
+  async run(txn: Init<wire.TxnRequest>, options: CallOptions): Promise<Answer> {
     try {
-      return (await this.#client.txn(txn, options)) as unknown as AnyResult;
+      const { header, succeeded, responses } = await this.#rpc.call(GUARDED_TXN, txn, options);
+      if (header === undefined) throw mismatch();
+      return { header, succeeded, responses };
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
-      const prefix = JSON.stringify(GUARD_PREFIX);
+      const prefix = JSON.stringify(textOf(this.#guardPrefix));
       const needed =
-        'locks, elections, queues, barriers and registrations also put guards, which make their writes safe';
+        'locks, elections, queues, barriers, registrations and writes with retryWrites also put guards, which make ' +
+        'their writes safe';
       throw explained(error, `${error.problem}; ${needed}: grant readwrite on the prefix ${prefix}`);
     }
   }
 }
 
-/** The result of any transaction. */
-interface AnyResult {
-  readonly header: { readonly revision: bigint };
-  readonly succeeded: boolean;
-  readonly responses: readonly unknown[];
-}
+type Answer = wire.TxnResponse & { readonly header: wire.ResponseHeader };
 
 /** One transaction that is applied at most once, however often it is sent. */
 export class GuardedWrite<Result> {
   readonly #guards: Guards;
-  readonly #txn: Txn;
+  readonly #request: Init<wire.TxnRequest>;
+  readonly #resultOf: (response: wire.TxnResponse) => Result;
   /** The guard of this write. Undefined before the first attempt, and after the outcome is known. */
   #guard: Guard | undefined;
   /** Whether the server may apply an attempt later, or may have applied it. */
@@ -128,14 +190,20 @@ export class GuardedWrite<Result> {
   #applied: Applied<Result> | undefined;
 
   /** @internal */
-  constructor(guards: Guards, txn: Txn) {
+  constructor(guards: Guards, request: Init<wire.TxnRequest>, resultOf: (response: wire.TxnResponse) => Result) {
     this.#guards = guards;
-    this.#txn = txn;
+    this.#request = request;
+    this.#resultOf = resultOf;
   }
 
   /** Whether the server has applied the write, or may have. */
   get mayBeApplied(): boolean {
     return this.#inDoubt || this.#applied !== undefined;
+  }
+
+  /** Whether the server may still apply an attempt. */
+  get isOpen(): boolean {
+    return this.#guard !== undefined && this.#inDoubt;
   }
 
   /**
@@ -147,31 +215,30 @@ export class GuardedWrite<Result> {
     for (;;) {
       this.#guard ??= this.#guards.take();
       const guard = this.#guard;
+      if (guard.revision === 0n && this.#deletes(guard) && !(await this.#create(guard, options))) continue;
       const number = guard.writes + 1;
-      const { if: conditions, then = [], else: otherwise = [] } = this.#txn;
-      const unchanged = this.#guards.unchanged(guard);
-      const whenFalse = {
-        if: [unchanged],
-        then: [...otherwise, this.#guards.move(guard, `${number} else`)],
-        else: [op.get(guard.key)],
-      };
-      const guarded = {
-        if: [unchanged, ...(conditions ?? [])],
-        then: [...then, this.#guards.move(guard, `${number} then`)],
-        else: [conditions === undefined ? op.get(guard.key) : op.txn(whenFalse)],
-      };
+      const guarded = this.#guarded(guard, number);
+      this.#guards.checkCount(guarded, this.#request);
       const wasInDoubt = this.#inDoubt;
-      const { header, succeeded, responses } = await this.#inDoubtDuring(this.#guards.run(guarded, options));
-      const nested = succeeded || conditions === undefined ? undefined : (responses[0] as AnyResult);
-      if (succeeded || nested?.succeeded) {
-        // The caller must not see the response to the put of the guard.
-        const own = (nested?.responses ?? responses).slice(0, -1);
-        return this.#settled(guard, number, header.revision, succeeded, { succeeded, responses: own } as Result);
+      const { success = [], failure = [] } = this.#request;
+      const response = await this.#inDoubtDuring(this.#guards.run(guarded, options));
+      const nested = response.succeeded || !hasConditions(this.#request) ? undefined : nestedIn(response.responses);
+      if (response.succeeded || nested?.succeeded) {
+        const { header, succeeded } = response;
+        // The caller must not see the responses to the puts of the guard.
+        const responses = withoutGuards((nested ?? response).responses, succeeded ? success : failure);
+        const result = this.#resultOf({ header, succeeded, responses });
+        const isDeleted = (succeeded ? success : failure).some((operation) => mayDelete(operation, guard.key));
+        const path = succeeded ? '1' : '0';
+        const applied = { revision: header.revision, succeeded, path, header, result };
+        return this.#settled(guard, isDeleted ? undefined : number, applied);
       }
-      const applied = this.#appliedAs(guard, number, (nested?.responses ?? responses)[0] as KeyValue | undefined);
+      const found = guardIn((nested ?? response).responses);
+      const applied = this.#appliedAs(guard, number, found, response.header);
       if (applied !== undefined) return applied;
       // Another client has changed or deleted the guard.
       this.#guard = undefined;
+      if (found === undefined) this.#guards.break();
       if (wasInDoubt) throw guardLost();
       this.#inDoubt = false;
     }
@@ -179,7 +246,8 @@ export class GuardedWrite<Result> {
 
   /**
    * Makes sure that the write can no longer be applied. Resolves with its result if it was applied before. May be
-   * repeated after an error.
+   * repeated after an error. If `mayBeApplied` is true afterwards although the result is undefined, the write may have
+   * been applied before.
    *
    * @throws EtcdError as `txn` does.
    */
@@ -193,16 +261,9 @@ export class GuardedWrite<Result> {
       return undefined;
     }
     const value = `${number + 1} settled`;
-    let found: KeyValue | undefined;
+    let moved: Moved;
     try {
-      const txn = {
-        if: [this.#guards.unchanged(guard)],
-        then: [this.#guards.move(guard, value)],
-        else: [op.get(guard.key)],
-      };
-      const { header, succeeded, responses } = await this.#guards.run(txn, options);
-      if (!succeeded) found = responses[0] as KeyValue | undefined;
-      else found = { modRevision: header.revision, text: () => value } as KeyValue;
+      moved = await this.#move(guard, value, options);
     } catch (error) {
       // Without the permission or the lease, the server applies no copy of the write either.
       const isImpossible =
@@ -211,45 +272,202 @@ export class GuardedWrite<Result> {
       this.#guard = undefined;
       return undefined;
     }
-    const applied = this.#appliedAs(guard, number, found);
+    const applied = this.#appliedAs(guard, number, moved.found, moved.header);
     if (applied !== undefined) return applied;
     this.#guard = undefined;
-    if (found?.text() !== value) throw guardLost();
-    this.#guards.release(guard, found.modRevision, number + 1);
-    return undefined;
+    if (moved.found !== undefined && textOf(moved.found.value) === value) {
+      this.#inDoubt = false;
+      this.#guards.release(guard, moved.found.modRevision, number + 1);
+      return undefined;
+    }
+    if (moved.found === undefined) this.#guards.break();
+    throw guardLost();
   }
 
-  /** The write is in doubt from the start of an attempt, unless the client has not sent the attempt. */
+  /** Puts the guard, because a write that deletes its guard needs one that exists. Returns whether it exists now. */
+  async #create(guard: Guard, options: CallOptions): Promise<boolean> {
+    const value = `${guard.writes + 1} created`;
+    const { found } = await this.#move(guard, value, options).catch((error: unknown) => {
+      throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
+    });
+    const isCreated = found !== undefined && textOf(found.value) === value;
+    if (isCreated) Object.assign(guard, { revision: found.modRevision, writes: guard.writes + 1 });
+    else this.#guard = undefined;
+    return isCreated;
+  }
+
+  /** Puts the guard if it is unchanged. Returns the guard as it is afterwards. */
+  async #move(guard: Guard, value: string, options: CallOptions): Promise<Moved> {
+    const { header, succeeded, responses } = await this.#guards.run(
+      { compare: [unchanged(guard)], success: [this.#guards.move(guard, value)], failure: [read(guard)] },
+      options,
+    );
+    const moved = { modRevision: header.revision, value: toBytes(value, 'guard') };
+    return { header, found: succeeded ? moved : guardIn(responses) };
+  }
+
+  /** Returns the transaction that performs the write if the guard is unchanged. */
+  #guarded(guard: Guard, number: number): Init<wire.TxnRequest> {
+    const { compare = [], success = [], failure = [] } = this.#request;
+    const branch = (operations: Operations, path: string): Operations =>
+      withGuard(operations, guard.key, path, (digits) => this.#guards.move(guard, `${number} ${digits}`));
+    const then = branch(success, '1');
+    if (!hasConditions(this.#request)) return { compare: [unchanged(guard)], success: then, failure: [read(guard)] };
+    const whenFalse = { compare: [unchanged(guard)], success: branch(failure, '0'), failure: [read(guard)] };
+    return {
+      compare: [unchanged(guard), ...compare],
+      success: then,
+      failure: [{ request: { case: 'requestTxn', value: whenFalse } }],
+    };
+  }
+
+  /** Whether a branch of the write may delete the guard. */
+  #deletes({ key }: Guard): boolean {
+    return mayDelete({ request: { case: 'requestTxn', value: this.#request } }, key);
+  }
+
+  /** The write is in doubt from the start of an attempt, unless the server has certainly not applied the attempt. */
   async #inDoubtDuring<T>(attempt: Promise<T>): Promise<T> {
     const before = this.#inDoubt;
     this.#inDoubt = true;
     try {
       return await attempt;
     } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#inDoubt = before;
+      if (error instanceof EtcdError && error.outcome !== 'unknown') this.#inDoubt = before;
       throw error;
     }
   }
 
-  #appliedAs(guard: Guard, number: number, kv: KeyValue | undefined): Applied<Result> | undefined {
-    const branch = kv?.text();
-    if (kv === undefined || (branch !== `${number} then` && branch !== `${number} else`)) return undefined;
-    return this.#settled(guard, number, kv.modRevision, branch.endsWith('then'), undefined);
-  }
-
-  #settled(
+  #appliedAs(
     guard: Guard,
     number: number,
-    revision: bigint,
-    succeeded: boolean,
-    result: Result | undefined,
-  ): Applied<Result> {
-    // The answer may arrive after `settle`, if the caller has not waited for it.
-    if (this.#guard === guard) this.#guards.release(guard, revision, number);
-    this.#guard = undefined;
-    this.#applied = { revision, succeeded, result };
-    return this.#applied;
+    found: GuardState | undefined,
+    header: wire.ResponseHeader,
+  ): Applied<Result> | undefined {
+    const value = found === undefined ? '' : textOf(found.value);
+    const path = value.startsWith(`${number} `) ? value.slice(`${number} `.length) : '';
+    if (found === undefined || !/^[01]+$/.test(path)) return undefined;
+    const { modRevision: revision } = found;
+    const succeeded = path.startsWith('1');
+    const applied = { revision, succeeded, path, header: { ...header, revision }, result: undefined };
+    return this.#settled(guard, number, applied);
   }
+
+  /** `number` is undefined if the write has deleted the guard. */
+  #settled(guard: Guard, number: number | undefined, applied: Applied<Result>): Applied<Result> {
+    // The answer may arrive after `settle`, if the caller has not waited for it.
+    if (number === undefined) this.#guards.break();
+    else if (this.#guard === guard) this.#guards.release(guard, applied.revision, number);
+    this.#guard = undefined;
+    this.#applied = applied;
+    return applied;
+  }
+}
+
+type GuardState = Pick<mvccpb.KeyValue, 'modRevision' | 'value'>;
+
+interface Moved {
+  readonly header: wire.ResponseHeader;
+  /** The guard after the transaction. Undefined if another client has deleted it. */
+  readonly found: GuardState | undefined;
+}
+
+function hasConditions({ compare = [] }: Init<wire.TxnRequest>): boolean {
+  return compare.length > 0;
+}
+
+/** Returns the number of operations as the server counts it: the longest list, plus those of nested transactions. */
+function countOf({ compare = [], success = [], failure = [] }: Init<wire.TxnRequest>): number {
+  const nested = [...success, ...failure].map(({ request }) =>
+    request?.case === 'requestTxn' ? countOf(request.value) : 0,
+  );
+  return Math.max(compare.length, success.length, failure.length) + Math.max(0, ...nested);
+}
+
+/** Returns the condition that no write has changed the guard. */
+function unchanged({ key, revision }: Guard): Init<wire.Compare> {
+  return {
+    key,
+    target: wire.CompareTarget.MOD,
+    result: wire.CompareResult.EQUAL,
+    targetUnion: { case: 'modRevision', value: revision },
+  };
+}
+
+function read({ key }: Guard): Init<wire.RequestOp> {
+  return { request: { case: 'requestRange', value: { key } } };
+}
+
+/** Returns the only nested transaction of a branch. Its own branches put the guard. */
+export function onlyNested(operations: Operations): Init<wire.TxnRequest> | undefined {
+  const [nested, ...others] = operations.filter(({ request }) => request?.case === 'requestTxn');
+  return others.length === 0 && nested?.request?.case === 'requestTxn' ? nested.request.value : undefined;
+}
+
+/** Returns the operations of a branch together with the put of the guard. `path` is that of the branch. */
+function withGuard(
+  operations: Operations,
+  key: Uint8Array,
+  path: string,
+  move: (path: string) => Init<wire.RequestOp>,
+): Operations {
+  const nested = onlyNested(operations);
+  const others = operations.filter(({ request }) => request?.case !== 'requestTxn');
+  if (others.some((operation) => mayDelete(operation, key))) return operations;
+  if (nested === undefined) {
+    if (!operations.some((operation) => mayDelete(operation, key))) return [...operations, move(path)];
+    throw invalidInput(
+      'txn',
+      'one of several nested transactions that may delete the guard of the write',
+      'such a deletion in a transaction of its own, or another guardPrefix of the client',
+    );
+  }
+  const guarded = {
+    ...nested,
+    success: withGuard(nested.success ?? [], key, `${path}1`, move),
+    failure: withGuard(nested.failure ?? [], key, `${path}0`, move),
+  };
+  return operations.map((operation) =>
+    operation.request?.case === 'requestTxn' ? { request: { case: 'requestTxn', value: guarded } } : operation,
+  );
+}
+
+/** Returns the responses to the operations of a branch, without those to the puts of the guard. */
+function withoutGuards(responses: readonly wire.ResponseOp[], operations: Operations): wire.ResponseOp[] {
+  return operations.map(({ request }, index) => {
+    const operation = responses[index];
+    const response = operation?.response;
+    if (operation === undefined || request?.case !== 'requestTxn' || response?.case !== 'responseTxn')
+      return operation as wire.ResponseOp;
+    const { success = [], failure = [] } = request.value;
+    const { value } = response;
+    const own = withoutGuards(value.responses, value.succeeded ? success : failure);
+    return { response: { case: 'responseTxn', value: { ...value, responses: own } } };
+  });
+}
+
+function mayDelete({ request }: Init<wire.RequestOp>, key: Uint8Array): boolean {
+  if (request?.case === 'requestDeleteRange') {
+    const { key: start = NO_BYTES, rangeEnd = NO_BYTES } = request.value;
+    return contains({ key: start, rangeEnd }, key);
+  }
+  if (request?.case !== 'requestTxn') return false;
+  const { success = [], failure = [] } = request.value;
+  return [...success, ...failure].some((operation) => mayDelete(operation, key));
+}
+
+function nestedIn([first]: readonly wire.ResponseOp[]): wire.TxnResponse {
+  if (first?.response?.case === 'responseTxn') return first.response.value;
+  throw mismatch();
+}
+
+function guardIn([first]: readonly wire.ResponseOp[]): mvccpb.KeyValue | undefined {
+  if (first?.response?.case === 'responseRange') return first.response.value.kvs[0];
+  throw mismatch();
+}
+
+function mismatch(): EtcdError {
+  return malformedResponse('the responses of the transaction do not match its operations');
 }
 
 function guardLost(): EtcdError {

@@ -20,6 +20,9 @@ export interface WireRange {
   readonly rangeEnd: Uint8Array;
 }
 
+/** The default prefix of the guards, see guards.ts. */
+export const GUARD_PREFIX = 'etcdwire/guards/';
+
 /**
  * The name of the property that marks a `KeyRange`. The symbol is in the global registry, so that all copies of this
  * package that a program loads use the same symbol.
@@ -198,6 +201,13 @@ export function endOf(range: WireRange): Uint8Array | undefined {
 export function contains(range: WireRange, key: Uint8Array): boolean {
   if (range.rangeEnd.length === 0) return compareBytes(range.key, key) === 0;
   return compareBytes(range.key, key) <= 0 && (hasNoEnd(range) || compareBytes(key, range.rangeEnd) < 0);
+}
+
+/** Whether the two ranges have a key in common. */
+export function overlaps(one: WireRange, other: WireRange): boolean {
+  const isBefore = (end: Uint8Array | undefined, start: Uint8Array): boolean =>
+    end !== undefined && compareBytes(end, start) <= 0;
+  return !isBefore(endOf(one), other.key) && !isBefore(endOf(other), one.key);
 }
 
 function hasNoEnd({ rangeEnd }: WireRange): boolean {

@@ -1,4 +1,4 @@
-import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, type Rpc, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
@@ -38,8 +38,8 @@ import { type Conditions, checkTxn, type Op, ownTxn, type Txn, type TxnResult, t
 const GET_CALL = { ...GET_OPTIONS, ...CALL_OPTIONS } as const;
 const RANGE_CALL = { ...RANGE_OPTIONS, ...CALL_OPTIONS } as const;
 const SCAN_CALL = { ...SCAN_OPTIONS, ...CALL_OPTIONS } as const;
-const PUT_CALL = { ...PUT_OPTIONS, ...CALL_OPTIONS } as const;
-const DELETE_CALL = { ...DELETE_OPTIONS, ...CALL_OPTIONS } as const;
+const PUT_CALL = { ...PUT_OPTIONS, ...WRITE_OPTIONS } as const;
+const DELETE_CALL = { ...DELETE_OPTIONS, ...WRITE_OPTIONS } as const;
 
 export interface KVOptions {
   /** The maximum number of operations in a transaction. It corresponds to the server's option `--max-txn-ops`. */
@@ -98,14 +98,14 @@ export class KV {
   }
 
   /** Writes a key. Without the option `lease`, the put detaches the key from the lease that it had. */
-  async put(key: BytesLike, value: BytesLike, options: PutOptions & CallOptions = {}): Promise<WithHeader<PutResult>> {
+  async put(key: BytesLike, value: BytesLike, options: PutOptions & WriteOptions = {}): Promise<WithHeader<PutResult>> {
     checkOptions(options, PUT_CALL, 'put', PUT_HINTS);
     const response = await this.#rpc.call(kvMethods.put, putRequest(key, value, options), options);
     return withHeader(response.header, putResult(response));
   }
 
   /** Deletes a key or a range of keys. `deleted` is the number of keys that existed. */
-  async delete(keys: Keys, options: DeleteOptions & CallOptions = {}): Promise<WithHeader<DeleteResult>> {
+  async delete(keys: Keys, options: DeleteOptions & WriteOptions = {}): Promise<WithHeader<DeleteResult>> {
     checkOptions(options, DELETE_CALL, 'delete', KEYS_HINTS);
     const response = await this.#rpc.call(kvMethods.deleteRange, deleteRequest(keys, options), options);
     return withHeader(response.header, deleteResult(response));
@@ -128,8 +128,8 @@ export class KV {
     const If extends Conditions = undefined,
     const Then extends readonly Op[] = [],
     const Else extends readonly Op[] = [],
-  >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
-    checkCallOptions(options, 'txn');
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+    checkOptions(options, WRITE_OPTIONS, 'txn');
     const own = ownTxn(txn);
     const request = txnRequest(own);
     checkTxn(request, this.#maxTxnOps);

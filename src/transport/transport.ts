@@ -44,6 +44,11 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
    * release of a lock.
    */
   readonly urgent?: boolean | undefined;
+  /**
+   * Whether the write is guarded and repeated until a server answers, see `RetriedWrites`. Undefined: the default of the
+   * client.
+   */
+  readonly retryWrites?: boolean | undefined;
   /** Called at each attempt when the client begins to send the request. From then on, the server may receive it. */
   readonly onSent?: (() => void) | undefined;
   /**
@@ -142,11 +147,6 @@ export interface TransportOptions {
   readonly maxRequestBytes: number;
   /** The maximum length of a response in bytes. A call fails if its response is longer. */
   readonly maxReceiveBytes: number;
-  /**
-   * The maximum number of operations in a transaction. Used only by a transport that adds operations to transactions.
-   * Default: 128.
-   */
-  readonly maxTxnOps?: number | undefined;
 }
 
 /** The defaults of `TransportOptions`. */
@@ -156,10 +156,17 @@ export const TRANSPORT_DEFAULTS = {
   pingTimeoutMs: 2_500,
   maxRequestBytes: 1_572_864,
   maxReceiveBytes: 2 ** 31 - 1,
-} as const satisfies Omit<TransportOptions, 'tls' | 'maxTxnOps'>;
+} as const satisfies Omit<TransportOptions, 'tls'>;
 
 /** Creates the transport of one endpoint. The transport connects at the first call. */
-export type TransportFactory = (endpoint: Endpoint, options: TransportOptions) => Transport;
+export interface TransportFactory {
+  (endpoint: Endpoint, options: TransportOptions): Transport;
+  /**
+   * @internal Returns the transport of a keyspace whose writes are guarded, because this transport may send a request
+   * twice. The argument is the keyspace.
+   */
+  readonly guarding?: ((keyspace: never) => Transport) | undefined;
+}
 
 /**
  * A transport factory that defines the endpoints, such as the factory of `memory(server)` for a server in this process.

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { EtcdError } from '../../src/errors/etcd-error.js';
+import { gateway } from '../../src/gateway.js';
 import { methods } from '../../src/gen/methods.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
-import { gateway } from '../../src/transport/gateway/index.js';
 import { fuzz } from '../support/fuzz.js';
 
 interface Input {

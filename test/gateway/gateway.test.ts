@@ -1,9 +1,9 @@
 import { describe, expect, inject, test } from 'vitest';
+import { gateway } from '../../src/gateway.js';
 import { methods } from '../../src/gen/methods.js';
 import type { Event } from '../../src/gen/mvccpb/kv.js';
 import { prefix } from '../../src/index.js';
 import type { Method } from '../../src/protobuf/schema.js';
-import { gateway } from '../../src/transport/gateway/index.js';
 import { gatewayPath } from '../../src/transport/gateway/rpcs.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { unique } from '../support/client.js';

@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { gateway } from '../../src/transport/gateway/index.js';
+import { gateway } from '../../src/gateway.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { httpServer, openGateway } from '../support/gateway.js';

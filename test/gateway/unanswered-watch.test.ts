@@ -1,9 +1,9 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { withLock } from '../../src/concurrency/index.js';
 import type { EtcdError } from '../../src/errors/etcd-error.js';
+import { gateway } from '../../src/gateway.js';
 import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
-import { gateway } from '../../src/transport/gateway/index.js';
 import type { TransportOptions } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

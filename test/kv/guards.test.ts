@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type CallOptions, type Client, compare, type Interceptor, op, prefix } from '../../src/index.js';
 import { Guards } from '../../src/kv/guards.js';
+import { GUARD_PREFIX } from '../../src/kv/keys.js';
+import { toBytes } from '../../src/runtime/bytes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { TXN } from '../support/locks.js';
@@ -41,7 +43,14 @@ async function bench(...fates: readonly Fate[]): Promise<Bench> {
   const sendCopies = async (): Promise<void> => {
     for (const copy of copies) await copy().catch(() => {});
   };
-  return { etcd, reader, guards: new Guards(etcd, lease), lease, name: unique('guarded'), sendCopies };
+  return {
+    etcd,
+    reader,
+    guards: new Guards(etcd.rpc, lease, { guardPrefix: toBytes(GUARD_PREFIX, 'guardPrefix'), maxTxnOps: 128 }),
+    lease,
+    name: unique('guarded'),
+    sendCopies,
+  };
 }
 
 const NO_OPTIONS: CallOptions = {};

@@ -1,6 +1,6 @@
 import type { Client } from '../../src/index.js';
 import { prefix } from '../../src/index.js';
-import { GUARD_PREFIX } from '../../src/kv/guards.js';
+import { GUARD_PREFIX } from '../../src/kv/keys.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openClient } from './client.js';
 import { ownEtcd } from './own-etcd.js';

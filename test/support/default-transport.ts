@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { gateway } from '../../src/transport/gateway/index.js';
+import { gateway } from '../../src/gateway.js';
 import { grpcJs } from '../../src/transport/grpc-js/transport.js';
 import type { TransportFactory } from '../../src/transport/transport.js';
 

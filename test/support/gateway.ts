@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { inject, onTestFinished } from 'vitest';
+import { gateway } from '../../src/gateway.js';
 import { Client, type ClientOptions } from '../../src/index.js';
-import { gateway } from '../../src/transport/gateway/index.js';
 
 /**
  * Opens a client that uses the HTTP/JSON gateway of the etcd member that all tests share. The client is closed when the

@@ -23,6 +23,7 @@ import {
 } from '../../src/concurrency/index.js';
 import { Client as CoreClient } from '../../src/core.js';
 import { Service } from '../../src/discovery/index.js';
+import { gateway } from '../../src/gateway.js';
 import { registerGrpcResolver } from '../../src/grpc-js.js';
 import {
   Client,
@@ -73,7 +74,6 @@ import {
   memoryOverHttp2,
   startEtcd,
 } from '../../src/testing/index.js';
-import { gateway } from '../../src/transport/gateway/index.js';
 import { unique } from './client.js';
 import {
   ANY,

@@ -1,4 +1,4 @@
-import type { Fetch } from '../../src/transport/gateway/index.js';
+import type { Fetch } from '../../src/gateway.js';
 
 /**
  * How `ResendingFetch` sends the two copies of each POST, and which response arrives.

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix, type TlsOptions } from '../../src/index.js';
-import { GUARD_PREFIX } from '../../src/kv/guards.js';
+import { GUARD_PREFIX } from '../../src/kv/keys.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';

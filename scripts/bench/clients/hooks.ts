@@ -40,5 +40,6 @@ function withoutHooks(endpoint: string): KeyspaceClient {
     settings: { timeoutMs: 15_000, renewsTokens: false, closed, logger: undefined },
     kv: { maxTxnOps: 128, maxReceiveBytes: options.maxReceiveBytes },
     closers: new Set(),
+    guardPrefix: NO_BYTES,
   });
 }

@@ -2,9 +2,9 @@ import { type Command, Option } from 'commander';
 import type { Client } from '../../client.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import type { KeyValue } from '../../kv/key-value.js';
-import { checkKey, endOf, keysOf, prefix as keysWithPrefix, type WireRange } from '../../kv/keys.js';
+import { checkKey, keysOf, prefix as keysWithPrefix, overlaps, type WireRange } from '../../kv/keys.js';
 import type { MirrorMessage } from '../../mirror/mirror.js';
-import { compareBytes, concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
+import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
 import { onAbort } from '../../runtime/signals.js';
 import { backoffMs, eventLoopTurn, pause } from '../../runtime/timers.js';
 import { ANY_REQUEST_BYTES, opsPerTxn } from '../arguments.js';
@@ -338,7 +338,7 @@ class Follower {
    */
   async #checkApart(from: Client, target: MirrorTarget): Promise<void> {
     const { range, renaming } = this.#job;
-    if (!overlap(range, renaming.destination) || !(await target.isSameCluster(from))) return;
+    if (!overlaps(range, renaming.destination) || !(await target.isSameCluster(from))) return;
     await target.abandon();
     throw new CliError(
       ExitCode.USAGE,
@@ -416,11 +416,4 @@ function nextOf(messages: AsyncIterator<MirrorMessage>): Promise<IteratorResult<
   const next = messages.next();
   next.catch(() => {});
   return next;
-}
-
-function overlap(a: WireRange, b: WireRange): boolean {
-  const [endOfA, endOfB] = [endOf(a), endOf(b)];
-  const isBefore = (key: Uint8Array, end: Uint8Array | undefined): boolean =>
-    end === undefined || compareBytes(key, end) < 0;
-  return isBefore(a.key, endOfB) && isBefore(b.key, endOfA);
 }

@@ -1,5 +1,5 @@
 import type { WireMessage } from '../../inspect/frames.js';
-import { GUARD_PREFIX } from '../../kv/guards.js';
+import { GUARD_PREFIX } from '../../kv/keys.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
 import { shortType } from '../frames.js';
 

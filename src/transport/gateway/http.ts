@@ -302,7 +302,7 @@ function mayBeFromEtcd(json: unknown, method: { readonly path: string }): boolea
   return names.length === 0 || names.some((name) => fields.some((field) => field.name === name));
 }
 
-export function connectionLost(problem: string, details: ErrorContext & { readonly cause?: unknown }): EtcdError {
+function connectionLost(problem: string, details: ErrorContext & { readonly cause?: unknown }): EtcdError {
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown', ...details });
 }
 

@@ -1,12 +1,5 @@
 import { amended, canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
-import type {
-  DeleteRangeRequest,
-  LeaseGrantRequest,
-  PutRequest,
-  TxnRequest,
-  WatchRequest,
-  WatchResponse,
-} from '../../gen/etcdserverpb/rpc.js';
+import type { LeaseGrantRequest, WatchRequest, WatchResponse } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
@@ -16,14 +9,19 @@ import { after, at } from '../../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
-import type { GuardedWrite, MakeCall, WriteGuards } from './write-guards.js';
 
 /** How the transport treats writes on a runtime that may resend a request by itself. */
 export interface RepeatPolicy {
-  readonly guards: WriteGuards;
   /** Whether to send requests whose second copy would take effect again, although no guard key can prevent this. */
   readonly allowHarmful: boolean;
 }
+
+/** Sends one of the requests that a call consists of, as `SendMessage` does. */
+type MakeCall = <Request, Response>(
+  method: Method<Request, Response>,
+  request: Init<Request>,
+  onSent?: () => void,
+) => Promise<Response>;
 
 interface StreamLimits {
   readonly maxReceiveBytes: number;
@@ -103,7 +101,7 @@ export class GatewayTransport implements Transport {
     try {
       const message = this.#http.message(method, call.request);
       if (this.#repeatPolicy === undefined) return await send(method, message, onSent);
-      return await this.#sendRepeatable(this.#repeatPolicy, call, message, send, onSent, ended.signal);
+      return await this.#sendRepeatable(this.#repeatPolicy, call, message, send, onSent);
     } catch (error) {
       throw endedBy ?? error;
     } finally {
@@ -115,24 +113,20 @@ export class GatewayTransport implements Transport {
 
   /** Makes a call on a runtime that may resend its requests. */
   async #sendRepeatable<Request, Response>(
-    { guards, allowHarmful }: RepeatPolicy,
-    { method, request }: UnaryCall<Request, Response>,
+    { allowHarmful }: RepeatPolicy,
+    { method }: UnaryCall<Request, Response>,
     message: unknown,
     send: SendMessage,
     onSent: () => void,
-    signal: AbortSignal,
   ): Promise<Response> {
     const call: MakeCall = async (asked, init, onAskedSent) =>
       send(asked, this.#http.message(asked, init), onAskedSent);
     switch (repeatEffectOf(method, message)) {
       case 'harmless':
         return send(method, message, onSent);
-      case 'guarded': {
-        const operation = operationOf(method, message);
-        const { endpoint } = this.#http;
-        const write = { method: method.path, endpoint, operation, source: request as object, signal, onSent };
-        return responseFor(method, await guards.write(write, call));
-      }
+      case 'guarded':
+        if (!method.repeatable && !allowHarmful) throw this.#http.unsupported(method, UNGUARDED);
+        break;
       case 'lease-grant':
         return responseFor(method, await grantLease(message as LeaseGrantRequest, call, onSent));
       case 'harmful':
@@ -158,12 +152,6 @@ export class GatewayTransport implements Transport {
     this.#closed = true;
     for (const end of [...this.#open]) end(clientClosed());
   }
-}
-
-function operationOf({ path }: { readonly path: string }, message: unknown): GuardedWrite['operation'] {
-  if (path === methods.kv.put.path) return { case: 'requestPut', value: message as PutRequest };
-  if (path === methods.kv.deleteRange.path) return { case: 'requestDeleteRange', value: message as DeleteRangeRequest };
-  return { case: 'requestTxn', value: message as TxnRequest };
 }
 
 /**
@@ -192,6 +180,10 @@ async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: ()
 function withUnknownOutcome(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
 }
+
+const UNGUARDED =
+  'this runtime may send a write a second time, even much later, and the write has no guard; pass gateway() itself as ' +
+  'the transport of the client, so that the client guards its writes';
 
 function harmfulProblem({ path }: { readonly path: string }): string {
   return (

@@ -2,7 +2,7 @@ import type { Balance } from '../../../src/channel/endpoint-pool.js';
 import type { Client, ClientOptions } from '../../../src/client.js';
 import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
-import { GUARD_PREFIX } from '../../../src/kv/guards.js';
+import { GUARD_PREFIX } from '../../../src/kv/keys.js';
 import type { Violation } from '../../../src/testing/history.js';
 import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
 import { Calls } from './calls.js';

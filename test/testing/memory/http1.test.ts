@@ -3,6 +3,7 @@ import { Agent, request } from 'node:https';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startEtcd } from '../../../scripts/etcd.js';
+import { gateway } from '../../../src/gateway.js';
 import { Client } from '../../../src/index.js';
 import {
   type Listener,
@@ -12,7 +13,6 @@ import {
   type RunningEtcd,
 } from '../../../src/testing/index.js';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
-import { gateway } from '../../../src/transport/gateway/index.js';
 import { enableAuth } from '../../support/auth-etcd.js';
 import { openClient } from '../../support/client.js';
 import { testedVersions } from '../../support/thorough.js';

@@ -1,0 +1,95 @@
+import type * as wire from '../gen/etcdserverpb/rpc.js';
+import type { Init } from '../protobuf/codec.js';
+import { NO_BYTES } from '../runtime/bytes.js';
+import { onlyNested } from './guards.js';
+import { overlaps, type WireRange } from './keys.js';
+import { malformedResponse } from './requests.js';
+
+/** Returns the responses to the operations of a branch. `answers` are the responses to the reads. */
+type Responses = (answers: readonly wire.ResponseOp[]) => wire.ResponseOp[];
+type Response = (answers: readonly wire.ResponseOp[]) => wire.ResponseOp;
+
+/**
+ * The reads that find out the responses to the operations of a transaction, after it was applied. The operations saw the
+ * store at the revision before, except for the keys that the transaction itself had already changed.
+ */
+export class ReadBack {
+  readonly reads: Init<wire.RequestOp>[] = [];
+  /** The revision before that of the transaction. */
+  readonly #revision: bigint;
+  /** The keys that the operations so far have changed. */
+  readonly #changed: WireRange[] = [];
+
+  constructor(revision: bigint) {
+    this.#revision = revision;
+  }
+
+  /**
+   * Adds the reads for a branch that was run. `path` tells the branches of the nested transactions, see `Applied`.
+   * Returns undefined if no read can find out the responses.
+   */
+  branch(operations: readonly Init<wire.RequestOp>[], path: string): Responses | undefined {
+    const isKnown = onlyNested(operations) !== undefined && path !== '';
+    const responses: Response[] = [];
+    for (const { request } of operations) {
+      const response =
+        request?.case === 'requestTxn'
+          ? isKnown && this.#nested(request.value, path)
+          : request !== undefined && this.#operation(request);
+      if (!response) return undefined;
+      responses.push(response);
+    }
+    return (answers) => responses.map((response) => response(answers));
+  }
+
+  #nested({ success = [], failure = [] }: Init<wire.TxnRequest>, path: string): Response | undefined {
+    const succeeded = path.startsWith('1');
+    const responsesOf = this.branch(succeeded ? success : failure, path.slice(1));
+    if (responsesOf === undefined) return undefined;
+    return (answers) => ({
+      response: { case: 'responseTxn', value: { header: undefined, succeeded, responses: responsesOf(answers) } },
+    });
+  }
+
+  #operation(request: Exclude<Init<wire.RequestOp>['request'], undefined>): Response | undefined {
+    if (request.case === 'requestTxn') return undefined;
+    const { key = NO_BYTES } = request.value;
+    const range = { key, rangeEnd: (request.case === 'requestPut' ? undefined : request.value.rangeEnd) ?? NO_BYTES };
+    const isChanged = this.#changed.some((other) => overlaps(range, other));
+    if (request.case !== 'requestRange') this.#changed.push(range);
+    switch (request.case) {
+      case 'requestPut': {
+        // The server refuses a transaction that changes a key and puts it.
+        const before = request.value.prevKv ? this.#read(range) : undefined;
+        return (answers) => ({
+          response: { case: 'responsePut', value: { header: undefined, prevKv: before?.(answers).kvs[0] } },
+        });
+      }
+      case 'requestDeleteRange': {
+        if (isChanged) return undefined;
+        const { prevKv } = request.value;
+        const before = this.#read({ ...range, countOnly: !prevKv });
+        return (answers) => {
+          const { count: deleted, kvs: prevKvs } = before(answers);
+          return { response: { case: 'responseDeleteRange', value: { header: undefined, deleted, prevKvs } } };
+        };
+      }
+      case 'requestRange': {
+        if (isChanged) return undefined;
+        const found = this.#read(request.value);
+        return (answers) => ({ response: { case: 'responseRange', value: found(answers) } });
+      }
+    }
+  }
+
+  #read(request: Init<wire.RangeRequest>): (answers: readonly wire.ResponseOp[]) => wire.RangeResponse {
+    const index = this.reads.length;
+    const value = { ...request, revision: request.revision || this.#revision };
+    this.reads.push({ request: { case: 'requestRange', value } });
+    return (answers) => {
+      const response = answers[index]?.response;
+      if (response?.case !== 'responseRange') throw malformedResponse('the responses do not match the reads');
+      return response.value;
+    };
+  }
+}

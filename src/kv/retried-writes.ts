@@ -1,0 +1,310 @@
+import { type CallOptions, internally, Rpc, type RpcSettings } from '../channel/rpc.js';
+import { amended, clientClosed, EtcdError, explained } from '../errors/etcd-error.js';
+import type * as wire from '../gen/etcdserverpb/rpc.js';
+import * as kvMethods from '../gen/methods/kv.js';
+import * as leaseMethods from '../gen/methods/lease.js';
+import { Moment } from '../lease/moment.js';
+import type { Init } from '../protobuf/codec.js';
+import { idOf, randomId } from '../runtime/bytes.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
+import type { Transport, UnaryCall } from '../transport/transport.js';
+import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
+import { KV, type KVOptions } from './kv.js';
+import { ReadBack } from './read-back.js';
+import { malformedResponse, type WithHeader } from './requests.js';
+import type { Conditions, Op, Txn, TxnResult } from './txn.js';
+
+/** TTL in seconds of the lease of a client's guards. */
+const TTL_S = 600;
+/**
+ * How long the client begins writes with the guards of one lease, in milliseconds. The rest of the TTL is left for
+ * attempts of these writes, so that the client needs not renew the lease.
+ */
+const USABLE_MS = (TTL_S / 2) * 1_000;
+/** The server may receive two copies of a grant, because the second finds the lease that the first has granted. */
+const GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
+
+/** What the guards of a keyspace need of the keyspace. */
+export interface GuardedKeyspace {
+  readonly transport: Transport;
+  readonly prefix: Uint8Array;
+  readonly settings: RpcSettings;
+  readonly kv: KVOptions;
+  readonly closers: Set<() => Promise<void>>;
+  readonly guardPrefix: Uint8Array;
+}
+
+interface LeasedGuards {
+  readonly id: Promise<bigint>;
+  readonly guards: Guards;
+}
+
+/** The lease of the guards of a client and its namespaces, and the guards of each keyspace. */
+class GuardLease {
+  readonly #rpc: Rpc;
+  #current: { readonly id: Promise<bigint>; readonly since: Moment; readonly guards: Map<string, Guards> } | undefined;
+  #isClosing = false;
+
+  constructor(keyspace: GuardedKeyspace) {
+    this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
+    // After the lease is revoked, no write of the client is applied any more.
+    keyspace.closers.add(async () => {
+      this.#isClosing = true;
+      await this.#revoke(this.#current?.id);
+    });
+  }
+
+  /** Returns the guards of the keyspace. Their lease lasts at least for another half of its TTL. */
+  async guardsOf({ transport, prefix, settings, guardPrefix, kv }: GuardedKeyspace): Promise<LeasedGuards> {
+    if (this.#isClosing) throw clientClosed('not-sent');
+    const now = new Moment();
+    if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
+      const current = { id: this.#granted(), since: now, guards: new Map<string, Guards>() };
+      current.id.catch(() => this.forget(current.id));
+      this.#current = current;
+    }
+    const { id, guards } = this.#current;
+    const lease = await id;
+    const key = idOf(prefix);
+    const known = guards.get(key);
+    if (known !== undefined) return { id, guards: known };
+    const made = new Guards(new Rpc(transport, settings), lease, { guardPrefix, ...kv });
+    guards.set(key, made);
+    return { id, guards: made };
+  }
+
+  /** The lease of the guards has ended, so the next write needs another one. */
+  forget(id: Promise<bigint> | undefined): void {
+    if (this.#current?.id === id) this.#current = undefined;
+  }
+
+  /** Ends the lease of broken guards, so that no copy of an earlier write passes. */
+  async replace(id: Promise<bigint>): Promise<void> {
+    this.forget(id);
+    await this.#revoke(id);
+  }
+
+  async #revoke(lease: Promise<bigint> | undefined): Promise<void> {
+    const id = await lease?.catch(() => undefined);
+    if (id !== undefined) await this.#rpc.call(leaseMethods.leaseRevoke, { id }).catch(() => {});
+  }
+
+  async #granted(): Promise<bigint> {
+    const id = randomId();
+    try {
+      await this.#rpc.call(GRANT, { id, ttl: BigInt(TTL_S) });
+    } catch (error) {
+      if (!(error instanceof EtcdError) || error.reason !== 'LeaseExist') throw error;
+    }
+    return id;
+  }
+}
+
+/** The lease of each client, by the set of its closers, which the client shares with its namespaces. */
+const leases = new WeakMap<object, GuardLease>();
+
+function leaseOf(keyspace: GuardedKeyspace): GuardLease {
+  let lease = leases.get(keyspace.closers);
+  if (lease === undefined) {
+    lease = new GuardLease(keyspace);
+    leases.set(keyspace.closers, lease);
+  }
+  return lease;
+}
+
+/** Which writes are guarded: those of calls with `retryWrites`, also those of calls without the option, or all. */
+export type RetryMode = 'when-asked' | 'by-default' | 'always';
+
+/**
+ * Returns a transport that guards writes, see `Guards`, and repeats each guarded write until a server answers or the
+ * deadline passes. It finds out the result of a write whose answer was lost.
+ */
+export function retriedWrites(keyspace: GuardedKeyspace, mode: RetryMode): Transport {
+  const { transport } = keyspace;
+  return {
+    unary: async <Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> => {
+      const isWanted = mode === 'always' || (call.retryWrites ?? mode === 'by-default');
+      const write = isWanted ? writeOf(call as unknown as UnaryCall<unknown, unknown>) : undefined;
+      if (write === undefined) return transport.unary(call);
+      return (await applied(keyspace, call as unknown as UnaryCall<unknown, unknown>, write)) as Response;
+    },
+    stream: (call, handler) => transport.stream(call, handler),
+    close: () => transport.close(),
+  };
+}
+
+/**
+ * Runs a transaction that the server applies at most once, also for clients without the option `retryWrites`. Repeats the
+ * call until a server has answered it.
+ *
+ * @throws EtcdError as `txn` does. If its outcome is `unknown`, the transaction may have been applied. The client then
+ * makes sure in the background that it is not applied later.
+ */
+export function retriedTxn<
+  const If extends Conditions = undefined,
+  const Then extends readonly Op[] = [],
+  const Else extends readonly Op[] = [],
+>(
+  core: GuardedKeyspace,
+  txn: Txn<If, Then, Else>,
+  options?: CallOptions,
+): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+  return new KV(new Rpc(retriedWrites(core, 'always'), core.settings), core.kv).txn(txn, options);
+}
+
+/** A write as a transaction, and the response to the write in the response to the transaction. */
+interface Write {
+  readonly request: Init<wire.TxnRequest>;
+  readonly responseIn: (response: wire.TxnResponse) => unknown;
+}
+
+/** Returns undefined if the call changes no key, or is guarded already. */
+function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | undefined {
+  if (method.repeatable) return undefined;
+  switch (method.path) {
+    case kvMethods.put.path: {
+      const value = request as Init<wire.PutRequest>;
+      return {
+        request: { success: [{ request: { case: 'requestPut', value } }] },
+        responseIn: ({ header, responses: [first] }) => {
+          if (first?.response?.case !== 'responsePut') throw mismatch();
+          return { ...first.response.value, header };
+        },
+      };
+    }
+    case kvMethods.deleteRange.path: {
+      const value = request as Init<wire.DeleteRangeRequest>;
+      return {
+        request: { success: [{ request: { case: 'requestDeleteRange', value } }] },
+        responseIn: ({ header, responses: [first] }) => {
+          if (first?.response?.case !== 'responseDeleteRange') throw mismatch();
+          return { ...first.response.value, header };
+        },
+      };
+    }
+    case kvMethods.txn.path: {
+      const value = request as Init<wire.TxnRequest>;
+      const isWrite = changesKeys(value);
+      return isWrite ? { request: value, responseIn: (response) => response } : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+function changesKeys({ success = [], failure = [] }: Init<wire.TxnRequest>): boolean {
+  return [...success, ...failure].some(({ request }) =>
+    request?.case === 'requestTxn'
+      ? changesKeys(request.value)
+      : request?.case === 'requestPut' || request?.case === 'requestDeleteRange',
+  );
+}
+
+async function applied(
+  keyspace: GuardedKeyspace,
+  call: UnaryCall<unknown, unknown>,
+  { request, responseIn }: Write,
+): Promise<unknown> {
+  const lease = leaseOf(keyspace);
+  const { signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry } = call;
+  const limits = { signal, timeoutMs, endpoint };
+  const options = internally(limits, { deadline, urgent, onSent, onRetry });
+  for (let isFirst = true; ; isFirst = false) {
+    const { id, guards } = await lease.guardsOf(keyspace).catch((error: unknown) => {
+      throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
+    });
+    const write = guards.beginRequest(request, responseIn);
+    try {
+      const done = await write.send(options);
+      return done.result ?? (await readBack(keyspace, request, done, responseIn, options));
+    } catch (error) {
+      if (!(error instanceof EtcdError) || error.outcome === 'applied') throw error;
+      const isGuardsLease = error.reason === 'LeaseNotFound' && isFirst;
+      if (!write.mayBeApplied) {
+        await write.settle(options);
+        // The lease may be that of the guards, unless it is one that the caller attaches to a key.
+        if (!isGuardsLease) throw error;
+        lease.forget(id);
+        continue;
+      }
+      const done = await settled(write, call, options);
+      if (done !== undefined) return done.result ?? (await readBack(keyspace, request, done, responseIn, options));
+      if (!write.isOpen) throw amended(error, { outcome: write.mayBeApplied ? 'unknown' : 'rejected' });
+      void settledLater(write, keyspace.settings);
+      throw inDoubt(error);
+    } finally {
+      if (guards.isBroken) await lease.replace(id);
+    }
+  }
+}
+
+/** Makes sure that the write is not applied later, if there is time left. Returns its result if it was applied. */
+async function settled(
+  write: GuardedWrite<unknown>,
+  { signal, deadline }: UnaryCall<unknown, unknown>,
+  options: CallOptions,
+): Promise<Applied<unknown> | undefined> {
+  if (signal?.aborted || monotonicMs() >= deadline) return undefined;
+  return write.settle(options).catch(() => undefined);
+}
+
+/** Makes sure in the background that the write is not applied later. The end of the guard's lease ends that, too. */
+async function settledLater(write: GuardedWrite<unknown>, { closed }: RpcSettings): Promise<void> {
+  const since = new Moment();
+  for (let attempt = 0; new Moment().since(since) < TTL_S * 1_000; attempt += 1) {
+    try {
+      return void (await write.settle({ signal: closed }));
+    } catch {
+      await pause(backoffMs(attempt), closed).catch(() => {});
+      if (closed.aborted) return;
+    }
+  }
+}
+
+function inDoubt(error: EtcdError): EtcdError {
+  const until = `until the client reaches a server or is closed, and for ${TTL_S} s at most`;
+  return explained(
+    amended(error, { outcome: 'unknown' }),
+    `${error.problem}; ${until}, the write can still be applied`,
+  );
+}
+
+/**
+ * Finds out the result of a write that was applied and whose answer was lost.
+ *
+ * @throws EtcdError with reason `ResultLost` and outcome `applied` if nobody can know the result any more.
+ */
+async function readBack(
+  { transport, settings }: GuardedKeyspace,
+  { success = [], failure = [] }: Init<wire.TxnRequest>,
+  { revision, succeeded, path, header }: Applied<unknown>,
+  responseIn: Write['responseIn'],
+  options: CallOptions,
+): Promise<unknown> {
+  const back = new ReadBack(revision - 1n);
+  const responsesOf = back.branch(succeeded ? success : failure, path.slice(1));
+  if (responsesOf === undefined)
+    throw resultLost(revision, 'it contains a read after a write of the same key, or several nested transactions');
+  let answers: readonly wire.ResponseOp[] = [];
+  if (back.reads.length > 0)
+    try {
+      ({ responses: answers } = await new Rpc(transport, settings).call(GUARDED_TXN, { success: back.reads }, options));
+    } catch (error) {
+      throw resultLost(revision, error instanceof EtcdError ? error.problem : String(error), error);
+    }
+  return responseIn({ header, succeeded, responses: responsesOf(answers) });
+}
+
+function resultLost(revision: bigint, why: string, cause?: unknown): EtcdError {
+  return new EtcdError(`the write was applied once, at revision ${revision}; its result is lost: ${why}`, {
+    code: 'DataLoss',
+    reason: 'ResultLost',
+    outcome: 'applied',
+    revision,
+    cause,
+  });
+}
+
+function mismatch(): EtcdError {
+  return malformedResponse('the responses of the transaction do not match its operations');
+}

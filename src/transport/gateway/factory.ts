@@ -1,0 +1,115 @@
+import { invalidInput } from '../../errors/etcd-error.js';
+import { checkBoolean, checkFunction, checkMs, checkOptions } from '../../runtime/arguments.js';
+import type { TransportFactory } from '../transport.js';
+import { type Fetch, GatewayHttp } from './http.js';
+import { GatewayTransport } from './transport.js';
+
+export type { Fetch };
+
+/** Options of the gateway transport. */
+export interface GatewayOptions {
+  /**
+   * Function that sends the requests. Default: the runtime's `fetch`. Pass your own function to add client certificates
+   * or a proxy.
+   */
+  readonly fetch?: Fetch | undefined;
+  /**
+   * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows only these
+   * two headers, so a browser cannot send any other. If a watch has the header `hasleader`, a member that has lost its
+   * leader ends the watch, and the client reopens it on another member. Default: false in browsers, true everywhere
+   * else.
+   */
+  readonly allHeaders?: boolean | undefined;
+  /**
+   * Whether the client adds an extra key, the guard key, to each write, so that the write takes effect at most once
+   * even if the runtime resends the POST request by itself. Browsers and Deno resend a POST when a kept-alive
+   * connection is reset before the response headers arrive. Node.js, Bun and workerd never resend a POST. Set this
+   * option to true if you pass a `fetch` that may resend requests, or if a proxy in front of etcd may do so. Default:
+   * false on Node.js, Bun and workerd, true everywhere else.
+   *
+   * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, also if the client is
+   * that of `etcdwire/core`: see `docs/writes.md`. If a request would take effect each time it arrives, and a guard
+   * cannot prevent this, the client refuses to send it: see `allowRepeatedWrites`.
+   */
+  readonly guardWrites?: boolean | undefined;
+  /**
+   * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
+   * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
+   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a change made in the meantime,
+   * for example restore an old password. This option has no effect without `guardWrites`. Default: false, so that such
+   * calls reject with reason `NotInGateway`.
+   */
+  readonly allowRepeatedWrites?: boolean | undefined;
+  /**
+   * How long, in milliseconds, a watch may receive no message before the client reopens it at the revision that it has
+   * reached. The client does so because `fetch` gives no other sign of a dead connection. For the server's confirmation
+   * of a new watch, the client waits 10,000 ms, or `silenceMs` if that is shorter. Default: 60,000.
+   */
+  readonly silenceMs?: number | undefined;
+}
+
+const GATEWAY_OPTIONS = {
+  fetch: checkFunction,
+  allHeaders: checkBoolean,
+  guardWrites: checkBoolean,
+  allowRepeatedWrites: checkBoolean,
+  silenceMs: checkMs,
+} as const;
+
+/**
+ * Returns a factory of transports to the JSON gateway. `guarding` guards the writes of a keyspace.
+ *
+ * @throws EtcdError with reason `InvalidInput` if an option is not valid.
+ */
+export function gatewayTransport(
+  options: GatewayOptions,
+  guarding: NonNullable<TransportFactory['guarding']>,
+): TransportFactory {
+  checkOptions(options, GATEWAY_OPTIONS, 'gateway');
+  const {
+    fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),
+    allHeaders = !isBrowser(),
+    guardWrites = !sendsOnce(),
+    allowRepeatedWrites = false,
+    silenceMs = 60_000,
+  } = options;
+  const transport: TransportFactory = (endpoint, clientOptions) => {
+    const { tls, maxRequestBytes, maxReceiveBytes } = clientOptions;
+    if (!('host' in endpoint.address))
+      throw invalidInput(
+        'endpoints',
+        'a Unix socket',
+        'http: and https: URLs, because the JSON gateway transport uses fetch',
+      );
+    if (tls !== undefined)
+      throw invalidInput(
+        'tls',
+        'TLS options together with gateway()',
+        'only one of the two, because fetch handles TLS',
+      );
+    const http = new GatewayHttp(endpoint.url, { fetch, maxRequestBytes, allHeaders, mayRepeat: guardWrites });
+    const limits = { maxReceiveBytes, silenceMs };
+    return new GatewayTransport(http, limits, guardWrites ? { allowHarmful: allowRepeatedWrites } : undefined);
+  };
+  return guardWrites ? Object.assign(transport, { guarding }) : transport;
+}
+
+/**
+ * Whether the `fetch` of this runtime never resends a request. Recognizes the runtime by its user agent. Node.js 20 has
+ * no user agent, so `process.release` identifies it.
+ */
+function sendsOnce(): boolean {
+  const { navigator, process } = globalThis as {
+    readonly navigator?: { readonly userAgent?: string };
+    readonly process?: { readonly release?: { readonly name?: string } };
+  };
+  const agent = navigator?.userAgent;
+  if (agent !== undefined) return /^(?:Node\.js\/|Bun\/|Cloudflare-Workers$)/.test(agent);
+  return process?.release?.name === 'node' && !('Deno' in globalThis);
+}
+
+/** Whether the runtime is a browser. Server-side workers have the globals of a browser, but another user agent. */
+function isBrowser(): boolean {
+  const { navigator } = globalThis as { readonly navigator?: { readonly userAgent?: string } };
+  return navigator?.userAgent?.startsWith('Mozilla/') ?? false;
+}

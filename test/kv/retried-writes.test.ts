@@ -1,0 +1,331 @@
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { Mutex, Session, stm } from '../../src/concurrency/index.js';
+import { CoreClient } from '../../src/core-client.js';
+import {
+  type Client,
+  type ClientOptions,
+  compare,
+  createKey,
+  deleteKeyIf,
+  json,
+  modifyKey,
+  op,
+  prefix,
+  typed,
+  updateKey,
+} from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { answerLost, type OnTransaction, stagedTransport } from '../support/transactions.js';
+
+// With `retryWrites`, the client repeats a write until a server answers, and the write is applied exactly once.
+
+/** What happens to an attempt: it is sent, its answer is lost, or it is lost before the server receives it. */
+type Fate = 'sent' | 'answer lost' | 'lost';
+
+interface Bench {
+  readonly etcd: Client;
+  readonly reader: Client;
+  readonly name: string;
+  /** Sets the fates of the next transactions. Further transactions are sent. */
+  readonly suffer: (...fates: readonly Fate[]) => void;
+  /** Sends all transactions so far again. Ignores refusals, because a refused copy changes nothing. */
+  readonly sendCopies: () => Promise<void>;
+  /** The number of transactions so far. */
+  readonly count: () => number;
+}
+
+function bench(options: Pick<ClientOptions, 'guardPrefix'> = {}): Bench {
+  const left: Fate[] = [];
+  const copies: (() => Promise<unknown>)[] = [];
+  const onTransaction: OnTransaction = async (_, send) => {
+    copies.push(send);
+    const fate = left.shift();
+    if (fate === 'lost') throw answerLost();
+    const response = await send();
+    if (fate === 'answer lost') throw answerLost();
+    return response;
+  };
+  return {
+    etcd: openClient({ retryWrites: true, transport: stagedTransport({ onTransaction }), ...options }),
+    reader: openClient(),
+    name: unique('retried'),
+    suffer: (...fates) => void left.push(...fates),
+    sendCopies: async () => {
+      for (const copy of [...copies]) await copy().catch(() => {});
+    },
+    count: () => copies.length,
+  };
+}
+
+describe('a write with `retryWrites` whose answer is lost', () => {
+  test.for(['answer lost', 'lost'] as const)('puts the key once and returns its revision (%s)', async (fate) => {
+    const { etcd, reader, name, suffer, sendCopies } = bench();
+    suffer(fate, fate);
+    const { header } = await etcd.put(name, 'new');
+    await sendCopies();
+    expect(await reader.get(name)).toMatchObject({ version: 1n, modRevision: header.revision });
+  });
+
+  test('returns the value that the put has replaced, also if the key was changed afterwards', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    await reader.put(name, 'old');
+    suffer('answer lost', 'lost', 'sent');
+    const put = etcd.put(name, 'new', { prevKv: true });
+    expect((await put).prevKv?.text()).toBe('old');
+  });
+
+  test('returns the keys that a deletion has removed, and their number', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    for (const index of [1, 2, 3]) await reader.put(`${name}/${index}`, String(index));
+    suffer('answer lost');
+    const deleted = await etcd.delete(prefix(`${name}/`), { prevKv: true });
+    expect([deleted.deleted, deleted.prevKvs.map((kv) => kv.text())]).toEqual([3, ['1', '2', '3']]);
+    suffer('answer lost');
+    expect((await etcd.delete(prefix(`${name}/`))).deleted).toBe(0);
+  });
+
+  test('tells which branch of a transaction ran, and what its operations returned', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    await reader.put(`${name}/read`, 'before');
+    const txn = {
+      if: [compare.missing(name)],
+      then: [op.get(`${name}/read`), op.put(name, '1'), op.range(prefix(`${name}/`), { countOnly: true })],
+      else: [op.get(name), op.put(`${name}/else`, '2', { prevKv: true })],
+    } as const;
+    suffer('answer lost');
+    const first = await etcd.txn(txn);
+    expect(first).toMatchObject({ succeeded: true, responses: [{}, {}, { count: 1 }] });
+    expect(first.succeeded && first.responses[0]?.text()).toBe('before');
+    suffer('answer lost');
+    const second = await etcd.txn(txn);
+    expect(second).toMatchObject({ succeeded: false, responses: [{}, { prevKv: undefined }] });
+    expect(await reader.get(name)).toMatchObject({ version: 1n, modRevision: first.header.revision });
+  });
+
+  test('tells the branches of nested transactions', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    const txn = {
+      then: [
+        op.txn({
+          if: [compare.missing(name)],
+          then: [op.put(name, '1')],
+          else: [op.txn({ if: [compare.version(name, '==', 1n)], then: [op.put(name, '2', { prevKv: true })] })],
+        }),
+      ],
+    } as const;
+    suffer('answer lost');
+    expect(await etcd.txn(txn)).toMatchObject({ succeeded: true, responses: [{ succeeded: true }] });
+    suffer('answer lost');
+    expect(await etcd.txn(txn)).toMatchObject({ responses: [{ succeeded: false, responses: [{ succeeded: true }] }] });
+    suffer('answer lost');
+    expect(await etcd.txn(txn)).toMatchObject({ responses: [{ succeeded: false, responses: [{ succeeded: false }] }] });
+    expect(await reader.get(name)).toMatchObject({ version: 2n });
+  });
+
+  test('is applied once by `createKey`, `updateKey`, `deleteKeyIf` and `modifyKey`', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    suffer('answer lost');
+    expect(await createKey(etcd, name, '1')).toMatchObject({ succeeded: true });
+    suffer('answer lost');
+    expect(await createKey(etcd, name, '2')).toMatchObject({ succeeded: false, reason: 'exists' });
+    suffer('answer lost');
+    expect(await updateKey(etcd, name, '2', { oldValue: '1' })).toMatchObject({ succeeded: true });
+    suffer('answer lost', 'sent', 'answer lost');
+    await modifyKey(etcd, name, (kv) => `${kv?.text()}!`);
+    expect((await reader.get(name))?.text()).toBe('2!');
+    suffer('answer lost');
+    expect(await deleteKeyIf(etcd, name, { oldValue: '2!' })).toMatchObject({ succeeded: true });
+    expect(await reader.get(name)).toBeUndefined();
+  });
+
+  test('is applied once by typed keys and by `stm`', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    const counts = typed<number>(etcd, `${name}/`, json(Number));
+    suffer('answer lost');
+    expect(await counts.create('a', 1)).toMatchObject({ succeeded: true });
+    suffer('answer lost');
+    await stm(etcd, async (tx) => tx.put(`${name}/a`, String(Number(await tx.text(`${name}/a`)) + 1)));
+    expect(await reader.get(`${name}/a`)).toMatchObject({ version: 2n });
+    suffer('answer lost');
+    expect(await counts.delete('a')).toBe(true);
+  });
+
+  test('is applied once by `held.txn`, whose condition is that the lock is held', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    await using session = await Session.open(etcd, { ttl: 10 });
+    await using held = await new Mutex(session, name).lock();
+    suffer('answer lost');
+    const result = await held.txn({
+      if: [compare.missing(`${name}-count`)],
+      then: [op.put(`${name}-count`, '1')],
+      else: [op.get(`${name}-count`)],
+    });
+    expect(result.succeeded).toBe(true);
+    expect(await reader.get(`${name}-count`)).toMatchObject({ version: 1n });
+  });
+
+  test('rejects with outcome `applied` and its revision when it has read a key after changing it', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    suffer('answer lost');
+    const error = await errorOf(etcd.txn({ then: [op.put(name, '1'), op.get(name)] }));
+    const kv = await reader.get(name);
+    expect(error).toMatchObject({ reason: 'ResultLost', outcome: 'applied', revision: kv?.modRevision });
+    expect(error.toJSON()).toMatchObject({ revision: String(kv?.modRevision) });
+    expect(kv?.version).toBe(1n);
+  });
+
+  test('rejects with outcome `applied` when the branches of several nested transactions are not known', async () => {
+    const { etcd, reader, name, suffer } = bench();
+    const nested = (key: string) => op.txn({ if: [compare.missing(key)], then: [op.put(key, '1')] });
+    suffer('answer lost');
+    const error = await errorOf(etcd.txn({ then: [nested(`${name}/a`), nested(`${name}/b`)] }));
+    expect(error).toMatchObject({ reason: 'ResultLost', outcome: 'applied' });
+    expect((await reader.range(prefix(`${name}/`))).kvs.map(({ version }) => version)).toEqual([1n, 1n]);
+  });
+
+  test('rejects with outcome `applied` when etcd has compacted the revision before it', async () => {
+    const { endpoints } = await ownEtcd();
+    const reader = openClient({ endpoints });
+    let isFirst = true;
+    const onTransaction: OnTransaction = async (_, send) => {
+      const response = await send();
+      if (!isFirst) return response;
+      isFirst = false;
+      const { header } = await reader.put('other', '');
+      await reader.compact(header.revision);
+      throw answerLost();
+    };
+    const etcd = openClient({ endpoints, retryWrites: true, transport: stagedTransport({ onTransaction }) });
+    const error = await errorOf(etcd.put('key', 'new', { prevKv: true }));
+    expect(error).toMatchObject({ reason: 'ResultLost', outcome: 'applied' });
+    expect(error.cause).toMatchObject({ reason: 'Compacted' });
+    expect(error.revision).toBe((await reader.get('key'))?.modRevision);
+  });
+});
+
+describe('a write with `retryWrites`', () => {
+  test('rejects with outcome `unknown` at its deadline, and is not applied once the client has reached a server', async () => {
+    const { etcd, reader, name, suffer, sendCopies, count } = bench();
+    await etcd.put(`${name}/first`, '');
+    const before = count();
+    suffer(...Array.from({ length: 10_000 }, () => 'lost' as const));
+    const error = await errorOf(etcd.put(name, 'late', { timeoutMs: 100 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+    expect(error.message).toContain('until the client reaches a server or is closed, and for 600 s at most');
+    expect(count()).toBeGreaterThan(before);
+    await etcd.close();
+    await sendCopies();
+    expect(await reader.get(name)).toBeUndefined();
+  });
+
+  test('is not applied by a late copy after its client was closed', async () => {
+    const { etcd, reader, name, sendCopies } = bench();
+    await etcd.put(name, '1');
+    await etcd.close();
+    await reader.delete(name);
+    await sendCopies();
+    expect(await reader.get(name)).toBeUndefined();
+    expect((await reader.range(prefix('etcdwire/guards/'))).kvs.filter(({ lease }) => lease === 0n)).toEqual([]);
+  });
+
+  test('rejects as without the option when the server refuses it, and then nothing was written', async () => {
+    const { etcd, reader, name } = bench();
+    const { id } = await reader.lease.grant({ ttl: 60 });
+    await reader.lease.revoke(id);
+    const error = await errorOf(etcd.put(name, '', { lease: id }));
+    expect(error).toMatchObject({ reason: 'LeaseNotFound', outcome: 'rejected' });
+    expect(await reader.get(name)).toBeUndefined();
+    await etcd.put(name, '');
+  });
+
+  test('uses another lease for its guards when another client has revoked theirs', async () => {
+    const { etcd, reader, name } = bench({ guardPrefix: `${unique('guards')}/` });
+    await etcd.put(`${name}/1`, '');
+    const [guard] = (await reader.range(prefix('guards-'))).kvs.slice(-1);
+    await reader.lease.revoke(guard?.lease ?? 0n);
+    await etcd.put(`${name}/2`, '');
+    expect((await reader.range(prefix(`${name}/`))).count).toBe(2);
+  });
+
+  test('needs no more guards than there are writes in flight', async () => {
+    const guardPrefix = `${unique('guards')}/`;
+    const { etcd, reader, name } = bench({ guardPrefix });
+    for (let round = 0; round < 3; round += 1)
+      await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, '')));
+    expect((await reader.range(prefix(guardPrefix))).count).toBeLessThanOrEqual(20);
+    expect((await reader.range(prefix(`${name}/`))).kvs.map(({ version }) => version)).toEqual(Array(20).fill(3n));
+  });
+
+  test('keeps its guards in its namespace', async () => {
+    const { etcd, reader, name } = bench();
+    await etcd.namespace(`${name}/`).put('key', 'x');
+    expect((await reader.range(prefix(`${name}/etcdwire/guards/`))).count).toBe(1);
+    expect((await reader.get(`${name}/key`))?.text()).toBe('x');
+  });
+
+  test('may delete the guards themselves', async () => {
+    const { etcd, reader, name, sendCopies } = bench();
+    const namespace = etcd.namespace(`${name}/`);
+    for (let round = 0; round < 2; round += 1) {
+      await namespace.put('key', 'x');
+      expect((await namespace.delete(prefix(''))).deleted).toBeGreaterThanOrEqual(1);
+      expect((await reader.range(prefix(`${name}/`))).count).toBe(0);
+    }
+    await reader.put(`${name}/key`, 'later');
+    await sendCopies();
+    expect((await reader.get(`${name}/key`))?.text()).toBe('later');
+  });
+
+  test.for([127, 128] as const)(
+    'has room for the guard with %d operations, or says that there is none',
+    async (length) => {
+      const { etcd, reader, name } = bench();
+      const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
+      const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;
+      if (length === 127) {
+        await etcd.txn({ then });
+        expect(await written()).toBe(127);
+        return;
+      }
+      const error = await errorOf(etcd.txn({ then }));
+      expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+      expect(error.message).toContain('txn: got 128 operations; allowed: at most 127, because the guard of the write');
+      await etcd.txn({ then }, { retryWrites: false });
+      expect(await written()).toBe(128);
+    },
+  );
+});
+
+describe('the option `retryWrites`', () => {
+  test('of a call overrides that of the client', async () => {
+    const paths: string[] = [];
+    const noting = {
+      unary: (call: never, next: (call: never) => never) => {
+        paths.push((call as { readonly method: { readonly path: string } }).method.path.split('/')[2] as string);
+        return next(call);
+      },
+    };
+    const on = openClient({ retryWrites: true, interceptors: [noting as never] });
+    const off = openClient({ interceptors: [noting as never] });
+    await off.put(unique(), '');
+    await on.put(unique(), '', { retryWrites: false });
+    await on.txn({ then: [op.get(unique())] });
+    expect(paths.splice(0)).toEqual(['Put', 'Put', 'Txn']);
+    await off.put(unique(), '', { retryWrites: true });
+    await on.put(unique(), '');
+    expect(paths).toEqual(['LeaseGrant', 'Txn', 'LeaseGrant', 'Txn']);
+  });
+
+  test('is refused by the client of `etcdwire/core`', async () => {
+    const [{ endpoints }] = [openClient()];
+    const etcd = new CoreClient({ endpoints });
+    onTestFinished(() => etcd.close());
+    const error = await errorOf(etcd.put(unique(), '', { retryWrites: true }));
+    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+    expect(await errorOf(() => new CoreClient({ retryWrites: true } as never))).toMatchObject({
+      reason: 'InvalidInput',
+    });
+  });
+});
