@@ -5,7 +5,13 @@ import { Bench, install } from './bench/processes.js';
 import { reportOn, verdictsOn } from './bench/report.js';
 import { type Arguments, readArguments, type Settings, USAGE } from './bench/settings.js';
 import { nameOf, type Results, runWorkloads, startProgress, type Workload } from './bench/workload.js';
-import { callWorkloads, handOffWorkloads, hookWorkloads, leaseAndLockWorkloads } from './bench/workloads/calls.js';
+import {
+  callWorkloads,
+  handOffWorkloads,
+  hookWorkloads,
+  leaseAndLockWorkloads,
+  retryingWorkloads,
+} from './bench/workloads/calls.js';
 import { boundWorkloads, catchUpWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
 import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
@@ -69,6 +75,7 @@ function allWorkloads(settings: Settings): Workload[] {
     ...coldStartWorkloads(settings),
     ...callWorkloads(settings),
     ...hookWorkloads(settings),
+    ...retryingWorkloads(settings),
     ...leaseAndLockWorkloads(settings),
     ...handOffWorkloads(settings),
     ...liveEventWorkloads(settings),

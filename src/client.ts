@@ -22,7 +22,7 @@ import {
 } from './keyspace.js';
 import type { Keys } from './kv/keys.js';
 import { type WithHeader, withHeaderOf } from './kv/requests.js';
-import { retriedWrites } from './kv/retried-writes.js';
+import { type RetryMode, retriedWrites } from './kv/retried-writes.js';
 import type { MirrorOptions } from './mirror/mirror.js';
 import { type Raw, rawStubs } from './raw.js';
 import { checkBoolean, checkInt64, checkMs, checkOptions, show } from './runtime/arguments.js';
@@ -129,9 +129,13 @@ export class Client extends CoreClient implements Keyspace {
       rpc = new Rpc(transport, settings);
       return transport;
     };
-    const mode = options.retryWrites ? 'by-default' : 'when-asked';
+    let mode: RetryMode = 'when-asked';
+    const check = (given: ClientOptions | EmbeddedClientOptions): void => {
+      checkClientOptions(given);
+      if (given.retryWrites) mode = 'by-default';
+    };
     const guarding = (core: KeyspaceCore, always: boolean) => retriedWrites(core, always ? 'always' : mode);
-    super(options, { check: checkClientOptions, extend, guarding });
+    super(options, { check, extend, guarding });
     this.#rpc = rpc;
     this.#sync = sync;
     this.auth = new Auth(rpc);

@@ -51,6 +51,7 @@ const INTERNAL = new Set([
   'SelfHealingSession.registerOwn',
   'SelfHealingSession.unregisterOwn',
   'MemoryEtcd.page',
+  'StmTransaction.commit',
   ...['Keyspace.coreOf', 'Keyspace.beforeClose', 'Keyspace.closeAfter', 'Keyspace.scanPages', 'Session.localQueue'],
   ...[
     'Session.losesWith',

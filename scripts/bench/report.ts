@@ -1,7 +1,14 @@
 import { goWays } from './go-client.js';
 import { METRICS, type Metric, metricSpreadOf, type Sample } from './metrics.js';
 import type { Outcome, Results, Workload } from './workload.js';
-import { callGroup, HAND_OFFS_GROUP, HOOKS_GROUP, inFlightVariant, LEASES_AND_LOCKS_GROUP } from './workloads/calls.js';
+import {
+  callGroup,
+  HAND_OFFS_GROUP,
+  HOOKS_GROUP,
+  inFlightVariant,
+  LEASES_AND_LOCKS_GROUP,
+  RETRYING_GROUP,
+} from './workloads/calls.js';
 import { BOUNDS_GROUP, SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
 import {
@@ -36,6 +43,9 @@ const NOTES: Readonly<Record<string, string>> = {
     'client built from the same sources, but without the code for interceptors and diagnostics channels. "Hooks ' +
     'unused" is the client as published. The interceptor only passes each call on. "collectStats" counts and times ' +
     'the calls. The subscriber listens to `etcdwire:call:start` and `etcdwire:call:end` and does nothing.',
+  [RETRYING_GROUP]:
+    'This table is about etcdwire only. With `retryWrites`, each put is a transaction that also puts a guard, so etcd ' +
+    'writes two keys instead of one.',
   [LIVE_EVENTS_GROUP]:
     'Each event is one put of 100 bytes. Whichever client watches, the puts always come from an etcdwire client in ' +
     'another process, which keeps 64 puts in flight. The column CPU shows the CPU time of the watching process. The ' +

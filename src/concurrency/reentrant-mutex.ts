@@ -1,4 +1,4 @@
-import type { CallOptions } from '../channel/rpc.js';
+import type { WriteOptions } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { WithHeader } from '../kv/requests.js';
 import type { Conditions, Op, Txn, TxnResult } from '../kv/txn.js';
@@ -77,7 +77,7 @@ export class ReentrantHeld implements AsyncDisposable {
     const If extends Conditions = undefined,
     const Then extends readonly Op[] = [],
     const Else extends readonly Op[] = [],
-  >(txn: Txn<If, Then, Else>, options: CallOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
     return this.#held.txn(txn, options);
   }
 

@@ -326,14 +326,14 @@ export class GuardedWrite<Result> {
     return mayDelete({ request: { case: 'requestTxn', value: this.#request } }, key);
   }
 
-  /** The write is in doubt from the start of an attempt, unless the server has certainly not applied the attempt. */
+  /** The write is in doubt from the start of an attempt, unless the client has not sent the attempt. */
   async #inDoubtDuring<T>(attempt: Promise<T>): Promise<T> {
     const before = this.#inDoubt;
     this.#inDoubt = true;
     try {
       return await attempt;
     } catch (error) {
-      if (error instanceof EtcdError && error.outcome !== 'unknown') this.#inDoubt = before;
+      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#inDoubt = before;
       throw error;
     }
   }

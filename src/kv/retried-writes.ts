@@ -219,19 +219,17 @@ async function applied(
       return done.result ?? (await readBack(keyspace, request, done, responseIn, options));
     } catch (error) {
       if (!(error instanceof EtcdError) || error.outcome === 'applied') throw error;
-      const isGuardsLease = error.reason === 'LeaseNotFound' && isFirst;
-      if (!write.mayBeApplied) {
-        await write.settle(options);
-        // The lease may be that of the guards, unless it is one that the caller attaches to a key.
-        if (!isGuardsLease) throw error;
-        lease.forget(id);
-        continue;
-      }
       const done = await settled(write, call, options);
       if (done !== undefined) return done.result ?? (await readBack(keyspace, request, done, responseIn, options));
-      if (!write.isOpen) throw amended(error, { outcome: write.mayBeApplied ? 'unknown' : 'rejected' });
-      void settledLater(write, keyspace.settings);
-      throw inDoubt(error);
+      const { isOpen, mayBeApplied } = write;
+      if (isOpen) void settledLater(write, keyspace.settings);
+      if (error.outcome === 'unknown') {
+        if (isOpen) throw inDoubt(error);
+        throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
+      }
+      // The lease may be that of the guards, unless it is one that the caller attaches to a key.
+      if (error.reason !== 'LeaseNotFound' || !isFirst) throw error;
+      lease.forget(id);
     } finally {
       if (guards.isBroken) await lease.replace(id);
     }
@@ -244,7 +242,7 @@ async function settled(
   { signal, deadline }: UnaryCall<unknown, unknown>,
   options: CallOptions,
 ): Promise<Applied<unknown> | undefined> {
-  if (signal?.aborted || monotonicMs() >= deadline) return undefined;
+  if (write.mayBeApplied && (signal?.aborted || monotonicMs() >= deadline)) return undefined;
   return write.settle(options).catch(() => undefined);
 }
 

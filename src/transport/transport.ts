@@ -158,14 +158,14 @@ export const TRANSPORT_DEFAULTS = {
   maxReceiveBytes: 2 ** 31 - 1,
 } as const satisfies Omit<TransportOptions, 'tls'>;
 
+/** Returns the transport of a keyspace whose writes are guarded. The argument is the keyspace. */
+export type Guarding = (keyspace: never) => Transport;
+
 /** Creates the transport of one endpoint. The transport connects at the first call. */
 export interface TransportFactory {
   (endpoint: Endpoint, options: TransportOptions): Transport;
-  /**
-   * @internal Returns the transport of a keyspace whose writes are guarded, because this transport may send a request
-   * twice. The argument is the keyspace.
-   */
-  readonly guarding?: ((keyspace: never) => Transport) | undefined;
+  /** @internal Guards the writes of a client, because this transport may send a request twice. */
+  readonly guarding?: Guarding | undefined;
 }
 
 /**

@@ -4,7 +4,7 @@ import { Mutex, Session } from '../../src/concurrency/index.js';
 import { Held, hold } from '../../src/concurrency/lock.js';
 import { leaveQueue } from '../../src/concurrency/lock-queue.js';
 import { methods } from '../../src/gen/methods.js';
-import { compare, op } from '../../src/index.js';
+import { compare, type Interceptor, op } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -78,6 +78,26 @@ describe('a transaction of the holder of a lock (S23)', () => {
     expect(error).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
     expect(await etcd.get(key)).toBeUndefined();
     expect(held.valid()).toBe(false);
+  });
+
+  test("is rejected without effect when the holder's key has a newer create revision, even before the watch says so", async () => {
+    // Delivers no event of a watch.
+    const silent: Interceptor = {
+      stream: (call, handler, next) =>
+        next(
+          call,
+          call.method.path === methods.watch.watch.path ? { ...handler, message: () => {}, end: () => {} } : handler,
+        ),
+    };
+    const [other, key] = [openClient(), unique()];
+    const session = await Session.open(other, { ttl: 60 });
+    const inner = openClient({ interceptors: [silent] });
+    const held = await new Mutex(await Session.open(inner, { lease: session.leaseId }), unique('lock')).lock();
+    await other.delete(held.key);
+    await other.put(held.key, '', { lease: session.leaseId });
+    const error = await errorOf(held.txn({ then: [op.put(key, 'stale')] }));
+    expect(error).toMatchObject({ reason: 'LockLost', outcome: 'rejected' });
+    expect(await other.get(key)).toBeUndefined();
   });
 });
 

@@ -58,7 +58,7 @@ test('`withLocks` releases the locks it already holds when the wait for another 
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
   await withLock(openClient(), b, async () => {
-    const error = await errorOf(withLocks(etcd, [a, b], () => 1, { maxWaitMs: 200 }));
+    const error = await errorOf(withLocks(etcd, [a, b], () => 1, { maxWaitMs: 1_000 }));
     expect(error).toMatchObject({ reason: 'LockTaken' });
     expect(error.message).toContain('withLocks');
     await expect.poll(async () => (await inspectLock(etcd, a)).holder).toBeUndefined();

@@ -22,6 +22,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/opentelemetry.md': ['ts'],
   'docs/runtimes.md': ['ts'],
   'docs/serverless.md': ['ts'],
+  'docs/writes.md': ['ts'],
   'docs/statistics.md': ['ts'],
   'docs/testing.md': ['ts'],
   'docs/wire.md': ['text'],

@@ -19,7 +19,8 @@ import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { answerLost, type OnTransaction, stagedTransport } from '../support/transactions.js';
 
-// With `retryWrites`, the client repeats a write until a server answers, and the write is applied exactly once.
+// With `retryWrites`, the client repeats a write until a server answers, and the write is applied exactly once
+// (rule S45 in docs/semantics.md).
 
 /** What happens to an attempt: it is sent, its answer is lost, or it is lost before the server receives it. */
 type Fate = 'sent' | 'answer lost' | 'lost';
@@ -216,6 +217,18 @@ describe('a write with `retryWrites`', () => {
     expect(error.message).toContain('until the client reaches a server or is closed, and for 600 s at most');
     expect(count()).toBeGreaterThan(before);
     await etcd.close();
+    await sendCopies();
+    expect(await reader.get(name)).toBeUndefined();
+  });
+
+  test('is not applied by a late copy after the client has reached a server again', async () => {
+    const guardPrefix = `${unique('guards')}/`;
+    const { etcd, reader, name, suffer, sendCopies } = bench({ guardPrefix });
+    await etcd.put(`${name}/first`, '');
+    suffer('lost', 'lost', 'lost');
+    await errorOf(etcd.put(name, 'late', { timeoutMs: 1 }));
+    const guard = async () => (await reader.range(prefix(guardPrefix))).kvs.map((kv) => kv.text());
+    await expect.poll(guard).toEqual([expect.stringMatching(/ settled$/)]);
     await sendCopies();
     expect(await reader.get(name)).toBeUndefined();
   });

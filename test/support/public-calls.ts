@@ -143,7 +143,8 @@ const SCAN = {
 const RANGE = { limit: COUNT, sort: right({ target: 'key', order: 'asc' }), countOnly: BOOLEAN, ...SCAN };
 const PUT = { lease: LEASE, prevKv: BOOLEAN, ignoreValue: BOOLEAN, ignoreLease: BOOLEAN };
 const DELETE = { prevKv: BOOLEAN };
-const CREATE = { lease: LEASE, ...CALL };
+const WRITE = { ...CALL, retryWrites: BOOLEAN };
+const CREATE = { lease: LEASE, ...WRITE };
 const UPDATE = { modRevision: INT64, oldValue: VALUE, ...CREATE };
 const MODIFY = { maxAttempts: COUNT, ...CREATE };
 const WATCH = {
@@ -171,6 +172,7 @@ const CLIENT_OPTIONS = {
   maxReceiveBytes: COUNT,
   maxTxnOps: COUNT,
   maxInFlight: COUNT,
+  guardPrefix: KEY,
   balance: right('sticky'),
   auth: right(undefined, 'a function'),
   logger: right(console),
@@ -181,6 +183,7 @@ const CLIENT_OPTIONS = {
 const FULL_CLIENT_OPTIONS = {
   ...CLIENT_OPTIONS,
   orderedReads: BOOLEAN,
+  retryWrites: BOOLEAN,
   autoSyncIntervalMs: MS,
   allowEndpoint: FUNCTION,
 };
@@ -250,10 +253,10 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'Keyspace.get': method({ key: KEY, options: options({ ...GET, ...CALL }) }, 'get'),
   'Keyspace.range': method({ keys: KEY, options: options({ ...RANGE, ...CALL }) }, 'range'),
   'Keyspace.scan': method({ keys: KEY, options: options({ ...SCAN, ...CALL }) }, 'scan'),
-  'Keyspace.put': method({ key: KEY, value: VALUE, options: options({ ...PUT, ...CALL }) }, 'put'),
-  'Keyspace.delete': method({ keys: KEY, options: options({ ...DELETE, ...CALL }) }, 'delete'),
+  'Keyspace.put': method({ key: KEY, value: VALUE, options: options({ ...PUT, ...WRITE }) }, 'put'),
+  'Keyspace.delete': method({ keys: KEY, options: options({ ...DELETE, ...WRITE }) }, 'delete'),
   'Keyspace.txn': method(
-    { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(CALL) },
+    { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(WRITE) },
     'txn',
   ),
   'Keyspace.watch': method({ keys: KEY, options: options(WATCH) }, 'watch'),
@@ -277,7 +280,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       key: KEY,
-      options: required({ modRevision: INT64, oldValue: VALUE, ...CALL }, { modRevision: 1n }),
+      options: required({ modRevision: INT64, oldValue: VALUE, ...WRITE }, { modRevision: 1n }),
     },
     () => deleteKeyIf,
   ),
@@ -302,13 +305,13 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'TypedKeys.key': typedMethod({ name: NAME }, 'key'),
   'TypedKeys.get': typedMethod({ name: NAME, options: options({ ...GET, ...CALL }) }, 'get'),
   'TypedKeys.range': typedMethod({ options: options({ ...RANGE, ...CALL }) }, 'range'),
-  'TypedKeys.put': typedMethod({ name: NAME, value: ANY, options: options({ ...PUT, ...CALL }) }, 'put'),
+  'TypedKeys.put': typedMethod({ name: NAME, value: ANY, options: options({ ...PUT, ...WRITE }) }, 'put'),
   'TypedKeys.create': typedMethod({ name: NAME, value: ANY, options: options(CREATE) }, 'create'),
   'TypedKeys.modify': typedMethod(
     { name: NAME, change: right(() => 1, 'a function'), options: options(MODIFY) },
     'modify',
   ),
-  'TypedKeys.delete': typedMethod({ name: NAME, options: options({ ...DELETE, ...CALL }) }, 'delete'),
+  'TypedKeys.delete': typedMethod({ name: NAME, options: options({ ...DELETE, ...WRITE }) }, 'delete'),
   'TypedKeys.watch': typedMethod({ options: options(WATCH) }, 'watch'),
   'TypedKeys.cachedRange': typedMethod({ options: CACHE }, 'cachedRange'),
   'TypedKeys.decode': typedMethod({ kv: right(undefined, 'undefined') }, 'decode'),
@@ -459,7 +462,6 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
         fetch: FUNCTION,
         allHeaders: BOOLEAN,
         guardWrites: BOOLEAN,
-        guardPrefix: VALUE,
         allowRepeatedWrites: BOOLEAN,
         silenceMs: MS,
       }),
@@ -509,12 +511,12 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     'tryLock',
   ),
   'ReentrantHeld.txn': locker(
-    { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(CALL) },
+    { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(WRITE) },
     ({ session }) => new ReentrantMutex(session, unique()).lock('me'),
     'txn',
   ),
   'Held.txn': locker(
-    { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(CALL) },
+    { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(WRITE) },
     ({ session }) => new Mutex(session, unique()).lock(),
     'txn',
   ),
@@ -646,7 +648,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     {
       client: CLIENT,
       apply: FUNCTION,
-      options: options({ isolation: right('serializable'), maxAttempts: COUNT, ...WAIT }),
+      options: options({ isolation: right('serializable'), maxAttempts: COUNT, retryWrites: BOOLEAN, ...WAIT }),
     },
     () => stm,
   ),

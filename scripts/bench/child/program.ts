@@ -83,6 +83,6 @@ async function openClient(): Promise<BenchClient> {
     case 'bare grpc-js':
       return (await import('../clients/bare-grpc-js.js')).openBareGrpcJs(endpoint);
     default:
-      return (await import('../clients/hooks.js')).openHooked(name, endpoint);
+      return (await import('../clients/variants.js')).openVariant(name, endpoint);
   }
 }

@@ -46,4 +46,8 @@ export const CLIENTS = ['etcdwire', 'etcdwire over grpc-js', 'etcd3', 'bare grpc
 export const HOOKED = ['without hooks', 'hooks unused', 'an interceptor', 'collectStats', 'a subscriber'] as const;
 export type HookedName = (typeof HOOKED)[number];
 
-export type ClientName = (typeof CLIENTS)[number] | HookedName;
+/** The names of clients of etcdwire without and with `retryWrites`. */
+export const RETRYING = ['without retryWrites', 'with retryWrites'] as const;
+export type RetryingName = (typeof RETRYING)[number];
+
+export type ClientName = (typeof CLIENTS)[number] | HookedName | RetryingName;

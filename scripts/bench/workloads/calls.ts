@@ -1,6 +1,13 @@
 import type { HandOffs } from '../child/hand-offs.js';
 import { calledKeys, type Work } from '../child/tasks.js';
-import { CLIENTS, type ClientName, HOOKED, type HookedName } from '../clients/bench-client.js';
+import {
+  CLIENTS,
+  type ClientName,
+  HOOKED,
+  type HookedName,
+  RETRYING,
+  type RetryingName,
+} from '../clients/bench-client.js';
 import { GO_MUTEX, goWays, isGoWay, measureGo } from '../go-client.js';
 import type { Sample } from '../metrics.js';
 import type { Bench, ClientProcess } from '../processes.js';
@@ -100,6 +107,29 @@ export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstW
         await bench.performAll(HOOKED, { kind: 'calls', work, limits: { inFlight: calls, seconds: warmUpSeconds } });
       },
       measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight: calls, seconds } }),
+    }),
+  );
+}
+
+export const RETRYING_GROUP = 'puts with retryWrites';
+
+/** Returns the workloads with puts by a client without and with `retryWrites`. */
+export function retryingWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
+  const work: Work = { kind: 'put', valueBytes: HOOKED_VALUE_BYTES };
+  return inFlight[HOOKED_VALUE_BYTES].map(
+    (calls): Workload<RetryingName> => ({
+      group: RETRYING_GROUP,
+      variant: inFlightVariant(calls),
+      competitors: RETRYING,
+      rounds,
+      prepare: async (bench) => {
+        await putValues(bench, HOOKED_VALUE_BYTES);
+        if (bench.once('warm-up of retryWrites'))
+          await bench.performAll(RETRYING, { kind: 'calls', work, limits: firstWarmUp });
+        await bench.performAll(RETRYING, { kind: 'calls', work, limits: { inFlight: calls, seconds: warmUpSeconds } });
+      },
+      measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight: calls, seconds } }),
+      afterRound: compactHistory,
     }),
   );
 }

@@ -1,6 +1,6 @@
 import { invalidInput } from '../../errors/etcd-error.js';
 import { checkBoolean, checkFunction, checkMs, checkOptions } from '../../runtime/arguments.js';
-import type { TransportFactory } from '../transport.js';
+import type { Guarding, TransportFactory } from '../transport.js';
 import { type Fetch, GatewayHttp } from './http.js';
 import { GatewayTransport } from './transport.js';
 
@@ -61,10 +61,7 @@ const GATEWAY_OPTIONS = {
  *
  * @throws EtcdError with reason `InvalidInput` if an option is not valid.
  */
-export function gatewayTransport(
-  options: GatewayOptions,
-  guarding: NonNullable<TransportFactory['guarding']>,
-): TransportFactory {
+export function gatewayTransport(options: GatewayOptions, guarding: Guarding): TransportFactory {
   checkOptions(options, GATEWAY_OPTIONS, 'gateway');
   const {
     fetch = (url: string, init: RequestInit) => globalThis.fetch(url, init),

@@ -55,6 +55,18 @@ describe('a PING of the peer', () => {
   });
 });
 
+// Rule S41 (docs/semantics.md).
+describe('a connection without open streams', () => {
+  test('is probed with PING when a call timed out and no byte has arrived since the call was made', async () => {
+    const peer = new Http2Peer(PINGING);
+    const error = errorOf(range(peer, { deadline: performance.now() + SILENCE_MS / 2 }));
+    await turn();
+    await passes(SILENCE_MS / 2);
+    expect(await error).toMatchObject({ reason: 'DeadlineExceeded' });
+    expect(probes(peer.connection)).toBe(1);
+  });
+});
+
 describe('a connection with open streams', () => {
   test('is probed with PING one interval after the answer to the previous PING', async () => {
     const { peer, connection } = await busy();

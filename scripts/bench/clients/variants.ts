@@ -7,10 +7,10 @@ import { NO_BYTES } from '../../../src/runtime/bytes.js';
 import { collectStats } from '../../../src/stats.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
 import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
-import type { BenchClient, HookedName } from './bench-client.js';
+import type { BenchClient, HookedName, RetryingName } from './bench-client.js';
 import { benchClientOf } from './etcdwire.js';
 
-export function openHooked(name: HookedName, endpoint: string): BenchClient {
+export function openVariant(name: HookedName | RetryingName, endpoint: string): BenchClient {
   const endpoints = [endpoint];
   switch (name) {
     case 'without hooks':
@@ -21,6 +21,9 @@ export function openHooked(name: HookedName, endpoint: string): BenchClient {
       return benchClientOf(new Client({ endpoints, interceptors: [{ unary: (call, next) => next(call) }] }));
     case 'collectStats':
       return benchClientOf(new Client({ endpoints, interceptors: [collectStats()] }));
+    case 'without retryWrites':
+    case 'with retryWrites':
+      return benchClientOf(new Client({ endpoints, retryWrites: name === 'with retryWrites' }));
     case 'a subscriber':
       for (const channel of ['etcdwire:call:start', 'etcdwire:call:end']) subscribe(channel, () => {});
       return benchClientOf(new Client({ endpoints }));
