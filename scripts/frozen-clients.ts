@@ -2,20 +2,25 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Client } from '../src/index.js';
 import { FaultProxy, type RunningEtcd } from '../src/testing/index.js';
 import { compiled } from '../test/support/compiled.js';
+import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
 // Measures the first put of a client whose process was frozen (SIGSTOP), while its connection lives, has silently died,
 // or belongs to a server that has restarted, and of a client that was idle while a NAT forgot its connection. The put is
-// made as soon as the process resumes. Prints a table of docs/benchmarks.md.
+// made as soon as the process resumes. Prints a table of docs/benchmarks.md, with a row for etcdwire and one for Go's
+// client in each case.
 
 const USAGE = 'npx tsx scripts/frozen-clients.ts [--seconds 5,30,90]\n';
 const PROGRAM = compiled(new URL('../test/support/frozen-program.ts', import.meta.url));
 
 type Case = 'connection lives' | 'connection silently dead' | 'server restarted' | 'idle, connection silently dead';
+/** The programs that make the put, and their arguments. */
+type Programs = Readonly<Record<string, (endpoint: string) => readonly [path: string, ...args: string[]]>>;
 const CASES: readonly Case[] = [
   'connection lives',
   'connection silently dead',
@@ -24,16 +29,15 @@ const CASES: readonly Case[] = [
 ];
 
 /** Returns the outcome and the duration of the first put, such as `ok, 3 ms`. */
-async function measure(what: Case, seconds: number): Promise<string> {
+async function measure(what: Case, program: Programs[string], seconds: number): Promise<string> {
   await using etcd: RunningEtcd = await startEtcd({});
   const [endpoint = ''] = etcd.endpoints;
   let connections = 0;
   await using proxy = await FaultProxy.start(endpoint, {
     senderOf: (bytes) => (Buffer.from(bytes).toString('latin1', 0, 3) === 'PRI' ? `${++connections}` : undefined),
   });
-  const child: ChildProcess = spawn(process.execPath, [PROGRAM, 'frozen', proxy.endpoint], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+  const [path, ...args] = program(proxy.endpoint);
+  const child: ChildProcess = spawn(path, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   try {
     const lines = createInterface({ input: child.stdout as Readable })[Symbol.asyncIterator]();
     await lines.next();
@@ -63,8 +67,20 @@ if (!durations.every((seconds) => seconds > 0)) {
   process.stderr.write(`--seconds: got "${values.seconds}"; allowed: numbers above 0, separated by commas\n${USAGE}`);
   process.exit(2);
 }
-const rows = CASES.map((what) => [what, ...durations.map((seconds) => measure(what, seconds))] as const);
+const go = await goProgram(fileURLToPath(new URL('bench/go', import.meta.url)));
+if ('missing' in go) process.stderr.write(`The rows of Go's client are missing: ${go.missing}\n`);
+const programs: Programs = {
+  etcdwire: (endpoint) => [process.execPath, PROGRAM, 'frozen', endpoint],
+  ...('path' in go ? { "Go's client": (endpoint: string) => [go.path, endpoint, 'frozen', 'frozen'] as const } : {}),
+};
+const rows = CASES.flatMap((what) =>
+  Object.entries(programs).map(([client, program]) => [
+    what,
+    client,
+    ...durations.map((seconds) => measure(what, program, seconds)),
+  ]),
+);
 process.stdout.write(
-  `| | ${durations.map((seconds) => `${seconds} s`).join(' | ')} |\n|---|${'---|'.repeat(durations.length)}\n`,
+  `| | client | ${durations.map((seconds) => `${seconds} s`).join(' | ')} |\n|---|---|${'---|'.repeat(durations.length)}\n`,
 );
 for (const row of rows) process.stdout.write(`| ${(await Promise.all(row)).join(' | ')} |\n`);

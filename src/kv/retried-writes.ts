@@ -3,9 +3,10 @@ import { amended, clientClosed, EtcdError, explained } from '../errors/etcd-erro
 import type * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import * as leaseMethods from '../gen/methods/lease.js';
+import { REPEATABLE_GRANT } from '../lease/leases.js';
 import { Moment } from '../lease/moment.js';
 import type { Init } from '../protobuf/codec.js';
-import { idOf, randomId } from '../runtime/bytes.js';
+import { idOf } from '../runtime/bytes.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { Transport, UnaryCall } from '../transport/transport.js';
 import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
@@ -21,8 +22,6 @@ const TTL_S = 600;
  * attempts of these writes, so that the client needs not renew the lease.
  */
 const USABLE_MS = (TTL_S / 2) * 1_000;
-/** The server may receive two copies of a grant, because the second finds the lease that the first has granted. */
-const GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
 
 /** What the guards of a keyspace need of the keyspace. */
 export interface GuardedKeyspace {
@@ -90,13 +89,7 @@ class GuardLease {
   }
 
   async #granted(): Promise<bigint> {
-    const id = randomId();
-    try {
-      await this.#rpc.call(GRANT, { id, ttl: BigInt(TTL_S) });
-    } catch (error) {
-      if (!(error instanceof EtcdError) || error.reason !== 'LeaseExist') throw error;
-    }
-    return id;
+    return (await this.#rpc.call(REPEATABLE_GRANT, { ttl: BigInt(TTL_S) })).id;
   }
 }
 

@@ -1,12 +1,10 @@
-import { isEndpointFailure } from '../channel/attempts.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, internally, type Rpc } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
-import { amended, callTimedOut, EtcdError, invalidInput, noteFailure } from '../errors/etcd-error.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import * as leaseMethods from '../gen/methods/lease.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkBoolean, checkInt64, checkOptions, show } from '../runtime/arguments.js';
-import { randomId } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pauseUntil } from '../runtime/timers.js';
+import { monotonicMs } from '../runtime/timers.js';
 import { type KeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { Moment } from './moment.js';
@@ -59,6 +57,12 @@ export type TimeToLive = {
   | { readonly grantedTtl: undefined; readonly remainingTtl: undefined }
 );
 
+/**
+ * The method of a grant whose ID the server chooses. A second copy of such a request grants another lease, so it never
+ * brings back a lease that has ended.
+ */
+export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
+
 /** Grants, renews, revokes and lists leases. The server deletes the keys attached to a lease when the lease ends. */
 export class Leases {
   readonly #rpc: Rpc;
@@ -71,8 +75,11 @@ export class Leases {
   }
 
   /**
-   * Creates a lease. If no `id` is given and the server's response is lost, the client sends the request again with
-   * the same random ID. If the server then answers that the lease already exists, the earlier request succeeded.
+   * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server answers.
+   * Each attempt whose answer is lost may leave a lease that nobody uses, until its TTL has passed.
+   *
+   * With an `id`, the client does not repeat a call whose outcome is unknown. A late copy of such a call can grant the
+   * lease again after it was revoked.
    *
    * @throws EtcdError with reason `InvalidInput` if `ttl` or `id` is out of range; with reason `LeaseExist` if a lease
    * with the given `id` exists.
@@ -83,46 +90,16 @@ export class Leases {
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
-    const ttl = checkTtl(options?.ttl, 'ttl');
-    const id = options.id ?? randomId();
+    const ttl = BigInt(checkTtl(options?.ttl, 'ttl'));
+    const { id, signal, timeoutMs, endpoint } = options;
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sent: Moment | undefined;
     const onSent = (): void => {
       sent ??= new Moment();
     };
-    const { signal, endpoint } = options;
-    const { timeoutMs } = this.#rpc.withDefaultTimeout(options);
-    const left = this.#rpc.sharedTimeout({ signal, timeoutMs, endpoint });
-    const deadline = monotonicMs() + timeoutMs;
-    const limit = { timeoutMs, method: leaseMethods.leaseGrant };
-    let doubtful = false;
-    const failures = new Map<string, EtcdError>();
-    for (let attempt = 0; ; attempt += 1) {
-      try {
-        const response = await this.#rpc.call(
-          leaseMethods.leaseGrant,
-          { ttl: BigInt(ttl), id },
-          internally(left(), { onSent }),
-        );
-        return granted(response.header, response.id, Number(response.ttl), sent);
-      } catch (error) {
-        if (!(error instanceof EtcdError)) throw error;
-        // The last attempt's error names only the time that was left for this attempt, so report the time limit of the
-        // whole call.
-        if (failures.size > 0 && error.reason === 'DeadlineExceeded') throw callTimedOut(limit, 'unknown', failures);
-        // No other client uses the same random ID. So if the lease exists, an earlier attempt was granted, or the
-        // runtime sent the request twice.
-        if (options.id === undefined && error.reason === 'LeaseExist') return this.#adopt(id, sent, left());
-        // An earlier attempt may have been granted, even if this attempt was not.
-        if (doubtful && error.outcome !== 'unknown') throw amended(error, { outcome: 'unknown' });
-        doubtful = error.outcome === 'unknown';
-        if (options.id !== undefined || error.outcome !== 'unknown' || !isEndpointFailure(error)) throw error;
-        noteFailure(failures, error);
-        await pauseUntil(Math.min(monotonicMs() + backoffMs(attempt), deadline), signal);
-        if (signal?.aborted) throw error;
-        if (monotonicMs() >= deadline) throw callTimedOut(limit, 'unknown', failures);
-      }
-    }
+    const method = id === undefined ? REPEATABLE_GRANT : leaseMethods.leaseGrant;
+    const response = await this.#rpc.call(method, { ttl, id }, internally({ signal, timeoutMs, endpoint }, { onSent }));
+    return granted(response.header, response.id, Number(response.ttl), sent);
   }
 
   /**
@@ -233,17 +210,6 @@ export class Leases {
   /** @internal Ends every keepalive with reason `ClientClosed`. */
   close(): void {
     this.#renewals.close();
-  }
-
-  /** Returns the lease that an earlier attempt of the grant created, after reading its TTL from the server. */
-  async #adopt(id: bigint, sent: Moment | undefined, options: CallOptions): Promise<WithHeader<Lease>> {
-    const { header, grantedTtl: ttl } = await this.timeToLive(id, options).catch((error: unknown) => {
-      const { path: method } = leaseMethods.leaseGrant;
-      throw error instanceof EtcdError ? amended(error, { outcome: 'unknown', method }) : error;
-    });
-    if (ttl === undefined)
-      throw leaseLost(id, 'LeaseExpired', 'ended before the client received the answer to the grant');
-    return granted(header, id, ttl, sent);
   }
 }
 

@@ -3,8 +3,12 @@
 //	bench ENDPOINT PREFIX catch-up FIRST LAST
 //
 // the program measures how long a watch takes to deliver the events of the revisions FIRST to LAST, and how late
-// another watch of the same client delivers events meanwhile: see child/catch-up.ts. Otherwise, it measures how often
-// per second contenders take a lock with Go's client:
+// another watch of the same client delivers events meanwhile: see child/catch-up.ts. With WAY "frozen",
+//
+//	bench ENDPOINT KEY frozen
+//
+// the program makes puts for ../../frozen-clients.ts, as test/support/frozen-program.ts does. Otherwise, it measures how
+// often per second contenders take a lock with Go's client:
 //
 //	bench ENDPOINT NAME WAY CONTENDERS SECONDS
 //
@@ -14,6 +18,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,6 +44,10 @@ func main() {
 	endpoint, name, way := os.Args[1], os.Args[2], os.Args[3]
 	if way == "catch-up" {
 		catchUp(endpoint, name, os.Args[4], os.Args[5])
+		return
+	}
+	if way == "frozen" {
+		frozen(endpoint, name)
 		return
 	}
 	contenders, err := strconv.Atoi(os.Args[4])
@@ -223,6 +232,33 @@ func catchUp(endpoint, prefix, firstText, lastText string) {
 		"lateMs":  float64(worst.Milliseconds()),
 		"rssKb":   float64(usage.Maxrss) * 1.024,
 	}))
+}
+
+// frozen puts the key, and prints "ready". Then it puts each key that it reads from stdin, and prints the outcome and the
+// duration in milliseconds. The keepalive settings are those of etcdctl.
+func frozen(endpoint, key string) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            []string{endpoint},
+		Logger:               zap.NewNop(),
+		DialKeepAliveTime:    2 * time.Second,
+		DialKeepAliveTimeout: 6 * time.Second,
+	})
+	check(err)
+	put := func(key, value string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		_, err := client.Put(ctx, key, value)
+		return err
+	}
+	check(put(key, "before"))
+	fmt.Println("ready")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		startedAt, outcome := time.Now(), "ok"
+		if put(lines.Text(), "after") != nil {
+			outcome = "error"
+		}
+		fmt.Println(outcome, time.Since(startedAt).Milliseconds())
+	}
 }
 
 func cpuTime() time.Duration {

@@ -3,6 +3,7 @@ import {
   type AlarmRequest,
   DowngradeAction,
   type DowngradeRequest,
+  type LeaseGrantRequest,
   type RequestOp,
   type TxnRequest,
 } from '../../gen/etcdserverpb/rpc.js';
@@ -17,13 +18,11 @@ import { methods } from '../../gen/methods.js';
  * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in the
  *   request is never used again. A refusal may be the answer to the copy, so it does not prove that the first request
  *   had no effect.
- * - `lease-grant`: The same as `spent`, if the client chooses the lease ID.
- * - `guarded`: The copy would write again. The client sends the write as a transaction that takes effect only once: see
- *   `WriteGuards` in write-guards.ts.
+ * - `guarded`: The copy would write again. The client guards the write, see `Guards`. The gateway refuses writes without guards.
  * - `harmful`: The copy would take effect again, and no condition that the server checks can prevent this second
  *   effect. The client refuses to send the request unless the caller allows it.
  */
-export type RepeatEffect = 'harmless' | 'spent' | 'lease-grant' | 'guarded' | 'harmful';
+export type RepeatEffect = 'harmless' | 'spent' | 'guarded' | 'harmful';
 
 interface GatewayRpc {
   /** HTTP path; undefined if the gateway does not offer the RPC. */
@@ -48,8 +47,9 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.KV/Compact': { path: '/v3/kv/compaction', repeat: 'spent' },
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
-  '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'lease-grant' },
-  // A revoked lease no longer exists, and no client generates the same random lease ID again.
+  // The copy grants another lease, which nobody uses. With the ID that the caller has chosen, see `repeatEffectOf`.
+  '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'harmless' },
+  // A revoked lease no longer exists, and the server never chooses the same ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },
   // A keepalive renews a lease for its TTL, but only while the lease exists.
   '/etcdserverpb.Lease/LeaseKeepAlive': { path: '/v3/lease/keepalive', repeat: 'harmless' },
@@ -121,6 +121,8 @@ export function repeatEffectOf({ path }: { readonly path: string }, request: unk
   switch (path) {
     case methods.kv.txn.path:
       return writes(request as TxnRequest) ? 'guarded' : 'harmless';
+    case methods.lease.leaseGrant.path:
+      return (request as LeaseGrantRequest).id === 0n ? 'harmless' : 'spent';
     case methods.maintenance.alarm.path:
       return (request as AlarmRequest).action === AlarmAction.GET ? 'harmless' : 'harmful';
     case methods.maintenance.downgrade.path:

@@ -1,13 +1,12 @@
 import { amended, canceled, clientClosed, EtcdError, type Outcome, timedOut } from '../../errors/etcd-error.js';
-import type { LeaseGrantRequest, WatchRequest, WatchResponse } from '../../gen/etcdserverpb/rpc.js';
+import type { WatchRequest, WatchResponse } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
-import { randomId } from '../../runtime/bytes.js';
 import { onAbort, orAborted } from '../../runtime/signals.js';
 import { after, at } from '../../runtime/timers.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
-import { type GatewayHttp, type ResponseMethod, responseFor } from './http.js';
+import type { GatewayHttp, ResponseMethod } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 
 /** How the transport treats writes on a runtime that may resend a request by itself. */
@@ -15,13 +14,6 @@ export interface RepeatPolicy {
   /** Whether to send requests whose second copy would take effect again, although no guard key can prevent this. */
   readonly allowHarmful: boolean;
 }
-
-/** Sends one of the requests that a call consists of, as `SendMessage` does. */
-type MakeCall = <Request, Response>(
-  method: Method<Request, Response>,
-  request: Init<Request>,
-  onSent?: () => void,
-) => Promise<Response>;
 
 interface StreamLimits {
   readonly maxReceiveBytes: number;
@@ -119,16 +111,12 @@ export class GatewayTransport implements Transport {
     send: SendMessage,
     onSent: () => void,
   ): Promise<Response> {
-    const call: MakeCall = async (asked, init, onAskedSent) =>
-      send(asked, this.#http.message(asked, init), onAskedSent);
     switch (repeatEffectOf(method, message)) {
       case 'harmless':
         return send(method, message, onSent);
       case 'guarded':
         if (!method.repeatable && !allowHarmful) throw this.#http.unsupported(method, UNGUARDED);
         break;
-      case 'lease-grant':
-        return responseFor(method, await grantLease(message as LeaseGrantRequest, call, onSent));
       case 'harmful':
         if (!allowHarmful) throw this.#http.unsupported(method, harmfulProblem(method));
     }
@@ -151,25 +139,6 @@ export class GatewayTransport implements Transport {
   async close(): Promise<void> {
     this.#closed = true;
     for (const end of [...this.#open]) end(clientClosed());
-  }
-}
-
-/**
- * Grants a lease. If the caller has set no ID, the client chooses a random ID. If the server then answers that a lease
- * with this ID already exists, an earlier copy of the request has granted the lease.
- */
-async function grantLease(request: LeaseGrantRequest, call: MakeCall, onSent: () => void): Promise<unknown> {
-  const id = request.id || randomId();
-  try {
-    return await call(methods.lease.leaseGrant, { ...request, id }, onSent);
-  } catch (error) {
-    const isOwn = request.id === 0n && error instanceof EtcdError && error.reason === 'LeaseExist';
-    if (!isOwn) throw withUnknownOutcome(error);
-    const { header, grantedTtl } = await call(methods.lease.leaseTimeToLive, { id }).catch(() => {
-      throw withUnknownOutcome(error);
-    });
-    if (grantedTtl === 0n) throw withUnknownOutcome(error);
-    return { header, id, ttl: grantedTtl, error: '' };
   }
 }
 
