@@ -208,11 +208,14 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /** Puts the key, and repeats the put if the lease was lost during the put. */
   async #putUntilWhole(registered: RegisteredKey, signal: AbortSignal): Promise<void> {
+    const isRegistered = this.#registered.has(idOf(registered.key));
+    // A `register` call that has failed may not have deleted its key yet.
+    const isLeft = (lease: bigint): boolean => !isRegistered && this.#leases.has(lease);
     for (;;) {
       const session = await orAborted(this.#whole, signal);
       const losses = this.#losses;
       try {
-        await registered.put(session, () => true, signal);
+        await registered.put(session, () => true, signal, isLeft);
       } catch (error) {
         if (!session.losesWith(error)) throw error;
       }
@@ -266,11 +269,17 @@ export class RegisteredKey {
    * Also puts a key that has this value and lease already. The key may belong to an earlier registration in the same
    * session, and the new mod revision keeps `delete` of that registration from deleting the key.
    *
-   * If the put fails or `signal` aborts, the key is not put later. If it was put and is new, it is deleted.
+   * If the put fails or `signal` aborts, the key is not put later. If it was put and is new, it is deleted. An existing
+   * key also counts as new if `isLeft` returns true for its lease.
    *
    * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if the lease has expired.
    */
-  async put(session: Session, mayReplace: (lease: bigint) => boolean, signal: AbortSignal): Promise<boolean> {
+  async put(
+    session: Session,
+    mayReplace: (lease: bigint) => boolean,
+    signal: AbortSignal,
+    isLeft: (lease: bigint) => boolean = () => false,
+  ): Promise<boolean> {
     const { client, guards, leaseId: lease } = session;
     for (;;) {
       const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
@@ -286,7 +295,7 @@ export class RegisteredKey {
         return true;
       } catch (error) {
         await cleanedUp(
-          seen === undefined
+          seen === undefined || isLeft(seen.lease)
             ? undoPut(session, this.key, put)
             : untilDone(session.signal, (options) => put.settle(options)),
         );

@@ -114,3 +114,22 @@ test('a SelfHealingSession does not restore a key after the loss of its lease wh
   expect((await gaps.next()).value).toMatchObject({ type: 'healed', restored: [] });
   expect((await direct.get(key))?.lease).not.toBe(session.leaseId);
 });
+
+test('a SelfHealingSession leaves no key when two `register` calls for the key time out although the server has applied their puts', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  let isCut = true;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      const isPut = puts(ops, key);
+      if (isPut) await send();
+      if (isPut || isCut) throw answerLost();
+      return send();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  await errorOf(session.register(key, 'x', { maxWaitMs: 50 }));
+  await errorOf(session.register(key, 'y', { maxWaitMs: 50 }));
+  expect((await direct.get(key))?.text()).toBe('y');
+  isCut = false;
+  await expect.poll(() => direct.get(key)).toBeUndefined();
+});
