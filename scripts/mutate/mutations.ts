@@ -656,7 +656,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'one answer of a proxy ends the watches of a client with one endpoint',
     file: 'src/channel/channel.ts',
-    find: "!(isEtcd && reason === 'NotEtcd')",
+    find: "!(endpoint.isEtcd && reason === 'NotEtcd')",
     replace: 'true',
     tests: ['test/channel/not-etcd'],
     notSimulated: 'every simulated server is etcd',
