@@ -512,6 +512,20 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'no simulated program passes a session to another namespace',
   },
   {
+    bug: 'the cleanup of a call that has given up deletes a key that was registered again',
+    file: 'src/concurrency/lock-queue.ts',
+    find: "const isOwn = [compare.modRevision(key, '==', applied.revision)];",
+    replace: "const isOwn = [compare.createRevision(key, '==', applied.revision)];",
+    tests: ['test/concurrency/self-healing-session'],
+  },
+  {
+    bug: 'a self-healing session does not delete the value of a failed call of `register` that took effect',
+    file: 'src/concurrency/self-healing-session.ts',
+    find: 'await registered.delete(this.client, signal, ({ lease }) => this.#leases.has(lease));',
+    replace: 'await registered.delete(this.client, signal);',
+    tests: ['test/concurrency/self-healing-session'],
+  },
+  {
     bug: 'closing a registration removes the later one of the same ID in a self-healing session',
     file: 'src/discovery/service.ts',
     find: 'return () => session.unregisterOwn(registered);',
@@ -656,7 +670,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'one answer of a proxy ends the watches of a client with one endpoint',
     file: 'src/channel/channel.ts',
-    find: "!(isEtcd && reason === 'NotEtcd')",
+    find: "!(endpoint.isEtcd && reason === 'NotEtcd')",
     replace: 'true',
     tests: ['test/channel/not-etcd'],
     notSimulated: 'every simulated server is etcd',

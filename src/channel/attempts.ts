@@ -1,7 +1,17 @@
-import type { EtcdError, Outcome, Reason } from '../errors/etcd-error.js';
+import {
+  callTimedOut,
+  canceled,
+  type EtcdError,
+  type Failures,
+  type Outcome,
+  type Reason,
+} from '../errors/etcd-error.js';
 import { statusOfReason } from '../errors/status.js';
 import type { Method } from '../protobuf/schema.js';
 import type { SignalOption } from '../runtime/arguments.js';
+import { onAbort } from '../runtime/signals.js';
+import { at } from '../runtime/timers.js';
+import type { UnaryCall } from '../transport/transport.js';
 
 /** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
 export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
@@ -71,6 +81,31 @@ export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, e
   if (isOverloadRefusal(error)) return true;
   if (!isEndpointFailure(error)) return false;
   return error.outcome !== 'unknown' || method.repeatable === true;
+}
+
+/**
+ * Waits for something that a call needs before the client can send it, such as a token, but no longer than the deadline
+ * and the signal of the call allow. The error of a wait that times out names the `failures` so far.
+ *
+ * @throws EtcdError with outcome `not-sent` if the wait ends early.
+ */
+export function beforeSending<T>(
+  call: UnaryCall<unknown, unknown>,
+  needed: Promise<T>,
+  failures?: Failures,
+): Promise<T> {
+  const { method, signal, deadline } = call;
+  const undos: (() => void)[] = [];
+  const waiting = new Promise<T>((resolve, reject) => {
+    const abort = (): void => reject(canceled(signal as AbortSignal, 'not-sent', method.path));
+    undos.push(at(deadline, () => reject(callTimedOut(call, 'not-sent', failures))));
+    if (signal !== undefined) undos.push(onAbort(signal, abort));
+    if (signal?.aborted) abort();
+    needed.then(resolve, reject);
+  });
+  return waiting.finally(() => {
+    for (const undo of undos) undo();
+  });
 }
 
 /**

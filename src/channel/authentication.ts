@@ -1,20 +1,11 @@
-import {
-  amended,
-  callTimedOut,
-  canceled,
-  EtcdError,
-  invalidInput,
-  missingInput,
-  noteFailure,
-  type Reason,
-} from '../errors/etcd-error.js';
+import { amended, EtcdError, invalidInput, missingInput, noteFailure, type Reason } from '../errors/etcd-error.js';
 import * as authMethods from '../gen/methods/auth.js';
 import type { Endpoint } from '../host/endpoint.js';
 import { checkBoolean, checkedLater, checkFields } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
-import { onAbort } from '../runtime/signals.js';
-import { at, monotonicMs } from '../runtime/timers.js';
+import { monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../transport/transport.js';
+import { beforeSending } from './attempts.js';
 import { PUT_THEN_WAIT } from './call-queue.js';
 
 /**
@@ -288,18 +279,11 @@ export class AuthenticatedTransport implements Transport {
   ): Promise<string | undefined> {
     const token = this.#tokens.get();
     if (!(token instanceof Promise)) return token;
-    const { method, signal, deadline } = call;
-    return new Promise((resolve, reject) => {
-      const abort = (): void => reject(amend(canceled(signal as AbortSignal, 'not-sent', method.path)));
-      const timeOut = (): void => reject(amend(callTimedOut(call, 'not-sent', this.#failures)));
-      const undos = [at(deadline, timeOut), signal === undefined ? () => {} : onAbort(signal, abort)];
-      if (signal?.aborted) abort();
-      explainedToken(token, method.path)
-        .then(resolve, (error: EtcdError) => reject(amend(error)))
-        .finally(() => {
-          for (const undo of undos) undo();
-        });
-    });
+    try {
+      return await beforeSending(call, explainedToken(token, call.method.path), this.#failures);
+    } catch (error) {
+      throw amend(error as EtcdError);
+    }
   }
 }
 

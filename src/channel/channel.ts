@@ -313,15 +313,13 @@ export class Channel implements Transport {
    * or if the endpoint was etcd before: a proxy in front of etcd may answer in its place for a while.
    */
   #isFinal(
-    call: { readonly endpoint?: string | undefined },
-    { isEtcd }: PooledEndpoint,
+    { endpoint: named }: { readonly endpoint?: string | undefined },
+    endpoint: PooledEndpoint,
     { reason }: EtcdError,
   ): boolean {
-    return this.#isOnlyEndpoint(call) && !(isEtcd && reason === 'NotEtcd');
-  }
-
-  #isOnlyEndpoint({ endpoint }: { readonly endpoint?: string | undefined }): boolean {
-    return endpoint !== undefined || this.#endpoints.all.length === 1;
+    // `reset` may have replaced `endpoint` by one other endpoint.
+    const isOnly = named !== undefined || this.#endpoints.all.every((other) => other === endpoint);
+    return isOnly && !(endpoint.isEtcd && reason === 'NotEtcd');
   }
 }
 

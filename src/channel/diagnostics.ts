@@ -1,7 +1,8 @@
 import type { EtcdError } from '../errors/etcd-error.js';
 import { diagnosticsChannel } from '../host/node.js';
 import { monotonicMs } from '../runtime/timers.js';
-import { forwardStream, type Transport, type UnaryCall } from '../transport/transport.js';
+import type { Transport } from '../transport/transport.js';
+import { type CallObserver, observeStream, observeUnary } from './observe.js';
 
 /**
  * Describes one unary call or stream on the diagnostics channels `etcdwire:call:start` and `etcdwire:call:end`. For
@@ -46,57 +47,24 @@ function hasSubscribers(): boolean {
  */
 export function withDiagnostics(inner: Transport): Transport {
   return {
-    unary: (call) => (hasSubscribers() ? publishedUnary(inner, call) : inner.unary(call)),
-    stream: (call, handler) => {
-      if (!hasSubscribers()) return inner.stream(call, handler);
-      const record = publishStart(call, 'stream');
-      const recorded = { ...call, onAttempt: recordingAttempts(record, call) };
-      const stream = inner.stream(recorded, {
-        message: (message) => {
-          record.received += 1;
-          handler.message(message);
-        },
-        leaving: () => handler.leaving?.(),
-        end: (error) => {
-          publishEnd(record, error);
-          handler.end(error);
-        },
-      });
-      return forwardStream(stream, {
-        send: (message) => {
-          stream.send(message);
-          record.sent += 1;
-        },
-        cancel: (why) => {
-          stream.cancel(why);
-          publishEnd(record, undefined);
-        },
-      });
-    },
+    unary: (call) =>
+      hasSubscribers()
+        ? observeUnary(publish(call.method.path, 'unary'), call, (observed) => inner.unary(observed))
+        : inner.unary(call),
+    stream: (call, handler) =>
+      hasSubscribers()
+        ? observeStream(publish(call.method.path, 'stream'), call, handler, (observed, receiver) =>
+            inner.stream(observed, receiver),
+          )
+        : inner.stream(call, handler),
     close: () => inner.close(),
   };
 }
 
-async function publishedUnary<Request, Response>(
-  inner: Transport,
-  call: UnaryCall<Request, Response>,
-): Promise<Response> {
-  const record = publishStart(call, 'unary');
-  try {
-    const response = await inner.unary({ ...call, onAttempt: recordingAttempts(record, call) });
-    publishEnd(record, undefined);
-    return response;
-  } catch (error) {
-    publishEnd(record, error as EtcdError);
-    throw error;
-  }
-}
-
-type AnyCall = Pick<UnaryCall<unknown, unknown>, 'onAttempt'> & { readonly method: { readonly path: string } };
-
-function publishStart({ method }: AnyCall, kind: CallDiagnostics['kind']): CallDiagnostics {
+/** Publishes the start of a call. Returns an observer that publishes the end of the call. */
+function publish(method: string, kind: CallDiagnostics['kind']): CallObserver {
   const record: CallDiagnostics = {
-    method: method.path,
+    method,
     kind,
     startMs: monotonicMs(),
     endpoints: [],
@@ -105,24 +73,21 @@ function publishStart({ method }: AnyCall, kind: CallDiagnostics['kind']): CallD
     durationMs: undefined,
     error: undefined,
   };
-  started.publish(record);
-  return record;
-}
-
-/** Returns an `onAttempt` function that records the endpoint, and then calls the `onAttempt` of the given call. */
-function recordingAttempts(record: CallDiagnostics, { onAttempt }: AnyCall) {
-  return (endpoint: string): void => {
-    record.endpoints.push(endpoint);
-    onAttempt?.(endpoint);
+  const end = (error: EtcdError | undefined): void => {
+    record.durationMs = monotonicMs() - record.startMs;
+    record.error = error;
+    ended.publish(record);
   };
-}
-
-/**
- * Publishes the end of a call. Ignores a second end of the same call, because a stream may be canceled after its end.
- */
-function publishEnd(record: CallDiagnostics, error: EtcdError | undefined): void {
-  if (record.durationMs !== undefined) return;
-  record.durationMs = monotonicMs() - record.startMs;
-  record.error = error;
-  ended.publish(record);
+  started.publish(record);
+  return {
+    attempt: (endpoint) => void record.endpoints.push(endpoint),
+    request: () => {
+      record.sent += 1;
+    },
+    response: () => {
+      record.received += 1;
+    },
+    ended: (error) => end(error as EtcdError | undefined),
+    canceled: () => end(undefined),
+  };
 }

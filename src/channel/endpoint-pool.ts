@@ -208,8 +208,12 @@ export class EndpointPool {
    * calls to the endpoint wait until the same time, so that they share one connection attempt.
    */
   pauseMs(endpoint: PooledEndpoint, attempt: number): number {
-    const leftMs = endpoint.connectAt - monotonicMs();
-    return leftMs > 0 ? leftMs : backoffMs(attempt);
+    const now = monotonicMs();
+    if (endpoint.connectAt > now) return endpoint.connectAt - now;
+    const delayMs = backoffMs(attempt);
+    // The next calls wait until the same time.
+    if (endpoint.connectFailures > 0) endpoint.connectAt = now + delayMs;
+    return delayMs;
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@ import type { EtcdError } from '../errors/etcd-error.js';
 import { checkFunction, checkGivenOptions, checkMs, checkPositiveCount } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { ENDED_BY_CLIENT } from './attempts.js';
+import { isTokenRefused } from './authentication.js';
 import type { Interceptor } from './interceptors.js';
 
 /** Options of `retryPolicy`. */
@@ -18,7 +19,8 @@ export interface RetryPolicy {
   /**
    * Decides whether a failed read is repeated. `failures` counts its failed attempts, from 1. `isSafe` says whether the
    * client would repeat it by itself. The function is not called for writes, because the client repeats a write only if
-   * the server provably did not process it.
+   * the server provably did not process it. Nor is it called if the server refused the token, because the client repeats
+   * the read with a new token.
    */
   readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
 }
@@ -57,7 +59,7 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
       const retryAfter = (error: EtcdError, failures: number, isSafe: boolean): number | false | undefined => {
         if (failures >= maxAttempts) return false;
         const isRead = call.method.repeatable;
-        const asks = isRead && retryRead !== undefined && !ENDED_BY_CLIENT.has(error.reason);
+        const asks = isRead && retryRead !== undefined && !ENDED_BY_CLIENT.has(error.reason) && !isTokenRefused(error);
         const wanted = asks ? retryRead(error, failures, isSafe) : isSafe;
         if (!wanted) return false;
         // A read that only the predicate repeats needs a delay, because the client has none for such an error.

@@ -1,6 +1,7 @@
 import { TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
@@ -132,7 +133,8 @@ export class SelfHealingSession implements AsyncDisposable {
       registered.leaving = true;
       // Wait until the session has put its keys again, because it could otherwise put the key after this deletion.
       await orAborted(this.#whole, signal);
-      await registered.delete(this.client, signal);
+      // A `register` call that has failed may have put the key again.
+      await registered.delete(this.client, signal, ({ lease }) => this.#leases.has(lease));
       this.#registered.delete(id);
     });
   }
@@ -206,11 +208,14 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /** Puts the key, and repeats the put if the lease was lost during the put. */
   async #putUntilWhole(registered: RegisteredKey, signal: AbortSignal): Promise<void> {
+    const isRegistered = this.#registered.has(idOf(registered.key));
+    // A `register` call that has failed may not have deleted its key yet.
+    const isLeft = (lease: bigint): boolean => !isRegistered && this.#leases.has(lease);
     for (;;) {
       const session = await orAborted(this.#whole, signal);
       const losses = this.#losses;
       try {
-        await registered.put(session, () => true, signal);
+        await registered.put(session, () => true, signal, isLeft);
       } catch (error) {
         if (!session.losesWith(error)) throw error;
       }
@@ -264,11 +269,17 @@ export class RegisteredKey {
    * Also puts a key that has this value and lease already. The key may belong to an earlier registration in the same
    * session, and the new mod revision keeps `delete` of that registration from deleting the key.
    *
-   * If the put fails or `signal` aborts, the key is not put later. If it was put and is new, it is deleted.
+   * If the put fails or `signal` aborts, the key is not put later. If it was put and is new, it is deleted. An existing
+   * key also counts as new if `isLeft` returns true for its lease.
    *
    * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if the lease has expired.
    */
-  async put(session: Session, mayReplace: (lease: bigint) => boolean, signal: AbortSignal): Promise<boolean> {
+  async put(
+    session: Session,
+    mayReplace: (lease: bigint) => boolean,
+    signal: AbortSignal,
+    isLeft: (lease: bigint) => boolean = () => false,
+  ): Promise<boolean> {
     const { client, guards, leaseId: lease } = session;
     for (;;) {
       const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
@@ -284,7 +295,7 @@ export class RegisteredKey {
         return true;
       } catch (error) {
         await cleanedUp(
-          seen === undefined
+          seen === undefined || isLeft(seen.lease)
             ? undoPut(session, this.key, put)
             : untilDone(session.signal, (options) => put.settle(options)),
         );
@@ -294,11 +305,21 @@ export class RegisteredKey {
   }
 
   /**
-   * Deletes the key, unless another client has put the key since. Safe to repeat, because the transaction checks the
-   * mod revision.
+   * Deletes the key if `isOwn` returns true. By default, deletes the key unless it has been put since the last `put` of
+   * this object. Safe to repeat, because the transaction checks the mod revision.
    */
-  async delete(client: CoreKeyspace, signal: AbortSignal): Promise<void> {
-    const isOwn = [compare.modRevision(this.key, '==', this.#modRevision)];
-    await untilAnswered(signal, (options) => client.txn({ if: isOwn, then: [op.delete(this.key)] }, options));
+  async delete(
+    client: CoreKeyspace,
+    signal: AbortSignal,
+    isOwn: (kv: KeyValue) => boolean = ({ modRevision }) => modRevision === this.#modRevision,
+  ): Promise<void> {
+    for (;;) {
+      const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
+      if (seen === undefined || !isOwn(seen)) return;
+      const isUnchanged = [compare.modRevision(this.key, '==', seen.modRevision)];
+      const txn = { if: isUnchanged, then: [op.delete(this.key)] } as const;
+      const { succeeded } = await untilAnswered(signal, (options) => client.txn(txn, options));
+      if (succeeded) return;
+    }
   }
 }

@@ -1,3 +1,4 @@
+import { beforeSending } from '../channel/attempts.js';
 import { type CallOptions, internally, Rpc, type RpcSettings } from '../channel/rpc.js';
 import { amended, clientClosed, EtcdError, explained } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
@@ -203,7 +204,7 @@ async function applied(
   const limits = { signal, timeoutMs, endpoint };
   const options = internally(limits, { deadline, urgent, onSent, onRetry });
   for (let isFirst = true; ; isFirst = false) {
-    const { id, guards } = await lease.guardsOf(keyspace).catch((error: unknown) => {
+    const { id, guards } = await beforeSending(call, lease.guardsOf(keyspace)).catch((error: unknown) => {
       throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
     });
     const write = guards.beginRequest(request, responseIn);
@@ -224,7 +225,7 @@ async function applied(
       if (error.reason !== 'LeaseNotFound' || !isFirst) throw error;
       lease.forget(id);
     } finally {
-      if (guards.isBroken) await lease.replace(id);
+      if (guards.isBroken) await beforeSending(call, lease.replace(id)).catch(() => {});
     }
   }
 }

@@ -44,6 +44,21 @@ test('the channel closes the transport of a removed endpoint when the last call 
   expect(closed.slice(100).toSorted()).toEqual(['http://given:1', 'http://other:1']);
 });
 
+describe('a learner that refuses a call after `setEndpoints` has moved the client to one other endpoint', () => {
+  test('does not end a unary call, because the other endpoint may serve it (S30)', async () => {
+    const { channel, tried } = movedWhileRefused();
+    await channel.unary({ method: methods.kv.put, request: {}, ...UNTIMED });
+    expect(tried).toEqual(['http://learner:1', 'http://voter:1']);
+  });
+
+  test('ends a stream with a status after which the client opens the stream at the other endpoint (S30)', () => {
+    const { channel } = movedWhileRefused();
+    const codes: unknown[] = [];
+    channel.stream(WATCH, { message: () => {}, end: (error) => void codes.push(error?.code) });
+    expect(codes).toEqual(['Unavailable']);
+  });
+});
+
 describe('a call that the channel repeats until its deadline', () => {
   test.each([0.1, 0.5, 0.999])(
     'ends at the deadline while it waits for its next attempt (random number %d)',
@@ -108,6 +123,35 @@ function failing(...failures: readonly (readonly [Reason, Outcome])[]) {
       channel.unary({ method: methods.kv.range, request: {}, deadline: clock.now + options.timeoutMs, ...options }),
     );
   return { call, clock };
+}
+
+/** Returns a channel with a learner that refuses each call, but first replaces the endpoints by another one. */
+function movedWhileRefused(): { readonly channel: Channel; readonly tried: string[] } {
+  const tried: string[] = [];
+  const refuse = (): EtcdError => {
+    channel.reset(endpoints('http://voter:1'));
+    return new EtcdError('not for a learner', {
+      code: 'Unavailable',
+      reason: 'NotSupportedForLearner',
+      outcome: 'rejected',
+    });
+  };
+  const channel = new Channel(
+    endpoints('http://learner:1'),
+    ({ url }): Transport => ({
+      unary: async () => {
+        tried.push(url);
+        if (url === 'http://learner:1') throw refuse();
+        return {} as never;
+      },
+      stream: (_, { end }) => {
+        end(refuse());
+        return {} as never;
+      },
+      close: async () => {},
+    }),
+  );
+  return { channel, tried };
 }
 
 function endpoints(...urls: readonly string[]) {

@@ -5,7 +5,11 @@ import { freePorts } from '../../src/testing/free-ports.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-const METHODS = { put: '/etcdserverpb.KV/Put', watch: '/etcdserverpb.Watch/Watch' } as const;
+const METHODS = {
+  put: '/etcdserverpb.KV/Put',
+  watch: '/etcdserverpb.Watch/Watch',
+  snapshot: '/etcdserverpb.Maintenance/Snapshot',
+} as const;
 
 /** Records the messages that the diagnostics channels publish about calls of `method`, until the test ends. */
 function listen(method: string): { readonly started: CallDiagnostics[]; readonly ended: CallDiagnostics[] } {
@@ -64,6 +68,17 @@ test('the diagnostics channels publish the start and the end of a stream, with t
   expect(ended).toEqual(started);
   expect(ended[0]).toMatchObject({ sent: expect.any(Number), received: expect.any(Number) });
   expect(ended[0]?.received).toBeGreaterThanOrEqual(2);
+});
+
+test('the diagnostics channels publish the end of a stream that the client refuses to open', async () => {
+  const { started, ended } = listen(METHODS.snapshot);
+  const etcd = openClient();
+  const writing = etcd.maintenance.snapshot('http://127.0.0.1:1').writeTo({ write: () => {} });
+  const error = await errorOf(writing);
+  expect(error).toMatchObject({ reason: 'InvalidInput' });
+  expect(started).toHaveLength(1);
+  expect(ended).toEqual(started);
+  expect(ended[0]?.error).toBe(error);
 });
 
 test('a diagnostics subscriber receives only messages about calls that start after it subscribed', async () => {

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { CallQueue } from '../../src/channel/call-queue.js';
 import { type Balance, EndpointPool, type PooledEndpoint } from '../../src/channel/endpoint-pool.js';
 import { methods } from '../../src/gen/methods.js';
@@ -6,6 +6,7 @@ import { parseEndpoint } from '../../src/host/endpoint.js';
 import { environment, replaceEnvironment } from '../../src/runtime/environment.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
 import { randomNumbers } from '../support/faults/rounds.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 const [A, B, C] = ['http://a:1', 'http://b:1', 'http://c:1'] as const;
 
@@ -65,6 +66,20 @@ describe('the endpoint pool', () => {
     expect(pool.pauseMs(endpoint, 0)).toBeGreaterThan(50_000);
     pool.succeeded(endpoint, monotonicMs() + 1);
     expect(pool.pauseMs(endpoint, 0)).toBeLessThan(60);
+  });
+
+  it('lets all calls wait until the same time for an endpoint that has refused connections, although its own wait is over', () => {
+    const clock = new VirtualClock();
+    onTestFinished(() => clock.restore());
+    const pool = poolOf(A);
+    const endpoint = pool.pick();
+    fail(pool, endpoint, 'ConnectFailed');
+    clock.block(60_000);
+    const pauses = [0.2, 0.8, 0.4].map((random) => {
+      clock.randomNumber = random;
+      return pool.pauseMs(endpoint, 0);
+    });
+    expect(pauses).toEqual([10, 10, 10]);
   });
 
   it('picks a configured endpoint outside the latest list only while all listed endpoints are parked after failures', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { methods } from '../../src/gen/methods.js';
-import { type Client, type RetryPolicy, retryPolicy } from '../../src/index.js';
+import { type Client, type EtcdError, type RetryPolicy, retryPolicy } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -65,6 +65,28 @@ describe('`retryPolicy`', () => {
     const reluctant = await failing({ retryRead: () => false }, UNAVAILABLE);
     expect(await errorOf(reluctant.etcd.get('k'))).toMatchObject({ reason: 'LeaderChanged' });
     expect(reluctant.attempts()).toBe(1);
+  });
+
+  test('does not repeat a read with a refused token, because the client repeats it with a new token', async () => {
+    const tokens: unknown[] = [];
+    const asked: unknown[] = [];
+    const endpoint = await scriptedServer(
+      scriptedUnary(methods.auth.authenticate, () => ({ token: `token ${tokens.length}` })),
+      scriptedUnary(methods.kv.range, (_, metadata) => {
+        tokens.push(metadata.token);
+        if (tokens.length === 1) throw { code: 16, details: 'etcdserver: invalid auth token' };
+        return {};
+      }),
+    );
+    const retryRead = ({ reason }: EtcdError): boolean => asked.push(reason) > 0;
+    const etcd = openClient({
+      endpoints: [endpoint],
+      auth: { username: 'root', password: 'secret', allowPlaintext: true },
+      interceptors: [retryPolicy({ maxBackoffMs: 1, retryRead })],
+    });
+    await etcd.get('k');
+    expect(tokens).toEqual(['token 0', 'token 1']);
+    expect(asked).toEqual([]);
   });
 
   test('does not ask the predicate about calls that the client itself has refused or ended', async () => {

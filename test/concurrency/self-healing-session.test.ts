@@ -48,6 +48,54 @@ test('a put of a SelfHealingSession has no effect when it arrives after the call
   expect(await direct.get(key)).toBeUndefined();
 });
 
+test('a SelfHealingSession keeps a key that the caller registers again during the cleanup of a canceled `register` call', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  const stop = new AbortController();
+  let isSecond = false;
+  let cleanedUp = (): void => {};
+  const deletion = new Promise<void>((resolve) => {
+    cleanedUp = resolve;
+  });
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (isSecond) {
+        const result = await send();
+        if (deletes(ops, key)) cleanedUp();
+        return result;
+      }
+      // The first put takes effect, but its answer is lost. The cleanup reaches the server after the second call.
+      if (puts(ops, key)) await send();
+      stop.abort();
+      throw answerLost();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  expect(await errorOf(session.register(key, 'x', { signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
+  isSecond = true;
+  await session.register(key, 'y');
+  await deletion;
+  expect((await direct.get(key))?.text()).toBe('y');
+});
+
+test('`unregister` deletes the value of a canceled `register` call that took effect', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  const stop = new AbortController();
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      const result = await send();
+      if (!puts(ops, key) || stop.signal.aborted) return result;
+      if ((await direct.get(key))?.text() !== 'y') return result;
+      stop.abort();
+      throw answerLost();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  await session.register(key, 'x');
+  expect(await errorOf(session.register(key, 'y', { signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
+  await session.unregister(key);
+  expect(await direct.get(key)).toBeUndefined();
+});
+
 test('a SelfHealingSession does not restore a key after the loss of its lease when the `unregister` call for the key has timed out', async () => {
   const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
   const transport = stagedTransport({
@@ -65,4 +113,23 @@ test('a SelfHealingSession does not restore a key after the loss of its lease wh
   expect((await gaps.next()).value).toMatchObject({ type: 'lost' });
   expect((await gaps.next()).value).toMatchObject({ type: 'healed', restored: [] });
   expect((await direct.get(key))?.lease).not.toBe(session.leaseId);
+});
+
+test('a SelfHealingSession leaves no key when two `register` calls for the key time out although the server has applied their puts', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  let isCut = true;
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      const isPut = puts(ops, key);
+      if (isPut) await send();
+      if (isPut || isCut) throw answerLost();
+      return send();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  await errorOf(session.register(key, 'x', { maxWaitMs: 50 }));
+  await errorOf(session.register(key, 'y', { maxWaitMs: 50 }));
+  expect((await direct.get(key))?.text()).toBe('y');
+  isCut = false;
+  await expect.poll(() => direct.get(key)).toBeUndefined();
 });

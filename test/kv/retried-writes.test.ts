@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Mutex, Session, stm } from '../../src/concurrency/index.js';
 import { CoreClient } from '../../src/core-client.js';
+import { methods } from '../../src/gen/methods.js';
 import {
   type Client,
   type ClientOptions,
@@ -14,6 +15,8 @@ import {
   typed,
   updateKey,
 } from '../../src/index.js';
+import { defaultTransport } from '../../src/transport/default-transport.js';
+import type { TransportFactory } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -280,6 +283,36 @@ describe('a write with `retryWrites`', () => {
     await etcd.namespace(`${name}/`).put('key', 'x');
     expect((await reader.range(prefix(`${name}/etcdwire/guards/`))).count).toBe(1);
     expect((await reader.get(`${name}/key`))?.text()).toBe('x');
+  });
+
+  test('ends at its deadline, or when its signal aborts, while the client waits for the lease of its guards', async () => {
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const transport: TransportFactory = (endpoint, options) => {
+      const real = defaultTransport(endpoint, options);
+      return {
+        unary: async (call) => {
+          if (call.method.path === methods.lease.leaseGrant.path) await answered;
+          return real.unary(call);
+        },
+        stream: (call, handler) => real.stream(call, handler),
+        close: () => real.close(),
+      };
+    };
+    const etcd = openClient({ retryWrites: true, transport });
+    const [name, stop] = [unique('retried'), new AbortController()];
+    const canceled = errorOf(etcd.put(name, 'canceled', { signal: stop.signal }));
+    stop.abort();
+    expect(await canceled).toMatchObject({ reason: 'Canceled', outcome: 'not-sent' });
+    expect(await errorOf(etcd.put(name, 'late', { timeoutMs: 50 }))).toMatchObject({
+      reason: 'DeadlineExceeded',
+      outcome: 'not-sent',
+    });
+    answer();
+    await etcd.put(name, 'in time');
+    expect(await etcd.get(name)).toMatchObject({ version: 1n });
   });
 
   test('may delete the guards themselves', async () => {

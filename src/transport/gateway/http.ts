@@ -279,7 +279,7 @@ const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
 ]);
 
 /** Converts a response message of etcd's own codec to a message of the codec that the caller's method has. */
-export function responseFor<T>(method: ResponseMethod<T>, message: unknown): T {
+function responseFor<T>(method: ResponseMethod<T>, message: unknown): T {
   const codec = schemaOf(method).response;
   return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
 }

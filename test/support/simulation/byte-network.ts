@@ -277,7 +277,7 @@ class ByteConnection implements Link {
     this.#bytes.network.connections.delete(this);
     const world = this.#world;
     const kind = 'notices the end of a connection';
-    world.at(world.time + noticeMs, this.process, kind, '', () => this.#wire.client.finish('read ECONNRESET'));
+    this.#bytes.network.notice(this.process, noticeMs, () => this.#wire.client.finish('read ECONNRESET'));
     const due = world.time + serverNoticeMs;
     const serverDue = deliversLate ? Math.max(due, this.#lastDue['to-server']) : due;
     world.at(serverDue, world.outside, kind, '', () => this.#finishServer());

@@ -26,13 +26,16 @@ export interface ClientPlan {
   readonly movesMs: number | undefined;
 }
 
+/** The shortest interval between two reads of the member list. With shorter ones, a history has too many events. */
+const MIN_SYNC_MS = 100;
+
 /** Draws the options of the clients of a history. */
 export function drawOptions(random: Random): ClientPlan | undefined {
   if (random.chance(0.6)) return undefined;
   return {
     hedges: random.chance(0.5),
     hasRetryPolicy: random.chance(0.4),
-    syncMs: random.chance(0.4) ? random.magnitude(20, 5_000) : undefined,
+    syncMs: random.chance(0.4) ? random.magnitude(MIN_SYNC_MS, 5_000) : undefined,
     ordersReads: random.chance(0.3),
     movesMs: random.chance(0.4) ? random.magnitude(20, 10_000) : undefined,
   };

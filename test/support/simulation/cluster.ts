@@ -80,6 +80,8 @@ export class SimulatedMember {
   isOldLeader = false;
   /** When the member has applied everything, if it is slow. */
   answersAt = 0;
+  /** The functions that give the answers to the writes that the member has not applied yet. */
+  readonly unapplied = new Set<() => void>();
   /** The server of another cluster that answers at the member's address. */
   foreign: MemoryEtcd | undefined;
   /** Whether the member is a learner, which serves no client. */
@@ -239,7 +241,7 @@ export class SimulatedCluster {
         ...(isMemberList && { members: this.#memberList() }),
       });
     const answer = route.unary(request, call);
-    if (isSlow) return this.#later(member.answersAt - this.#world.now, async () => encoded(await answer));
+    if (isSlow) return this.#whenApplied(member, async () => encoded(await answer));
     // A linearizable response proves that the member has applied everything before it.
     if (member.frozenAt !== undefined) this.catchUp(member, this.revision);
     return answer instanceof Promise ? answer.then(encoded) : encoded(answer);
@@ -250,6 +252,20 @@ export class SimulatedCluster {
     const world = this.#world;
     return new Promise((resolve, reject) => {
       world.at(world.now + ms, world.outside, 'answers', 'late', () => void answer().then(resolve, reject));
+    });
+  }
+
+  /** Answers a write when a slow member has applied it: at `answersAt`, or when the fault ends before. */
+  #whenApplied(member: SimulatedMember, answer: () => Promise<Uint8Array>): Promise<Uint8Array> {
+    const { unapplied, answersAt } = member;
+    return new Promise((resolve, reject) => {
+      const give = (): void => {
+        cancel();
+        unapplied.delete(give);
+        void answer().then(resolve, reject);
+      };
+      const cancel = this.#world.at(answersAt, this.#world.outside, 'answers', 'late', give);
+      unapplied.add(give);
     });
   }
 

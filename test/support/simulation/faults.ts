@@ -373,6 +373,7 @@ export class Nemesis {
         this.#cluster.freeze(member);
         return this.#undoAfter(ms, () => {
           member.answersAt = 0;
+          for (const give of [...member.unapplied]) give();
           if (!member.isIsolated) this.#cluster.catchUp(member, this.#cluster.revision, true);
         });
       case 'old leader':

@@ -342,8 +342,10 @@ class Play<Op> {
     await world.run(isDone, startMs + this.#plan.activeMs);
     this.#heal();
     await world.run(() => this.#isOver(playing) || isDone(), world.now + PROGRESS_MS);
-    if (!this.#isOver(playing)) this.#stuck(playing, `${PROGRESS_MS} ms after the faults have ended`);
-    else await this.#end();
+    if (!this.#isOver(playing)) {
+      const after = world.events > MAX_EVENTS ? `${MAX_EVENTS} events` : `${PROGRESS_MS} ms without faults`;
+      this.#stuck(playing, `after ${after}`);
+    } else await this.#end();
     for (const error of world.unhandled) this.#violated('unhandled', textOf(error));
     return {
       violations: this.#violations,

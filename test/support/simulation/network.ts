@@ -26,6 +26,8 @@ import type { Process, World } from './world.js';
 
 /** The longest delay of a message on a fast network, in milliseconds. */
 const SHORT_DELAY_MS = 2;
+/** The longest delay of a message, in milliseconds. */
+const MAX_DELAY_MS = 3_000;
 
 /** How long messages take. A history uses one of these. */
 export const DELAYS = {
@@ -36,7 +38,7 @@ export const DELAYS = {
   /** Messages take up to 200 ms. */
   long: (random) => random.fraction() * 200,
   /** Most messages take up to 2 ms, some take up to 3 s. */
-  uneven: (random) => (random.chance(0.9) ? random.fraction() * SHORT_DELAY_MS : random.magnitude(10, 3_000)),
+  uneven: (random) => (random.chance(0.9) ? random.fraction() * SHORT_DELAY_MS : random.magnitude(10, MAX_DELAY_MS)),
 } as const satisfies Record<string, (random: World['random']) => number>;
 
 export type DelayName = keyof typeof DELAYS;
@@ -164,6 +166,8 @@ export class Network {
   /** Returns what happens to the next unary call of this process. */
   faultOf: (process: Process, method: Method<unknown, unknown>) => CallFault | undefined = () => undefined;
   #delay: (typeof DELAYS)[DelayName] = DELAYS.none;
+  /** The packets that tell clients of the end of a connection. */
+  readonly #ends = new SlowMessages(this);
   readonly #paths = new Map<string, Path>();
 
   constructor(world: World, cluster: SimulatedCluster) {
@@ -177,6 +181,17 @@ export class Network {
 
   delayMs(): number {
     return this.#delay(this.world.random);
+  }
+
+  /**
+   * Makes a client notice the end of a connection after `ms`. If the packet that tells it is only delayed, it arrives
+   * soon when all faults end.
+   */
+  notice(process: Process, ms: number, action: () => void): void {
+    const due = this.world.time + ms;
+    const kind = 'notices the end of a connection';
+    if (ms <= MAX_DELAY_MS) this.#ends.deliver(due, process, kind, '', action);
+    else this.world.at(due, process, kind, '', action);
   }
 
   path(process: Process, member: SimulatedMember): Path {
@@ -204,6 +219,7 @@ export class Network {
       path.refusedUntil = Math.min(path.refusedUntil, now);
     }
     for (const connection of this.connections) connection.heal();
+    this.#ends.hasten();
   }
 }
 
@@ -273,7 +289,7 @@ class Connection implements Link {
     this.deliversLate = deliversLate;
     const { world } = this.network;
     this.network.connections.delete(this);
-    world.at(world.time + noticeMs, this.process, 'notices the end of a connection', '', () => this.lose());
+    this.network.notice(this.process, noticeMs, () => this.lose());
     const closed = (): void => {
       for (const cancel of [...this.served]) cancel();
     };

@@ -48,10 +48,10 @@ interface Holding {
 
 const NAME = 'lock';
 /**
- * How long a process that lingers keeps its sessions open after its last attempt and after the end of the faults. The
- * sessions look for late puts 4, 12, 28 and 60 s after the release of a key.
+ * How long a process that lingers keeps its sessions open after its last attempt and after the end of the faults. By
+ * then, all late requests have arrived.
  */
-const LINGER_MS = 62_000;
+const LINGER_MS = 20_000;
 /** The key that holders write to. */
 const FENCED = 'fenced';
 const TTL_S = 2;
