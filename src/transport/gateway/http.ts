@@ -278,12 +278,6 @@ const NEVER_CONNECTED: ReadonlySet<unknown> = new Set([
   ...['ConnectionRefused', 'FailedToOpenSocket'],
 ]);
 
-/** Converts a response message of etcd's own codec to a message of the codec that the caller's method has. */
-function responseFor<T>(method: ResponseMethod<T>, message: unknown): T {
-  const codec = schemaOf(method).response;
-  return codec === method.response ? (message as T) : decode(method.response, encode(codec, message as object));
-}
-
 /**
  * Returns etcd's own codecs for a method. The caller's method may have codecs that decode the same bytes to other
  * message objects.
