@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/index.js';
+import { EtcdError, prefix } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { FaultyCluster } from '../support/faults/cluster.js';
 import { recoveryTime } from '../support/faults/recovery.js';
@@ -27,6 +27,37 @@ faultRow(
       await leader.start();
       return { faults: 1, recoveryMs: [recoveryMs] };
     }),
+);
+
+/** The number of leaders that a round kills, and the number of puts in flight at that time. */
+const KILLS = 5;
+const PUTS = 200;
+
+// Rule S45: with `retryWrites`, a put never rejects merely because the leader is killed, and it is applied once.
+faultRow(
+  'leader killed under puts with retryWrites',
+  () => FaultyCluster.start(),
+  async (fixture, { seed, random }) => {
+    const name = `retried-${seed}/`;
+    for (let kill = 0; kill < KILLS; kill += 1) {
+      const leader = await fixture.cluster.leader();
+      // The leader is the first endpoint, so that it has received the puts when it is killed.
+      const endpoints = fixture.endpointsFromMember(leader);
+      const etcd = openClient({ endpoints, balance: 'in-order', retryWrites: true, timeoutMs: 60_000 });
+      await etcd.put(`${name}first`, '');
+      const putting = Promise.all(
+        Array.from({ length: PUTS }, (_, index) => etcd.put(`${name}${index}`, String(kill))),
+      );
+      putting.catch(() => {});
+      await pause(10 * random());
+      await leader.kill();
+      for (const { header } of await putting) expect(header.revision).toBeGreaterThan(0n);
+      await leader.start();
+    }
+    const { kvs } = await openClient({ endpoints: fixture.endpoints }).range(prefix(name));
+    expect(kvs.map(({ version }) => version)).toEqual(Array(PUTS + 1).fill(BigInt(KILLS)));
+    return { faults: KILLS, puts: KILLS * PUTS };
+  },
 );
 
 faultRow(
