@@ -93,7 +93,6 @@ export const MUTATIONS: readonly Mutation[] = [
     find: ', this.boot - then.boot);',
     replace: ');',
     tests: ['test/lease/suspended-machine'],
-    notSimulated: 'no fault suspends a machine',
   },
   {
     bug: 'the deadline of a lease ignores the wall clock',
@@ -101,7 +100,6 @@ export const MUTATIONS: readonly Mutation[] = [
     find: ', this.wall - then.wall, ',
     replace: ', ',
     tests: ['test/lease/suspended-machine'],
-    notSimulated: 'no fault suspends a machine',
   },
   {
     bug: 'unlock deletes the queue key without checking its create revision',

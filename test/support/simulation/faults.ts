@@ -2,7 +2,7 @@ import type { Method } from '../../../src/protobuf/schema.js';
 import type { SimulatedCluster, SimulatedMember } from './cluster.js';
 import { type CallFault, type Network, REFUSALS, UNCERTAIN_REFUSALS, WRITES } from './network.js';
 import type { Random } from './random.js';
-import type { Process, World } from './world.js';
+import type { OtherClock, Process, World } from './world.js';
 
 /** The faults that concern the next call of a process. */
 const CALL_FAULTS = [
@@ -36,7 +36,18 @@ const CONNECTION_FAULTS = [
   'end streams',
 ] as const;
 /** The faults that concern a process itself. */
-const PROCESS_FAULTS = ['stall', 'stop in a step', 'kill', 'late timers', 'wall clock jump'] as const;
+const PROCESS_FAULTS = [
+  'stall',
+  'stop in a step',
+  'suspend',
+  'suspend with a stopped wall clock',
+  'suspend without a boot clock',
+  'kill',
+  'late timers',
+  'wall clock jump',
+] as const;
+/** The faults after which the wall clock of a process is behind the time that has passed. */
+export const WALL_CLOCK_FAULTS = ['wall clock jump', 'suspend with a stopped wall clock'] as const;
 /** The faults that concern the cluster. */
 const CLUSTER_FAULTS = [
   'restart',
@@ -303,6 +314,10 @@ export class Nemesis {
       case 'stop in a step':
         process.stop = { reads: 1 + (variant % 12), ms };
         return;
+      case 'suspend':
+      case 'suspend with a stopped wall clock':
+      case 'suspend without a boot clock':
+        return this.#suspend(process, ms, variant, this.#stoppedBy(kind));
       case 'kill':
         process.isKilled = true;
         for (const connection of own) {
@@ -317,6 +332,7 @@ export class Nemesis {
         });
       case 'wall clock jump':
         process.wallOffsetMs += (variant % 2 === 0 ? 1 : -1) * ms * 100;
+        if (variant % 2 === 0) process.leapedAt = world.now;
         return;
       case 'restart':
         if (member.isDown) return;
@@ -423,6 +439,20 @@ export class Nemesis {
         return;
     }
     for (const connection of own) connection.watchSilence();
+  }
+
+  /** Returns which clock a suspension stops in addition to the monotonic clock. */
+  #stoppedBy(kind: FaultKind): OtherClock | undefined {
+    if (kind === 'suspend with a stopped wall clock') return 'wall';
+    // A client notices a suspension only if one clock shows it. The wall clock shows none if it is also set back.
+    const isWallRight = this.#faults.every((fault) => !(WALL_CLOCK_FAULTS as readonly string[]).includes(fault.kind));
+    return kind === 'suspend without a boot clock' && isWallRight ? 'boot' : undefined;
+  }
+
+  /** Suspends the machine of a process at once, or in the middle of one of its next steps. */
+  #suspend(process: Process, ms: number, variant: number, alsoStops: OtherClock | undefined): void {
+    if (variant % 2 === 0) this.#world.suspend(process, ms, alsoStops);
+    else process.stop = { reads: 1 + (variant % 12), ms, suspends: { alsoStops } };
   }
 
   /**

@@ -422,7 +422,8 @@ class Play<Op> {
 
   #checkEnd(startMs: number, limitMs: number, what: string): void {
     const { time, current } = this.#world;
-    const lateMs = time - Math.max(startMs + limitMs / MIN_RATE, current.stalledUntil);
+    const dueMs = startMs + limitMs / MIN_RATE + current.suspendedSince(startMs);
+    const lateMs = time - Math.max(dueMs, current.stalledUntil);
     if (lateMs > MAX_CLEANUPS_MS / MIN_RATE + MAX_LAGS * this.#maxTimerLagMs)
       this.#violated('late end', `${what} of ${current.name}: ${lateMs} ms after its limit of ${limitMs} ms`);
   }
