@@ -27,6 +27,7 @@ const CONNECTION_FAULTS = [
   'cut',
   'cut with late requests',
   'close one direction',
+  'forget connections',
   'announce the end of connections',
   'silence to server',
   'silence to client',
@@ -66,6 +67,8 @@ const CLUSTER_FAULTS = [
 ] as const;
 /** How late the fault `late timers` makes a timer at most, in milliseconds. */
 export const MAX_LATE_MS = 500;
+/** After how long a server closes a connection that the network has forgotten, in milliseconds. */
+const FORGOTTEN_MS = 20_000;
 /** How long a leader that is cut off from its followers believes that it leads: etcd's election timeout. */
 const OLD_LEADER_MS = 1_000;
 /** The faults after which the store is not the same. Only some workloads allow them. */
@@ -280,6 +283,10 @@ export class Nemesis {
           if (variant % 2 === 0) connection.cut(true, this.#network.delayMs(), ms);
           else connection.vanish(variant % 4 === 1 ? Number.POSITIVE_INFINITY : ms);
         }
+        return;
+      case 'forget connections':
+        // As a NAT that has forgotten the connections. Connections that the process opens afterwards work.
+        for (const connection of own) connection.vanish(Number.POSITIVE_INFINITY, FORGOTTEN_MS);
         return;
       case 'announce the end of connections':
         for (const connection of own) {

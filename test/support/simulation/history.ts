@@ -30,8 +30,8 @@ const PROGRESS_MS = 120_000;
  * notice that a connection is dead, and a backoff.
  */
 const MAX_LATENESS_MS = 10_000;
-/** The kinds of faults that hold back one request or one response. */
-const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy']);
+/** The kinds of faults that hold back requests or responses. */
+const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy', 'slow follower']);
 /** The TTL of the lease of a client's guards, in seconds. */
 const GUARDS_TTL_S = 600n;
 /** How long a wait that has ended early may clean up, in simulated milliseconds. */

@@ -139,10 +139,10 @@ export interface Link {
    */
   cut(deliversLate?: boolean, noticeMs?: number, serverNoticeMs?: number): void;
   /**
-   * The server has closed the connection. The client does not learn of it before `ms`, as if a firewall dropped the
-   * packet that tells it.
+   * Nothing arrives any longer. The client does not learn of it before `ms`, as if a firewall dropped the packets that
+   * tell it. The server closes its end after `serverNoticeMs`, soon by default.
    */
-  vanish(ms: number): void;
+  vanish(ms: number, serverNoticeMs?: number): void;
   /** Ends all faults. */
   heal(): void;
 }
@@ -280,8 +280,8 @@ class Connection implements Link {
     world.at(world.time + serverNoticeMs, world.outside, 'notices the end of a connection', '', closed);
   }
 
-  vanish(ms: number): void {
-    this.cut(false, Math.min(ms, this.network.world.random.between(...SILENCE_NOTICED_MS)));
+  vanish(ms: number, serverNoticeMs?: number): void {
+    this.cut(false, Math.min(ms, this.network.world.random.between(...SILENCE_NOTICED_MS)), serverNoticeMs);
   }
 
   /** Ends the connection at the client. */

@@ -34,6 +34,7 @@ const OUTLASTING: ReadonlySet<FaultKind> = new Set([
   'isolate member for good',
   'stop member for good',
   'close one direction',
+  'forget connections',
 ]);
 /** What the error of a lease says if a clock has ended the lease that does not stand still in a suspended machine. */
 const LEAPED = /the machine was suspended or its wall clock was set forward/;
