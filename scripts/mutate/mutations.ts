@@ -500,6 +500,13 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'no simulated program passes a session to another namespace',
   },
   {
+    bug: 'the cleanup of a call that has given up deletes a key that was registered again',
+    file: 'src/concurrency/lock-queue.ts',
+    find: "const isOwn = [compare.modRevision(key, '==', applied.revision)];",
+    replace: "const isOwn = [compare.createRevision(key, '==', applied.revision)];",
+    tests: ['test/concurrency/self-healing-session'],
+  },
+  {
     bug: 'closing a registration removes the later one of the same ID in a self-healing session',
     file: 'src/discovery/service.ts',
     find: 'return () => session.unregisterOwn(registered);',

@@ -292,8 +292,8 @@ export async function leaveQueue(
 }
 
 /**
- * Makes sure that the put of a key is not applied later, and deletes the key if the put was applied. The attempts end
- * when the session ends, because etcd then deletes the key with the lease.
+ * Makes sure that the put of a key is not applied later. Deletes the key if the put was applied, unless the key has been
+ * put again since. The attempts end when the session ends, because etcd then deletes the key with the lease.
  */
 export async function undoPut(
   { client, signal }: { readonly client: CoreKeyspace; readonly signal: AbortSignal },
@@ -301,7 +301,9 @@ export async function undoPut(
   put: GuardedWrite<unknown>,
 ): Promise<void> {
   const applied = await untilDone(signal, (options) => put.settle(options));
-  if (applied?.succeeded) await leaveQueue(client, key, applied.revision, signal);
+  if (!applied?.succeeded) return;
+  const isOwn = [compare.modRevision(key, '==', applied.revision)];
+  await untilDone(signal, (options) => client.txn({ if: isOwn, then: [op.delete(key)] }, options));
 }
 
 /**

@@ -48,6 +48,35 @@ test('a put of a SelfHealingSession has no effect when it arrives after the call
   expect(await direct.get(key)).toBeUndefined();
 });
 
+test('a SelfHealingSession keeps a key that the caller registers again during the cleanup of a canceled `register` call', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  const stop = new AbortController();
+  let isSecond = false;
+  let cleanedUp = (): void => {};
+  const deletion = new Promise<void>((resolve) => {
+    cleanedUp = resolve;
+  });
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      if (isSecond) {
+        const result = await send();
+        if (deletes(ops, key)) cleanedUp();
+        return result;
+      }
+      // The first put takes effect, but its answer is lost. The cleanup reaches the server after the second call.
+      if (puts(ops, key)) await send();
+      stop.abort();
+      throw answerLost();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  expect(await errorOf(session.register(key, 'x', { signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
+  isSecond = true;
+  await session.register(key, 'y');
+  await deletion;
+  expect((await direct.get(key))?.text()).toBe('y');
+});
+
 test('a SelfHealingSession does not restore a key after the loss of its lease when the `unregister` call for the key has timed out', async () => {
   const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
   const transport = stagedTransport({
