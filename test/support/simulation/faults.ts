@@ -67,6 +67,8 @@ const CLUSTER_FAULTS = [
 ] as const;
 /** How late the fault `late timers` makes a timer at most, in milliseconds. */
 export const MAX_LATE_MS = 500;
+/** The numbers of events that a process may still run after the fault `kill` has struck. */
+const EVENTS_BEFORE_KILL = [0, 0, 0, 0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50] as const;
 /** After how long a server closes a connection that the network has forgotten, in milliseconds. */
 const FORGOTTEN_MS = 20_000;
 /** How long a leader that is cut off from its followers believes that it leads: etcd's election timeout. */
@@ -222,7 +224,10 @@ export class Nemesis {
     this.#network.slowMs = 0;
     this.#world.timerLagMs = 0;
     // A process that is stalled goes on at its time, because its timers have been postponed until then.
-    for (const process of this.#processes) process.stop = undefined;
+    for (const process of this.#processes) {
+      process.stop = undefined;
+      process.end = undefined;
+    }
   }
 
   /** Counts something for the table of coverage. */
@@ -325,13 +330,13 @@ export class Nemesis {
       case 'suspend with a stopped wall clock':
       case 'suspend without a boot clock':
         return this.#suspend(process, ms, variant, this.#stoppedBy(kind));
-      case 'kill':
-        process.isKilled = true;
-        for (const connection of own) {
-          connection.isLost = true;
-          connection.cut(variant % 2 === 0);
-        }
+      case 'kill': {
+        const events = EVENTS_BEFORE_KILL[(variant >> 2) % EVENTS_BEFORE_KILL.length] as number;
+        const kill = (): void => this.#kill(process, variant % 2 === 0, variant % 4 === 3 ? ms : undefined);
+        if (events === 0) kill();
+        else process.end ??= { events, kill };
         return;
+      }
       case 'late timers':
         world.timerLagMs = Math.min(ms, MAX_LATE_MS);
         return this.#undoAfter(ms, () => {
@@ -446,6 +451,20 @@ export class Nemesis {
         return;
     }
     for (const connection of own) connection.watchSilence();
+  }
+
+  /**
+   * Kills a process. `deliversLate`: its requests that are on their way still arrive. The servers notice the end of its
+   * connections after `serverNoticeMs`, soon by default.
+   */
+  #kill(process: Process, deliversLate: boolean, serverNoticeMs: number | undefined): void {
+    process.isKilled = true;
+    this.#world.note(`${process.name} is killed`);
+    for (const connection of [...this.#network.connections]) {
+      if (connection.process !== process) continue;
+      connection.isLost = true;
+      connection.cut(deliversLate, 0, serverNoticeMs);
+    }
   }
 
   /** Returns which clock a suspension stops in addition to the monotonic clock. */

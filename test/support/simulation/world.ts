@@ -62,6 +62,8 @@ export class Process {
   wasStopped = false;
   /** Whether the process was killed. A killed process never runs again. */
   isKilled = false;
+  /** The number of events that the process still runs, and what then kills it. Undefined: it lives on. */
+  end: { events: number; readonly kill: () => void } | undefined;
   /** How fast the clocks and timers of the process run: milliseconds in each millisecond of the world. */
   rate = 1;
   /** Offset of the wall clock of the process in milliseconds. */
@@ -324,6 +326,10 @@ export class World {
     this.#digest(kind);
     this.#digest(detail);
     this.#digestNumber(this.now);
+    if (process.end !== undefined && process.end.events-- === 0) {
+      process.end.kill();
+      return;
+    }
     if (this.trace !== undefined && kind !== 'timer' && kind !== 'wakes up')
       this.trace.push({ ms: this.now - START_MS, process: process.name, text: `${kind}${detail && ` ${detail}`}` });
     try {

@@ -46,7 +46,6 @@ export const leases: Workload<LeaseOp> = {
   name: 'leases',
   toleratesCopies: true,
   weight: 2,
-  without: ['kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 2) }, () => ({
       ops: Array.from({ length: random.between(1, 4) }, () => ({
