@@ -502,8 +502,7 @@ class MemberService implements Service {
 
   /** Applies the request again, or late. The response goes nowhere. */
   #again(ms: number, method: Method<unknown, unknown>, request: unknown, call: ServerCall): void {
-    const { world } = this.#bytes.network;
-    world.at(world.now + ms, world.outside, 'receives a copy of', method.path, () => {
+    this.#bytes.network.arriveLate(ms, 'receives a copy of', method.path, () => {
       try {
         const answer = this.#answer(method, request, call);
         if (answer instanceof Promise) answer.catch(() => {});

@@ -69,6 +69,8 @@ const CLUSTER_FAULTS = [
 export const MAX_LATE_MS = 500;
 /** The numbers of events that a process may still run after the fault `kill` has struck. */
 const EVENTS_BEFORE_KILL = [0, 0, 0, 0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50] as const;
+/** How many times later than usual some copies of requests arrive. */
+const LATE_FACTOR = 30;
 /** After how long a server closes a connection that the network has forgotten, in milliseconds. */
 const FORGOTTEN_MS = 20_000;
 /** How long a leader that is cut off from its followers believes that it leads: etcd's election timeout. */
@@ -525,17 +527,19 @@ export class Nemesis {
 }
 
 function callFaultOf({ kind, ms, variant }: Fault): CallFault {
+  // Some copies arrive after minutes, when the client has released the lock, ended its session or closed itself.
+  const lateMs = variant >= 40 ? ms * LATE_FACTOR : ms;
   switch (kind) {
     case 'delay request':
     case 'delay response':
     case 'early copy':
       return { type: kind, ms };
     case 'late request':
-      return { type: 'lose request', ms };
+      return { type: 'lose request', ms: lateMs };
     case 'lose request':
       return { type: 'lose request', ms: undefined };
     case 'duplicate request':
-      return { type: 'duplicate request', ms };
+      return { type: 'duplicate request', ms: lateMs };
     case 'refuse':
     case 'copy of a refused request':
       return {
@@ -543,7 +547,7 @@ function callFaultOf({ kind, ms, variant }: Fault): CallFault {
         reason: REFUSALS[variant % REFUSALS.length] as never,
         isApplied: false,
         resetsStream: false,
-        copyMs: kind === 'refuse' ? undefined : ms,
+        copyMs: kind === 'refuse' ? undefined : lateMs,
       };
     case 'refuse after applying':
       return {

@@ -378,7 +378,8 @@ class Play<Op> {
       const stacks = [...process.foreground].map(({ stack = '' }) => stack);
       this.#violated('timer left', `${stacks.length} timers of ${process.name}${stacks.join('\n')}`);
     }
-    await world.run(() => false, world.now + AFTERMATH_MS);
+    this.#network.onCopy = () => this.#nemesis.count('copy after the end of all clients');
+    await world.run(() => false, Math.max(world.now, this.#network.lastCopyMs) + AFTERMATH_MS);
     this.#bytes?.checkLeft();
     const { member } = this.#cluster.server;
     for (const lease of member.leases.ids) {

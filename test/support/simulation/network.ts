@@ -161,6 +161,10 @@ export class Network {
   readonly authenticating = new Map<Process, number>();
   /** Called when a member refuses a connection of a process. */
   onRefused: (process: Process, member: SimulatedMember) => void = () => {};
+  /** When the last copy of a request arrives, as far as it is known. */
+  lastCopyMs = 0;
+  /** Called when a copy of a request, or a late request, arrives. */
+  onCopy: () => void = () => {};
   /** Returns what happens to the next unary call of this process. */
   faultOf: (process: Process, method: Method<unknown, unknown>) => CallFault | undefined = () => undefined;
   #delay: (typeof DELAYS)[DelayName] = DELAYS.none;
@@ -169,6 +173,17 @@ export class Network {
   constructor(world: World, cluster: SimulatedCluster) {
     this.world = world;
     this.cluster = cluster;
+  }
+
+  /** Lets a copy of a request, or a late request, arrive after `ms`, also if all clients are closed by then. */
+  arriveLate(ms: number, kind: string, detail: string, arrive: () => void): void {
+    const { world } = this;
+    const due = world.time + ms;
+    this.lastCopyMs = Math.max(this.lastCopyMs, due);
+    world.at(due, world.outside, kind, detail, () => {
+      this.onCopy();
+      arrive();
+    });
   }
 
   set delays(name: DelayName) {
@@ -512,11 +527,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
       }
       case 'lose request': {
         const { ms } = fault;
-        if (ms !== undefined) {
-          const { world } = network;
-          const late = (): void => this.#arrive(connection, 'late');
-          world.at(world.time + ms, world.outside, 'receives late', detail, late);
-        }
+        if (ms !== undefined) network.arriveLate(ms, 'receives late', detail, () => this.#arrive(connection, 'late'));
         return connection.cut(false, network.delayMs());
       }
       default:
@@ -596,9 +607,9 @@ class SimulatedUnary<Request, Response> implements ClientCall {
 
   /** Lets a copy of the request arrive. */
   #copyAfter(connection: Connection, ms: number): void {
-    const { world } = this.#transport.network;
-    const arrive = (): void => this.#arrive(connection, 'copy');
-    world.at(world.now + ms, world.outside, 'receives a copy of', this.#call.method.path, arrive);
+    const { network } = this.#transport;
+    const { path } = this.#call.method;
+    network.arriveLate(ms, 'receives a copy of', path, () => this.#arrive(connection, 'copy'));
   }
 
   #refusal(reason: Refusal): StatusError {
