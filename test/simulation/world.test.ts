@@ -98,6 +98,21 @@ test('a killed process of a world runs no more events', async () => {
   expect(seen).toEqual([]);
 });
 
+test('a process of a world that is to end runs the given number of events before it is killed', async () => {
+  const seen: string[] = [];
+  await inWorld((world) => {
+    const process = new Process('a');
+    const kill = (): void => {
+      seen.push('killed');
+      process.isKilled = true;
+    };
+    process.end = { events: 2, kill };
+    for (const name of ['first', 'second', 'third', 'fourth'])
+      world.at(world.now, process, name, '', () => seen.push(name));
+  });
+  expect([seen.length, seen.at(-1)]).toEqual([3, 'killed']);
+});
+
 /** Plays a process that reads its clocks, is suspended for 5 s after 10 ms, and whose timer of 20 ms then fires. */
 async function advancesOver(suspend: (world: World, process: Process) => void): Promise<{ [clock: string]: number }> {
   const advances: { [clock: string]: number } = {};

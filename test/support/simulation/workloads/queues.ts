@@ -137,7 +137,9 @@ class Queues implements Player<QueueOp> {
 
   mayStay(key: string): boolean {
     if (key.startsWith('q/__') || key.startsWith('__q/')) return true;
-    if (this.#hasKills) return true;
+    // After the close of the client, a copy of the grant of its guards' lease and a copy of a put may add an item again.
+    const copies = this.#context.plan.faults.filter(({ kind }) => kind === 'duplicate request').length;
+    if (this.#hasKills || copies > 1) return true;
     // A request may arrive after the last process has emptied the queue.
     const item = this.#context.cluster.truth.findLast((event) => event.key === key)?.value ?? '';
     return this.#enqueued.get(item) === 'unknown';
