@@ -222,7 +222,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client takes bytes from before a freeze for a sign of life',
     file: 'src/transport/http2/pinger.ts',
-    find: 'if (now - Math.max(this.#receivedAt, this.#probedAt) > TRUST_MS) this.#doubt();',
+    find: 'if (this.#mayBeOld(now)) this.#doubt();',
     replace: '',
     tests: ['test/transport/http2/idle-connection'],
   },
@@ -231,6 +231,13 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/transport/http2/pinger.ts',
     find: 'this.#needed = this.#count + 1;\n    this.#confirming = false;',
     replace: 'this.#needed = this.#confirming ? this.#count : this.#count + 1;',
+    tests: ['test/transport/http2/idle-connection'],
+  },
+  {
+    bug: 'the client takes bytes from before a freeze for a sign of life if it has sent a PING since',
+    file: 'src/transport/http2/pinger.ts',
+    find: 'if (this.#mayBeOld(now)) this.#needed = this.#count;',
+    replace: '',
     tests: ['test/transport/http2/idle-connection'],
   },
   {

@@ -175,7 +175,7 @@ export class Pinger {
   /** Called when bytes have arrived. */
   received(bytes: number): void {
     const now = monotonicMs();
-    if (now - Math.max(this.#receivedAt, this.#probedAt) > TRUST_MS) this.#doubt();
+    if (this.#mayBeOld(now)) this.#doubt();
     this.#unanswered = false;
     this.#receivedAt = now;
     this.#progressBytes += bytes;
@@ -215,6 +215,11 @@ export class Pinger {
     this.#aheadMs = aheadMs;
     const isProven = !this.#confirming && this.#answered >= this.#needed;
     return (isProven && now - this.#receivedAt <= TRUST_MS) || !this.#isOn;
+  }
+
+  /** Whether the kernel may have kept the bytes that the client reads at `now` for longer than `TRUST_MS`. */
+  #mayBeOld(now: number): boolean {
+    return now - Math.max(this.#receivedAt, this.#probedAt) > TRUST_MS;
   }
 
   /** Trusts the peer only after its answer to a probe that the pinger sends from now on. */
@@ -317,6 +322,7 @@ export class Pinger {
     if (this.#strikesReset) this.#strikes = 0;
     else if (this.#isSoon(now)) this.#strikes += 1;
     this.#count += 1;
+    if (this.#mayBeOld(now)) this.#needed = this.#count;
     this.#awaited = this.#count;
     this.#probedAt = now;
     this.#options.ping(this.#count);

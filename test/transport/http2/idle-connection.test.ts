@@ -140,6 +140,26 @@ describe('a connection of a process that was frozen', () => {
     expect([probes(connection), connection.streamIds]).toEqual([1, [1, 3]]);
   });
 
+  test('sends a PING before a request although it has read bytes from before the freeze after an unanswered PING', async () => {
+    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
+    await range(peer);
+    const { connection } = peer;
+    connection.onRequest = undefined;
+    const { stream } = watch(peer);
+    stream.send(CREATE_WATCH);
+    await turn();
+    connection.send(answerHeaders(3));
+    await passes(INTERVAL_MS);
+    connection.send(ping(Buffer.alloc(8)));
+    await turn();
+    void range(peer);
+    await turn();
+    expect([probes(connection), connection.streamIds]).toEqual([2, [1, 3]]);
+    answerProbe(connection);
+    await turn();
+    expect(connection.streamIds).toEqual([1, 3, 5]);
+  });
+
   test('sends another PING before a request when an earlier PING is unanswered', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
