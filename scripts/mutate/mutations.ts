@@ -514,6 +514,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/self-healing-session'],
   },
   {
+    bug: 'a self-healing session does not delete the value of a failed call of `register` that took effect',
+    file: 'src/concurrency/self-healing-session.ts',
+    find: 'await registered.delete(this.client, signal, ({ lease }) => this.#leases.has(lease));',
+    replace: 'await registered.delete(this.client, signal);',
+    tests: ['test/concurrency/self-healing-session'],
+  },
+  {
     bug: 'closing a registration removes the later one of the same ID in a self-healing session',
     file: 'src/discovery/service.ts',
     find: 'return () => session.unregisterOwn(registered);',

@@ -1,6 +1,7 @@
 import { TIME_LIMITS } from '../channel/rpc.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { CoreKeyspace } from '../keyspace.js';
+import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
@@ -132,7 +133,8 @@ export class SelfHealingSession implements AsyncDisposable {
       registered.leaving = true;
       // Wait until the session has put its keys again, because it could otherwise put the key after this deletion.
       await orAborted(this.#whole, signal);
-      await registered.delete(this.client, signal);
+      // A `register` call that has failed may have put the key again.
+      await registered.delete(this.client, signal, ({ lease }) => this.#leases.has(lease));
       this.#registered.delete(id);
     });
   }
@@ -294,11 +296,21 @@ export class RegisteredKey {
   }
 
   /**
-   * Deletes the key, unless another client has put the key since. Safe to repeat, because the transaction checks the
-   * mod revision.
+   * Deletes the key if `isOwn` returns true. By default, deletes the key unless it has been put since the last `put` of
+   * this object. Safe to repeat, because the transaction checks the mod revision.
    */
-  async delete(client: CoreKeyspace, signal: AbortSignal): Promise<void> {
-    const isOwn = [compare.modRevision(this.key, '==', this.#modRevision)];
-    await untilAnswered(signal, (options) => client.txn({ if: isOwn, then: [op.delete(this.key)] }, options));
+  async delete(
+    client: CoreKeyspace,
+    signal: AbortSignal,
+    isOwn: (kv: KeyValue) => boolean = ({ modRevision }) => modRevision === this.#modRevision,
+  ): Promise<void> {
+    for (;;) {
+      const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
+      if (seen === undefined || !isOwn(seen)) return;
+      const isUnchanged = [compare.modRevision(this.key, '==', seen.modRevision)];
+      const txn = { if: isUnchanged, then: [op.delete(this.key)] } as const;
+      const { succeeded } = await untilAnswered(signal, (options) => client.txn(txn, options));
+      if (succeeded) return;
+    }
   }
 }

@@ -77,6 +77,25 @@ test('a SelfHealingSession keeps a key that the caller registers again during th
   expect((await direct.get(key))?.text()).toBe('y');
 });
 
+test('`unregister` deletes the value of a canceled `register` call that took effect', async () => {
+  const [direct, key] = [openClient(), unique('service')];
+  const stop = new AbortController();
+  const transport = stagedTransport({
+    onTransaction: async (ops, send) => {
+      const result = await send();
+      if (!puts(ops, key) || stop.signal.aborted) return result;
+      if ((await direct.get(key))?.text() !== 'y') return result;
+      stop.abort();
+      throw answerLost();
+    },
+  });
+  await using session = await SelfHealingSession.open(openClient({ transport }));
+  await session.register(key, 'x');
+  expect(await errorOf(session.register(key, 'y', { signal: stop.signal }))).toMatchObject({ reason: 'Canceled' });
+  await session.unregister(key);
+  expect(await direct.get(key)).toBeUndefined();
+});
+
 test('a SelfHealingSession does not restore a key after the loss of its lease when the `unregister` call for the key has timed out', async () => {
   const [direct, key, dead] = [openClient(), unique('service'), new Set<bigint>()];
   const transport = stagedTransport({
