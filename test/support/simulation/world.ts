@@ -193,7 +193,8 @@ export class World {
     process.reached = process.resumesAt;
     process.leapedAt = process.resumesAt;
     process.stalledUntil = Math.max(process.stalledUntil, process.resumesAt);
-    process.suspendedMs += ms;
+    // The monotonic clock never goes back, not even by the error of a computation.
+    process.suspendedMs += ms - ROUNDING_MS;
     if (alsoStops === 'wall') process.wallOffsetMs -= Math.round(ms * process.rate);
     if (alsoStops === 'boot') process.bootOffsetMs -= ms * process.rate;
     this.note(`the machine of ${process.name} is suspended for ${ms} ms`);
@@ -286,9 +287,9 @@ export class World {
       const { suspendedMs } = process;
       return this.#schedule(due, process, 'timer', '', () => {
         // The timer stood still as long as the machine was suspended.
-        const dueNow = due + process.suspendedMs - suspendedMs;
-        if (dueNow > this.now) {
-          timer.event = schedule(dueNow);
+        const stoodStillMs = process.suspendedMs - suspendedMs;
+        if (stoodStillMs > 0 && due + stoodStillMs > this.now) {
+          timer.event = schedule(due + stoodStillMs + ROUNDING_MS);
           return;
         }
         process.foreground.delete(timer);
@@ -312,6 +313,8 @@ export class World {
         current.wasStopped = true;
         current.reached = this.time + stop.ms;
         current.stalledUntil = current.reached;
+        // The stop may fall between the reads of two clocks.
+        current.leapedAt = current.reached;
         this.note(`is stopped in the middle of a step for ${stop.ms} ms`);
       }
     }
