@@ -31,7 +31,8 @@ import { type Conditions, type Op, ownTxn, type Txn, type TxnResult, txnRequest,
 // 3. A client that gives up changes the guard itself. From then on, no copy can be applied, and the answer tells whether
 //    one was applied before.
 // 4. The guard is attached to a lease. After the lease has ended, the server refuses to put the guard, and with it the
-//    whole transaction. So a guard that was deleted with its lease cannot let a copy pass.
+//    whole transaction. So a guard that was deleted with its lease cannot let a copy pass. The server chooses the ID of
+//    the lease, so a late copy of the grant does not bring the lease back.
 //
 // The first write with a guard creates it: R is 0. If another client deletes the guard, a copy of that first write would
 // pass again.

@@ -143,8 +143,9 @@ export class KeepAlive implements AsyncDisposable {
   /** Says why the lifetime of the lease is over. */
   #whyOver(now: Moment, sent: Moment): string {
     const ranMs = now.monotonic - sent.monotonic;
-    if (ranMs >= this.#lifetimeMs) return 'no server acknowledged a renewal in time';
     const seconds = Math.round((now.since(sent) - ranMs) / 1_000);
+    // The clocks never agree to the millisecond.
+    if (ranMs >= this.#lifetimeMs || seconds === 0) return 'no server acknowledged a renewal in time';
     return `the machine was suspended or its wall clock was set forward, by ${seconds} s`;
   }
 

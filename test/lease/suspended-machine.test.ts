@@ -80,3 +80,15 @@ test('a keepalive has no timer left when it has lost its lease to a wall clock t
   clock.wallOffsetMs += 60_000;
   expect([alive.valid(), clock.timers]).toEqual([false, 0]);
 });
+
+test('a lease whose renewals failed is not said to be lost to a clock that is ahead by a millisecond', () => {
+  const clock = new VirtualClock();
+  onTestFinished(clock.restore);
+  const alive = new KeepAlive(1n, new Deadlines());
+  alive.acknowledged(new Moment(), 60);
+  const left = alive.remainingMs() ?? 0;
+  clock.block(left - 0.5);
+  clock.wallOffsetMs += 1;
+  expect(alive.valid()).toBe(false);
+  expect(String(alive.signal.reason)).toContain('no server acknowledged a renewal in time');
+});

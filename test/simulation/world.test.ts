@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { environment } from '../../src/runtime/environment.js';
 import { after, monotonicMs, pause } from '../../src/runtime/timers.js';
 import { Random } from '../support/simulation/random.js';
 import { Process, World } from '../support/simulation/world.js';
@@ -95,4 +96,66 @@ test('a killed process of a world runs no more events', async () => {
     });
   });
   expect(seen).toEqual([]);
+});
+
+test('a process of a world that is to end runs the given number of events before it is killed', async () => {
+  const seen: string[] = [];
+  await inWorld((world) => {
+    const process = new Process('a');
+    const kill = (): void => {
+      seen.push('killed');
+      process.isKilled = true;
+    };
+    process.end = { events: 2, kill };
+    for (const name of ['first', 'second', 'third', 'fourth'])
+      world.at(world.now, process, name, '', () => seen.push(name));
+  });
+  expect([seen.length, seen.at(-1)]).toEqual([3, 'killed']);
+});
+
+/** Plays a process that reads its clocks, is suspended for 5 s after 10 ms, and whose timer of 20 ms then fires. */
+async function advancesOver(suspend: (world: World, process: Process) => void): Promise<{ [clock: string]: number }> {
+  const advances: { [clock: string]: number } = {};
+  await inWorld((world) => {
+    const process = new Process('a');
+    const read = (): { [clock: string]: number } => ({
+      world: world.time,
+      monotonic: monotonicMs(),
+      wall: environment.Date.now(),
+      boot: environment.bootMs?.() ?? 0,
+    });
+    world.at(world.now, process, 'starts', '', () => {
+      const before = read();
+      after(20, () => {
+        for (const [clock, ms] of Object.entries(read())) advances[clock] = Math.round(ms - (before[clock] ?? 0));
+      });
+    });
+    world.at(world.now + 10, world.outside, 'suspends', '', () => suspend(world, process));
+  });
+  return advances;
+}
+
+test('the monotonic clock and the timers of a suspended process of a world stand still', async () => {
+  const advances = await advancesOver((world, process) => world.suspend(process, 5_000));
+  expect(advances).toEqual({ world: 5_020, monotonic: 20, wall: 5_020, boot: 5_020 });
+});
+
+test('a suspension of a process of a world may also stop its wall clock or its boot clock', async () => {
+  const withoutWall = await advancesOver((world, process) => world.suspend(process, 5_000, 'wall'));
+  expect(withoutWall).toEqual({ world: 5_020, monotonic: 20, wall: 20, boot: 5_020 });
+  const withoutBoot = await advancesOver((world, process) => world.suspend(process, 5_000, 'boot'));
+  expect(withoutBoot).toEqual({ world: 5_020, monotonic: 20, wall: 5_020, boot: 20 });
+});
+
+test('a process of a world that is suspended in the middle of an event sees only the other clocks advance', async () => {
+  const seen: number[][] = [];
+  await inWorld((world) => {
+    const process = new Process('a');
+    process.stop = { reads: 3, ms: 300, suspends: { alsoStops: undefined } };
+    world.at(world.now, process, 'reads', '', () => {
+      for (let times = 0; times < 2; times += 1) seen.push([monotonicMs(), environment.Date.now()]);
+    });
+  });
+  const [[monotonic = 0, wall = 0] = [], second] = seen;
+  expect(second).toEqual([expect.closeTo(monotonic, 3), wall + 300]);
 });

@@ -121,15 +121,17 @@ export class Pinger {
   #probedAt = Number.NEGATIVE_INFINITY;
   /** When the answer to the last probe arrived. */
   #answeredAt = Number.NEGATIVE_INFINITY;
-  /** When bytes last arrived. */
-  #receivedAt = Number.NEGATIVE_INFINITY;
+  /** When the pinger was created, or when the client last read bytes. */
+  #receivedAt = monotonicMs();
+  /** The number of the last probe that the peer has answered. */
+  #answered = 0;
   /**
-   * A time at or after which the peer was certainly alive. When bytes are read, the peer may have sent them at any time
-   * since the client last read or wrote, because the process may have been frozen since then.
+   * The number of the first probe whose answer proves that the connection lives. If the process or its machine stood
+   * still, the kernel may have kept the answers to earlier probes, and all other bytes, for as long.
    */
-  #aliveAt = monotonicMs();
+  #needed = 0;
   /** How far the wall clock is ahead of the monotonic clock, as of the last call of `trusts`. */
-  #aheadMs = wallAheadMs(this.#aliveAt);
+  #aheadMs = wallAheadMs(this.#receivedAt);
   /** Whether requests wait for the answer to the last probe. */
   #confirming = false;
   /** When the last `PROGRESS_BYTES` were complete, and how many bytes have arrived since then. */
@@ -172,9 +174,10 @@ export class Pinger {
 
   /** Called when bytes have arrived. */
   received(bytes: number): void {
-    this.#aliveAt = Math.max(this.#aliveAt, this.#unanswered ? this.#sentAt : this.#receivedAt);
+    const now = monotonicMs();
+    if (this.#mayBeOld(now)) this.#doubt();
     this.#unanswered = false;
-    this.#receivedAt = monotonicMs();
+    this.#receivedAt = now;
     this.#progressBytes += bytes;
     if (this.#progressBytes < PROGRESS_BYTES) return;
     this.#progressAt = this.#receivedAt;
@@ -208,9 +211,21 @@ export class Pinger {
    */
   trusts(now: number): boolean {
     const aheadMs = wallAheadMs(now);
-    if (aheadMs - this.#aheadMs > SUSPENDED_MS) this.#aliveAt = Number.NEGATIVE_INFINITY;
+    if (aheadMs - this.#aheadMs > SUSPENDED_MS) this.#doubt();
     this.#aheadMs = aheadMs;
-    return (!this.#confirming && now - this.#aliveAt <= TRUST_MS) || !this.#isOn;
+    const isProven = !this.#confirming && this.#answered >= this.#needed;
+    return (isProven && now - this.#receivedAt <= TRUST_MS) || !this.#isOn;
+  }
+
+  /** Whether the kernel may have kept the bytes that the client reads at `now` for longer than `TRUST_MS`. */
+  #mayBeOld(now: number): boolean {
+    return now - Math.max(this.#receivedAt, this.#probedAt) > TRUST_MS;
+  }
+
+  /** Trusts the peer only after its answer to a probe that the pinger sends from now on. */
+  #doubt(): void {
+    this.#needed = this.#count + 1;
+    this.#confirming = false;
   }
 
   /**
@@ -230,7 +245,7 @@ export class Pinger {
     if (opaque !== this.#awaited) return;
     this.#awaited = undefined;
     this.#confirming = false;
-    this.#aliveAt = Math.max(this.#aliveAt, this.#probedAt);
+    this.#answered = opaque;
     this.#answeredAt = monotonicMs();
     this.#strikesReset = false;
     this.#stopTimer?.();
@@ -307,6 +322,7 @@ export class Pinger {
     if (this.#strikesReset) this.#strikes = 0;
     else if (this.#isSoon(now)) this.#strikes += 1;
     this.#count += 1;
+    if (this.#mayBeOld(now)) this.#needed = this.#count;
     this.#awaited = this.#count;
     this.#probedAt = now;
     this.#options.ping(this.#count);

@@ -42,6 +42,13 @@ export interface BytePlan {
 
 /** How long a slow connection takes to open, in milliseconds. */
 const SLOW_OPENING_MS = [500, 12_000] as const;
+/**
+ * The longest silence of a connection, on the client's clock, after which the client sends a request at once (S43). If
+ * the process was stalled for less than that, bytes that have arrived meanwhile look as if they had just arrived.
+ */
+const TRUST_MS = 4_000;
+/** More than the suspension of a machine after which the client tests a connection, in milliseconds of the world. */
+const SUSPENDED_MS = 1_100;
 /** The probability that a slow connection never opens. */
 const NEVER_OPENS = 0.25;
 /** Maximum number of deliveries for the bytes of one write. */
@@ -199,6 +206,15 @@ class ByteConnection implements Link {
   /** Whether the client's runtime already knows that the connection has ended, so that it sends nothing. */
   #refusesWrites = false;
   #deliversLate = false;
+  /** When the client dialed, and when it last sent a PING. */
+  readonly #dialedMs: number;
+  #pingedMs = 0;
+  /** When the client sent the last PING after which bytes have arrived. */
+  #testedMs = 0;
+  /** When the last delivery arrived at the machine of the client. A stalled process reads it later. */
+  #arrivedMs = 0;
+  /** When the last bytes that the client has read arrived, on its monotonic clock. */
+  #heardAt = 0;
   #isRefused = false;
   #isDialed = false;
   #hasArrived = false;
@@ -220,11 +236,13 @@ class ByteConnection implements Link {
     const log = (from: string, hasPreface: boolean): FrameLog =>
       new FrameLog(hasPreface, (problem) => bytes.violated('HTTP/2 error', `${from} sends ${problem}`));
     this.#frames = { 'to-server': log(process.name, true), 'to-client': log(member.url, false) };
+    this.#dialedMs = this.#world.time;
     this.#server = new SimulatedServer(bytes, new MemberService(bytes, this));
     bytes.network.connections.add(this);
     const ownEvents: ByteStreamEvents = {
       opened: () => events.opened(),
       read: (read) => {
+        this.#hears();
         const copy = read.slice();
         events.read(copy);
         // The bytes are valid only during the call, so the runtime may reuse their memory.
@@ -284,8 +302,8 @@ class ByteConnection implements Link {
   }
 
   /** If the client never learns of the end by itself, its pings must notice it. */
-  vanish(ms: number): void {
-    this.cut(false, ms);
+  vanish(ms: number, serverNoticeMs?: number): void {
+    this.cut(false, ms, serverNoticeMs);
     if (ms === Number.POSITIVE_INFINITY) this.#refusesWrites = false;
   }
 
@@ -307,18 +325,25 @@ class ByteConnection implements Link {
     const isOpening = !this.#isDialed;
     this.#isDialed = true;
     const detail = length > 0 ? this.#frames[direction].push(bytes) : isOpening ? 'a connection' : 'no bytes';
+    if (direction === 'to-server') this.#judge(detail);
     const owner = direction === 'to-server' ? world.outside : this.process;
     const kind = direction === 'to-server' ? `receives from ${this.process.name}` : 'receives';
     const slowMs = direction === 'to-server' && network.slowMs > 0 ? world.random.fraction() * network.slowMs : 0;
     const carriedAt = this.#carry(direction, length);
     const due = carriedAt + network.delayMs() + slowMs + (isOpening ? this.#slowMs() : 0);
     this.#lastDue[direction] = Math.max(due, this.#lastDue[direction]);
+    let arrivesMs = this.#lastDue[direction];
     const arrive = (): void => {
       const silentUntil = this.silence.until(direction);
-      if (silentUntil > world.now)
-        return this.#slow.deliver(silentUntil + network.delayMs(), owner, kind, detail, arrive);
+      if (silentUntil > world.now) {
+        arrivesMs = silentUntil + network.delayMs();
+        return this.#slow.deliver(arrivesMs, owner, kind, detail, arrive);
+      }
       if (this.#isRefused || (this.#isCut && (direction === 'to-client' || !this.#deliversLate))) return;
-      if (direction === 'to-client') return run();
+      if (direction === 'to-client') {
+        this.#arrivedMs = Math.min(arrivesMs, world.now);
+        return run();
+      }
       const isOpen = this.#hasArrived;
       this.#hasArrived = true;
       if (!isOpen && (this.member.isDown || this.#path.refusedUntil > world.now)) return this.#refuse();
@@ -326,6 +351,42 @@ class ByteConnection implements Link {
       run();
     };
     this.#slow.deliver(this.#lastDue[direction], owner, kind, detail, arrive);
+  }
+
+  /** Records that the client reads bytes, which may have arrived at its machine earlier. */
+  #hears(): void {
+    const { process } = this;
+    if (this.#arrivedMs >= this.#pingedMs) this.#testedMs = this.#pingedMs;
+    // A client that is stopped between a read of bytes and its read of the clock takes the bytes for younger.
+    const seenMs = process.wasStopped ? Math.max(this.#arrivedMs, process.reached) : this.#arrivedMs;
+    this.#heardAt = Math.max(this.#heardAt, process.monotonicAt(seenMs));
+  }
+
+  /**
+   * Judges the frames that the client sends: no request on a connection that may have died unnoticed (S43). In an event
+   * in which the process is stopped, the client has tested the connection before the stop.
+   */
+  #judge(frames: string): void {
+    const { process } = this;
+    const world = this.#world;
+    if (frames.includes(', PING ')) this.#pingedMs = world.time;
+    if (!frames.includes(', HEADERS ')) return;
+    const silentMs = process.monotonicAt(world.now) - this.#heardAt;
+    if (silentMs > (process.stalledUntil > 0 ? 2 * TRUST_MS : TRUST_MS))
+      this.#bytes.violated(
+        'untested connection',
+        `${process.name} sends a request at ${world.now} ms, after a silence of ${silentMs} ms`,
+      );
+    // The client compares the wall clock with the monotonic clock, so a wall clock that is set hides the suspension.
+    const { fromMs = 0, untilMs = 0 } = process.wallOffsetMs === 0 ? (process.suspensions.at(-1) ?? {}) : {};
+    const isSuspect = untilMs <= world.now && untilMs - fromMs > SUSPENDED_MS && this.#dialedMs < fromMs;
+    if (!isSuspect) return;
+    this.#bytes.count('request after a suspension');
+    if (this.#testedMs < untilMs)
+      this.#bytes.violated(
+        'untested connection',
+        `${process.name} sends a request at ${world.now} ms, after a suspension`,
+      );
   }
 
   #refuse(): void {
@@ -441,8 +502,7 @@ class MemberService implements Service {
 
   /** Applies the request again, or late. The response goes nowhere. */
   #again(ms: number, method: Method<unknown, unknown>, request: unknown, call: ServerCall): void {
-    const { world } = this.#bytes.network;
-    world.at(world.now + ms, world.outside, 'receives a copy of', method.path, () => {
+    this.#bytes.network.arriveLate(ms, 'receives a copy of', method.path, () => {
       try {
         const answer = this.#answer(method, request, call);
         if (answer instanceof Promise) answer.catch(() => {});

@@ -200,7 +200,7 @@ export class Calls {
     if (refusals.has(reason) || CONNECTION_REASONS.has(reason)) return;
     switch (reason) {
       case 'DeadlineExceeded':
-        if (process.clockAt(this.#world.time) < deadline - 1) wrong(`the deadline is ${deadline}`);
+        if (process.monotonicAt(this.#world.time) < deadline - 1) wrong(`the deadline is ${deadline}`);
         return;
       case 'Canceled':
         if (!signal?.aborted) wrong('nothing has canceled it');

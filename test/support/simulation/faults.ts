@@ -2,7 +2,7 @@ import type { Method } from '../../../src/protobuf/schema.js';
 import type { SimulatedCluster, SimulatedMember } from './cluster.js';
 import { type CallFault, type Network, REFUSALS, UNCERTAIN_REFUSALS, WRITES } from './network.js';
 import type { Random } from './random.js';
-import type { Process, World } from './world.js';
+import type { OtherClock, Process, World } from './world.js';
 
 /** The faults that concern the next call of a process. */
 const CALL_FAULTS = [
@@ -27,6 +27,7 @@ const CONNECTION_FAULTS = [
   'cut',
   'cut with late requests',
   'close one direction',
+  'forget connections',
   'announce the end of connections',
   'silence to server',
   'silence to client',
@@ -36,7 +37,18 @@ const CONNECTION_FAULTS = [
   'end streams',
 ] as const;
 /** The faults that concern a process itself. */
-const PROCESS_FAULTS = ['stall', 'stop in a step', 'kill', 'late timers', 'wall clock jump'] as const;
+const PROCESS_FAULTS = [
+  'stall',
+  'stop in a step',
+  'suspend',
+  'suspend with a stopped wall clock',
+  'suspend without a boot clock',
+  'kill',
+  'late timers',
+  'wall clock jump',
+] as const;
+/** The faults after which the wall clock of a process is behind the time that has passed. */
+export const WALL_CLOCK_FAULTS = ['wall clock jump', 'suspend with a stopped wall clock'] as const;
 /** The faults that concern the cluster. */
 const CLUSTER_FAULTS = [
   'restart',
@@ -55,6 +67,12 @@ const CLUSTER_FAULTS = [
 ] as const;
 /** How late the fault `late timers` makes a timer at most, in milliseconds. */
 export const MAX_LATE_MS = 500;
+/** The numbers of events that a process may still run after the fault `kill` has struck. */
+const EVENTS_BEFORE_KILL = [0, 0, 0, 0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50] as const;
+/** How many times later than usual some copies of requests arrive. */
+const LATE_FACTOR = 30;
+/** After how long a server closes a connection that the network has forgotten, in milliseconds. */
+const FORGOTTEN_MS = 20_000;
 /** How long a leader that is cut off from its followers believes that it leads: etcd's election timeout. */
 const OLD_LEADER_MS = 1_000;
 /** The faults after which the store is not the same. Only some workloads allow them. */
@@ -208,7 +226,10 @@ export class Nemesis {
     this.#network.slowMs = 0;
     this.#world.timerLagMs = 0;
     // A process that is stalled goes on at its time, because its timers have been postponed until then.
-    for (const process of this.#processes) process.stop = undefined;
+    for (const process of this.#processes) {
+      process.stop = undefined;
+      process.end = undefined;
+    }
   }
 
   /** Counts something for the table of coverage. */
@@ -270,6 +291,10 @@ export class Nemesis {
           else connection.vanish(variant % 4 === 1 ? Number.POSITIVE_INFINITY : ms);
         }
         return;
+      case 'forget connections':
+        // As a NAT that has forgotten the connections. Connections that the process opens afterwards work.
+        for (const connection of own) connection.vanish(Number.POSITIVE_INFINITY, FORGOTTEN_MS);
+        return;
       case 'announce the end of connections':
         for (const connection of own) {
           world.at(world.now + this.#network.delayMs(), process, 'receives', 'GOAWAY', () => connection.onLeaving());
@@ -303,13 +328,17 @@ export class Nemesis {
       case 'stop in a step':
         process.stop = { reads: 1 + (variant % 12), ms };
         return;
-      case 'kill':
-        process.isKilled = true;
-        for (const connection of own) {
-          connection.isLost = true;
-          connection.cut(variant % 2 === 0);
-        }
+      case 'suspend':
+      case 'suspend with a stopped wall clock':
+      case 'suspend without a boot clock':
+        return this.#suspend(process, ms, variant, this.#stoppedBy(kind));
+      case 'kill': {
+        const events = EVENTS_BEFORE_KILL[(variant >> 2) % EVENTS_BEFORE_KILL.length] as number;
+        const kill = (): void => this.#kill(process, variant % 2 === 0, variant % 4 === 3 ? ms : undefined);
+        if (events === 0) kill();
+        else process.end ??= { events, kill };
         return;
+      }
       case 'late timers':
         world.timerLagMs = Math.min(ms, MAX_LATE_MS);
         return this.#undoAfter(ms, () => {
@@ -317,6 +346,7 @@ export class Nemesis {
         });
       case 'wall clock jump':
         process.wallOffsetMs += (variant % 2 === 0 ? 1 : -1) * ms * 100;
+        if (variant % 2 === 0) process.leapedAt = world.now;
         return;
       case 'restart':
         if (member.isDown) return;
@@ -427,6 +457,34 @@ export class Nemesis {
   }
 
   /**
+   * Kills a process. `deliversLate`: its requests that are on their way still arrive. The servers notice the end of its
+   * connections after `serverNoticeMs`, soon by default.
+   */
+  #kill(process: Process, deliversLate: boolean, serverNoticeMs: number | undefined): void {
+    process.isKilled = true;
+    this.#world.note(`${process.name} is killed`);
+    for (const connection of [...this.#network.connections]) {
+      if (connection.process !== process) continue;
+      connection.isLost = true;
+      connection.cut(deliversLate, 0, serverNoticeMs);
+    }
+  }
+
+  /** Returns which clock a suspension stops in addition to the monotonic clock. */
+  #stoppedBy(kind: FaultKind): OtherClock | undefined {
+    if (kind === 'suspend with a stopped wall clock') return 'wall';
+    // A client notices a suspension only if one clock shows it. The wall clock shows none if it is also set back.
+    const isWallRight = this.#faults.every((fault) => !(WALL_CLOCK_FAULTS as readonly string[]).includes(fault.kind));
+    return kind === 'suspend without a boot clock' && isWallRight ? 'boot' : undefined;
+  }
+
+  /** Suspends the machine of a process at once, or in the middle of one of its next steps. */
+  #suspend(process: Process, ms: number, variant: number, alsoStops: OtherClock | undefined): void {
+    if (variant % 2 === 0) this.#world.suspend(process, ms, alsoStops);
+    else process.stop = { reads: 1 + (variant % 12), ms, suspends: { alsoStops } };
+  }
+
+  /**
    * Stops one member, or cuts it off from the others, until the end of the history. The others are a majority, so the
    * clients must make progress without this member.
    */
@@ -470,17 +528,19 @@ export class Nemesis {
 }
 
 function callFaultOf({ kind, ms, variant }: Fault): CallFault {
+  // Some copies arrive after minutes, when the client has released the lock, ended its session or closed itself.
+  const lateMs = variant >= 40 ? ms * LATE_FACTOR : ms;
   switch (kind) {
     case 'delay request':
     case 'delay response':
     case 'early copy':
       return { type: kind, ms };
     case 'late request':
-      return { type: 'lose request', ms };
+      return { type: 'lose request', ms: lateMs };
     case 'lose request':
       return { type: 'lose request', ms: undefined };
     case 'duplicate request':
-      return { type: 'duplicate request', ms };
+      return { type: 'duplicate request', ms: lateMs };
     case 'refuse':
     case 'copy of a refused request':
       return {
@@ -488,7 +548,7 @@ function callFaultOf({ kind, ms, variant }: Fault): CallFault {
         reason: REFUSALS[variant % REFUSALS.length] as never,
         isApplied: false,
         resetsStream: false,
-        copyMs: kind === 'refuse' ? undefined : ms,
+        copyMs: kind === 'refuse' ? undefined : lateMs,
       };
     case 'refuse after applying':
       return {

@@ -30,8 +30,8 @@ const PROGRESS_MS = 120_000;
  * notice that a connection is dead, and a backoff.
  */
 const MAX_LATENESS_MS = 10_000;
-/** The kinds of faults that hold back one request or one response. */
-const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy']);
+/** The kinds of faults that hold back requests or responses. */
+const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy', 'slow follower']);
 /** The TTL of the lease of a client's guards, in seconds. */
 const GUARDS_TTL_S = 600n;
 /** How long a wait that has ended early may clean up, in simulated milliseconds. */
@@ -380,7 +380,8 @@ class Play<Op> {
       const stacks = [...process.foreground].map(({ stack = '' }) => stack);
       this.#violated('timer left', `${stacks.length} timers of ${process.name}${stacks.join('\n')}`);
     }
-    await world.run(() => false, world.now + AFTERMATH_MS);
+    this.#network.onCopy = () => this.#nemesis.count('copy after the end of all clients');
+    await world.run(() => false, Math.max(world.now, this.#network.lastCopyMs) + AFTERMATH_MS);
     this.#bytes?.checkLeft();
     const { member } = this.#cluster.server;
     for (const lease of member.leases.ids) {
@@ -424,7 +425,8 @@ class Play<Op> {
 
   #checkEnd(startMs: number, limitMs: number, what: string): void {
     const { time, current } = this.#world;
-    const lateMs = time - Math.max(startMs + limitMs / MIN_RATE, current.stalledUntil);
+    const dueMs = startMs + limitMs / MIN_RATE + current.suspendedSince(startMs);
+    const lateMs = time - Math.max(dueMs, current.stalledUntil);
     if (lateMs > MAX_CLEANUPS_MS / MIN_RATE + MAX_LAGS * this.#maxTimerLagMs)
       this.#violated('late end', `${what} of ${current.name}: ${lateMs} ms after its limit of ${limitMs} ms`);
   }

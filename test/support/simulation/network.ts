@@ -141,10 +141,10 @@ export interface Link {
    */
   cut(deliversLate?: boolean, noticeMs?: number, serverNoticeMs?: number): void;
   /**
-   * The server has closed the connection. The client does not learn of it before `ms`, as if a firewall dropped the
-   * packet that tells it.
+   * Nothing arrives any longer. The client does not learn of it before `ms`, as if a firewall dropped the packets that
+   * tell it. The server closes its end after `serverNoticeMs`, soon by default.
    */
-  vanish(ms: number): void;
+  vanish(ms: number, serverNoticeMs?: number): void;
   /** Ends all faults. */
   heal(): void;
 }
@@ -163,6 +163,10 @@ export class Network {
   readonly authenticating = new Map<Process, number>();
   /** Called when a member refuses a connection of a process. */
   onRefused: (process: Process, member: SimulatedMember) => void = () => {};
+  /** When the last copy of a request arrives, as far as it is known. */
+  lastCopyMs = 0;
+  /** Called when a copy of a request, or a late request, arrives. */
+  onCopy: () => void = () => {};
   /** Returns what happens to the next unary call of this process. */
   faultOf: (process: Process, method: Method<unknown, unknown>) => CallFault | undefined = () => undefined;
   #delay: (typeof DELAYS)[DelayName] = DELAYS.none;
@@ -173,6 +177,17 @@ export class Network {
   constructor(world: World, cluster: SimulatedCluster) {
     this.world = world;
     this.cluster = cluster;
+  }
+
+  /** Lets a copy of a request, or a late request, arrive after `ms`, also if all clients are closed by then. */
+  arriveLate(ms: number, kind: string, detail: string, arrive: () => void): void {
+    const { world } = this;
+    const due = world.time + ms;
+    this.lastCopyMs = Math.max(this.lastCopyMs, due);
+    world.at(due, world.outside, kind, detail, () => {
+      this.onCopy();
+      arrive();
+    });
   }
 
   set delays(name: DelayName) {
@@ -296,8 +311,8 @@ class Connection implements Link {
     world.at(world.time + serverNoticeMs, world.outside, 'notices the end of a connection', '', closed);
   }
 
-  vanish(ms: number): void {
-    this.cut(false, Math.min(ms, this.network.world.random.between(...SILENCE_NOTICED_MS)));
+  vanish(ms: number, serverNoticeMs?: number): void {
+    this.cut(false, Math.min(ms, this.network.world.random.between(...SILENCE_NOTICED_MS)), serverNoticeMs);
   }
 
   /** Ends the connection at the client. */
@@ -528,11 +543,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
       }
       case 'lose request': {
         const { ms } = fault;
-        if (ms !== undefined) {
-          const { world } = network;
-          const late = (): void => this.#arrive(connection, 'late');
-          world.at(world.time + ms, world.outside, 'receives late', detail, late);
-        }
+        if (ms !== undefined) network.arriveLate(ms, 'receives late', detail, () => this.#arrive(connection, 'late'));
         return connection.cut(false, network.delayMs());
       }
       default:
@@ -612,9 +623,9 @@ class SimulatedUnary<Request, Response> implements ClientCall {
 
   /** Lets a copy of the request arrive. */
   #copyAfter(connection: Connection, ms: number): void {
-    const { world } = this.#transport.network;
-    const arrive = (): void => this.#arrive(connection, 'copy');
-    world.at(world.now + ms, world.outside, 'receives a copy of', this.#call.method.path, arrive);
+    const { network } = this.#transport;
+    const { path } = this.#call.method;
+    network.arriveLate(ms, 'receives a copy of', path, () => this.#arrive(connection, 'copy'));
   }
 
   #refusal(reason: Refusal): StatusError {

@@ -11,13 +11,15 @@ export class WorldHistory<Call, Result> {
     this.#world = world;
   }
 
-  /** Calls `act` and records the call, as `History.record` does. */
+  /** Calls `act` and records the call, as `History.record` does. The outcome stays unknown if the process is killed. */
   async record(process: string, call: Call, act: () => Promise<Result>): Promise<Result> {
     const startMs = this.#world.time;
+    const at = this.operations.length;
     const note = (outcome: Operation<Call, Result>['outcome'], result?: Result): void => {
       const endMs = outcome === 'unknown' ? Number.POSITIVE_INFINITY : this.#world.time;
-      this.operations.push({ process, call, startMs, endMs, outcome, result });
+      this.operations[at] = { process, call, startMs, endMs, outcome, result };
     };
+    note('unknown');
     try {
       const result = await act();
       note('ok', result);

@@ -10,6 +10,9 @@ const ROUNDING_MS = 1e-6;
 /** Number of events that run before Node.js may handle real input and output again. */
 const EVENTS_PER_BATCH = 64;
 
+/** A clock that a suspension may stop in addition to the monotonic clock. */
+export type OtherClock = 'wall' | 'boot';
+
 /** Something that will happen: a timer fires, a message arrives, or a fault strikes. */
 interface Scheduled {
   due: number;
@@ -24,7 +27,7 @@ interface Scheduled {
 
 /** A timer of the code in `src/`, as `environment.setTimeout` returns it. */
 class Timer {
-  readonly event: Scheduled;
+  event: Scheduled;
   /** The calls that have started the timer, if the world records its steps. */
   readonly stack: string | undefined;
 
@@ -48,16 +51,33 @@ export class Process {
    * middle of an event. No other code runs in that event, so the rest of the event happens at this time.
    */
   reached = 0;
-  /** The number of clock reads until the process stops in the middle of an event, and for how long it then stops. */
-  stop: { reads: number; readonly ms: number } | undefined;
+  /**
+   * The number of clock reads until the process stops in the middle of an event, and for how long it then stops.
+   * `suspends`: the machine is suspended, and `alsoStops` is as in `World.suspend`.
+   */
+  stop:
+    | { reads: number; readonly ms: number; readonly suspends?: { readonly alsoStops: OtherClock | undefined } }
+    | undefined;
   /** Whether the process was ever stopped in the middle of an event. */
   wasStopped = false;
   /** Whether the process was killed. A killed process never runs again. */
   isKilled = false;
+  /** The number of events that the process still runs, and what then kills it. Undefined: it lives on. */
+  end: { events: number; readonly kill: () => void } | undefined;
   /** How fast the clocks and timers of the process run: milliseconds in each millisecond of the world. */
   rate = 1;
   /** Offset of the wall clock of the process in milliseconds. */
   wallOffsetMs = 0;
+  /** Offset of the boot clock of the process in milliseconds. */
+  bootOffsetMs = 0;
+  /** The suspensions of the machine of the process, in milliseconds of the world. */
+  readonly suspensions: { readonly fromMs: number; readonly untilMs: number }[] = [];
+  /** How long the machine was suspended in total, in milliseconds of the world. */
+  suspendedMs = 0;
+  /** When the latest suspension of the machine ends. */
+  resumesAt = 0;
+  /** When another clock of the process was last set ahead of the monotonic clock, or advanced further. */
+  leapedAt = 0;
   /** The pending timers that keep the process alive. */
   readonly foreground = new Set<Timer>();
 
@@ -65,9 +85,21 @@ export class Process {
     this.name = name;
   }
 
-  /** Returns the time on the clock of the process at a time of the world. */
+  /** Returns the time on the clock of the process at a time of the world, if no suspension stops this clock. */
   clockAt(worldMs: number): number {
     return START_MS + (worldMs - START_MS) * this.rate;
+  }
+
+  /** Returns the time on the monotonic clock of the process at a time of the world after all earlier suspensions. */
+  monotonicAt(worldMs: number): number {
+    return this.clockAt(Math.max(worldMs, this.resumesAt) - this.suspendedMs);
+  }
+
+  /** Returns how long the machine of the process was suspended after a time of the world. */
+  suspendedSince(worldMs: number): number {
+    let sum = 0;
+    for (const { fromMs, untilMs } of this.suspensions) sum += Math.max(0, untilMs - Math.max(fromMs, worldMs));
+    return sum;
   }
 
   /** Returns how long a timer of the process takes in the world. It never fires before its time on its own clock. */
@@ -75,9 +107,9 @@ export class Process {
     return this.rate === 1 ? delayMs : delayMs / this.rate + ROUNDING_MS;
   }
 
-  /** Returns the time of the world at a time on the clock of the process. */
-  worldAt(clockMs: number): number {
-    return START_MS + (clockMs - START_MS) / this.rate;
+  /** Returns the time of the world at a time on the monotonic clock of the process, after all suspensions so far. */
+  worldAt(monotonicMs: number): number {
+    return START_MS + (monotonicMs - START_MS) / this.rate + this.suspendedMs;
   }
 }
 
@@ -149,6 +181,25 @@ export class World {
     this.#schedule(this.time, process, kind, '', action);
   }
 
+  /**
+   * Suspends the machine of a process: its code does not run, and its monotonic clock and its timers stand still. The
+   * wall clock and the boot clock go on, except the one in `alsoStops`.
+   */
+  suspend(process: Process, ms: number, alsoStops?: OtherClock): void {
+    // A process that was stopped in the middle of an event has already seen the time `reached`.
+    const fromMs = Math.max(this.now, process.reached);
+    process.resumesAt = fromMs + ms;
+    process.suspensions.push({ fromMs, untilMs: process.resumesAt });
+    process.reached = process.resumesAt;
+    process.leapedAt = process.resumesAt;
+    process.stalledUntil = Math.max(process.stalledUntil, process.resumesAt);
+    // The monotonic clock never goes back, not even by the error of a computation.
+    process.suspendedMs += ms - ROUNDING_MS;
+    if (alsoStops === 'wall') process.wallOffsetMs -= Math.round(ms * process.rate);
+    if (alsoStops === 'boot') process.bootOffsetMs -= ms * process.rate;
+    this.note(`the machine of ${process.name} is suspended for ${ms} ms`);
+  }
+
   /** Resolves after `ms`, in the running process. */
   sleep(ms: number): Promise<void> {
     const process = this.current;
@@ -205,9 +256,11 @@ export class World {
   /** Returns the clocks, timers and random numbers of this world. */
   environment(): Environment {
     return {
-      performance: { now: () => this.#readClock() },
-      Date: { now: () => START_WALL_MS + Math.floor(this.#readClock()) + this.current.wallOffsetMs },
-      bootMs: () => this.current.clockAt(this.time),
+      performance: { now: () => this.current.monotonicAt(this.#readTime()) },
+      Date: {
+        now: () => START_WALL_MS + Math.floor(this.current.clockAt(this.#readTime())) + this.current.wallOffsetMs,
+      },
+      bootMs: () => this.current.clockAt(this.time) + this.current.bootOffsetMs,
       Math: { random: () => this.random.fraction() },
       crypto: {
         getRandomValues: (numbers) => {
@@ -230,29 +283,42 @@ export class World {
   #startTimer(action: () => void, delayMs: number): Timer {
     const process = this.current;
     const lagMs = this.timerLagMs > 0 && this.random.chance(0.3) ? this.random.fraction() * this.timerLagMs : 0;
-    const due = this.time + process.worldMs(Math.max(0, delayMs)) + lagMs;
-    const timer: Timer = new Timer(
-      this.#schedule(due, process, 'timer', '', () => {
+    const schedule = (due: number): Scheduled => {
+      const { suspendedMs } = process;
+      return this.#schedule(due, process, 'timer', '', () => {
+        // The timer stood still as long as the machine was suspended.
+        const stoodStillMs = process.suspendedMs - suspendedMs;
+        if (stoodStillMs > 0 && due + stoodStillMs > this.now) {
+          timer.event = schedule(due + stoodStillMs + ROUNDING_MS);
+          return;
+        }
         process.foreground.delete(timer);
         action();
-      }),
-      this.trace && new Error('started').stack,
-    );
+      });
+    };
+    const due = this.time + process.worldMs(Math.max(0, delayMs)) + lagMs;
+    const timer: Timer = new Timer(schedule(due), this.trace && new Error('started').stack);
     process.foreground.add(timer);
     return timer;
   }
 
-  #readClock(): number {
+  /** Returns the time for the running process when it reads a clock. The fault `stop in a step` may strike. */
+  #readTime(): number {
     const { current } = this;
     const { stop } = current;
     if (stop !== undefined && --stop.reads <= 0) {
       current.stop = undefined;
-      current.wasStopped = true;
-      current.reached = this.time + stop.ms;
-      current.stalledUntil = current.reached;
-      this.note(`is stopped in the middle of a step for ${stop.ms} ms`);
+      if (stop.suspends !== undefined) this.suspend(current, stop.ms, stop.suspends.alsoStops);
+      else {
+        current.wasStopped = true;
+        current.reached = this.time + stop.ms;
+        current.stalledUntil = current.reached;
+        // The stop may fall between the reads of two clocks.
+        current.leapedAt = current.reached;
+        this.note(`is stopped in the middle of a step for ${stop.ms} ms`);
+      }
     }
-    return current.clockAt(this.time);
+    return this.time;
   }
 
   #perform(event: Scheduled): void {
@@ -263,6 +329,10 @@ export class World {
     this.#digest(kind);
     this.#digest(detail);
     this.#digestNumber(this.now);
+    if (process.end !== undefined && process.end.events-- === 0) {
+      process.end.kill();
+      return;
+    }
     if (this.trace !== undefined && kind !== 'timer' && kind !== 'wakes up')
       this.trace.push({ ms: this.now - START_MS, process: process.name, text: `${kind}${detail && ` ${detail}`}` });
     try {

@@ -120,6 +120,46 @@ describe('a connection of a process that was frozen', () => {
     expect([probes(connection), connection.streamIds]).toEqual([1, [1, 3]]);
   });
 
+  test('sends a PING before a request although it has read two pieces of bytes from before the freeze', async () => {
+    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
+    await range(peer);
+    const { connection } = peer;
+    connection.onRequest = undefined;
+    const { stream } = watch(peer);
+    stream.send(CREATE_WATCH);
+    await turn();
+    connection.send(answerHeaders(3));
+    await passes(TRUST_MS + 1);
+    // The client reads these bytes one after the other, as it reads the records of TLS.
+    connection.send(ping(Buffer.alloc(8)));
+    await turn();
+    connection.send(ping(Buffer.alloc(8, 1)));
+    await turn();
+    void range(peer);
+    await turn();
+    expect([probes(connection), connection.streamIds]).toEqual([1, [1, 3]]);
+  });
+
+  test('sends a PING before a request although it has read bytes from before the freeze after an unanswered PING', async () => {
+    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
+    await range(peer);
+    const { connection } = peer;
+    connection.onRequest = undefined;
+    const { stream } = watch(peer);
+    stream.send(CREATE_WATCH);
+    await turn();
+    connection.send(answerHeaders(3));
+    await passes(INTERVAL_MS);
+    connection.send(ping(Buffer.alloc(8)));
+    await turn();
+    void range(peer);
+    await turn();
+    expect([probes(connection), connection.streamIds]).toEqual([2, [1, 3]]);
+    answerProbe(connection);
+    await turn();
+    expect(connection.streamIds).toEqual([1, 3, 5]);
+  });
+
   test('sends another PING before a request when an earlier PING is unanswered', async () => {
     const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
     await range(peer);
@@ -152,6 +192,21 @@ describe('a connection of a machine that was suspended', () => {
     expect([probes(connection), connection.streamIds]).toEqual([1, [1]]);
     answerProbe(connection);
     expect((await call).count).toBe(1n);
+  });
+
+  test('sends another PING before a request when the suspension began after an earlier PING', async () => {
+    const { peer, connection } = await idleFor(TRUST_MS + 1);
+    const calls = [range(peer)];
+    await turn();
+    vi.setSystemTime(Date.now() + 60_000);
+    calls.push(range(peer));
+    await turn();
+    const [first] = connection.sent('PING').filter(({ flags }) => flags === 0);
+    connection.send(ping(first?.payload ?? Buffer.alloc(8), FLAG.ACK));
+    await turn();
+    expect([probes(connection), connection.streamIds]).toEqual([2, [1]]);
+    answerProbe(connection);
+    expect((await Promise.all(calls)).map(({ count }) => count)).toEqual([1n, 1n]);
   });
 
   test('sends no PING when the wall clock was set back or was corrected by less than 1 s', async () => {

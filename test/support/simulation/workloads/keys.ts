@@ -31,7 +31,6 @@ export const keys: Workload<KeyOp> = {
   name: 'keys',
   weight: 2,
   isUnary: true,
-  without: ['kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({
       ops: Array.from({ length: random.between(2, 9) }, () => ({
@@ -115,13 +114,16 @@ class KeysPlayer implements Player<KeyOp> {
   async #modify(space: CoreKeyspace, start: string, name: string): Promise<void> {
     const counter = this.#modified.get(name) ?? { done: 0, unknown: 0 };
     this.#modified.set(name, counter);
+    // The outcome stays unknown if the process is killed.
+    counter.unknown += 1;
     try {
       const counters = typed(space, start, json(Number));
       const { changed } = await counters.modify(name, (old) => (old?.value ?? 0) + 1);
       if (changed) counter.done += 1;
+      counter.unknown -= 1;
     } catch (error) {
       expected(error);
-      if (error instanceof EtcdError && error.outcome === 'unknown') counter.unknown += 1;
+      if (!(error instanceof EtcdError) || error.outcome !== 'unknown') counter.unknown -= 1;
     }
   }
 

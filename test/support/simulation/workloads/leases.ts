@@ -19,6 +19,8 @@ interface Kept {
   readonly id: bigint;
   readonly ttl: number;
   readonly process: number;
+  /** When the process asked for the lease. */
+  readonly startMs: number;
   readonly alive: KeepAlive;
   /** Whether the process itself has ended the lease. */
   isEnded: boolean;
@@ -32,7 +34,10 @@ const OUTLASTING: ReadonlySet<FaultKind> = new Set([
   'isolate member for good',
   'stop member for good',
   'close one direction',
+  'forget connections',
 ]);
+/** What the error of a lease says if a clock has ended the lease that does not stand still in a suspended machine. */
+const LEAPED = /the machine was suspended or its wall clock was set forward/;
 /** How long the process then watches its leases. */
 const OBSERVED_MS = 12_000;
 
@@ -41,7 +46,6 @@ export const leases: Workload<LeaseOp> = {
   name: 'leases',
   toleratesCopies: true,
   weight: 2,
-  without: ['kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 2) }, () => ({
       ops: Array.from({ length: random.between(1, 4) }, () => ({
@@ -94,8 +98,10 @@ class LeasesPlayer implements Player<LeaseOp> {
 
   async #keep(client: Client, process: number, { ttl, lifeMs, ends }: LeaseOp): Promise<void> {
     const { world, healed } = this.#context;
+    const startMs = world.time;
     const lease = await client.lease.grant({ ttl });
-    const kept: Kept = { id: lease.id, ttl: lease.ttl, process, alive: client.lease.keepAlive(lease), isEnded: false };
+    const alive = client.lease.keepAlive(lease);
+    const kept: Kept = { id: lease.id, ttl: lease.ttl, process, startMs, alive, isEnded: false };
     this.#kept.push(kept);
     // A key whose deletion shows when the lease ends.
     void client.put(keyOf(lease.id), '', { lease, timeoutMs: 10_000 }).catch(expected);
@@ -104,6 +110,7 @@ class LeasesPlayer implements Player<LeaseOp> {
       await healed();
       await world.sleep(OBSERVED_MS + 5_000);
     }
+    this.#checkLeap(kept);
     kept.isEnded = true;
     if (ends === 'revoke') await client.lease.revoke(lease).catch(expected);
     else await kept.alive.close();
@@ -113,6 +120,13 @@ class LeasesPlayer implements Player<LeaseOp> {
   #compare({ id, alive }: Kept): void {
     if (this.#context.cluster.server.member.leases.has(id)) return;
     if (alive.valid()) this.#context.violated('valid without a lease', `${id.toString(16)} has ended`);
+  }
+
+  /** Checks that a clock that has leaped ends only the leases that the process had at that time. */
+  #checkLeap({ id, process, startMs, alive }: Kept): void {
+    if (alive.valid() || !LEAPED.test(String(alive.signal.reason))) return;
+    if (this.#context.process(process).leapedAt < startMs)
+      this.#context.violated('lease lost without a leap', `${id.toString(16)}: ${String(alive.signal.reason)}`);
   }
 
   /**

@@ -17,7 +17,7 @@ export const orderedReads: Workload<OrderedOp> = {
   name: 'ordered reads',
   weight: 1,
   isUnary: true,
-  without: ['duplicate request', 'kill'],
+  without: ['duplicate request'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({
       ops: Array.from({ length: random.between(2, 8) }, () => ({

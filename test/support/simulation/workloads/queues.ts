@@ -4,6 +4,7 @@ import { Session } from '../../../../src/concurrency/session.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { prefix } from '../../../../src/kv/keys.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import { stateAt } from '../states.js';
 import { expected } from './expected.js';
 
 /** An item that a process enqueues, or a wait for an item. */
@@ -21,8 +22,6 @@ function queueWorkload(name: string, hasPriorities: boolean): Workload<QueueOp> 
   return {
     name,
     weight: 1,
-    // What a killed process has taken or enqueued is not recorded.
-    without: ['kill'],
     generate: (random) =>
       Array.from({ length: random.between(1, 3) }, () => ({
         ops: Array.from({ length: random.between(1, 6) }, () => ({
@@ -45,7 +44,7 @@ class Queues implements Player<QueueOp> {
   /** The outcome of each `enqueue`, by item. */
   readonly #enqueued = new Map<string, 'ok' | 'unknown' | 'fail'>();
   readonly #dequeued: string[] = [];
-  /** Number of waits that may have taken an item although no consumer has got it. */
+  /** Number of waits that may have taken an item although no consumer has got it, also of killed processes. */
   #lost = 0;
   #items = 0;
 
@@ -91,11 +90,13 @@ class Queues implements Player<QueueOp> {
 
   async #take(client: Client, maxWaitMs: number): Promise<void> {
     const session = await Session.open(client, { ttl: 2 });
+    this.#lost += 1;
     try {
       const queue = this.#hasPriorities ? new PriorityQueue(client, NAME) : new Queue(client, NAME);
       this.#dequeued.push((await queue.dequeue(session, { maxWaitMs })).text());
+      this.#lost -= 1;
     } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'unknown') this.#lost += 1;
+      if (!(error instanceof EtcdError) || error.outcome !== 'unknown') this.#lost -= 1;
       throw error;
     } finally {
       await session.close().catch(expected);
@@ -112,7 +113,7 @@ class Queues implements Player<QueueOp> {
   }
 
   check(): void {
-    const { violated } = this.#context;
+    const { violated, cluster } = this.#context;
     const taken = new Set<string>();
     for (const item of this.#dequeued) {
       if (taken.has(item)) violated('taken twice', item);
@@ -120,12 +121,23 @@ class Queues implements Player<QueueOp> {
       const outcome = this.#enqueued.get(item);
       if (outcome === undefined || outcome === 'fail') violated('invented item', `${item}: ${outcome}`);
     }
-    const missing = [...this.#enqueued].filter(([item, outcome]) => outcome === 'ok' && !taken.has(item));
+    const left = this.#hasKills
+      ? new Set([...stateAt(cluster, 'q/', cluster.revision).values()].map(({ value }) => value))
+      : new Set();
+    const missing = [...this.#enqueued].filter(
+      ([item, outcome]) => outcome === 'ok' && !taken.has(item) && !left.has(item),
+    );
     if (missing.length > this.#lost) violated('lost item', missing.map(([item]) => item).join());
+  }
+
+  /** Whether a process may have been killed, so that no process empties the queue after its last item. */
+  get #hasKills(): boolean {
+    return this.#context.plan.faults.some(({ kind }) => kind === 'kill');
   }
 
   mayStay(key: string): boolean {
     if (key.startsWith('q/__') || key.startsWith('__q/')) return true;
+    if (this.#hasKills) return true;
     // A request may arrive after the last process has emptied the queue.
     const item = this.#context.cluster.truth.findLast((event) => event.key === key)?.value ?? '';
     return this.#enqueued.get(item) === 'unknown';

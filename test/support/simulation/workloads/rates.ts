@@ -1,4 +1,5 @@
 import { RateLimiter } from '../../../../src/concurrency/rate-limiter.js';
+import { WALL_CLOCK_FAULTS } from '../faults.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { expected } from './expected.js';
 
@@ -21,7 +22,7 @@ export const rates: Workload<TakeOp> = {
   weight: 1,
   isUnary: true,
   hasOneRate: true,
-  without: ['wall clock jump'],
+  without: WALL_CLOCK_FAULTS,
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({
       ops: Array.from({ length: random.between(2, 8) }, () => ({

@@ -39,8 +39,7 @@ export const registers: Workload<RegisterOp> = {
   weight: 2,
   isUnary: true,
   // A copy of a plain put takes effect twice, which no client can prevent.
-  // The calls of a killed process are not recorded.
-  without: ['duplicate request', 'kill'],
+  without: ['duplicate request'],
   generate: (random) => {
     const keys = random.chance(0.7) ? ['r/a'] : ['r/a', 'r/b'];
     return Array.from({ length: random.between(1, 3) }, () => ({

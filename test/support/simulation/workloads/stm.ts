@@ -19,7 +19,6 @@ export const transfers: Workload<TransferOp> = {
   name: 'stm',
   weight: 1,
   isUnary: true,
-  without: ['kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, () => ({
       ops: Array.from({ length: random.between(1, 5) }, () => ({
@@ -36,6 +35,7 @@ export const transfers: Workload<TransferOp> = {
 class Transfers implements Player<TransferOp> {
   readonly #context: Context<TransferOp>;
   #done = 0;
+  /** Number of transfers with an unknown outcome, also those of a killed process. */
   #unknown = 0;
 
   constructor(context: Context<TransferOp>) {
@@ -48,6 +48,7 @@ class Transfers implements Player<TransferOp> {
     for (const { afterMs, from, to, isolation, maxWaitMs } of ops) {
       if (afterMs > 0) await world.sleep(afterMs);
       waits(index, 'a transfer');
+      this.#unknown += 1;
       try {
         await stm(
           client,
@@ -62,9 +63,10 @@ class Transfers implements Player<TransferOp> {
           { isolation, maxWaitMs },
         );
         this.#done += 1;
+        this.#unknown -= 1;
       } catch (error) {
         expected(error);
-        if ((error as EtcdError).outcome === 'unknown') this.#unknown += 1;
+        if ((error as EtcdError).outcome !== 'unknown') this.#unknown -= 1;
       }
     }
   }

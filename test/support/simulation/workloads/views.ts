@@ -32,7 +32,6 @@ export const views: Workload<ViewOp> = {
   name: 'views',
   toleratesCopies: true,
   weight: 3,
-  without: ['kill'],
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, (_, index) => ({
       ops: Array.from({ length: random.between(1, 7) }, () => ({

@@ -58,7 +58,6 @@ export const watches: Workload<WatchOp> = {
   name: 'watches',
   toleratesCopies: true,
   weight: 4,
-  without: ['kill'],
   sizeOf: (op) => ('times' in op ? op.times : 1),
   generate: (random) =>
     Array.from({ length: random.between(1, 3) }, (_, index) => ({
