@@ -474,8 +474,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a guarded write whose condition does not hold leaves its guard unchanged',
     file: 'src/kv/guards.ts',
-    find: "success: branch(failure, '0'),",
-    replace: 'success: failure,',
+    find: 'success: otherwise, failure: [read(guard)] };',
+    replace: 'success: failure, failure: [read(guard)] };',
     tests: ['test/kv/guards'],
     notSimulated: 'a contender that finds its own key is rare',
   },
@@ -634,8 +634,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a write over the gateway does not check the revision of its guard key',
     file: 'src/kv/guards.ts',
-    find: 'return { compare: [unchanged(guard)], success: then,',
-    replace: 'return { compare: [], success: then,',
+    find: 'if (!hasConditions(request)) return { compare: [unchanged(guard)], success: then,',
+    replace: 'if (!hasConditions(request)) return { compare: [], success: then,',
     tests: ['test/gateway/resending-generated'],
     notSimulated: 'the simulated network has no JSON gateway',
   },

@@ -70,7 +70,7 @@ export class Session implements AsyncDisposable {
   private constructor(client: KeyspaceClient, keepAlive: KeepAlive) {
     this.client = client;
     this.#keepAlive = keepAlive;
-    this.guards = new Guards(client.rpc, keepAlive.id, { guardPrefix: client.core.guardPrefix, ...client.core.kv });
+    this.guards = new Guards(client.rpc, keepAlive.id, client.core.guardPrefix);
     let ending = false;
     const offClose = client.beforeClose(() => this.#end(() => keepAlive.lose(lostWithClient(keepAlive.id))));
     this.#end = once((loseLease) => {

@@ -69,30 +69,24 @@ export interface Applied<Result> {
 
 type Operations = readonly Init<wire.RequestOp>[];
 
-interface GuardsOptions {
-  /** The prefix of the guards, such as `GUARD_PREFIX`. */
-  readonly guardPrefix: Uint8Array;
-  /** The maximum number of operations in a transaction. */
-  readonly maxTxnOps: number;
-}
-
 /** The guards that are attached to one lease. Each write under way uses one of them. */
 export class Guards {
   readonly #rpc: Rpc;
   readonly #lease: bigint;
   readonly #guardPrefix: Uint8Array;
-  readonly #maxTxnOps: number;
   readonly #prefix: string;
   #free: Guard[] = [];
   #count = 0;
   #isBroken = false;
 
-  /** The name of each guard contains a random number, because several programs may use one lease one after another. */
-  constructor(rpc: Rpc, lease: bigint, { guardPrefix, maxTxnOps }: GuardsOptions) {
+  /**
+   * `guardPrefix` is the prefix of the guards, such as `GUARD_PREFIX`. The name of each guard contains a random number,
+   * because several programs may use one lease one after another.
+   */
+  constructor(rpc: Rpc, lease: bigint, guardPrefix: Uint8Array) {
     this.#rpc = rpc;
     this.#lease = lease;
     this.#guardPrefix = guardPrefix;
-    this.#maxTxnOps = maxTxnOps;
     this.#prefix = `${lease.toString(16)}-${randomId().toString(36)}/`;
   }
 
@@ -143,21 +137,6 @@ export class Guards {
     return {
       request: { case: 'requestPut', value: { key, value: toBytes(value, 'guard'), lease: this.#lease } },
     };
-  }
-
-  /**
-   * @internal
-   * @throws EtcdError with reason `InvalidInput` if the request is too long with its guard.
-   */
-  checkCount(guarded: Init<wire.TxnRequest>, request: Init<wire.TxnRequest>): void {
-    const [count, own] = [countOf(guarded), countOf(request)];
-    if (count <= this.#maxTxnOps) return;
-    const [left, limit] = [
-      this.#maxTxnOps - (count - own),
-      'option maxTxnOps of the client, --max-txn-ops of the server',
-    ];
-    const why = `the guard of the write takes ${count - own} of ${this.#maxTxnOps} (${limit})`;
-    throw invalidInput('txn', `${own} operations`, `at most ${left}, because ${why}`);
   }
 
   /** @internal Runs a transaction that contains an operation of `move`. */
@@ -218,8 +197,7 @@ export class GuardedWrite<Result> {
       const guard = this.#guard;
       if (guard.revision === 0n && this.#deletes(guard) && !(await this.#create(guard, options))) continue;
       const number = guard.writes + 1;
-      const guarded = this.#guarded(guard, number);
-      this.#guards.checkCount(guarded, this.#request);
+      const guarded = guardedRequest(this.#request, guard, (path) => this.#guards.move(guard, `${number} ${path}`));
       const wasInDoubt = this.#inDoubt;
       const { success = [], failure = [] } = this.#request;
       const response = await this.#inDoubtDuring(this.#guards.run(guarded, options));
@@ -307,21 +285,6 @@ export class GuardedWrite<Result> {
     return { header, found: succeeded ? moved : guardIn(responses) };
   }
 
-  /** Returns the transaction that performs the write if the guard is unchanged. */
-  #guarded(guard: Guard, number: number): Init<wire.TxnRequest> {
-    const { compare = [], success = [], failure = [] } = this.#request;
-    const branch = (operations: Operations, path: string): Operations =>
-      withGuard(operations, guard.key, path, (digits) => this.#guards.move(guard, `${number} ${digits}`));
-    const then = branch(success, '1');
-    if (!hasConditions(this.#request)) return { compare: [unchanged(guard)], success: then, failure: [read(guard)] };
-    const whenFalse = { compare: [unchanged(guard)], success: branch(failure, '0'), failure: [read(guard)] };
-    return {
-      compare: [unchanged(guard), ...compare],
-      success: then,
-      failure: [{ request: { case: 'requestTxn', value: whenFalse } }],
-    };
-  }
-
   /** Whether a branch of the write may delete the guard. */
   #deletes({ key }: Guard): boolean {
     return mayDelete({ request: { case: 'requestTxn', value: this.#request } }, key);
@@ -375,6 +338,35 @@ interface Moved {
 
 function hasConditions({ compare = [] }: Init<wire.TxnRequest>): boolean {
   return compare.length > 0;
+}
+
+/**
+ * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that changes
+ * the guard, with the path of a branch.
+ */
+function guardedRequest(request: Init<wire.TxnRequest>, guard: Guard, move: (path: string) => Init<wire.RequestOp>) {
+  const { compare = [], success = [], failure = [] } = request;
+  const then = withGuard(success, guard.key, '1', move);
+  if (!hasConditions(request)) return { compare: [unchanged(guard)], success: then, failure: [read(guard)] };
+  const otherwise = withGuard(failure, guard.key, '0', move);
+  const whenFalse = { compare: [unchanged(guard)], success: otherwise, failure: [read(guard)] };
+  const nested = { request: { case: 'requestTxn', value: whenFalse } } as const;
+  return { compare: [unchanged(guard), ...compare], success: then, failure: [nested] };
+}
+
+/**
+ * Checks that the request is not too long together with its guard.
+ *
+ * @throws EtcdError with reason `InvalidInput` if it is.
+ */
+export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: number): void {
+  const guard = { key: NO_BYTES, revision: 0n, writes: 0 };
+  const count = countOf(guardedRequest(request, guard, () => read(guard)));
+  if (count <= maxTxnOps) return;
+  const own = countOf(request);
+  const limit = 'option maxTxnOps of the client, --max-txn-ops of the server';
+  const why = `the guard of the write takes ${count - own} of ${maxTxnOps} (${limit})`;
+  throw invalidInput('txn', `${own} operations`, `at most ${maxTxnOps - (count - own)}, because ${why}`);
 }
 
 /** Returns the number of operations as the server counts it: the longest list, plus those of nested transactions. */

@@ -10,7 +10,7 @@ import type { Init } from '../protobuf/codec.js';
 import { idOf } from '../runtime/bytes.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { Transport, UnaryCall } from '../transport/transport.js';
-import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
+import { type Applied, checkGuardedCount, GUARDED_TXN, type GuardedWrite, Guards, onlyNested } from './guards.js';
 import { KV, type KVOptions } from './kv.js';
 import { ReadBack } from './read-back.js';
 import { malformedResponse, type WithHeader } from './requests.js';
@@ -55,7 +55,7 @@ class GuardLease {
   }
 
   /** Returns the guards of the keyspace. Their lease lasts at least for another half of its TTL. */
-  async guardsOf({ transport, prefix, settings, guardPrefix, kv }: GuardedKeyspace): Promise<LeasedGuards> {
+  async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<LeasedGuards> {
     if (this.#isClosing) throw clientClosed('not-sent');
     const now = new Moment();
     if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
@@ -68,7 +68,7 @@ class GuardLease {
     const key = idOf(prefix);
     const known = guards.get(key);
     if (known !== undefined) return { id, guards: known };
-    const made = new Guards(new Rpc(transport, settings), lease, { guardPrefix, ...kv });
+    const made = new Guards(new Rpc(transport, settings), lease, guardPrefix);
     guards.set(key, made);
     return { id, guards: made };
   }
@@ -178,20 +178,28 @@ function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | unde
     }
     case kvMethods.txn.path: {
       const value = request as Init<wire.TxnRequest>;
-      const isWrite = changesKeys(value);
-      return isWrite ? { request: value, responseIn: (response) => response } : undefined;
+      const { success = [], failure = [] } = value;
+      return changesIn([...success, ...failure], '')
+        ? { request: value, responseIn: (response) => response }
+        : undefined;
     }
     default:
       return undefined;
   }
 }
 
-function changesKeys({ success = [], failure = [] }: Init<wire.TxnRequest>): boolean {
-  return [...success, ...failure].some(({ request }) =>
-    request?.case === 'requestTxn'
-      ? changesKeys(request.value)
-      : request?.case === 'requestPut' || request?.case === 'requestDeleteRange',
-  );
+/**
+ * Whether a branch that ran may have changed keys. `path` tells the branches of the nested transactions, see `Applied`.
+ * Without it, they may all have run.
+ */
+function changesIn(branch: readonly Init<wire.RequestOp>[], path: string): boolean {
+  const isKnown = path !== '' && onlyNested(branch) !== undefined;
+  return branch.some(({ request }) => {
+    if (request?.case !== 'requestTxn') return request?.case === 'requestPut' || request?.case === 'requestDeleteRange';
+    const { success = [], failure = [] } = request.value;
+    if (isKnown) return changesIn(path.startsWith('1') ? success : failure, path.slice(1));
+    return changesIn(success, '') || changesIn(failure, '');
+  });
 }
 
 async function applied(
@@ -199,6 +207,7 @@ async function applied(
   call: UnaryCall<unknown, unknown>,
   { request, responseIn }: Write,
 ): Promise<unknown> {
+  checkGuardedCount(request, keyspace.kv.maxTxnOps);
   const lease = leaseOf(keyspace);
   const { signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry } = call;
   const limits = { signal, timeoutMs, endpoint };
@@ -208,25 +217,35 @@ async function applied(
       throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
     });
     const write = guards.beginRequest(request, responseIn);
+    let done: Applied<unknown> | undefined;
     try {
-      const done = await write.send(options);
-      return done.result ?? (await readBack(keyspace, request, done, responseIn, options));
+      done = await write.send(options);
     } catch (error) {
-      if (!(error instanceof EtcdError) || error.outcome === 'applied') throw error;
-      const done = await settled(write, call, options);
-      if (done !== undefined) return done.result ?? (await readBack(keyspace, request, done, responseIn, options));
-      const { isOpen, mayBeApplied } = write;
-      if (isOpen) void settledLater(write, keyspace.settings);
-      if (error.outcome === 'unknown') {
-        if (isOpen) throw inDoubt(error);
-        throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
+      if (!(error instanceof EtcdError)) {
+        void settledLater(write, keyspace.settings);
+        throw error;
       }
-      // The lease may be that of the guards, unless it is one that the caller attaches to a key.
-      if (error.reason !== 'LeaseNotFound' || !isFirst) throw error;
-      lease.forget(id);
+      done = await settled(write, call, options);
+      if (done === undefined) {
+        const { isOpen, mayBeApplied } = write;
+        if (isOpen) void settledLater(write, keyspace.settings);
+        if (error.outcome === 'unknown') {
+          if (isOpen) throw inDoubt(error);
+          throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
+        }
+        // The lease may be that of the guards, unless it is one that the caller attaches to a key.
+        if (error.reason !== 'LeaseNotFound' || !isFirst) throw error;
+        lease.forget(id);
+      }
     } finally {
       if (guards.isBroken) await beforeSending(call, lease.replace(id)).catch(() => {});
     }
+    if (done === undefined) continue;
+    if (done.result !== undefined) return done.result;
+    const { success = [], failure = [] } = request;
+    const branch = done.succeeded ? success : failure;
+    // A transaction that has changed nothing may run again. Its result is then the later one.
+    if (changesIn(branch, done.path.slice(1))) return readBack(keyspace, branch, done, responseIn, options);
   }
 }
 
@@ -268,13 +287,13 @@ function inDoubt(error: EtcdError): EtcdError {
  */
 async function readBack(
   { transport, settings }: GuardedKeyspace,
-  { success = [], failure = [] }: Init<wire.TxnRequest>,
+  branch: readonly Init<wire.RequestOp>[],
   { revision, succeeded, path, header }: Applied<unknown>,
   responseIn: Write['responseIn'],
   options: CallOptions,
 ): Promise<unknown> {
   const back = new ReadBack(revision - 1n);
-  const responsesOf = back.branch(succeeded ? success : failure, path.slice(1));
+  const responsesOf = back.branch(branch, path.slice(1));
   if (responsesOf === undefined)
     throw resultLost(revision, 'it contains a read after a write of the same key, or several nested transactions');
   let answers: readonly wire.ResponseOp[] = [];

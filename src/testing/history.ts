@@ -73,7 +73,8 @@ export class History<Call, Result> {
       note('ok', result);
       return result;
     } catch (error) {
-      note(error instanceof EtcdError && error.outcome !== 'unknown' ? 'fail' : 'unknown');
+      const mayBeDone = !(error instanceof EtcdError) || error.outcome === 'unknown' || error.outcome === 'applied';
+      note(mayBeDone ? 'unknown' : 'fail');
       throw error;
     }
   }

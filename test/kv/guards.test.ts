@@ -46,7 +46,7 @@ async function bench(...fates: readonly Fate[]): Promise<Bench> {
   return {
     etcd,
     reader,
-    guards: new Guards(etcd.rpc, lease, { guardPrefix: toBytes(GUARD_PREFIX, 'guardPrefix'), maxTxnOps: 128 }),
+    guards: new Guards(etcd.rpc, lease, toBytes(GUARD_PREFIX, 'guardPrefix')),
     lease,
     name: unique('guarded'),
     sendCopies,

@@ -86,7 +86,7 @@ test('a lease whose renewals failed is not said to be lost to a clock that is ah
   onTestFinished(clock.restore);
   const alive = new KeepAlive(1n, new Deadlines());
   alive.acknowledged(new Moment(), 60);
-  const left = alive.remainingMs() ?? 0;
+  const left = alive.remainingMs();
   clock.block(left - 0.5);
   clock.wallOffsetMs += 1;
   expect(alive.valid()).toBe(false);

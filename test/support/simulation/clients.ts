@@ -24,6 +24,8 @@ export interface ClientPlan {
   readonly ordersReads: boolean;
   /** When the program replaces the endpoints by the same ones in another order, in milliseconds. Undefined: never. */
   readonly movesMs: number | undefined;
+  /** Whether the client repeats writes until a server answers. */
+  readonly retriesWrites: boolean;
 }
 
 /** The shortest interval between two reads of the member list. With shorter ones, a history has too many events. */
@@ -38,6 +40,7 @@ export function drawOptions(random: Random): ClientPlan | undefined {
     syncMs: random.chance(0.4) ? random.magnitude(MIN_SYNC_MS, 5_000) : undefined,
     ordersReads: random.chance(0.3),
     movesMs: random.chance(0.4) ? random.magnitude(20, 10_000) : undefined,
+    retriesWrites: random.chance(0.5),
   };
 }
 
@@ -78,13 +81,14 @@ export class Clients {
   open(process: Process, first: number, options: Partial<ClientOptions>): Client {
     const urls = this.#cluster.members.map(({ url }) => url);
     const { calls, plan, maxInFlight, balance, transportOf } = this.#settings;
-    const { hedges = false, hasRetryPolicy = false, syncMs, ordersReads, movesMs } = plan ?? {};
+    const { hedges = false, hasRetryPolicy = false, syncMs, ordersReads, movesMs, retriesWrites } = plan ?? {};
     const client: SimulatedClient = new SimulatedClient(process, {
       endpoints: [...urls.slice(first), ...urls.slice(0, first)],
       transport: transportOf(process),
       maxInFlight,
       balance,
       orderedReads: ordersReads,
+      retryWrites: retriesWrites,
       ...(this.#cluster.traits.hasAuth && { auth: ROOT }),
       ...(syncMs !== undefined && { autoSyncIntervalMs: syncMs }),
       ...options,

@@ -124,6 +124,7 @@ class KeysPlayer implements Player<KeyOp> {
     } catch (error) {
       expected(error);
       if (!(error instanceof EtcdError) || error.outcome !== 'unknown') counter.unknown -= 1;
+      if (error instanceof EtcdError && error.outcome === 'applied') counter.done += 1;
     }
   }
 

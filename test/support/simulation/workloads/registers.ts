@@ -1,5 +1,6 @@
 import type { Client } from '../../../../src/client.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
+import { GUARD_PREFIX } from '../../../../src/kv/keys.js';
 import { compare, op } from '../../../../src/kv/txn.js';
 import {
   checkOrder,
@@ -160,7 +161,7 @@ class Registers implements Player<RegisterOp> {
   check(): void {
     const { cluster, violated } = this.#context;
     const { truth } = cluster;
-    const puts = truth.filter(({ type }) => type === 'put');
+    const puts = truth.filter(({ type, key }) => type === 'put' && !key.startsWith(GUARD_PREFIX));
     const written = new Set(this.#puts.operations.map(({ call }) => call.value));
     // Values of compare-and-swaps are checked by `checkRegister`.
     const swapped = new Set(

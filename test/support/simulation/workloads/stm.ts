@@ -66,7 +66,9 @@ class Transfers implements Player<TransferOp> {
         this.#unknown -= 1;
       } catch (error) {
         expected(error);
-        if ((error as EtcdError).outcome !== 'unknown') this.#unknown -= 1;
+        const { outcome } = error as EtcdError;
+        if (outcome !== 'unknown') this.#unknown -= 1;
+        if (outcome === 'applied') this.#done += 1;
       }
     }
   }
@@ -74,7 +76,7 @@ class Transfers implements Player<TransferOp> {
   check(): void {
     const { cluster, violated } = this.#context;
     const values = new Map<string, number>();
-    const { truth } = cluster;
+    const truth = cluster.truth.filter(({ key }) => key.startsWith('a/'));
     for (const [at, { key, value, revision }] of truth.entries()) {
       values.set(key, Number(value));
       if (truth[at + 1]?.revision === revision) continue;

@@ -135,7 +135,8 @@ class Watches implements Player<WatchOp> {
         ? op.put(`${PREFIX}${key}`, `v${this.#values++}`.padEnd(isFull ? 1 : bytes))
         : op.delete(`${PREFIX}${key}`),
     );
-    await client.txn({ then: ops });
+    // A guard would exceed the limit.
+    await client.txn({ then: ops }, isFull ? { retryWrites: false } : {});
   }
 
   /** Watches until the marker arrives that this watch itself writes after the faults have ended. */
