@@ -89,7 +89,7 @@ export interface CachedRange extends PublicOf<CachedKeyRange, 'revision' | 'size
 export interface KeepAlive extends PublicOf<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
   /**
    * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the local
-   * deadline of the lease with the monotonic clock, so the result is right even if timers run late.
+   * deadline of the lease with the clocks of the machine, so the result is right even if timers run late.
    */
   readonly signal: AbortSignal;
   /** TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */

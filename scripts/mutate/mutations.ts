@@ -62,8 +62,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'each call that waits for a connection opens a connection of its own',
     file: 'src/channel/endpoint-pool.ts',
-    find: 'return leftMs > 0 ? leftMs : backoffMs(attempt);',
-    replace: 'return backoffMs(attempt);',
+    find: 'if (endpoint.connectAt > now) return endpoint.connectAt - now;',
+    replace: '',
     tests: ['test/channel', 'test/transport/tls'],
   },
   {

@@ -123,7 +123,7 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * Aborts when the session ends. Reading `aborted` compares the lease's deadline with the monotonic clock, so the
+   * Aborts when the session ends. Reading `aborted` compares the lease's deadline with the clocks of the machine, so the
    * result is right even after the event loop was blocked.
    */
   get signal(): AbortSignal {
@@ -148,7 +148,7 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * @internal Returns the milliseconds for which the lease is certainly still alive, measured by the monotonic clock.
+   * @internal Returns the milliseconds for which the lease is certainly still alive, measured by the clocks of the machine.
    */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();

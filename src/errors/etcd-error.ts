@@ -18,7 +18,7 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `ClientClosed`: The client was closed.
  * - `LeaseExpired`: The server reports that the lease does not exist: it expired, or another client revoked it.
  * - `LeaseRevoked`: This client revoked the lease.
- * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the local monotonic clock.
+ * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the clocks of the machine.
  * - `KeepAliveClosed`: The keepalive was closed, so this client no longer renews the lease.
  * - `LockTaken`: Other contenders had the lock until `maxWaitMs` had passed. The servers answered.
  * - `LockLost`: The caller does not hold the lock, or no longer holds it, because the key of the lock does not exist.

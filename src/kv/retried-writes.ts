@@ -43,14 +43,16 @@ interface LeasedGuards {
 class GuardLease {
   readonly #rpc: Rpc;
   #current: { readonly id: Promise<bigint>; readonly since: Moment; readonly guards: Map<string, Guards> } | undefined;
+  /** The lease before the current one. Writes with its guards may still be in doubt. */
+  #former: Promise<bigint> | undefined;
   #isClosing = false;
 
   constructor(keyspace: GuardedKeyspace) {
     this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
-    // After the lease is revoked, no write of the client is applied any more.
+    // After the leases are revoked, no write of the client is applied any more.
     keyspace.closers.add(async () => {
       this.#isClosing = true;
-      await this.#revoke(this.#current?.id);
+      await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);
     });
   }
 
@@ -61,6 +63,7 @@ class GuardLease {
     if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
       const current = { id: this.#granted(), since: now, guards: new Map<string, Guards>() };
       current.id.catch(() => this.forget(current.id));
+      this.#former = this.#current?.id;
       this.#current = current;
     }
     const { id, guards } = this.#current;
@@ -116,11 +119,11 @@ export type RetryMode = 'when-asked' | 'by-default' | 'always';
 export function retriedWrites(keyspace: GuardedKeyspace, mode: RetryMode): Transport {
   const { transport } = keyspace;
   return {
-    unary: async <Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> => {
+    unary: <Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> => {
       const isWanted = mode === 'always' || (call.retryWrites ?? mode === 'by-default');
       const write = isWanted ? writeOf(call as unknown as UnaryCall<unknown, unknown>) : undefined;
       if (write === undefined) return transport.unary(call);
-      return (await applied(keyspace, call as unknown as UnaryCall<unknown, unknown>, write)) as Response;
+      return applied(keyspace, call as unknown as UnaryCall<unknown, unknown>, write) as Promise<Response>;
     },
     stream: (call, handler) => transport.stream(call, handler),
     close: () => transport.close(),
