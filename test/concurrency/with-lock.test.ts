@@ -31,7 +31,7 @@ describe('`withLock`', () => {
     const { endpoint } = proxy;
     await proxy.close();
     const etcd = openClient({ endpoints: [endpoint] });
-    const error = await errorOf(withLock(etcd, 'x', () => {}, { maxWaitMs: 500 }));
+    const error = await errorOf(withLock(etcd, 'x', () => {}, { maxWaitMs: 1_500 }));
     expect(error).toMatchObject({
       reason: 'DeadlineExceeded',
       outcome: 'not-sent',
@@ -39,7 +39,7 @@ describe('`withLock`', () => {
       cause: { reason: 'ConnectFailed' },
     });
     expect(error.message).toContain(
-      `withLock did not finish within maxWaitMs = 500, because it reached no etcd: start etcd, or correct endpoints; last failure: cannot connect to ${endpoint}: `,
+      `withLock did not finish within maxWaitMs = 1500, because it reached no etcd: start etcd, or correct endpoints; last failure: cannot connect to ${endpoint}: `,
     );
   });
 
