@@ -22,12 +22,13 @@ Every \`etcdwire\` method throws one class, \`EtcdError\`. Match on \`reason\`, 
 | \`problem\`, \`message\` | \`problem\` describes the failure; \`message\` adds the method, the endpoint and the outcome |
 | \`method\`, \`endpoint\` | the RPC that failed, and the endpoint of the member |
 | \`compactRevision\` | with reason \`Compacted\`: the oldest revision available, if the server names it |
+| \`revision\` | with outcome \`applied\`: the revision at which the write was applied |
 | \`cause\` | the error or abort reason that led to this error |
 
 The outcome matters for writes. A failed read can always be repeated, and the client does so within the time limit. A
 write whose outcome is \`unknown\` may be repeated only if it does no harm to apply it twice. [Rule
-S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write.
-No error contains a key, value, token or password.
+S27](semantics.md#s27-a-write-is-repeated-only-if-it-provably-was-not-processed) says when the client itself repeats a write,
+and [\`retryWrites\`](writes.md) lets it repeat every write safely. No error contains a key, value, token or password.
 `;
 
 const CLIENT_PART = `
