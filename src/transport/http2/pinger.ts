@@ -1,5 +1,5 @@
 import { environment } from '../../runtime/environment.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { after, at, monotonicMs } from '../../runtime/timers.js';
 
 /**
  * How long, in milliseconds, the peer may stay silent after a request before the pinger sends a probe (a PING frame).
@@ -169,7 +169,7 @@ export class Pinger {
     if (this.#unanswered) return;
     this.#unanswered = true;
     this.#sentAt = monotonicMs();
-    if (this.#stopSilenceTimer === undefined) this.#armSilence(SILENCE_MS);
+    if (this.#stopSilenceTimer === undefined) this.#armSilence(this.#sentAt + SILENCE_MS);
   }
 
   /** Called when bytes have arrived. */
@@ -295,13 +295,13 @@ export class Pinger {
     });
   }
 
-  #armSilence(delayMs: number): void {
+  #armSilence(dueMs: number): void {
     if (!this.#isOn) return;
     const look = (): void => {
       this.#stopSilenceTimer = undefined;
       this.#lookForSilence();
     };
-    this.#stopSilenceTimer = after(delayMs, look, 'background');
+    this.#stopSilenceTimer = at(dueMs, look, 'background');
   }
 
   /**
@@ -312,8 +312,9 @@ export class Pinger {
     if (!this.#busy || this.#awaited !== undefined) return;
     if (!this.#unanswered && !this.#options.awaiting()) return;
     const now = monotonicMs();
-    const silentMs = now - (this.#unanswered ? this.#sentAt : this.#receivedAt);
-    if (silentMs < SILENCE_MS) this.#armSilence(SILENCE_MS - silentMs);
+    // The difference of two times may be a little less than it was as a sum. A timer for the rest would not advance.
+    const dueMs = (this.#unanswered ? this.#sentAt : this.#receivedAt) + SILENCE_MS;
+    if (now < dueMs) this.#armSilence(dueMs);
     else if (this.#mayProbe(now)) this.#probe();
   }
 
