@@ -25,7 +25,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `Session`, `Mutex`',
     code: "export { Client } from './src/index.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 69_200,
+    limit: 69_400,
   },
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
@@ -50,7 +50,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `grpcJs` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export { grpcJs } from './src/grpc-js.js'",
-    limit: 66_600,
+    limit: 66_700,
   },
   {
     imports: '`Client`, `collectStats`',
@@ -65,7 +65,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/testing`',
     code: "export { Client } from './src/index.js'; export * from './src/testing/index.js'",
-    limit: 112_500,
+    limit: 112_700,
   },
 ];
 

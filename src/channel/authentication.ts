@@ -224,17 +224,22 @@ export class AuthenticatedTransport implements Transport {
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     // `Authenticate` is the only call that needs no token, because its request contains the password.
     if (call.method.path === authMethods.authenticate.path) return this.#inner.unary(call);
-    // The server may refuse the token after the put, so the key may exist although the call failed.
-    const lastError = (error: EtcdError): EtcdError =>
-      PUT_THEN_WAIT.has(call.method.path) ? amended(error, { outcome: 'unknown' }) : error;
+    /** Whether the server may have carried out an attempt before it refused the token of a later one. */
+    let isInDoubt = false;
+    const judged = (error: EtcdError): EtcdError =>
+      isInDoubt && error.outcome !== 'applied' ? amended(error, { outcome: 'unknown' }) : error;
     for (let renewals = 0; ; renewals += 1) {
-      const token = await this.#tokenFor(call, renewals > 0 ? lastError : undefined);
+      const token = await this.#tokenFor(call, judged);
       try {
         return await this.#inner.unary({ ...call, metadata: withToken(call.metadata, token) });
       } catch (error) {
-        if (!(error instanceof EtcdError) || !refuses(error, token)) throw error;
+        if (!(error instanceof EtcdError)) throw error;
+        if (!refuses(error, token)) throw judged(error);
+        // The server may refuse the token after the put, so the key may exist although the call failed.
+        isInDoubt ||= error.outcome === 'unknown' || PUT_THEN_WAIT.has(call.method.path);
         this.#tokens.refused(token);
-        if (!this.#tokens.renews || renewals === MAX_TOKEN_RENEWALS) throw lastError(error);
+        if (!this.#tokens.renews || renewals === MAX_TOKEN_RENEWALS) throw judged(error);
+        call.onRetry?.(error);
       }
     }
   }

@@ -1,4 +1,4 @@
-import { invalidInput, withCallSite } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput, withCallSite } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 import { checkBoolean, checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
@@ -71,6 +71,16 @@ type MarkedOptions = WriteOptions & { readonly [INTERNAL]?: InternalOptions };
 export function internally(options: CallOptions, internal: InternalOptions): CallOptions {
   const marked: MarkedOptions = { ...options, [INTERNAL]: { ...(options as MarkedOptions)[INTERNAL], ...internal } };
   return marked;
+}
+
+/** Returns the options with a listener of the errors after which the client repeats the call. */
+export function withOnRetry(options: CallOptions, listener: (error: EtcdError) => void): CallOptions {
+  const before = (options as MarkedOptions)[INTERNAL]?.onRetry;
+  const onRetry = (error: EtcdError): void => {
+    listener(error);
+    before?.(error);
+  };
+  return internally(options, { onRetry });
 }
 
 /**

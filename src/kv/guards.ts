@@ -1,4 +1,4 @@
-import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { type CallOptions, type Rpc, withOnRetry } from '../channel/rpc.js';
 import { amended, EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
@@ -34,8 +34,9 @@ import { type Conditions, type Op, ownTxn, type Txn, type TxnResult, txnRequest,
 //    whole transaction. So a guard that was deleted with its lease cannot let a copy pass. The server chooses the ID of
 //    the lease, so a late copy of the grant does not bring the lease back.
 //
-// The first write with a guard creates it: R is 0. If another client deletes the guard, a copy of that first write would
-// pass again.
+// The first write with a guard of a session creates it: R is 0. If another client deletes the guard, a copy of that first
+// write would pass again. The guards of a client are created by transactions of their own, so for them R is never 0.
+// After the restore of a backup, revisions come again, and with them a copy of a write from before the restore may pass.
 //
 // etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example because
 // it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write needs a
@@ -75,6 +76,11 @@ export class Guards {
   readonly #lease: bigint;
   readonly #guardPrefix: Uint8Array;
   readonly #prefix: string;
+  /**
+   * Whether each guard is created by a transaction of its own. Then no late copy of its first write passes, even if the
+   * guard is deleted.
+   */
+  readonly createsFirst: boolean;
   #free: Guard[] = [];
   #count = 0;
   #isBroken = false;
@@ -83,10 +89,11 @@ export class Guards {
    * `guardPrefix` is the prefix of the guards, such as `GUARD_PREFIX`. The name of each guard contains a random number,
    * because several programs may use one lease one after another.
    */
-  constructor(rpc: Rpc, lease: bigint, guardPrefix: Uint8Array) {
+  constructor(rpc: Rpc, lease: bigint, guardPrefix: Uint8Array, createsFirst = false) {
     this.#rpc = rpc;
     this.#lease = lease;
     this.#guardPrefix = guardPrefix;
+    this.createsFirst = createsFirst;
     this.#prefix = `${lease.toString(16)}-${randomId().toString(36)}/`;
   }
 
@@ -121,7 +128,7 @@ export class Guards {
     this.#free.push(Object.assign(guard, { revision, writes }));
   }
 
-  /** Whether a guard was deleted. A copy of its first write could pass again, until the lease ends. */
+  /** Whether a guard was deleted, and probably all of them. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
@@ -168,6 +175,7 @@ export class GuardedWrite<Result> {
   /** Whether the server may apply an attempt later, or may have applied it. */
   #inDoubt = false;
   #applied: Applied<Result> | undefined;
+  #hasLeaseEnded = false;
 
   /** @internal */
   constructor(guards: Guards, request: Init<wire.TxnRequest>, resultOf: (response: wire.TxnResponse) => Result) {
@@ -179,6 +187,11 @@ export class GuardedWrite<Result> {
   /** Whether the server has applied the write, or may have. */
   get mayBeApplied(): boolean {
     return this.#inDoubt || this.#applied !== undefined;
+  }
+
+  /** Whether the server has said that the lease of the guard does not exist. */
+  get hasLeaseEnded(): boolean {
+    return this.#hasLeaseEnded;
   }
 
   /** Whether the server may still apply an attempt. */
@@ -195,12 +208,17 @@ export class GuardedWrite<Result> {
     for (;;) {
       this.#guard ??= this.#guards.take();
       const guard = this.#guard;
-      if (guard.revision === 0n && this.#deletes(guard) && !(await this.#create(guard, options))) continue;
+      const isFirst = guard.revision === 0n && (this.#guards.createsFirst || this.#deletes(guard));
+      if (isFirst && !(await this.#create(guard, options))) continue;
       const number = guard.writes + 1;
       const guarded = guardedRequest(this.#request, guard, (path) => this.#guards.move(guard, `${number} ${path}`));
-      const wasInDoubt = this.#inDoubt;
+      /** Whether the server may have applied an earlier attempt, also one that the client has repeated by itself. */
+      let wasInDoubt = this.#inDoubt;
+      const attempt = withOnRetry(options, ({ outcome }) => {
+        wasInDoubt ||= outcome === 'unknown';
+      });
       const { success = [], failure = [] } = this.#request;
-      const response = await this.#inDoubtDuring(this.#guards.run(guarded, options));
+      const response = await this.#inDoubtDuring(this.#guards.run(guarded, attempt), () => wasInDoubt);
       const nested = response.succeeded || !hasConditions(this.#request) ? undefined : nestedIn(response.responses);
       if (response.succeeded || nested?.succeeded) {
         const { header, succeeded } = response;
@@ -236,7 +254,8 @@ export class GuardedWrite<Result> {
     const number = guard.writes + 1;
     if (!this.#inDoubt) {
       this.#guard = undefined;
-      this.#guards.release(guard, guard.revision, guard.writes);
+      // A number is never used again.
+      this.#guards.release(guard, guard.revision, number);
       return undefined;
     }
     const value = `${number + 1} settled`;
@@ -248,6 +267,7 @@ export class GuardedWrite<Result> {
       const isImpossible =
         error instanceof EtcdError && (error.reason === 'PermissionDenied' || error.reason === 'LeaseNotFound');
       if (!isImpossible) throw error;
+      this.#hasLeaseEnded ||= error.reason === 'LeaseNotFound';
       this.#guard = undefined;
       return undefined;
     }
@@ -263,11 +283,13 @@ export class GuardedWrite<Result> {
     throw guardLost();
   }
 
-  /** Puts the guard, because a write that deletes its guard needs one that exists. Returns whether it exists now. */
+  /** Puts the guard before its first write. Returns whether it exists now. */
   async #create(guard: Guard, options: CallOptions): Promise<boolean> {
     const value = `${guard.writes + 1} created`;
     const { found } = await this.#move(guard, value, options).catch((error: unknown) => {
-      throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
+      if (!(error instanceof EtcdError)) throw error;
+      this.#hasLeaseEnded ||= error.reason === 'LeaseNotFound';
+      throw amended(error, { outcome: 'not-sent' });
     });
     const isCreated = found !== undefined && textOf(found.value) === value;
     if (isCreated) Object.assign(guard, { revision: found.modRevision, writes: guard.writes + 1 });
@@ -291,13 +313,12 @@ export class GuardedWrite<Result> {
   }
 
   /** The write is in doubt from the start of an attempt, unless the client has not sent the attempt. */
-  async #inDoubtDuring<T>(attempt: Promise<T>): Promise<T> {
-    const before = this.#inDoubt;
+  async #inDoubtDuring<T>(attempt: Promise<T>, wasInDoubt: () => boolean): Promise<T> {
     this.#inDoubt = true;
     try {
       return await attempt;
     } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#inDoubt = before;
+      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#inDoubt = wasInDoubt();
       throw error;
     }
   }

@@ -84,7 +84,8 @@ export class ReadBack {
 
   #read(request: Init<wire.RangeRequest>): (answers: readonly wire.ResponseOp[]) => wire.RangeResponse {
     const index = this.reads.length;
-    const value = { ...request, revision: request.revision || this.#revision };
+    // A member that lags behind does not have the revision yet.
+    const value = { ...request, serializable: false, revision: request.revision || this.#revision };
     this.reads.push({ request: { case: 'requestRange', value } });
     return (answers) => {
       const response = answers[index]?.response;

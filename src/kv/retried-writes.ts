@@ -24,6 +24,9 @@ const TTL_S = 600;
  */
 const USABLE_MS = (TTL_S / 2) * 1_000;
 
+/** The server never chooses the ID of an ended lease again, so a second copy does nothing. */
+const REVOKE = { ...leaseMethods.leaseRevoke, repeatable: true } as const;
+
 /** What the guards of a keyspace need of the keyspace. */
 export interface GuardedKeyspace {
   readonly transport: Transport;
@@ -32,6 +35,11 @@ export interface GuardedKeyspace {
   readonly kv: KVOptions;
   readonly closers: Set<() => Promise<void>>;
   readonly guardPrefix: Uint8Array;
+}
+
+interface Unsettled {
+  readonly write: GuardedWrite<unknown>;
+  readonly since: Moment;
 }
 
 interface LeasedGuards {
@@ -45,9 +53,13 @@ class GuardLease {
   #current: { readonly id: Promise<bigint>; readonly since: Moment; readonly guards: Map<string, Guards> } | undefined;
   /** The lease before the current one. Writes with its guards may still be in doubt. */
   #former: Promise<bigint> | undefined;
+  /** The writes that the client makes sure of in the background. */
+  readonly #unsettled: Unsettled[] = [];
+  readonly #closed: AbortSignal;
   #isClosing = false;
 
   constructor(keyspace: GuardedKeyspace) {
+    this.#closed = keyspace.settings.closed;
     this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
     // After the leases are revoked, no write of the client is applied any more.
     keyspace.closers.add(async () => {
@@ -63,7 +75,7 @@ class GuardLease {
     if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
       const current = { id: this.#granted(), since: now, guards: new Map<string, Guards>() };
       current.id.catch(() => this.forget(current.id));
-      this.#former = this.#current?.id;
+      this.#former = this.#current?.id ?? this.#former;
       this.#current = current;
     }
     const { id, guards } = this.#current;
@@ -71,7 +83,7 @@ class GuardLease {
     const key = idOf(prefix);
     const known = guards.get(key);
     if (known !== undefined) return { id, guards: known };
-    const made = new Guards(new Rpc(transport, settings), lease, guardPrefix);
+    const made = new Guards(new Rpc(transport, settings), lease, guardPrefix, true);
     guards.set(key, made);
     return { id, guards: made };
   }
@@ -89,11 +101,34 @@ class GuardLease {
 
   async #revoke(lease: Promise<bigint> | undefined): Promise<void> {
     const id = await lease?.catch(() => undefined);
-    if (id !== undefined) await this.#rpc.call(leaseMethods.leaseRevoke, { id }).catch(() => {});
+    if (id !== undefined) await this.#rpc.call(REVOKE, { id }).catch(() => {});
   }
 
   async #granted(): Promise<bigint> {
-    return (await this.#rpc.call(REPEATABLE_GRANT, { ttl: BigInt(TTL_S) })).id;
+    const limits = { signal: this.#closed, timeoutMs: Number.POSITIVE_INFINITY };
+    return (await this.#rpc.call(REPEATABLE_GRANT, { ttl: BigInt(TTL_S) }, limits)).id;
+  }
+
+  /**
+   * Makes sure in the background that the write is not applied later. The end of the guard's lease ends that, too. One
+   * write after another, so that the client has room for other calls while no server answers.
+   */
+  settleLater(write: GuardedWrite<unknown>): void {
+    this.#unsettled.push({ write, since: new Moment() });
+    if (this.#unsettled.length === 1) void this.#settleAll();
+  }
+
+  async #settleAll(): Promise<void> {
+    for (let attempt = 0; this.#unsettled.length > 0 && !this.#closed.aborted; ) {
+      const [{ write, since }] = this.#unsettled as [Unsettled];
+      try {
+        if (new Moment().since(since) < TTL_S * 1_000) await write.settle({ signal: this.#closed });
+        this.#unsettled.shift();
+        attempt = 0;
+      } catch {
+        await pause(backoffMs(attempt++), this.#closed).catch(() => {});
+      }
+    }
   }
 }
 
@@ -215,7 +250,7 @@ async function applied(
   const { signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry } = call;
   const limits = { signal, timeoutMs, endpoint };
   const options = internally(limits, { deadline, urgent, onSent, onRetry });
-  for (let isFirst = true; ; isFirst = false) {
+  for (;;) {
     const { id, guards } = await beforeSending(call, lease.guardsOf(keyspace)).catch((error: unknown) => {
       throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
     });
@@ -225,20 +260,19 @@ async function applied(
       done = await write.send(options);
     } catch (error) {
       if (!(error instanceof EtcdError)) {
-        void settledLater(write, keyspace.settings);
+        lease.settleLater(write);
         throw error;
       }
       done = await settled(write, call, options);
       if (done === undefined) {
-        const { isOpen, mayBeApplied } = write;
-        if (isOpen) void settledLater(write, keyspace.settings);
-        if (error.outcome === 'unknown') {
-          if (isOpen) throw inDoubt(error);
-          throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
+        const { isOpen, mayBeApplied, hasLeaseEnded } = write;
+        if (hasLeaseEnded) lease.forget(id);
+        if (isOpen) {
+          lease.settleLater(write);
+          throw inDoubt(error);
         }
-        // The lease may be that of the guards, unless it is one that the caller attaches to a key.
-        if (error.reason !== 'LeaseNotFound' || !isFirst) throw error;
-        lease.forget(id);
+        if (error.outcome === 'unknown') throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
+        if (error.reason !== 'LeaseNotFound' || !hasLeaseEnded) throw error;
       }
     } finally {
       if (guards.isBroken) await beforeSending(call, lease.replace(id)).catch(() => {});
@@ -262,21 +296,8 @@ async function settled(
   return write.settle(options).catch(() => undefined);
 }
 
-/** Makes sure in the background that the write is not applied later. The end of the guard's lease ends that, too. */
-async function settledLater(write: GuardedWrite<unknown>, { closed }: RpcSettings): Promise<void> {
-  const since = new Moment();
-  for (let attempt = 0; new Moment().since(since) < TTL_S * 1_000; attempt += 1) {
-    try {
-      return void (await write.settle({ signal: closed }));
-    } catch {
-      await pause(backoffMs(attempt), closed).catch(() => {});
-      if (closed.aborted) return;
-    }
-  }
-}
-
 function inDoubt(error: EtcdError): EtcdError {
-  const until = `until the client reaches a server or is closed, and for ${TTL_S} s at most`;
+  const until = `until the client changes the guard or revokes its lease, and for ${TTL_S} s at most`;
   return explained(
     amended(error, { outcome: 'unknown' }),
     `${error.problem}; ${until}, the write can still be applied`,

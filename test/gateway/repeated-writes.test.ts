@@ -352,7 +352,7 @@ describe('on a runtime that may resend requests', () => {
     const { endpoints } = await authEtcd();
     const etcd = guarded({}, { endpoints, auth: USER, guardPrefix: 'others/' });
     const error = await errorOf(etcd.put('app/k', 'v'));
-    expect(error).toMatchObject({ reason: 'PermissionDenied', outcome: 'unknown' });
+    expect(error).toMatchObject({ reason: 'PermissionDenied', outcome: 'not-sent' });
     expect(error.message).toMatch(/grant readwrite on the prefix "others\/"/);
   });
 

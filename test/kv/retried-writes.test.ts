@@ -8,6 +8,7 @@ import {
   compare,
   createKey,
   deleteKeyIf,
+  EtcdError,
   json,
   modifyKey,
   op,
@@ -16,11 +17,11 @@ import {
   updateKey,
 } from '../../src/index.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory } from '../../src/transport/transport.js';
+import type { Transport, TransportFactory } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { answerLost, type OnTransaction, stagedTransport } from '../support/transactions.js';
+import { answerLost, type OnTransaction, puts, stagedTransport } from '../support/transactions.js';
 
 // With `retryWrites`, the client repeats a write until a server answers, and the write is applied exactly once
 // (rule S45 in docs/semantics.md).
@@ -42,7 +43,8 @@ interface Bench {
   readonly count: () => number;
 }
 
-function bench(options: Pick<ClientOptions, 'guardPrefix'> = {}): Bench {
+/** Returns a client that has written already, so that it has a guard. */
+async function bench(options: Pick<ClientOptions, 'guardPrefix'> = {}): Promise<Bench> {
   const left: Fate[] = [];
   const copies: (() => Promise<unknown>)[] = [];
   const onTransaction: OnTransaction = async (_, send) => {
@@ -53,8 +55,10 @@ function bench(options: Pick<ClientOptions, 'guardPrefix'> = {}): Bench {
     if (fate === 'answer lost') throw answerLost();
     return response;
   };
+  const etcd = openClient({ retryWrites: true, transport: stagedTransport({ onTransaction }), ...options });
+  await etcd.put(unique('first'), '');
   return {
-    etcd: openClient({ retryWrites: true, transport: stagedTransport({ onTransaction }), ...options }),
+    etcd,
     reader: openClient(),
     name: unique('retried'),
     suffer: (...fates) => void left.push(...fates),
@@ -68,7 +72,7 @@ function bench(options: Pick<ClientOptions, 'guardPrefix'> = {}): Bench {
 
 describe('a write with `retryWrites` whose answer is lost', () => {
   test.for(['answer lost', 'lost'] as const)('puts the key once and returns its revision (%s)', async (fate) => {
-    const { etcd, reader, name, suffer, sendCopies } = bench();
+    const { etcd, reader, name, suffer, sendCopies } = await bench();
     suffer(fate, fate);
     const { header } = await etcd.put(name, 'new');
     await sendCopies();
@@ -76,7 +80,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('returns the value that the put has replaced, also if the key was changed afterwards', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     await reader.put(name, 'old');
     suffer('answer lost', 'lost', 'sent');
     const put = etcd.put(name, 'new', { prevKv: true });
@@ -84,7 +88,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('returns the keys that a deletion has removed, and their number', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     for (const index of [1, 2, 3]) await reader.put(`${name}/${index}`, String(index));
     suffer('answer lost');
     const deleted = await etcd.delete(prefix(`${name}/`), { prevKv: true });
@@ -94,7 +98,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('tells which branch of a transaction ran, and what its operations returned', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     await reader.put(`${name}/read`, 'before');
     const txn = {
       if: [compare.missing(name)],
@@ -112,7 +116,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('tells the branches of nested transactions', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     const txn = {
       then: [
         op.txn({
@@ -132,7 +136,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('is applied once by `createKey`, `updateKey`, `deleteKeyIf` and `modifyKey`', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     suffer('answer lost');
     expect(await createKey(etcd, name, '1')).toMatchObject({ succeeded: true });
     suffer('answer lost');
@@ -148,7 +152,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('is applied once by typed keys and by `stm`', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     const counts = typed<number>(etcd, `${name}/`, json(Number));
     suffer('answer lost');
     expect(await counts.create('a', 1)).toMatchObject({ succeeded: true });
@@ -160,7 +164,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('is applied once by `held.txn`, whose condition is that the lock is held', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     await using session = await Session.open(etcd, { ttl: 10 });
     await using held = await new Mutex(session, name).lock();
     suffer('answer lost');
@@ -174,7 +178,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('rejects with outcome `applied` and its revision when it has read a key after changing it', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     suffer('answer lost');
     const error = await errorOf(etcd.txn({ then: [op.put(name, '1'), op.get(name)] }));
     const kv = await reader.get(name);
@@ -184,7 +188,7 @@ describe('a write with `retryWrites` whose answer is lost', () => {
   });
 
   test('rejects with outcome `applied` when the branches of several nested transactions are not known', async () => {
-    const { etcd, reader, name, suffer } = bench();
+    const { etcd, reader, name, suffer } = await bench();
     const nested = (key: string) => op.txn({ if: [compare.missing(key)], then: [op.put(key, '1')] });
     suffer('answer lost');
     const error = await errorOf(etcd.txn({ then: [nested(`${name}/a`), nested(`${name}/b`)] }));
@@ -196,9 +200,9 @@ describe('a write with `retryWrites` whose answer is lost', () => {
     const { endpoints } = await ownEtcd();
     const reader = openClient({ endpoints });
     let isFirst = true;
-    const onTransaction: OnTransaction = async (_, send) => {
+    const onTransaction: OnTransaction = async (ops, send) => {
       const response = await send();
-      if (!isFirst) return response;
+      if (!isFirst || !puts(ops, 'key')) return response;
       isFirst = false;
       const { header } = await reader.put('other', '');
       await reader.compact(header.revision);
@@ -214,13 +218,13 @@ describe('a write with `retryWrites` whose answer is lost', () => {
 
 describe('a write with `retryWrites`', () => {
   test('rejects with outcome `unknown` at its deadline, and is not applied once the client has reached a server', async () => {
-    const { etcd, reader, name, suffer, sendCopies, count } = bench();
+    const { etcd, reader, name, suffer, sendCopies, count } = await bench();
     await etcd.put(`${name}/first`, '');
     const before = count();
     suffer(...Array.from({ length: 10_000 }, () => 'lost' as const));
     const error = await errorOf(etcd.put(name, 'late', { timeoutMs: 100 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
-    expect(error.message).toContain('until the client reaches a server or is closed, and for 600 s at most');
+    expect(error.message).toContain('until the client changes the guard or revokes its lease, and for 600 s at most');
     expect(count()).toBeGreaterThan(before);
     await etcd.close();
     await sendCopies();
@@ -229,7 +233,7 @@ describe('a write with `retryWrites`', () => {
 
   test('is not applied by a late copy after the client has reached a server again', async () => {
     const guardPrefix = `${unique('guards')}/`;
-    const { etcd, reader, name, suffer, recover, sendCopies } = bench({ guardPrefix });
+    const { etcd, reader, name, suffer, recover, sendCopies } = await bench({ guardPrefix });
     await etcd.put(`${name}/first`, '');
     suffer(...Array.from({ length: 10_000 }, () => 'lost' as const));
     expect(await errorOf(etcd.put(name, 'late', { timeoutMs: 100 }))).toMatchObject({ outcome: 'unknown' });
@@ -241,7 +245,7 @@ describe('a write with `retryWrites`', () => {
   });
 
   test('is not applied by a late copy after its client was closed', async () => {
-    const { etcd, reader, name, sendCopies } = bench();
+    const { etcd, reader, name, sendCopies } = await bench();
     await etcd.put(name, '1');
     await etcd.close();
     await reader.delete(name);
@@ -251,7 +255,7 @@ describe('a write with `retryWrites`', () => {
   });
 
   test('rejects as without the option when the server refuses it, and then nothing was written', async () => {
-    const { etcd, reader, name } = bench();
+    const { etcd, reader, name } = await bench();
     const { id } = await reader.lease.grant({ ttl: 60 });
     await reader.lease.revoke(id);
     const error = await errorOf(etcd.put(name, '', { lease: id }));
@@ -261,7 +265,7 @@ describe('a write with `retryWrites`', () => {
   });
 
   test('uses another lease for its guards when another client has revoked theirs', async () => {
-    const { etcd, reader, name } = bench({ guardPrefix: `${unique('guards')}/` });
+    const { etcd, reader, name } = await bench({ guardPrefix: `${unique('guards')}/` });
     await etcd.put(`${name}/1`, '');
     const [guard] = (await reader.range(prefix('guards-'))).kvs.slice(-1);
     await reader.lease.revoke(guard?.lease ?? 0n);
@@ -271,7 +275,7 @@ describe('a write with `retryWrites`', () => {
 
   test('needs no more guards than there are writes in flight', async () => {
     const guardPrefix = `${unique('guards')}/`;
-    const { etcd, reader, name } = bench({ guardPrefix });
+    const { etcd, reader, name } = await bench({ guardPrefix });
     for (let round = 0; round < 3; round += 1)
       await Promise.all(Array.from({ length: 20 }, (_, index) => etcd.put(`${name}/${index}`, '')));
     expect((await reader.range(prefix(guardPrefix))).count).toBeLessThanOrEqual(20);
@@ -279,7 +283,7 @@ describe('a write with `retryWrites`', () => {
   });
 
   test('keeps its guards in its namespace', async () => {
-    const { etcd, reader, name } = bench();
+    const { etcd, reader, name } = await bench();
     await etcd.namespace(`${name}/`).put('key', 'x');
     expect((await reader.range(prefix(`${name}/etcdwire/guards/`))).count).toBe(1);
     expect((await reader.get(`${name}/key`))?.text()).toBe('x');
@@ -316,7 +320,7 @@ describe('a write with `retryWrites`', () => {
   });
 
   test('may delete the guards themselves', async () => {
-    const { etcd, reader, name, sendCopies } = bench();
+    const { etcd, reader, name, sendCopies } = await bench();
     const namespace = etcd.namespace(`${name}/`);
     for (let round = 0; round < 2; round += 1) {
       await namespace.put('key', 'x');
@@ -331,7 +335,7 @@ describe('a write with `retryWrites`', () => {
   test.for([127, 128] as const)(
     'has room for the guard with %d operations, or says that there is none',
     async (length) => {
-      const { etcd, reader, name } = bench();
+      const { etcd, reader, name } = await bench();
       const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
       const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;
       if (length === 127) {
@@ -346,6 +350,70 @@ describe('a write with `retryWrites`', () => {
       expect(await written()).toBe(128);
     },
   );
+});
+
+describe('a write with `retryWrites` whose guard is deleted', () => {
+  test.for(['by another client', 'by a deletion in a namespace of the same client'] as const)(
+    'is applied once, and has outcome unknown when its answer was lost (%s)',
+    async (by) => {
+      const [reader, name] = [openClient(), unique('retried')];
+      let lose = false;
+      const onTransaction: OnTransaction = async (_, send) => {
+        const response = await send();
+        if (!lose) return response;
+        lose = false;
+        if (by === 'by another client') await reader.delete(prefix(`${name}/guards/`));
+        else await etcd.namespace(`${name}/`).delete(prefix(''));
+        throw answerLost();
+      };
+      const transport = stagedTransport({ onTransaction });
+      const etcd = openClient({ retryWrites: true, guardPrefix: `${name}/guards/`, transport });
+      await etcd.put(`${name}-first`, '');
+      lose = true;
+      expect(await errorOf(etcd.put(name, '1'))).toMatchObject({ outcome: 'unknown' });
+      expect((await reader.get(name))?.version).toBe(1n);
+    },
+  );
+
+  test('is not applied again by a late copy of the first write with this guard', async () => {
+    const { etcd, reader, name, sendCopies } = await bench();
+    const namespace = etcd.namespace(`${name}/`);
+    await namespace.put('key', '1');
+    await reader.delete(prefix(`${name}/`));
+    await sendCopies();
+    expect(await reader.get(`${name}/key`)).toBeUndefined();
+  });
+});
+
+test('a write that waits for a new token after its answer was lost has outcome unknown', async () => {
+  let phase: 'ok' | 'answer lost' | 'token refused' = 'ok';
+  let isSlow = false;
+  const staging: TransportFactory = (endpoint, options) => {
+    const real = defaultTransport(endpoint, options);
+    const unary: Transport['unary'] = async (call) => {
+      if (call.method.path === methods.auth.authenticate.path) {
+        if (isSlow) await new Promise((resolve) => onTestFinished(() => resolve(undefined)));
+        return { token: 'a.1' } as never;
+      }
+      const isTxn = call.method.path === methods.kv.txn.path;
+      if (isTxn && phase === 'token refused') {
+        [phase, isSlow] = ['ok', true];
+        throw new EtcdError('refused', { code: 'Unauthenticated', reason: 'InvalidAuthToken', outcome: 'rejected' });
+      }
+      const response = await real.unary({ ...call, metadata: {} });
+      if (!isTxn || phase === 'ok') return response;
+      phase = 'token refused';
+      throw answerLost();
+    };
+    return { unary, stream: (call, handler) => real.stream(call, handler), close: () => real.close() };
+  };
+  const auth = { username: 'u', password: 'p', allowPlaintext: true };
+  const etcd = openClient({ retryWrites: true, transport: staging, auth });
+  const [reader, name] = [openClient(), unique('retried')];
+  await etcd.put(`${name}-first`, '');
+  phase = 'answer lost';
+  expect(await errorOf(etcd.put(name, 'A', { timeoutMs: 300 }))).toMatchObject({ outcome: 'unknown' });
+  expect((await reader.get(name))?.text()).toBe('A');
 });
 
 describe('the option `retryWrites`', () => {
@@ -365,7 +433,8 @@ describe('the option `retryWrites`', () => {
     expect(paths.splice(0)).toEqual(['Put', 'Put', 'Txn']);
     await off.put(unique(), '', { retryWrites: true });
     await on.put(unique(), '');
-    expect(paths).toEqual(['LeaseGrant', 'Txn', 'LeaseGrant', 'Txn']);
+    // The lease of the guards, the guard, and the write.
+    expect(paths).toEqual(['LeaseGrant', 'Txn', 'Txn', 'LeaseGrant', 'Txn', 'Txn']);
   });
 
   test('is refused by the client of `etcdwire/core`', async () => {
