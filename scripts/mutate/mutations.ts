@@ -502,10 +502,26 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/kv/retried-writes'],
   },
   {
+    bug: 'a repeated write forgets the attempts that the client has repeated by itself',
+    file: 'src/kv/guards.ts',
+    find: "wasInDoubt ||= outcome === 'unknown';",
+    replace: "wasInDoubt ||= outcome === 'applied';",
+    tests: ['test/kv/retried-writes'],
+    notSimulated: 'no simulated client deletes guards',
+  },
+  {
+    bug: 'the guard of a client is created by its first write',
+    file: 'src/kv/guards.ts',
+    find: '(this.#guards.createsFirst || this.#deletes(guard))',
+    replace: 'this.#deletes(guard)',
+    tests: ['test/kv/retried-writes'],
+    notSimulated: 'no simulated client deletes guards',
+  },
+  {
     bug: 'a repeated write that is given up can be applied later',
     file: 'src/kv/retried-writes.ts',
-    find: 'if (isOpen) void settledLater(write, keyspace.settings);',
-    replace: '',
+    find: '          lease.settleLater(write);\n          throw inDoubt(error);',
+    replace: '          throw inDoubt(error);',
     tests: ['test/kv/retried-writes'],
   },
   {
