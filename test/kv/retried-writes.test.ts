@@ -265,9 +265,10 @@ describe('a write with `retryWrites`', () => {
   });
 
   test('uses another lease for its guards when another client has revoked theirs', async () => {
-    const { etcd, reader, name } = await bench({ guardPrefix: `${unique('guards')}/` });
+    const guardPrefix = `${unique('guards')}/`;
+    const { etcd, reader, name } = await bench({ guardPrefix });
     await etcd.put(`${name}/1`, '');
-    const [guard] = (await reader.range(prefix('guards-'))).kvs.slice(-1);
+    const [guard] = (await reader.range(prefix(guardPrefix))).kvs;
     await reader.lease.revoke(guard?.lease ?? 0n);
     await etcd.put(`${name}/2`, '');
     expect((await reader.range(prefix(`${name}/`))).count).toBe(2);
