@@ -219,7 +219,8 @@ describe('the page of the playground', () => {
       await page.locator('#skip').click();
       await page.locator('#outcome.done, #outcome.failed').waitFor();
       expect(await page.locator('#outcome').textContent(), title).toContain('The story has ended');
-      expect(await page.locator('details.step.message').count(), title).toBeGreaterThan(5);
+      // The page draws the messages with the next frame.
+      await expect.poll(() => page.locator('details.step.message').count(), { message: title }).toBeGreaterThan(5);
     }
     expect(await page.locator('#banner').isVisible()).toBe(false);
     expect(problems).toEqual([]);
