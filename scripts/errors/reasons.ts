@@ -39,8 +39,8 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   ResultLost: {
     cause:
-      'A write with `retryWrites` was applied once, at the `revision` of the error, but its answer was lost, and nobody ' +
-      'can find out the result: a later read of the same transaction saw its own write, the revision is compacted, or ' +
+      'A write with `retryWrites` was applied once, at the `revision` of the error, but its answer was lost, and the ' +
+      'client cannot find out the result: a later read of the same transaction saw its own write, the revision is compacted, or ' +
       'the deadline has passed.',
     outcome: 'applied',
     remedy: 'Do not repeat the write. Read the keys, if the result matters.',

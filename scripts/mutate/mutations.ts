@@ -458,14 +458,14 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a guarded write does not compare its guard',
-    file: 'src/kv/guards.ts',
+    file: 'src/kv/guarded-request.ts',
     find: 'compare: [unchanged(guard), ...compare],',
     replace: 'compare: [...compare],',
     tests: ['test/kv/guards', 'test/concurrency/late-duplicates'],
   },
   {
     bug: 'a guarded write compares its guard with a stale revision',
-    file: 'src/kv/guards.ts',
+    file: 'src/kv/guarded-request.ts',
     find: "result: wire.CompareResult.EQUAL,\n    targetUnion: { case: 'modRevision', value: revision },",
     replace: "result: wire.CompareResult.LESS,\n    targetUnion: { case: 'modRevision', value: revision + 2n },",
     tests: ['test/kv/guards', 'test/concurrency/late-duplicates'],
@@ -473,7 +473,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a guarded write whose condition does not hold leaves its guard unchanged',
-    file: 'src/kv/guards.ts',
+    file: 'src/kv/guarded-request.ts',
     find: 'success: otherwise, failure: [read(guard)] };',
     replace: 'success: failure, failure: [read(guard)] };',
     tests: ['test/kv/guards'],
@@ -649,7 +649,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a write over the gateway does not check the revision of its guard key',
-    file: 'src/kv/guards.ts',
+    file: 'src/kv/guarded-request.ts',
     find: 'if (!hasConditions(request)) return { compare: [unchanged(guard)], success: then,',
     replace: 'if (!hasConditions(request)) return { compare: [], success: then,',
     tests: ['test/gateway/resending-generated'],

@@ -226,8 +226,7 @@ export class AuthenticatedTransport implements Transport {
     if (call.method.path === authMethods.authenticate.path) return this.#inner.unary(call);
     /** Whether the server may have carried out an attempt before it refused the token of a later one. */
     let isInDoubt = false;
-    const judged = (error: EtcdError): EtcdError =>
-      isInDoubt && error.outcome !== 'applied' ? amended(error, { outcome: 'unknown' }) : error;
+    const judged = (error: EtcdError): EtcdError => (isInDoubt ? amended(error, { outcome: 'unknown' }) : error);
     for (let renewals = 0; ; renewals += 1) {
       const token = await this.#tokenFor(call, judged);
       try {
@@ -280,7 +279,7 @@ export class AuthenticatedTransport implements Transport {
   /** Returns the token. Waits for it no longer than the call's deadline and signal allow. */
   async #tokenFor(
     call: UnaryCall<unknown, unknown>,
-    amend: (error: EtcdError) => EtcdError = (error) => error,
+    amend: (error: EtcdError) => EtcdError,
   ): Promise<string | undefined> {
     const token = this.#tokens.get();
     if (!(token instanceof Promise)) return token;

@@ -148,7 +148,7 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * @internal Returns the milliseconds for which the lease is certainly still alive, measured by the clocks of the machine.
+   * @internal Returns the milliseconds for which the lease is certainly still alive, by the clocks of the machine.
    */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();

@@ -1,13 +1,20 @@
 import { type CallOptions, type Rpc, withOnRetry } from '../channel/rpc.js';
-import { amended, EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
-import * as wire from '../gen/etcdserverpb/rpc.js';
+import { amended, EtcdError, explained } from '../errors/etcd-error.js';
+import type * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
-import { concatBytes, NO_BYTES, randomId, textOf, toBytes } from '../runtime/bytes.js';
-import { contains } from './keys.js';
-import { malformedResponse } from './requests.js';
-import { type Conditions, type Op, ownTxn, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
+import { concatBytes, randomId, textOf, toBytes } from '../runtime/bytes.js';
+import {
+  type Guard,
+  guardedRequest,
+  hasConditions,
+  mayDelete,
+  read,
+  unchanged,
+  withoutGuards,
+} from './guarded-request.js';
+import { type Conditions, mismatch, type Op, ownTxn, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
 
 // A guard makes a write safe to repeat: however often the server receives the request, and however late, it applies the
 // write at most once.
@@ -45,15 +52,6 @@ import { type Conditions, type Op, ownTxn, type Txn, type TxnResult, txnRequest,
 /** The method of a guarded transaction. The channel may repeat it, whatever happened to an earlier attempt. */
 export const GUARDED_TXN = { ...kvMethods.txn, repeatable: true } as const;
 
-/** A guard key, as far as this client knows. */
-interface Guard {
-  readonly key: Uint8Array;
-  /** Mod revision of the key. 0n before the first write. */
-  revision: bigint;
-  /** The number of the latest write. */
-  writes: number;
-}
-
 /** A guarded write that the server has applied. */
 export interface Applied<Result> {
   /** The store revision at which the write was applied. */
@@ -67,8 +65,6 @@ export interface Applied<Result> {
   /** The result of the transaction. Undefined if its answer was lost. */
   readonly result: Result | undefined;
 }
-
-type Operations = readonly Init<wire.RequestOp>[];
 
 /** The guards that are attached to one lease. Each write under way uses one of them. */
 export class Guards {
@@ -357,119 +353,6 @@ interface Moved {
   readonly found: GuardState | undefined;
 }
 
-function hasConditions({ compare = [] }: Init<wire.TxnRequest>): boolean {
-  return compare.length > 0;
-}
-
-/**
- * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that changes
- * the guard, with the path of a branch.
- */
-function guardedRequest(request: Init<wire.TxnRequest>, guard: Guard, move: (path: string) => Init<wire.RequestOp>) {
-  const { compare = [], success = [], failure = [] } = request;
-  const then = withGuard(success, guard.key, '1', move);
-  if (!hasConditions(request)) return { compare: [unchanged(guard)], success: then, failure: [read(guard)] };
-  const otherwise = withGuard(failure, guard.key, '0', move);
-  const whenFalse = { compare: [unchanged(guard)], success: otherwise, failure: [read(guard)] };
-  const nested = { request: { case: 'requestTxn', value: whenFalse } } as const;
-  return { compare: [unchanged(guard), ...compare], success: then, failure: [nested] };
-}
-
-/**
- * Checks that the request is not too long together with its guard.
- *
- * @throws EtcdError with reason `InvalidInput` if it is.
- */
-export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: number): void {
-  const guard = { key: NO_BYTES, revision: 0n, writes: 0 };
-  const count = countOf(guardedRequest(request, guard, () => read(guard)));
-  if (count <= maxTxnOps) return;
-  const own = countOf(request);
-  const limit = 'option maxTxnOps of the client, --max-txn-ops of the server';
-  const why = `the guard of the write takes ${count - own} of ${maxTxnOps} (${limit})`;
-  throw invalidInput('txn', `${own} operations`, `at most ${maxTxnOps - (count - own)}, because ${why}`);
-}
-
-/** Returns the number of operations as the server counts it: the longest list, plus those of nested transactions. */
-function countOf({ compare = [], success = [], failure = [] }: Init<wire.TxnRequest>): number {
-  const nested = [...success, ...failure].map(({ request }) =>
-    request?.case === 'requestTxn' ? countOf(request.value) : 0,
-  );
-  return Math.max(compare.length, success.length, failure.length) + Math.max(0, ...nested);
-}
-
-/** Returns the condition that no write has changed the guard. */
-function unchanged({ key, revision }: Guard): Init<wire.Compare> {
-  return {
-    key,
-    target: wire.CompareTarget.MOD,
-    result: wire.CompareResult.EQUAL,
-    targetUnion: { case: 'modRevision', value: revision },
-  };
-}
-
-function read({ key }: Guard): Init<wire.RequestOp> {
-  return { request: { case: 'requestRange', value: { key } } };
-}
-
-/** Returns the only nested transaction of a branch. Its own branches put the guard. */
-export function onlyNested(operations: Operations): Init<wire.TxnRequest> | undefined {
-  const [nested, ...others] = operations.filter(({ request }) => request?.case === 'requestTxn');
-  return others.length === 0 && nested?.request?.case === 'requestTxn' ? nested.request.value : undefined;
-}
-
-/** Returns the operations of a branch together with the put of the guard. `path` is that of the branch. */
-function withGuard(
-  operations: Operations,
-  key: Uint8Array,
-  path: string,
-  move: (path: string) => Init<wire.RequestOp>,
-): Operations {
-  const nested = onlyNested(operations);
-  const others = operations.filter(({ request }) => request?.case !== 'requestTxn');
-  if (others.some((operation) => mayDelete(operation, key))) return operations;
-  if (nested === undefined) {
-    if (!operations.some((operation) => mayDelete(operation, key))) return [...operations, move(path)];
-    throw invalidInput(
-      'txn',
-      'one of several nested transactions that may delete the guard of the write',
-      'such a deletion in a transaction of its own, or another guardPrefix of the client',
-    );
-  }
-  const guarded = {
-    ...nested,
-    success: withGuard(nested.success ?? [], key, `${path}1`, move),
-    failure: withGuard(nested.failure ?? [], key, `${path}0`, move),
-  };
-  return operations.map((operation) =>
-    operation.request?.case === 'requestTxn' ? { request: { case: 'requestTxn', value: guarded } } : operation,
-  );
-}
-
-/** Returns the responses to the operations of a branch, without those to the puts of the guard. */
-function withoutGuards(responses: readonly wire.ResponseOp[], operations: Operations): wire.ResponseOp[] {
-  return operations.map(({ request }, index) => {
-    const operation = responses[index];
-    const response = operation?.response;
-    if (operation === undefined || request?.case !== 'requestTxn' || response?.case !== 'responseTxn')
-      return operation as wire.ResponseOp;
-    const { success = [], failure = [] } = request.value;
-    const { value } = response;
-    const own = withoutGuards(value.responses, value.succeeded ? success : failure);
-    return { response: { case: 'responseTxn', value: { ...value, responses: own } } };
-  });
-}
-
-function mayDelete({ request }: Init<wire.RequestOp>, key: Uint8Array): boolean {
-  if (request?.case === 'requestDeleteRange') {
-    const { key: start = NO_BYTES, rangeEnd = NO_BYTES } = request.value;
-    return contains({ key: start, rangeEnd }, key);
-  }
-  if (request?.case !== 'requestTxn') return false;
-  const { success = [], failure = [] } = request.value;
-  return [...success, ...failure].some((operation) => mayDelete(operation, key));
-}
-
 function nestedIn([first]: readonly wire.ResponseOp[]): wire.TxnResponse {
   if (first?.response?.case === 'responseTxn') return first.response.value;
   throw mismatch();
@@ -478,10 +361,6 @@ function nestedIn([first]: readonly wire.ResponseOp[]): wire.TxnResponse {
 function guardIn([first]: readonly wire.ResponseOp[]): mvccpb.KeyValue | undefined {
   if (first?.response?.case === 'responseRange') return first.response.value.kvs[0];
   throw mismatch();
-}
-
-function mismatch(): EtcdError {
-  return malformedResponse('the responses of the transaction do not match its operations');
 }
 
 function guardLost(): EtcdError {

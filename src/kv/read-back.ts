@@ -1,7 +1,7 @@
 import type * as wire from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
 import { NO_BYTES } from '../runtime/bytes.js';
-import { onlyNested } from './guards.js';
+import { branchOf, type Operations, onlyNested } from './guarded-request.js';
 import { overlaps, type WireRange } from './keys.js';
 import { malformedResponse } from './requests.js';
 
@@ -28,7 +28,7 @@ export class ReadBack {
    * Adds the reads for a branch that was run. `path` tells the branches of the nested transactions, see `Applied`.
    * Returns undefined if no read can find out the responses.
    */
-  branch(operations: readonly Init<wire.RequestOp>[], path: string): Responses | undefined {
+  branch(operations: Operations, path: string): Responses | undefined {
     const isKnown = onlyNested(operations) !== undefined && path !== '';
     const responses: Response[] = [];
     for (const { request } of operations) {
@@ -42,9 +42,9 @@ export class ReadBack {
     return (answers) => responses.map((response) => response(answers));
   }
 
-  #nested({ success = [], failure = [] }: Init<wire.TxnRequest>, path: string): Response | undefined {
-    const succeeded = path.startsWith('1');
-    const responsesOf = this.branch(succeeded ? success : failure, path.slice(1));
+  #nested(txn: Init<wire.TxnRequest>, wholePath: string): Response | undefined {
+    const { succeeded, operations, path } = branchOf(txn, wholePath);
+    const responsesOf = this.branch(operations, path);
     if (responsesOf === undefined) return undefined;
     return (answers) => ({
       response: { case: 'responseTxn', value: { header: undefined, succeeded, responses: responsesOf(answers) } },

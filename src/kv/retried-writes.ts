@@ -10,11 +10,12 @@ import type { Init } from '../protobuf/codec.js';
 import { idOf } from '../runtime/bytes.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import type { Transport, UnaryCall } from '../transport/transport.js';
-import { type Applied, checkGuardedCount, GUARDED_TXN, type GuardedWrite, Guards, onlyNested } from './guards.js';
+import { type Branch, branchOf, checkGuardedCount, type Operations, onlyNested } from './guarded-request.js';
+import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
 import { KV, type KVOptions } from './kv.js';
 import { ReadBack } from './read-back.js';
-import { malformedResponse, type WithHeader } from './requests.js';
-import type { Conditions, Op, Txn, TxnResult } from './txn.js';
+import type { WithHeader } from './requests.js';
+import { type Conditions, mismatch, type Op, type Txn, type TxnResult } from './txn.js';
 
 /** TTL in seconds of the lease of a client's guards. */
 const TTL_S = 600;
@@ -89,7 +90,7 @@ class GuardLease {
   }
 
   /** The lease of the guards has ended, so the next write needs another one. */
-  forget(id: Promise<bigint> | undefined): void {
+  forget(id: Promise<bigint>): void {
     if (this.#current?.id === id) this.#current = undefined;
   }
 
@@ -194,26 +195,13 @@ interface Write {
 function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | undefined {
   if (method.repeatable) return undefined;
   switch (method.path) {
-    case kvMethods.put.path: {
-      const value = request as Init<wire.PutRequest>;
-      return {
-        request: { success: [{ request: { case: 'requestPut', value } }] },
-        responseIn: ({ header, responses: [first] }) => {
-          if (first?.response?.case !== 'responsePut') throw mismatch();
-          return { ...first.response.value, header };
-        },
-      };
-    }
-    case kvMethods.deleteRange.path: {
-      const value = request as Init<wire.DeleteRangeRequest>;
-      return {
-        request: { success: [{ request: { case: 'requestDeleteRange', value } }] },
-        responseIn: ({ header, responses: [first] }) => {
-          if (first?.response?.case !== 'responseDeleteRange') throw mismatch();
-          return { ...first.response.value, header };
-        },
-      };
-    }
+    case kvMethods.put.path:
+      return single({ case: 'requestPut', value: request as Init<wire.PutRequest> }, 'responsePut');
+    case kvMethods.deleteRange.path:
+      return single(
+        { case: 'requestDeleteRange', value: request as Init<wire.DeleteRangeRequest> },
+        'responseDeleteRange',
+      );
     case kvMethods.txn.path: {
       const value = request as Init<wire.TxnRequest>;
       const { success = [], failure = [] } = value;
@@ -226,17 +214,29 @@ function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | unde
   }
 }
 
+/** Returns an operation as a transaction. The response to the operation has the header of the transaction. */
+function single(request: Init<wire.RequestOp>['request'], expected: 'responsePut' | 'responseDeleteRange'): Write {
+  return {
+    request: { success: [{ request }] },
+    responseIn: ({ header, responses: [first] }) => {
+      if (first?.response?.case !== expected) throw mismatch();
+      return { ...first.response.value, header };
+    },
+  };
+}
+
 /**
  * Whether a branch that ran may have changed keys. `path` tells the branches of the nested transactions, see `Applied`.
  * Without it, they may all have run.
  */
-function changesIn(branch: readonly Init<wire.RequestOp>[], path: string): boolean {
-  const isKnown = path !== '' && onlyNested(branch) !== undefined;
-  return branch.some(({ request }) => {
+function changesIn(operations: Operations, path: string): boolean {
+  const isKnown = path !== '' && onlyNested(operations) !== undefined;
+  return operations.some(({ request }) => {
     if (request?.case !== 'requestTxn') return request?.case === 'requestPut' || request?.case === 'requestDeleteRange';
     const { success = [], failure = [] } = request.value;
-    if (isKnown) return changesIn(path.startsWith('1') ? success : failure, path.slice(1));
-    return changesIn(success, '') || changesIn(failure, '');
+    if (!isKnown) return changesIn(success, '') || changesIn(failure, '');
+    const branch = branchOf(request.value, path);
+    return changesIn(branch.operations, branch.path);
   });
 }
 
@@ -279,10 +279,9 @@ async function applied(
     }
     if (done === undefined) continue;
     if (done.result !== undefined) return done.result;
-    const { success = [], failure = [] } = request;
-    const branch = done.succeeded ? success : failure;
+    const branch = branchOf(request, done.path);
     // A transaction that has changed nothing may run again. Its result is then the later one.
-    if (changesIn(branch, done.path.slice(1))) return readBack(keyspace, branch, done, responseIn, options);
+    if (changesIn(branch.operations, branch.path)) return readBack(keyspace, branch, done, responseIn, options);
   }
 }
 
@@ -307,17 +306,17 @@ function inDoubt(error: EtcdError): EtcdError {
 /**
  * Finds out the result of a write that was applied and whose answer was lost.
  *
- * @throws EtcdError with reason `ResultLost` and outcome `applied` if nobody can know the result any more.
+ * @throws EtcdError with reason `ResultLost` and outcome `applied` if the client cannot find out the result.
  */
 async function readBack(
   { transport, settings }: GuardedKeyspace,
-  branch: readonly Init<wire.RequestOp>[],
-  { revision, succeeded, path, header }: Applied<unknown>,
+  { succeeded, operations, path }: Branch,
+  { revision, header }: Applied<unknown>,
   responseIn: Write['responseIn'],
   options: CallOptions,
 ): Promise<unknown> {
   const back = new ReadBack(revision - 1n);
-  const responsesOf = back.branch(branch, path.slice(1));
+  const responsesOf = back.branch(operations, path);
   if (responsesOf === undefined)
     throw resultLost(revision, 'it contains a read after a write of the same key, or several nested transactions');
   let answers: readonly wire.ResponseOp[] = [];
@@ -338,8 +337,4 @@ function resultLost(revision: bigint, why: string, cause?: unknown): EtcdError {
     revision,
     cause,
   });
-}
-
-function mismatch(): EtcdError {
-  return malformedResponse('the responses of the transaction do not match its operations');
 }

@@ -1,4 +1,4 @@
-import { invalidInput } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
 import type { Init } from '../protobuf/codec.js';
 import {
@@ -302,7 +302,8 @@ function opResult(operation: Op, { response }: wire.ResponseOp): OpResult<Op> {
   throw mismatch();
 }
 
-function mismatch(): Error {
+/** Returns the error for a response whose parts do not fit the transaction. */
+export function mismatch(): EtcdError {
   return malformedResponse('the responses of the transaction do not match its operations');
 }
 

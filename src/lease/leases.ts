@@ -76,7 +76,7 @@ export class Leases {
 
   /**
    * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server answers.
-   * Each attempt whose answer is lost may leave a lease that nobody uses, until its TTL has passed.
+   * If the answer to an attempt is lost, the server may keep the lease of this attempt, without keys, until its TTL ends.
    *
    * With an `id`, the client does not repeat a call whose outcome is unknown. A late copy of such a call can grant the
    * lease again after it was revoked.

@@ -1,6 +1,6 @@
-import { EtcdError } from '../errors/etcd-error.js';
 import { checkFunction, checkText } from '../runtime/arguments.js';
 import { monotonicMs } from '../runtime/timers.js';
+import { outcomeOf } from './recorded-outcome.js';
 
 /** A broken rule, as reported by a checker such as `checkPuts`. A checker that finds no violation returns `[]`. */
 export interface Violation<Rule extends string = string> {
@@ -73,8 +73,7 @@ export class History<Call, Result> {
       note('ok', result);
       return result;
     } catch (error) {
-      const mayBeDone = !(error instanceof EtcdError) || error.outcome === 'unknown' || error.outcome === 'applied';
-      note(mayBeDone ? 'unknown' : 'fail');
+      note(outcomeOf(error));
       throw error;
     }
   }

@@ -47,7 +47,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.KV/Compact': { path: '/v3/kv/compaction', repeat: 'spent' },
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
-  // The copy grants another lease, which nobody uses. With the ID that the caller has chosen, see `repeatEffectOf`.
+  // The copy grants another lease, which stays without keys. If the caller has chosen the ID, see `repeatEffectOf`.
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'harmless' },
   // A revoked lease no longer exists, and the server never chooses the same ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },

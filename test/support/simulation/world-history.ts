@@ -1,5 +1,5 @@
-import { EtcdError } from '../../../src/errors/etcd-error.js';
 import type { Operation } from '../../../src/testing/history.js';
+import { outcomeOf } from '../../../src/testing/recorded-outcome.js';
 import type { World } from './world.js';
 
 /** A `History` of `etcdwire/testing` in the time of the world, because the clocks of two processes differ. */
@@ -25,8 +25,7 @@ export class WorldHistory<Call, Result> {
       note('ok', result);
       return result;
     } catch (error) {
-      const mayBeDone = !(error instanceof EtcdError) || error.outcome === 'unknown' || error.outcome === 'applied';
-      note(mayBeDone ? 'unknown' : 'fail');
+      note(outcomeOf(error));
       throw error;
     }
   }
