@@ -81,7 +81,7 @@ async function compactHistory({ client }: Bench): Promise<void> {
 
 export const HOOKS_GROUP = 'gets with hooks';
 
-const HOOKED_VALUE_BYTES = 100;
+const VARIANT_VALUE_BYTES = 100;
 /**
  * The factor by which the workloads of `hookWorkloads` have more rounds than other workloads. They need more rounds,
  * because the differences between clients with and without hooks are small.
@@ -92,44 +92,41 @@ const HOOKED_ROUNDS_FACTOR = 3;
  * Returns the workloads with gets by a client without hooks, with unused hooks, with an interceptor, with
  * `collectStats`, and with a subscriber.
  */
-export function hookWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
-  const work: Work = { kind: 'get', valueBytes: HOOKED_VALUE_BYTES };
-  return inFlight[HOOKED_VALUE_BYTES].map(
-    (calls): Workload<HookedName> => ({
-      group: HOOKS_GROUP,
-      variant: inFlightVariant(calls),
-      competitors: HOOKED,
-      rounds: rounds * HOOKED_ROUNDS_FACTOR,
-      prepare: async (bench) => {
-        await putValues(bench, HOOKED_VALUE_BYTES);
-        if (bench.once('warm-up of hooks'))
-          await bench.performAll(HOOKED, { kind: 'calls', work, limits: firstWarmUp });
-        await bench.performAll(HOOKED, { kind: 'calls', work, limits: { inFlight: calls, seconds: warmUpSeconds } });
-      },
-      measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight: calls, seconds } }),
-    }),
-  );
+export function hookWorkloads(settings: Settings): Workload[] {
+  return variantWorkloads(HOOKS_GROUP, 'get', HOOKED, { ...settings, rounds: settings.rounds * HOOKED_ROUNDS_FACTOR });
 }
 
 export const RETRYING_GROUP = 'puts with retryWrites';
 
 /** Returns the workloads with puts by a client without and with `retryWrites`. */
-export function retryingWorkloads({ inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings): Workload[] {
-  const work: Work = { kind: 'put', valueBytes: HOOKED_VALUE_BYTES };
-  return inFlight[HOOKED_VALUE_BYTES].map(
-    (calls): Workload<RetryingName> => ({
-      group: RETRYING_GROUP,
+export function retryingWorkloads(settings: Settings): Workload[] {
+  return variantWorkloads(RETRYING_GROUP, 'put', RETRYING, settings);
+}
+
+/** Returns the workloads with calls of one kind by variants of etcdwire, for different numbers of concurrent calls. */
+function variantWorkloads<Name extends HookedName | RetryingName>(
+  group: string,
+  kind: CallKind,
+  variants: readonly Name[],
+  { inFlight, rounds, seconds, warmUpSeconds, firstWarmUp }: Settings,
+): Workload[] {
+  const work: Work = { kind, valueBytes: VARIANT_VALUE_BYTES };
+  return inFlight[VARIANT_VALUE_BYTES].map(
+    (calls): Workload<Name> => ({
+      group,
       variant: inFlightVariant(calls),
-      competitors: RETRYING,
+      competitors: variants,
       rounds,
       prepare: async (bench) => {
-        await putValues(bench, HOOKED_VALUE_BYTES);
-        if (bench.once('warm-up of retryWrites'))
-          await bench.performAll(RETRYING, { kind: 'calls', work, limits: firstWarmUp });
-        await bench.performAll(RETRYING, { kind: 'calls', work, limits: { inFlight: calls, seconds: warmUpSeconds } });
+        await putValues(bench, VARIANT_VALUE_BYTES);
+        if (bench.once(`warm-up of ${group}`))
+          await bench.performAll(variants, { kind: 'calls', work, limits: firstWarmUp });
+        await bench.performAll(variants, { kind: 'calls', work, limits: { inFlight: calls, seconds: warmUpSeconds } });
       },
       measure: (bench, client) => bench.perform(client, { kind: 'calls', work, limits: { inFlight: calls, seconds } }),
-      afterRound: compactHistory,
+      afterRound: async (bench) => {
+        if (kind !== 'get') await compactHistory(bench);
+      },
     }),
   );
 }

@@ -3,6 +3,7 @@ import { errorOf } from '../../support/errors.js';
 import { answerAll, answerHeaders, CREATE_WATCH, range, watch } from '../../support/http2-calls.js';
 import { FLAG, ping } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+import { answerProbe, passes, probes } from '../../support/http2-pings.js';
 
 // Rule S43 (docs/semantics.md): The client tests a connection that has been silent for 4 s before it sends a request.
 // The clocks are simulated. A PING by which the client tests the connection is called a probe.
@@ -104,15 +105,7 @@ describe('a connection from which no byte has arrived for more than 4 s', () => 
 
 describe('a connection of a process that was frozen', () => {
   test('sends a PING before a request although bytes from before the freeze have just been read', async () => {
-    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
-    await range(peer);
-    const { connection } = peer;
-    connection.onRequest = undefined;
-    const { stream } = watch(peer);
-    stream.send(CREATE_WATCH);
-    await turn();
-    connection.send(answerHeaders(3));
-    await passes(TRUST_MS + 1);
+    const { peer, connection } = await watchingFor(TRUST_MS + 1);
     // The kernel kept these bytes while the process was frozen.
     connection.send(ping(Buffer.alloc(8)), ping(Buffer.alloc(8, 1)));
     void range(peer);
@@ -121,15 +114,7 @@ describe('a connection of a process that was frozen', () => {
   });
 
   test('sends a PING before a request although it has read two pieces of bytes from before the freeze', async () => {
-    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
-    await range(peer);
-    const { connection } = peer;
-    connection.onRequest = undefined;
-    const { stream } = watch(peer);
-    stream.send(CREATE_WATCH);
-    await turn();
-    connection.send(answerHeaders(3));
-    await passes(TRUST_MS + 1);
+    const { peer, connection } = await watchingFor(TRUST_MS + 1);
     // The client reads these bytes one after the other, as it reads the records of TLS.
     connection.send(ping(Buffer.alloc(8)));
     await turn();
@@ -141,15 +126,7 @@ describe('a connection of a process that was frozen', () => {
   });
 
   test('sends a PING before a request although it has read bytes from before the freeze after an unanswered PING', async () => {
-    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
-    await range(peer);
-    const { connection } = peer;
-    connection.onRequest = undefined;
-    const { stream } = watch(peer);
-    stream.send(CREATE_WATCH);
-    await turn();
-    connection.send(answerHeaders(3));
-    await passes(INTERVAL_MS);
+    const { peer, connection } = await watchingFor(INTERVAL_MS);
     connection.send(ping(Buffer.alloc(8)));
     await turn();
     void range(peer);
@@ -161,15 +138,7 @@ describe('a connection of a process that was frozen', () => {
   });
 
   test('sends another PING before a request when an earlier PING is unanswered', async () => {
-    const peer = new Http2Peer({ ...PINGING, play: (each) => answerAll(each) });
-    await range(peer);
-    const { connection } = peer;
-    connection.onRequest = undefined;
-    const { stream } = watch(peer);
-    stream.send(CREATE_WATCH);
-    await turn();
-    connection.send(answerHeaders(3));
-    await passes(INTERVAL_MS);
+    const { peer, connection } = await watchingFor(INTERVAL_MS);
     const [first] = connection.sent('PING');
     void range(peer);
     await turn();
@@ -230,17 +199,14 @@ async function idleFor(
   return { peer, connection: peer.connection };
 }
 
-async function passes(ms: number): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms);
+/** Makes a call, opens a watch, and lets time pass. The peer answers no further call. */
+async function watchingFor(ms: number): Promise<{ peer: Http2Peer; connection: PeerConnection }> {
+  const { peer, connection } = await idleFor(0);
+  connection.onRequest = undefined;
+  const { stream } = watch(peer);
+  stream.send(CREATE_WATCH);
   await turn();
-}
-
-/** Returns the number of PING frames that the client has sent. */
-function probes(connection: PeerConnection): number {
-  return connection.sent('PING').filter(({ flags }) => flags === 0).length;
-}
-
-function answerProbe(connection: PeerConnection): void {
-  const last = connection.sent('PING').findLast(({ flags }) => flags === 0);
-  connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
+  connection.send(answerHeaders(3));
+  await passes(ms);
+  return { peer, connection };
 }

@@ -11,6 +11,7 @@ import {
 } from '../../support/http2-calls.js';
 import { FLAG, goAway, ping, words } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+import { answerProbe, passes, probes } from '../../support/http2-pings.js';
 
 // PING from the peer and from the client, on a simulated clock: RFC 9113, section 6.7. A PING by which the client
 // checks that the peer still answers is called a probe.
@@ -253,21 +254,6 @@ async function answeredWatch(peer: Http2Peer): Promise<ReturnType<typeof watch>>
   await turn();
   peer.connection.send(answerHeaders(peer.connection.streamIds.at(-1) as number));
   return open;
-}
-
-async function passes(ms: number): Promise<void> {
-  await vi.advanceTimersByTimeAsync(ms);
-  await turn();
-}
-
-/** Returns the number of PING frames that the client has sent. */
-function probes(connection: PeerConnection): number {
-  return connection.sent('PING').filter(({ flags }) => flags === 0).length;
-}
-
-function answerProbe(connection: PeerConnection): void {
-  const last = connection.sent('PING').findLast(({ flags }) => flags === 0);
-  connection.send(ping(last?.payload ?? new Uint8Array(8), FLAG.ACK));
 }
 
 test('a stream no longer keeps the process alive after `hold(false)`, but another call on the connection does', async () => {

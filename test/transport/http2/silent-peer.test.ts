@@ -17,6 +17,7 @@ import {
 } from '../../support/http2-calls.js';
 import { data, FLAG, ping } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
+import { probes } from '../../support/http2-pings.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
 // A peer that has gone silent, as if a network dropped its packets: it accepts connections, and then sends nothing. The
@@ -355,9 +356,4 @@ async function answered(call: Promise<unknown>): Promise<boolean> {
     () => false,
   );
   return Promise.race([ended, turn().then(() => false)]);
-}
-
-/** Returns the number of PING frames that the client has sent. */
-function probes(connection: PeerConnection): number {
-  return connection.sent('PING').filter(({ flags }) => flags === 0).length;
 }
