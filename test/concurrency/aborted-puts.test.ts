@@ -18,9 +18,10 @@ function open() {
   let isFirst = true;
   const delaying: Interceptor = {
     unary: async (call, next) => {
-      const response = await next(call);
-      if (call.method.path !== TXN || !isFirst) return response;
+      if (call.method.path !== TXN || !isFirst) return next(call);
+      // Before the answer arrives, because the test may abort the call meanwhile.
       isFirst = false;
+      const response = await next(call);
       await orAborted(answered, call.signal as AbortSignal);
       return response;
     },
