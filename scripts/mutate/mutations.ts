@@ -610,6 +610,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/rate-limiter'],
   },
   {
+    bug: 'a rate limiter lets tokens through early if the process stops between its reads of two clocks',
+    file: 'src/concurrency/rate-limiter.ts',
+    find: 'const startMs = monotonicMs();',
+    replace: 'const startMs = monotonicMs() - (environment.Date.now() - wallMs);',
+    tests: ['test/concurrency/rate-limiter'],
+  },
+  {
     bug: 'a rate limiter allows a whole burst whenever several tokens are taken at once',
     file: 'src/concurrency/rate-limiter.ts',
     find: '(tokens - this.#burst) * this.#intervalUs',

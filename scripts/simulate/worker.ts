@@ -43,7 +43,9 @@ async function play({ first, count, only }: Extract<Task, { type: 'play' }>): Pr
   const failures: Failure[] = [];
   for (let seed = first; seed < first + count; seed += 1) {
     const workload = workloadOf(seed, only);
-    const result = await runHistory(workload, planOf(workload, seed));
+    const result = await runHistory(workload, planOf(workload, seed)).catch((cause: unknown) => {
+      throw new Error(`the simulation itself failed: --only ${workload.name} --replay ${seed}`, { cause });
+    });
     histories += 1;
     events += result.events;
     virtualMs += result.virtualMs;

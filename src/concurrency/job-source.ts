@@ -125,11 +125,13 @@ export class JobSource {
 
   /**
    * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
-   * the latest when their delay has passed since this worker saw them first among the next 16 jobs. Otherwise, a wall clock that is set back, or
-   * differs from that of the process that has delayed the job, could delay it for hours.
+   * the latest when their delay has passed since this worker saw them first among the next 16 jobs. Otherwise, a wall
+   * clock that is set back, or differs from that of the process that has delayed the job, could delay it for hours.
    */
   #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
-    const [now, wallMs] = [monotonicMs(), environment.Date.now()];
+    // If the process is stopped between the two reads, this order makes jobs due later, never earlier.
+    const wallMs = environment.Date.now();
+    const now = monotonicMs();
     const seen = this.#seen;
     this.#seen = new Map();
     return delayed.map((kv) => {

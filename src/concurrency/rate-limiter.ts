@@ -181,7 +181,9 @@ export class RateLimiter {
     let askedMs = monotonicMs();
     let kv = await this.#client.get(this.key, { signal });
     for (let attempt = 1; ; attempt += 1) {
-      const [startMs, wallMs] = [monotonicMs(), environment.Date.now()];
+      // If the process is stopped between the two reads, this order makes it wait longer than it must, never shorter.
+      const wallMs = environment.Date.now();
+      const startMs = monotonicMs();
       const graceMs = patience * (ANSWER_GRACES * this.#minGraceMs + 2 * (startMs - askedMs));
       const nowUs = wallMs * US_PER_MS;
       const { takenUs, free } = this.#parse(kv, nowUs);

@@ -158,6 +158,29 @@ describe('RateLimiter', () => {
     expect(excessOf(taken, { perSecond, burst })).toBeLessThanOrEqual(0.5);
   });
 
+  test('never lets tokens through early when the process stops between its reads of two clocks', async () => {
+    const options = { perSecond: 2, burst: 1 };
+    const [limiter] = fleet(1, options) as [RateLimiter];
+    const taken: number[] = [];
+    await limiter.take();
+    taken.push(performance.now());
+    const { now } = Date;
+    let stops = 0;
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => {
+      if (stops === 0 && new Error('who reads').stack?.includes('#reserve')) {
+        stops += 1;
+        const endMs = performance.now() + 400;
+        while (performance.now() < endMs);
+      }
+      return now();
+    });
+    await limiter.take();
+    taken.push(performance.now());
+    clock.mockRestore();
+    expect(stops).toBe(1);
+    expect(excessOf(taken, options)).toBeLessThanOrEqual(0);
+  });
+
   test('starts again with a burst when the key holds no time', async () => {
     const [limiter] = fleet(1, { perSecond: 1, burst: 2 }) as [RateLimiter];
     for (const value of ['not a time', '', '1e400 2', '-1', '1 1000000']) {

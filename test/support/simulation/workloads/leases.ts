@@ -131,14 +131,17 @@ class LeasesPlayer implements Player<LeaseOp> {
 
   /**
    * Whether the lease has so much time left when the faults end that the client must renew it: the time for an
-   * unanswered renewal, and two backoffs.
+   * unanswered renewal, and two backoffs. If the machine was suspended since the latest renewal, the timer of the next
+   * one stood still as long.
    */
-  #mustSurvive({ alive, ttl, isEnded }: Kept): boolean {
-    const { delays, timerLagMs, faults } = this.#context.plan;
+  #mustSurvive({ alive, ttl, isEnded, process }: Kept): boolean {
+    const { world, plan } = this.#context;
+    const { delays, timerLagMs, faults } = plan;
     if (isEnded || delays === 'long' || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
     const intervalMs = (ttl * 1_000) / 3;
+    const stoodStillMs = this.#context.process(process).suspendedSince(world.time - ttl * 1_000);
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
-    return alive.remainingMs() > neededMs;
+    return alive.remainingMs() > neededMs + Math.min(intervalMs, stoodStillMs);
   }
 
   check(): void {}

@@ -33,18 +33,18 @@ export const orderedReads: Workload<OrderedOp> = {
 class OrderedReadsPlayer implements Player<OrderedOp> {
   readonly #context: Context<OrderedOp>;
   /** The calls of each process. The order holds for each client, not between clients. */
-  readonly #histories: WorldHistory<OrderedCall, OrderedResult>[] = [];
+  readonly #histories: readonly WorldHistory<OrderedCall, OrderedResult>[];
   #values = 0;
 
   constructor(context: Context<OrderedOp>) {
     this.#context = context;
+    this.#histories = context.plan.processes.map(() => new WorldHistory(context.world));
   }
 
   async play(index: number, { ops }: ProcessPlan<OrderedOp>): Promise<void> {
     const { world, waits } = this.#context;
     const client = this.#context.client(index, { orderedReads: true });
-    const history = new WorldHistory<OrderedCall, OrderedResult>(world);
-    this.#histories[index] = history;
+    const history = this.#histories[index] as WorldHistory<OrderedCall, OrderedResult>;
     const parallel: Promise<void>[] = [];
     for (const each of ops) {
       if (each.afterMs > 0) await world.sleep(each.afterMs);
