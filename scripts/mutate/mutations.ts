@@ -612,8 +612,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a rate limiter lets tokens through early if the process stops between its reads of two clocks',
     file: 'src/concurrency/rate-limiter.ts',
-    find: 'const startMs = monotonicMs();',
-    replace: 'const startMs = monotonicMs() - (environment.Date.now() - wallMs);',
+    find: 'const wallMs = environment.Date.now();\n      const startMs = monotonicMs();',
+    replace: 'const startMs = monotonicMs();\n      const wallMs = environment.Date.now();',
     tests: ['test/concurrency/rate-limiter'],
   },
   {

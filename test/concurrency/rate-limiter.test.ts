@@ -169,7 +169,7 @@ describe('RateLimiter', () => {
     const clock = vi.spyOn(Date, 'now').mockImplementation(() => {
       if (stops === 0 && new Error('who reads').stack?.includes('#reserve')) {
         stops += 1;
-        const endMs = performance.now() + 400;
+        const endMs = performance.now() + 220;
         while (performance.now() < endMs);
       }
       return now();
