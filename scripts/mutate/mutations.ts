@@ -603,6 +603,20 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'the simulated queues have a short `idTtl`',
   },
   {
+    bug: 'a client whose guards lose one lease after another asks for further leases without a pause',
+    file: 'src/kv/retried-writes.ts',
+    find: '(endedLeases === 0 ? 0 : backoffMs(endedLeases - 1))',
+    replace: '0',
+    tests: ['test/kv/retried-writes'],
+  },
+  {
+    bug: 'a call whose deadline has passed waits for room until a timer ends it',
+    file: 'src/channel/call-queue.ts',
+    find: 'if (deadline <= monotonicMs()) throw neverSent(call, this.maxInFlight);',
+    replace: '',
+    tests: ['test/channel/call-queue'],
+  },
+  {
     bug: 'a rate limiter lets tokens through however late they are',
     file: 'src/concurrency/rate-limiter.ts',
     find: 'if (reserved.lateMs() <= 0) return true;',

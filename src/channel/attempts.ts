@@ -10,7 +10,7 @@ import { statusOfReason } from '../errors/status.js';
 import type { Method } from '../protobuf/schema.js';
 import type { SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
-import { at } from '../runtime/timers.js';
+import { at, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
 
 /** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
@@ -98,9 +98,11 @@ export function beforeSending<T>(
   const undos: (() => void)[] = [];
   const waiting = new Promise<T>((resolve, reject) => {
     const abort = (): void => reject(canceled(signal as AbortSignal, 'not-sent', method.path));
-    undos.push(at(deadline, () => reject(callTimedOut(call, 'not-sent', failures))));
+    const expire = (): void => reject(callTimedOut(call, 'not-sent', failures));
+    undos.push(at(deadline, expire));
     if (signal !== undefined) undos.push(onAbort(signal, abort));
     if (signal?.aborted) abort();
+    if (deadline <= monotonicMs()) expire();
     needed.then(resolve, reject);
   });
   return waiting.finally(() => {

@@ -80,9 +80,10 @@ export class CallQueue {
    * @throws EtcdError with outcome `not-sent` if the call times out or is canceled, or if the client is closed.
    */
   wait(call: UnaryCall<unknown, unknown>, callClass: CallClass): Promise<PooledEndpoint> {
-    const { signal, endpoint, method } = call;
+    const { signal, deadline, endpoint, method } = call;
     if (this.#isClosed) throw clientClosed('not-sent', method.path);
     if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
+    if (deadline <= monotonicMs()) throw neverSent(call, this.maxInFlight);
     return new Promise((resolve, reject) => {
       const { waiting } = this.#queueOf(endpoint, callClass);
       const entry = new WaitingCall(this, call, waiting, resolve, reject);
@@ -236,14 +237,18 @@ class WaitingCall implements Expiring {
   }
 
   expire(): void {
-    const { timeoutMs, method } = this.call;
-    const { problem, ...details } = timedOut('call', timeoutMs, 'not-sent', method.path);
-    const full = `it was never sent, because maxInFlight = ${this.#owner.maxInFlight} earlier calls were in flight`;
-    this.#end(new EtcdError(`${problem}; ${full}`, details));
+    this.#end(neverSent(this.call, this.#owner.maxInFlight));
   }
 
   #end(error: EtcdError): void {
     this.#owner.remove(this);
     this.reject(error);
   }
+}
+
+/** Returns the error for a call whose deadline has passed before there was room for it. */
+function neverSent({ timeoutMs, method }: UnaryCall<unknown, unknown>, maxInFlight: number): EtcdError {
+  const { problem, ...details } = timedOut('call', timeoutMs, 'not-sent', method.path);
+  const full = `it was never sent, because maxInFlight = ${maxInFlight} earlier calls were in flight`;
+  return new EtcdError(`${problem}; ${full}`, details);
 }

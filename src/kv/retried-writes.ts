@@ -1,6 +1,6 @@
 import { beforeSending } from '../channel/attempts.js';
 import { type CallOptions, internally, Rpc, type RpcSettings } from '../channel/rpc.js';
-import { amended, clientClosed, EtcdError, explained } from '../errors/etcd-error.js';
+import { amended, clientClosed, EtcdError, explained, noteFailure, type Outcome } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import * as leaseMethods from '../gen/methods/lease.js';
@@ -8,7 +8,7 @@ import { REPEATABLE_GRANT } from '../lease/leases.js';
 import { Moment } from '../lease/moment.js';
 import type { Init } from '../protobuf/codec.js';
 import { idOf } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause, pauseUntil } from '../runtime/timers.js';
 import type { Transport, UnaryCall } from '../transport/transport.js';
 import { type Branch, branchOf, checkGuardedCount, type Operations, onlyNested } from './guarded-request.js';
 import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
@@ -250,9 +250,11 @@ async function applied(
   const { signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry } = call;
   const limits = { signal, timeoutMs, endpoint };
   const options = internally(limits, { deadline, urgent, onSent, onRetry });
-  for (;;) {
-    const { id, guards } = await beforeSending(call, lease.guardsOf(keyspace)).catch((error: unknown) => {
-      throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
+  const failures = new Map<string, EtcdError>();
+  let outcome: Outcome = 'not-sent';
+  for (let endedLeases = 0; ; ) {
+    const { id, guards } = await beforeSending(call, lease.guardsOf(keyspace), failures).catch((error: unknown) => {
+      throw error instanceof EtcdError ? amended(error, { outcome }) : error;
     });
     const write = guards.beginRequest(request, responseIn);
     let done: Applied<unknown> | undefined;
@@ -273,6 +275,12 @@ async function applied(
         }
         if (error.outcome === 'unknown') throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
         if (error.reason !== 'LeaseNotFound' || !hasLeaseEnded) throw error;
+        noteFailure(failures, error);
+        outcome = error.outcome;
+        // Several leases in a row do not end by chance: the endpoints may belong to different clusters.
+        const resumesAt = monotonicMs() + (endedLeases === 0 ? 0 : backoffMs(endedLeases - 1));
+        endedLeases += 1;
+        await pauseUntil(Math.min(resumesAt, deadline), signal, keyspace.settings.closed);
       }
     } finally {
       if (guards.isBroken) await beforeSending(call, lease.replace(id)).catch(() => {});

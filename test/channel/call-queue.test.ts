@@ -108,6 +108,14 @@ test('a waiting call times out without being sent, and its error names `maxInFli
   expect(server.keys).toEqual([]);
 });
 
+test('a call whose deadline has passed ends at once instead of waiting for room', async () => {
+  const { call } = start(1);
+  void call('1');
+  const error = errorOf(call('2', { deadline: clock.now - 1 }));
+  // No timer fires.
+  expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
+});
+
 test('a waiting call that is canceled is never sent', async () => {
   const { call, server } = start(1);
   void call('1');

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { Mutex, Session, stm } from '../../src/concurrency/index.js';
 import { CoreClient } from '../../src/core-client.js';
+import { errorFromStatus } from '../../src/errors/status-error.js';
 import { methods } from '../../src/gen/methods.js';
 import {
   type Client,
@@ -272,6 +273,21 @@ describe('a write with `retryWrites`', () => {
     await reader.lease.revoke(guard?.lease ?? 0n);
     await etcd.put(`${name}/2`, '');
     expect((await reader.range(prefix(`${name}/`))).count).toBe(2);
+  });
+
+  test('waits longer and longer when each new lease of its guards has ended, and says so at its deadline', async () => {
+    let transactions = 0;
+    const onTransaction: OnTransaction = async () => {
+      transactions += 1;
+      throw errorFromStatus('NotFound', 'etcdserver: requested lease not found');
+    };
+    const etcd = openClient({ retryWrites: true, transport: stagedTransport({ onTransaction }) });
+    const error = await errorOf(etcd.put(unique('retried'), '', { timeoutMs: 1_000 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
+    expect(error.message).toContain('requested lease not found');
+    // Without a backoff, there are hundreds.
+    expect(transactions).toBeGreaterThan(2);
+    expect(transactions).toBeLessThan(60);
   });
 
   test('needs no more guards than there are writes in flight', async () => {
