@@ -1,5 +1,5 @@
 import { syncEndpoints, withAutoSync } from './channel/endpoint-discovery.js';
-import { OrderedReads } from './channel/ordered-reads.js';
+import { withOrderedReads } from './channel/ordered-reads.js';
 import { CALL_OPTIONS, type CallOptions, Rpc } from './channel/rpc.js';
 import {
   CLIENT_HINTS,
@@ -46,9 +46,9 @@ import type { Transport } from './transport/transport.js';
  */
 export interface ClientOptions extends CoreClientOptions {
   /**
-   * Whether to prevent serializable reads from returning older data than earlier calls did. If a response has an older
-   * store revision than a previous response to this client, the client repeats the read at all endpoints until one
-   * endpoint has caught up. Revisions that the client knows only from watches do not count. Default false.
+   * Whether to prevent serializable reads from returning older data than the client had seen before, in responses and
+   * in watches. If a response has an older store revision, the client repeats the read once, linearizably. The repeated
+   * read needs a member with a leader, and no learner. Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /**
@@ -121,7 +121,7 @@ export class Client extends CoreClient implements Keyspace {
     let sync!: (options?: CallOptions) => Promise<readonly string[]>;
     const extend = (inner: Transport, { channel, configured, settings }: ClientParts): Transport => {
       const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads } = options;
-      const direct = orderedReads ? new OrderedReads(inner, () => channel.endpoints, channel.cluster) : inner;
+      const direct = orderedReads ? withOrderedReads(inner, channel.cluster) : inner;
       const directRpc = new Rpc(direct, settings);
       sync = (callOptions) => syncEndpoints(directRpc, channel, configured, allowEndpoint, callOptions);
       // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.

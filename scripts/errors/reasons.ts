@@ -141,11 +141,6 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     remedy:
       'After a restore: read the state again, and open new watches, leases and locks. For another cluster: create a new `Client`.',
   },
-  StaleRead: {
-    cause: 'With `orderedReads`, no endpoint has reached the revision that an earlier call had seen.',
-    outcome: 'rejected',
-    remedy: 'Read again later, or read linearizably.',
-  },
   TxnConflict: {
     cause: '`stm` gave up, because in each attempt another client changed a key that the transaction had read.',
     outcome: 'rejected',

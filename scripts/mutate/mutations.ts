@@ -617,6 +617,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel/call-queue'],
   },
   {
+    bug: 'a client with `orderedReads` returns older data than it had seen before',
+    file: 'src/channel/ordered-reads.ts',
+    find: 'if (!isOlder(response, floor) || isLinearizable(call)) return response;',
+    replace: 'if (floor >= 0n) return response;',
+    tests: ['test/kv/ordered-reads'],
+  },
+  {
     bug: 'a rate limiter lets tokens through however late they are',
     file: 'src/concurrency/rate-limiter.ts',
     find: 'if (reserved.lateMs() <= 0) return true;',

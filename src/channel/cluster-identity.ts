@@ -127,7 +127,8 @@ function clusterChanged(problem: string, method: string, endpoint: string): Etcd
   });
 }
 
-function isLinearizable({ method, request }: SentCall): boolean {
+/** Whether the server answers the call with the latest data of the cluster. */
+export function isLinearizable({ method, request }: SentCall): boolean {
   if (ALWAYS_LINEARIZABLE.has(method.path)) return true;
   if (method.path === RANGE) return (request as Init<RangeRequest>).serializable !== true;
   return method.path === TXN && !isSerializable(request as Init<TxnRequest>);

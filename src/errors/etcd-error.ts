@@ -26,7 +26,6 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent.
  * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was
  *   restored from a backup.
- * - `StaleRead`: No endpoint has reached the revision that an earlier call returned; see `orderedReads`.
  * - `TxnConflict`: During every attempt of a transaction, other clients changed keys that the transaction had read.
  * - `BarrierFull`: As many participants as the barrier was created for have already entered.
  * - `NotInGateway`: The JSON gateway of etcd does not support this call or feature. Or the runtime may send the request
@@ -57,7 +56,6 @@ export type ClientReason =
   | 'LockReleased'
   | 'SnapshotCorrupt'
   | 'ClusterChanged'
-  | 'StaleRead'
   | 'TxnConflict'
   | 'BarrierFull'
   | 'NotInGateway'

@@ -208,7 +208,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   hedgedReads: call(
     {
       options: required(
-        { endpoints: right(() => [], 'a function'), minDelayMs: MS, maxDelayMs: MS },
+        { endpoints: right(() => [], 'a function'), delayMs: MS },
         { endpoints: () => [] },
       ),
     },

@@ -192,7 +192,7 @@ export class Calls {
     isClosed: boolean,
   ): void {
     const { violated, endpoints, isRestored } = this.#rules;
-    const { reason, method, endpoint, outcome } = error;
+    const { reason, method, endpoint } = error;
     const wrong = (why: string): void => violated('wrong error', `${path}: ${why}: ${reason}, ${error.message}`);
     if (method !== path && method !== undefined) wrong(`the method is ${method}`);
     if (endpoint !== undefined && !endpoints.includes(endpoint)) wrong(`the endpoint is ${endpoint}`);
@@ -210,9 +210,6 @@ export class Calls {
         return;
       case 'ClusterChanged':
         if (!isRestored) wrong('the store is the same');
-        return;
-      case 'StaleRead':
-        if (outcome !== 'rejected') wrong(`the outcome is ${outcome}`);
         return;
       default:
         if (path === methods.auth.authenticate.path) return;
