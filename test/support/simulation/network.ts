@@ -109,7 +109,8 @@ export class SlowMessages {
     const hasten = (): void => {
       cancel();
       this.#slow.delete(hasten);
-      world.at(Math.max(world.now, sentAt) + this.#network.delayMs(), owner, kind, detail, arrive);
+      const soon = Math.max(world.now, sentAt) + this.#network.delayMs();
+      world.at(Math.min(due, soon), owner, kind, detail, arrive);
     };
     const cancel = world.at(due, owner, kind, detail, () => {
       this.#slow.delete(hasten);
