@@ -9,24 +9,22 @@ import { ownEtcd } from '../../support/own-etcd.js';
 
 // A process is frozen (SIGSTOP), or idle, and meanwhile its connection dies without a packet, as when a NAT forgets it.
 // Rule S43 (docs/semantics.md): The client tests the connection before it sends the next request.
+// docs/benchmarks.md has the times until the answers.
 
 const FROZEN_MS = 5_000;
-/** The maximum time until the first put after the silence is answered, if the connection has died. */
-const DEAD_MS = 1_200;
-/** The same time if the connection lives. The tests run beside others, so it is longer than in docs/benchmarks.md. */
-const ALIVE_MS = 250;
 
 describe('the first put of a process that was frozen for 5 s', () => {
-  test('is answered at once when its connection lives', async () => {
-    const { child, key } = await started(...inject('endpoints'));
-    expect(await putAfterFreeze(child, key)).toBeLessThan(ALIVE_MS);
-    expect(await versionOf(key)).toBe(2n);
+  test('is answered over the same connection when this lives', async () => {
+    const { proxy, connections } = await forgettingProxy();
+    const { child, key } = await started(proxy.endpoint);
+    expect(await putAfterFreeze(child, key)).toBe('ok');
+    expect([await versionOf(key), connections()]).toEqual([2n, 1]);
   });
 
   test('is answered and applied once when its connection has silently died', async () => {
     const { proxy, forget } = await forgettingProxy();
     const { child, key } = await started(proxy.endpoint);
-    expect(await putAfterFreeze(child, key, forget)).toBeLessThan(DEAD_MS);
+    expect(await putAfterFreeze(child, key, forget)).toBe('ok');
     expect(await versionOf(key)).toBe(2n);
   });
 
@@ -36,7 +34,7 @@ describe('the first put of a process that was frozen for 5 s', () => {
     const forget = (): void => {
       for (const proxy of proxies) proxy.forget();
     };
-    expect(await putAfterFreeze(child, key, forget)).toBeLessThan(DEAD_MS);
+    expect(await putAfterFreeze(child, key, forget)).toBe('ok');
     expect(await versionOf(key)).toBe(2n);
   });
 
@@ -50,7 +48,7 @@ describe('the first put of a process that was frozen for 5 s', () => {
       await member.kill();
       await member.start();
     };
-    expect(await putAfterFreeze(child, key, restart)).toBeLessThan(DEAD_MS);
+    expect(await putAfterFreeze(child, key, restart)).toBe('ok');
     expect((await openClient({ endpoints: [endpoint] }).get(key))?.version).toBe(2n);
   });
 });
@@ -63,15 +61,18 @@ describe('the first put after 5 s without a call', () => {
     await client.put(key, 'before');
     forget();
     await pause(FROZEN_MS);
-    const startedAt = performance.now();
     await client.put(key, 'after');
-    expect(performance.now() - startedAt).toBeLessThan(DEAD_MS);
     expect(await versionOf(key)).toBe(2n);
   });
 });
 
 /** Starts a proxy in front of etcd. `forget` silences its present connections, and not those that are made later. */
-async function forgettingProxy(): Promise<{ readonly proxy: FaultProxy; readonly forget: () => void }> {
+async function forgettingProxy(): Promise<{
+  readonly proxy: FaultProxy;
+  readonly forget: () => void;
+  /** Returns how many connections a client has made so far. */
+  readonly connections: () => number;
+}> {
   let connections = 0;
   const proxy = await faultProxy(inject('endpoints')[0] as string, {
     senderOf: (bytes) => (Buffer.from(bytes).toString('latin1', 0, 3) === 'PRI' ? `${++connections}` : undefined),
@@ -79,7 +80,7 @@ async function forgettingProxy(): Promise<{ readonly proxy: FaultProxy; readonly
   const forget = (): void => {
     for (let sender = connections; sender > 0; sender -= 1) proxy.cutOff(`${sender}`);
   };
-  return { proxy, forget };
+  return { proxy, forget, connections: () => connections };
 }
 
 async function started(...endpoints: readonly string[]): Promise<{ readonly child: Child; readonly key: string }> {
@@ -92,18 +93,20 @@ async function started(...endpoints: readonly string[]): Promise<{ readonly chil
 }
 
 /**
- * Freezes the process while `meanwhile` runs, and for `FROZEN_MS`. Resolves with the milliseconds of the put that the
- * process makes as soon as it resumes.
+ * Freezes the process while `meanwhile` runs, and for `FROZEN_MS`. Resolves with the outcome of the put that the process
+ * makes as soon as it resumes.
  */
-async function putAfterFreeze(child: Child, key: string, meanwhile: () => unknown = () => {}): Promise<number> {
+async function putAfterFreeze(
+  child: Child,
+  key: string,
+  meanwhile: () => unknown = () => {},
+): Promise<string | undefined> {
   child.process.kill('SIGSTOP');
   await expect.poll(() => readFileSync(`/proc/${child.process.pid}/stat`, 'utf8')).toContain(') T ');
   await Promise.all([meanwhile(), pause(FROZEN_MS)]);
   child.process.stdin?.write(`${key}\n`);
   child.process.kill('SIGCONT');
-  const [outcome, ms] = (await child.line()).split(' ');
-  expect(outcome).toBe('ok');
-  return Number(ms);
+  return (await child.line()).split(' ')[0];
 }
 
 async function versionOf(key: string): Promise<bigint | undefined> {
