@@ -337,7 +337,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
 
   #sendStatus(code: StatusCode, message: string): void {
     // A call that ends with a status is no useless work, so the connection gets back units: see `PeerLimits`.
-    this.#connection.limits.opened();
+    this.#connection.limits.called();
     this.#sendTrailers(trailers(code, this.#sentHeaders), message);
   }
 
@@ -367,7 +367,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   /** Ends the call at its deadline. Like grpc-go, resets the stream and sends no status DeadlineExceeded. */
   #expire(): void {
     // The client may already have sent frames on this stream.
-    this.#connection.limits.reset();
+    this.#connection.limits.called();
     this.#reset(ErrorCode.CANCEL);
   }
 

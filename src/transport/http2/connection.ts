@@ -170,7 +170,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   resetSent(): void {
-    this.limits.reset();
+    this.limits.called();
   }
 
   setIdle(stream: Http2Stream, isIdle: boolean): void {
@@ -272,7 +272,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (this.streams.size === 1) this.pinger.busy(true);
     if (!this.#holding) this.#updateHold();
     this.writer.headers(id, this.headerWriter.block(method), timeout, metadata, maxFrameBytes);
-    this.limits.opened();
+    this.limits.called();
     this.pinger.sent();
     stream.opened(id, initialWindowBytes, now);
   }

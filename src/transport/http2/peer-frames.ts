@@ -26,6 +26,13 @@ const MAX_BLOCK_FRAMES = 16;
 const MAX_DEBUG_BYTES = 200;
 /** The size, in bytes, of the priority fields in HEADERS and of a PRIORITY frame's payload. */
 const PRIORITY_BYTES = 5;
+/** How many useless frames a GOAWAY counts for, because it concerns every stream. A graceful server sends two. */
+const GOAWAY_COST = 5_000;
+/** How many useless frames an empty DATA frame counts for. */
+const EMPTY_DATA_COST = 50;
+/** How many updated streams, and how many bytes of a header block, take as much work as a useless frame. */
+const STREAMS_PER_COST = 16;
+const BLOCK_BYTES_PER_COST = 256;
 
 /** The methods that the peer's frames call on a stream. The first three throw StreamError on a protocol violation. */
 export interface PeerStream<Fields> {
@@ -163,9 +170,8 @@ export class PeerFrames<Fields> {
     }
     const increment = this.#window.consume(frameBytes);
     if (increment > 0) writer.windowUpdate(0, increment);
-    limits.data(from === to && !endStream);
+    if (from === to && !endStream) limits.useless('empty DATA', EMPTY_DATA_COST);
     if (stream === undefined) return;
-    if (from < to) limits.received();
     stream.data(bytes, from, to, frameBytes, endStream);
   }
 
@@ -202,7 +208,8 @@ export class PeerFrames<Fields> {
     this.#target.pinger.receivedHeadersOrData();
     // The decoder must read even a block for a closed stream, because the block may change the dynamic table.
     const fields = this.#target.headerReader.read(bytes, start, end);
-    if (stream === undefined) return this.#target.limits.lateHeaders(end - start);
+    if (stream === undefined)
+      return this.#target.limits.useless('late HEADERS', 1 + (end - start) / BLOCK_BYTES_PER_COST);
     stream.headers(fields, endStream);
   }
 
@@ -230,7 +237,7 @@ export class PeerFrames<Fields> {
     writer.settingsAck();
     // Section 6.9.2: the change also applies to the windows of open streams.
     if (growth !== 0) {
-      limits.windowsChanged(streams.size);
+      limits.useless('SETTINGS', 1 + streams.size / STREAMS_PER_COST);
       for (const stream of streams.all()) {
         try {
           stream.growWindow(growth);
@@ -260,7 +267,7 @@ export class PeerFrames<Fields> {
   #goAway(streamId: number, bytes: Uint8Array, start: number, end: number): void {
     requireConnection('GOAWAY', streamId);
     if (end - start < 8) throw frameSizeError(`GOAWAY of ${end - start} bytes`);
-    this.#target.limits.goAway();
+    this.#target.limits.useless('GOAWAY', GOAWAY_COST);
     const debug = textOf(bytes.subarray(start + 8, Math.min(end, start + 8 + MAX_DEBUG_BYTES)));
     const suffix = debug === '' ? '' : ` (${debug.replace(/[^\x20-\x7e]/g, '?')})`;
     const problem = `the peer ends the connection with GOAWAY, ${errorCodeName(readUint32(bytes, start + 4))}${suffix}`;
