@@ -32,6 +32,11 @@ describe('docs/semantics.md', () => {
     expect(DEFINED).toEqual(Array.from({ length: RULE_COUNT }, (_, index) => index + 1));
   });
 
+  it('is said in README.md and in its own first sentence to have this number of rules', () => {
+    const numbers = ['README.md', PAGE].map((page) => /(\d+) numbered rules/.exec(read(page))?.[1]);
+    expect(numbers).toEqual([`${RULE_COUNT}`, `${RULE_COUNT}`]);
+  });
+
   it('names a source for every rule', () => {
     const rules = read(PAGE).split(/^### /m).slice(1);
     expect(rules.filter((rule) => !/Source:\s/.test(rule)).map((rule) => rule.split(':')[0])).toEqual([]);
