@@ -8,8 +8,8 @@ import { temporaryFolder } from './support/temporary-folder.js';
 import { Authority } from './support/tls/authority.js';
 import { SecureEtcd } from './support/tls/secure-etcd.js';
 
-// These tests run the programs of README.md, docs/guide.md and docs/runtimes.md. Each program runs against a new
-// server, whose endpoint replaces the endpoint in the program.
+// These tests run the programs of README.md, docs/guide.md, docs/locks.md and docs/runtimes.md. Each program runs
+// against a new server, whose endpoint replaces the endpoint in the program.
 
 const ROOT = new URL('..', import.meta.url);
 
@@ -110,9 +110,9 @@ describe('docs/guide.md', () => {
   });
 });
 
-describe('docs/runtimes.md', () => {
-  it('contains one program, which uses the gateway and prints what its comment says', async () => {
-    const [program = '', ...others] = programsOf('docs/runtimes.md');
+describe.each(['docs/locks.md', 'docs/runtimes.md'])('%s', (page) => {
+  it('contains one program, which prints what its comment says', async () => {
+    const [program = '', ...others] = programsOf(page);
     expect(others).toEqual([]);
     const claims = printed(program);
     expect(claims).toHaveLength(1);

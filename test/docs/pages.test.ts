@@ -19,6 +19,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/from-etcd3.md': ['ts'],
   'docs/guide.md': ['sh', 'ts'],
   'docs/learn/README.md': ['sh'],
+  'docs/locks.md': ['ts'],
   'docs/opentelemetry.md': ['ts'],
   'docs/runtimes.md': ['ts'],
   'docs/serverless.md': ['ts'],
