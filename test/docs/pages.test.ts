@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { brokenLinks, linksOf, pagesIn } from '../support/links.js';
@@ -51,10 +51,15 @@ describe('a page of the documentation', () => {
 });
 
 describe('docs/README.md', () => {
-  it('links to every page of docs/', () => {
-    const linked = new Set(linksOf(ROOT, 'docs/README.md').map((link) => join('docs', link.split('#')[0] as string)));
+  it('links once to every page of docs/, and docs/learn/README.md to every page of the course', () => {
+    const linksIn = (page: string): string[] =>
+      linksOf(ROOT, page).map((link) => join(dirname(page), link.split('#')[0] as string));
+    const isOfCourse = (page: string): boolean => page.startsWith('docs/learn/') && page !== 'docs/learn/README.md';
     const pages = WRITTEN_PAGES.filter((page) => page.startsWith('docs/') && page !== 'docs/README.md');
-    expect(pages.filter((page) => !linked.has(page))).toEqual([]);
+    const index = linksIn('docs/README.md');
+    const wrong = pages.filter((page) => !isOfCourse(page) && index.filter((link) => link === page).length !== 1);
+    const course = new Set(linksIn('docs/learn/README.md'));
+    expect([...wrong, ...pages.filter((page) => isOfCourse(page) && !course.has(page))]).toEqual([]);
   });
 });
 
