@@ -62,7 +62,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     remedy: 'If `rejected`, repeat the call. If `unknown`, proceed as for `ConnectionLost`.',
   },
   ProtocolError: {
-    cause: 'The peer broke a rule of HTTP/2, and the client closed the connection.',
+    cause: 'The peer sent what HTTP/2 forbids (an HTTP/2 protocol error), and the client closed the connection.',
     outcome: 'unknown',
     remedy: 'Check that the endpoint is etcd or a proxy that speaks HTTP/2.',
   },

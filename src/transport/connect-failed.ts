@@ -27,14 +27,17 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 /** Maximum number of characters of the failure reason that an error message shows. */
 const MAX_PROBLEM_CHARS = 300;
 
-/** Returns the error for a connection that failed before it opened. No call was sent on such a connection. */
-export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown): EtcdError {
+/**
+ * Returns the error for a connection that failed before it opened. No call was sent on such a connection.
+ * `hasAnswered`: the peer has closed the connection, or has answered something else than HTTP/2.
+ */
+export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown, hasAnswered = false): EtcdError {
   const problem = opensslReason(reason)
     .slice(0, MAX_PROBLEM_CHARS)
     .replace(/[^\w)]+$/, '');
   const advice = tls
     ? ADVICE.find(([pattern]) => pattern.test(problem))?.[1]
-    : /peer closed|broke a rule|^Failed|ECONNRESET/.test(problem) && CHECK_SCHEME;
+    : (hasAnswered || /^Failed|ECONNRESET/.test(problem)) && CHECK_SCHEME;
   return new EtcdError(`cannot connect to ${url}: ${problem}${advice ? `; ${advice}` : ''}`, {
     code: 'Unavailable',
     reason: 'ConnectFailed',

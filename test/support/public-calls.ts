@@ -207,10 +207,7 @@ export function rightArguments({ args }: PublicCall, { server, etcd, session }: 
 export const CALLS: Readonly<Record<string, PublicCall>> = {
   hedgedReads: call(
     {
-      options: required(
-        { endpoints: right(() => [], 'a function'), delayMs: MS },
-        { endpoints: () => [] },
-      ),
+      options: required({ endpoints: right(() => [], 'a function'), delayMs: MS }, { endpoints: () => [] }),
     },
     () => hedgedReads,
   ),

@@ -26,6 +26,7 @@ import { MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
+const PEER_CLOSED = 'the peer closed the connection';
 /**
  * The length in bytes of a large request. While a large request is unanswered, a PING may wait behind it, in the
  * buffers of the kernel and of the link, and nothing shows the client that the peer receives bytes.
@@ -283,7 +284,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       opened: () => this.writer.preface(),
       read: (bytes) => this.#read(bytes),
       drained: () => this.#drained(),
-      closed: (problem, cause) => this.#close(problem ?? 'the peer closed the connection', undefined, cause),
+      closed: (problem, cause) => this.#close(problem ?? PEER_CLOSED, undefined, cause),
     });
   }
 
@@ -310,7 +311,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
       this.writer.goAway(error.code);
-      const problem = `the peer broke a rule of HTTP/2: ${error.message} (${errorCodeName(error.code)})`;
+      const problem = `HTTP/2 protocol error: ${error.message} (${errorCodeName(error.code)})`;
       this.#close(problem, 'ProtocolError');
     }
   }
@@ -377,7 +378,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#bytes?.close();
     this.#events.closed();
     if (state.name === 'connecting') {
-      const error = connectFailed(this.#endpoint, problem, cause);
+      const hasAnswered = reason === 'ProtocolError' || problem === PEER_CLOSED;
+      const error = connectFailed(this.#endpoint, problem, cause, hasAnswered);
       this.#endWaiting((stream) => stream.fail(amended(error, { method: stream.head.method })));
     }
     this.#releaseWaiting(problem);

@@ -28,8 +28,6 @@ const MAX_DEBUG_BYTES = 200;
 const PRIORITY_BYTES = 5;
 /** How many useless frames a GOAWAY counts for, because it concerns every stream. A graceful server sends two. */
 const GOAWAY_COST = 5_000;
-/** How many useless frames an empty DATA frame counts for. */
-const EMPTY_DATA_COST = 50;
 /** How many updated streams, and how many bytes of a header block, take as much work as a useless frame. */
 const STREAMS_PER_COST = 16;
 const BLOCK_BYTES_PER_COST = 256;
@@ -170,7 +168,7 @@ export class PeerFrames<Fields> {
     }
     const increment = this.#window.consume(frameBytes);
     if (increment > 0) writer.windowUpdate(0, increment);
-    if (from === to && !endStream) limits.useless('empty DATA', EMPTY_DATA_COST);
+    if (from === to && !endStream) limits.useless('empty DATA');
     if (stream === undefined) return;
     stream.data(bytes, from, to, frameBytes, endStream);
   }

@@ -195,7 +195,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   }
 
   violated(error: StreamError): void {
-    this.fail(badResponse(`the peer broke a rule of HTTP/2: ${error.message}`, 'ProtocolError', this.head), error.code);
+    this.fail(badResponse(`HTTP/2 protocol error: ${error.message}`, 'ProtocolError', this.head), error.code);
   }
 
   resetByPeer(code: number): void {

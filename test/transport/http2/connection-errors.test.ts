@@ -188,9 +188,7 @@ describe('a connection that the client closes after a protocol violation', () =>
     const call = range(peer);
     await turn();
     peer.connection.send(frame('SETTINGS', 0, 1));
-    expect((await errorOf(call)).problem).toBe(
-      'the peer broke a rule of HTTP/2: SETTINGS on stream 1 (PROTOCOL_ERROR)',
-    );
+    expect((await errorOf(call)).problem).toBe('HTTP/2 protocol error: SETTINGS on stream 1 (PROTOCOL_ERROR)');
   });
 
   test('ignores the frames that follow the violation in the same chunk', async () => {

@@ -46,6 +46,7 @@ export const leases: Workload<LeaseOp> = {
   name: 'leases',
   toleratesCopies: true,
   weight: 2,
+  sizeOf: ({ type, puts: count }) => (type === 'puts' ? count : 1),
   generate: (random) =>
     Array.from({ length: random.between(1, 2) }, () => ({
       ops: Array.from({ length: random.between(1, 4) }, () => ({
