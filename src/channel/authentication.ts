@@ -7,6 +7,7 @@ import { monotonicMs } from '../runtime/timers.js';
 import { forwardStream, type Metadata, type Transport, type UnaryCall } from '../transport/transport.js';
 import { beforeSending } from './attempts.js';
 import { PUT_THEN_WAIT } from './call-queue.js';
+import type { RpcSettings } from './rpc.js';
 
 /**
  * How the client authenticates itself to a cluster that has authentication enabled.
@@ -111,6 +112,20 @@ const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOl
 /** Whether the server refused the token. A server checks the token first, so it did not process the request. */
 export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean {
   return TOKEN_REFUSALS.has(reason);
+}
+
+/**
+ * Whether a stream that ended with this error, or a watch that was refused with it, may continue with another token.
+ * `refusals` counts the tokens that the server has refused before, in a row. A client whose `auth` is a function may get
+ * another password later, so it never gives up.
+ */
+export function mayUseAnotherToken(
+  { renewsTokens, rotatesSecrets }: Pick<RpcSettings, 'renewsTokens' | 'rotatesSecrets'>,
+  error: EtcdError,
+  refusals: number,
+): boolean {
+  if (rotatesSecrets) return isTokenRefused(error) || error.reason === 'AuthFailed';
+  return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
 }
 
 /**

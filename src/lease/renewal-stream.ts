@@ -1,4 +1,4 @@
-import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js';
+import { isTokenRefused, mayUseAnotherToken } from '../channel/authentication.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
@@ -338,10 +338,9 @@ export class RenewalStream {
 
   /** Whether a new stream would fail with the same error. Also counts how often the server has refused the token. */
   #isFinal(error: EtcdError): boolean {
-    const { renewsTokens, rotatesSecrets } = this.#rpc.settings;
-    if (rotatesSecrets) return error.reason === 'ClusterChanged';
-    if (isTokenRefused(error)) return !renewsTokens || this.#tokenRefusals++ === MAX_TOKEN_RENEWALS;
-    return error.reason === 'AuthFailed' || error.reason === 'ClusterChanged';
+    if (error.reason === 'ClusterChanged') return true;
+    if (!isTokenRefused(error) && error.reason !== 'AuthFailed') return false;
+    return !mayUseAnotherToken(this.#rpc.settings, error, this.#tokenRefusals++);
   }
 
   #ended(error: EtcdError | undefined): void {

@@ -1,4 +1,4 @@
-import { isTokenRefused, MAX_TOKEN_RENEWALS } from '../channel/authentication.js';
+import { mayUseAnotherToken } from '../channel/authentication.js';
 import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
 import { clientClosed, type EtcdError } from '../errors/etcd-error.js';
 import type { RangeRequest, WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
@@ -263,7 +263,11 @@ export class WatchStream {
     if (error !== undefined && error.reason === 'ResponseTooLarge' && ++this.#tooLarge < MAX_TOO_LARGE)
       return this.#open();
     if (error?.reason === 'ClientClosed') return this.close();
-    if (error !== undefined && !isResumable(error) && !this.#canGetNewToken(error, this.#tokenRefusals++))
+    if (
+      error !== undefined &&
+      !isResumable(error) &&
+      !mayUseAnotherToken(this.#rpc.settings, error, this.#tokenRefusals++)
+    )
       return this.#endAll((watch) => watch.end(error));
     this.#waitLog.waits({ ...causeOf(error), watches: this.#watches.size });
     this.#reopening = true;
@@ -279,16 +283,6 @@ export class WatchStream {
     this.#cancelStream(why);
     for (const watch of this.#watches) watch.detached();
     if (this.#watches.size > 0) this.#open();
-  }
-
-  /**
-   * Whether the server may accept a new token after this error. `refusals` is the number of tokens that the server
-   * refused before this error.
-   */
-  #canGetNewToken(error: EtcdError, refusals: number): boolean {
-    const { renewsTokens, rotatesSecrets } = this.#rpc.settings;
-    if (rotatesSecrets) return isTokenRefused(error) || error.reason === 'AuthFailed';
-    return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
   }
 
   #receive(response: WatchResponse): void {
@@ -360,7 +354,7 @@ export class WatchStream {
   /** Handles a response that says that the server refused to create a watch, or ended the watch. */
   #refused(watch: ServerWatch, response: WatchResponse): void {
     const error = refusal(response);
-    if (this.#canGetNewToken(error, watch.tokenRefusals)) {
+    if (mayUseAnotherToken(this.#rpc.settings, error, watch.tokenRefusals)) {
       watch.tokenRefusals += 1;
       this.#openWithNewToken('unauthenticated');
     } else if (error.reason === 'PermissionDenied' && this.#rpc.settings.renewsTokens && watch.tokenRefusals === 0) {
