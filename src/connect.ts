@@ -141,11 +141,11 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
   try {
     await new Promise<void>((resolve, reject) => {
       // A call is made again until its deadline. Its first failure is enough here, unless the member may soon recover.
-      const onRetry = (error: EtcdError): void => {
+      const retry = (error: EtcdError): void => {
         const mayRecover = isMomentaryRefusal(error) || isOverloadRefusal(error) || WITHOUT_LEADER.has(error.reason);
         if (!mayRecover) reject(error);
       };
-      client.get(HEALTH_KEY, internally({ endpoint, signal }, { onRetry })).then(() => resolve(), reject);
+      client.get(HEALTH_KEY, internally({ endpoint, signal }, { observer: { retry } })).then(() => resolve(), reject);
     });
     return undefined;
   } catch (error) {

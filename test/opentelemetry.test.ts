@@ -215,9 +215,11 @@ describe('the span of a call', () => {
       unary: (call, next) =>
         next({
           ...call,
-          onAttempt: (endpoint) => void called.push(endpoint),
-          onSent: () => void called.push('sent'),
-          onRetry: ({ reason }) => void called.push(reason),
+          observer: {
+            attempt: (endpoint) => void called.push(endpoint),
+            sent: () => void called.push('sent'),
+            retry: ({ reason }) => void called.push(reason),
+          },
         }),
     };
     const endpoints = [REFUSING_ENDPOINT, ENDPOINT];

@@ -299,11 +299,11 @@ test('a call whose request is sent several times is in flight once, and no longe
   const stats = collectStats();
   let sendAgain: (() => void) | undefined;
   const call = { method: kvMethods.put, request: {}, timeoutMs: LONG_MS, deadline: LONG_MS };
-  const response = await stats.unary?.(call, async ({ onSent }) => {
-    onSent?.();
-    onSent?.();
+  const response = await stats.unary?.(call, async ({ observer }) => {
+    observer?.sent?.();
+    observer?.sent?.();
     expect(stats.snapshot().calls[PUT]).toMatchObject({ inFlight: 1, queued: 0 });
-    sendAgain = onSent;
+    sendAgain = () => observer?.sent?.();
     return kvMethods.put.response.create();
   });
   expect(response).toBeDefined();
@@ -317,11 +317,14 @@ test('the functions that an outer interceptor sets on a call are still called', 
     unary: (call, next) =>
       next({
         ...call,
-        onAttempt: () => void called.push('attempt'),
-        onSent: () => void called.push('sent'),
-        onRetry: () => void called.push('retry'),
+        observer: {
+          attempt: () => void called.push('attempt'),
+          sent: () => void called.push('sent'),
+          retry: () => void called.push('retry'),
+        },
       }),
-    stream: (call, handler, next) => next({ ...call, onAttempt: () => void called.push('stream attempt') }, handler),
+    stream: (call, handler, next) =>
+      next({ ...call, observer: { attempt: () => void called.push('stream attempt') } }, handler),
   };
   const { endpoints } = await ownEtcd();
   const etcd = openClient({

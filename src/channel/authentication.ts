@@ -230,7 +230,7 @@ export class AuthenticatedTransport implements Transport {
         request: { name, password },
         timeoutMs: AUTHENTICATE_TIMEOUT_MS,
         deadline: monotonicMs() + AUTHENTICATE_TIMEOUT_MS,
-        onRetry: (error) => noteFailure(this.#failures, error),
+        observer: { retry: (error) => noteFailure(this.#failures, error) },
       });
       return token;
     });
@@ -253,7 +253,7 @@ export class AuthenticatedTransport implements Transport {
         isInDoubt ||= error.outcome === 'unknown' || PUT_THEN_WAIT.has(call.method.path);
         this.#tokens.refused(token);
         if (!this.#tokens.renews || renewals === MAX_TOKEN_RENEWALS) throw judged(error);
-        call.onRetry?.(error);
+        call.observer?.retry?.(error);
       }
     }
   }

@@ -153,7 +153,7 @@ export class Channel implements Transport {
         const startedAt = monotonicMs();
         if (call.deadline <= startedAt) throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed?.failures);
         const revisionBefore = this.cluster.revision;
-        call.onAttempt?.(endpoint.url);
+        call.observer?.attempt?.(endpoint.url);
         if (trace !== undefined) trace.endpoint = endpoint.url;
         try {
           const response = await endpoint.transport.unary(call);
@@ -182,7 +182,7 @@ export class Channel implements Transport {
     handler: StreamHandler<Response>,
   ): OutgoingStream<Request> {
     const endpoint = this.#endpoints.pick(call.endpoint);
-    call.onAttempt?.(endpoint.url);
+    call.observer?.attempt?.(endpoint.url);
     const startedAt = monotonicMs();
     let ended = false;
     const release = (): void => {
@@ -292,7 +292,7 @@ export class Channel implements Transport {
     const { reason, problem } = error;
     const details = { method: call.method.path, reason, problem, endpoint: endpoint.url, attempt };
     log(this.#logger, 'debug', 'call retried', details);
-    call.onRetry?.(error);
+    call.observer?.retry?.(error);
     const stays = isMomentary || isOverloadRefusal(error);
     return { count: attempt + 1, last: error, failures, outcome, momentaryRefusals, stays, delayMs };
   }

@@ -3,7 +3,7 @@ import { checkFunction, checkGivenOptions, checkMs } from '../runtime/arguments.
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { after } from '../runtime/timers.js';
-import type { UnaryCall } from '../transport/transport.js';
+import { bothObservers, type UnaryCall } from '../transport/transport.js';
 import { traceCalls, traceOf } from './attempts.js';
 import type { Interceptor } from './interceptors.js';
 
@@ -97,7 +97,8 @@ function hedged<Request, Response>(
       if (other === undefined || budget.tokens < 1) return;
       // A second call that answers first gives its token back.
       budget.tokens -= 1;
-      const { onAttempt: _, ...second } = call;
+      // The observer of the call learns of the first attempt only.
+      const second = { ...call, observer: undefined };
       // If the second call fails, the first call continues.
       start(
         { ...second, endpoint: other },
@@ -107,13 +108,12 @@ function hedged<Request, Response>(
         () => {},
       );
     });
-    const onAttempt = (endpoint: string): void => {
+    const attempt = (endpoint: string): void => {
       tried = endpoint;
-      call.onAttempt?.(endpoint);
     };
     // The first call has tried all members. The second call names one member, and would wait for it until the deadline.
     const firstFailed = (error: unknown): void => settle(() => reject(error));
-    start({ ...call, onAttempt }, () => {}, firstFailed);
+    start({ ...call, observer: bothObservers({ attempt }, call.observer) }, () => {}, firstFailed);
     if (call.signal?.aborted) abort();
   });
 }

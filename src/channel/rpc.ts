@@ -1,16 +1,18 @@
-import { type EtcdError, invalidInput, withCallSite } from '../errors/etcd-error.js';
+import { invalidInput, withCallSite } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 import { checkBoolean, checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
 import type { Logger } from '../runtime/log.js';
 import { monotonicMs } from '../runtime/timers.js';
-import type {
-  Metadata,
-  OutgoingStream,
-  StreamCall,
-  StreamHandler,
-  Transport,
-  UnaryCall,
+import {
+  type AttemptObserver,
+  bothObservers,
+  type Metadata,
+  type OutgoingStream,
+  type StreamCall,
+  type StreamHandler,
+  type Transport,
+  type UnaryCall,
 } from '../transport/transport.js';
 import type { ClusterIdentity } from './cluster-identity.js';
 
@@ -62,9 +64,7 @@ export const WRITE_OPTIONS = { ...CALL_OPTIONS, retryWrites: checkBoolean } as c
 const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
-type InternalOptions = Partial<
-  Pick<UnaryCall<unknown, unknown>, 'urgent' | 'onSent' | 'onRetry' | 'retryWrites' | 'deadline'>
->;
+type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites' | 'deadline'>>;
 type MarkedOptions = WriteOptions & { readonly [INTERNAL]?: InternalOptions };
 
 /** Returns the options of a call with these properties in addition. */
@@ -73,14 +73,9 @@ export function internally(options: CallOptions, internal: InternalOptions): Cal
   return marked;
 }
 
-/** Returns the options with a listener of the errors after which the client repeats the call. */
-export function withOnRetry(options: CallOptions, listener: (error: EtcdError) => void): CallOptions {
-  const before = (options as MarkedOptions)[INTERNAL]?.onRetry;
-  const onRetry = (error: EtcdError): void => {
-    listener(error);
-    before?.(error);
-  };
-  return internally(options, { onRetry });
+/** Returns the options of a call with an observer in addition. */
+export function withObserver(options: CallOptions, observer: AttemptObserver): CallOptions {
+  return internally(options, { observer: bothObservers(observer, (options as MarkedOptions)[INTERNAL]?.observer) });
 }
 
 /**
@@ -145,8 +140,7 @@ export class Rpc {
       deadline: internal?.deadline ?? monotonicMs() + timeoutMs,
       endpoint,
       urgent: internal?.urgent,
-      onSent: internal?.onSent,
-      onRetry: internal?.onRetry,
+      observer: internal?.observer,
       retryWrites: retryWrites ?? internal?.retryWrites,
     };
     const response = this.#transport.unary<Request, Response>(call);

@@ -1,4 +1,4 @@
-import { type CallOptions, type Rpc, withOnRetry } from '../channel/rpc.js';
+import { type CallOptions, type Rpc, withObserver } from '../channel/rpc.js';
 import { amended, EtcdError, explained } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
@@ -210,8 +210,10 @@ export class GuardedWrite<Result> {
       const guarded = guardedRequest(this.#request, guard, (path) => this.#guards.move(guard, `${number} ${path}`));
       /** Whether the server may have applied an earlier attempt, also one that the client has repeated by itself. */
       let wasInDoubt = this.#inDoubt;
-      const attempt = withOnRetry(options, ({ outcome }) => {
-        wasInDoubt ||= outcome === 'unknown';
+      const attempt = withObserver(options, {
+        retry: ({ outcome }) => {
+          wasInDoubt ||= outcome === 'unknown';
+        },
       });
       const { success = [], failure = [] } = this.#request;
       const response = await this.#inDoubtDuring(this.#guards.run(guarded, attempt), () => wasInDoubt);

@@ -247,9 +247,9 @@ async function applied(
 ): Promise<unknown> {
   checkGuardedCount(request, keyspace.kv.maxTxnOps);
   const lease = leaseOf(keyspace);
-  const { signal, timeoutMs, deadline, endpoint, urgent, onSent, onRetry } = call;
+  const { signal, timeoutMs, deadline, endpoint, urgent, observer } = call;
   const limits = { signal, timeoutMs, endpoint };
-  const options = internally(limits, { deadline, urgent, onSent, onRetry });
+  const options = internally(limits, { deadline, urgent, observer });
   const failures = new Map<string, EtcdError>();
   let outcome: Outcome = 'not-sent';
   for (let endedLeases = 0; ; ) {

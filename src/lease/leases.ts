@@ -94,11 +94,17 @@ export class Leases {
     const { id, signal, timeoutMs, endpoint } = options;
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sent: Moment | undefined;
-    const onSent = (): void => {
-      sent ??= new Moment();
+    const observer = {
+      sent: () => {
+        sent ??= new Moment();
+      },
     };
     const method = id === undefined ? REPEATABLE_GRANT : leaseMethods.leaseGrant;
-    const response = await this.#rpc.call(method, { ttl, id }, internally({ signal, timeoutMs, endpoint }, { onSent }));
+    const response = await this.#rpc.call(
+      method,
+      { ttl, id },
+      internally({ signal, timeoutMs, endpoint }, { observer }),
+    );
     return granted(response.header, response.id, Number(response.ttl), sent);
   }
 

@@ -8,6 +8,7 @@
 export type { Endpoint } from '../host/endpoint.js';
 export type { Method, MethodKind } from '../protobuf/schema.js';
 export type {
+  AttemptObserver,
   EmbeddedTransportFactory,
   Metadata,
   OutgoingStream,

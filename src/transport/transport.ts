@@ -7,6 +7,19 @@ import type { Method } from '../protobuf/schema.js';
 /** gRPC metadata. The names are in lower case, and the values are printable ASCII. */
 export type Metadata = Readonly<Record<string, string>>;
 
+/** Learns what happens to the attempts of a call. Its methods must not throw, and cannot change the call. */
+export interface AttemptObserver {
+  /** An attempt goes to the endpoint with this URL. */
+  attempt?(endpoint: string): void;
+  /**
+   * The client begins to send the request of a unary call. From then on, the server may receive it. May be called several
+   * times, also within an attempt.
+   */
+  sent?(): void;
+  /** An attempt of a unary call failed with this error, and the client will make another attempt. */
+  retry?(error: EtcdError): void;
+}
+
 interface Call<Request, Response> {
   readonly method: Method<Request, Response>;
   /**
@@ -14,8 +27,7 @@ interface Call<Request, Response> {
    * ignores this field.
    */
   readonly endpoint?: string | undefined;
-  /** Called at each attempt of the call, with the URL of the endpoint to which this attempt goes. */
-  readonly onAttempt?: ((endpoint: string) => void) | undefined;
+  readonly observer?: AttemptObserver | undefined;
 }
 
 /** A streaming call: any number of requests, any number of responses. */
@@ -49,8 +61,6 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
    * client.
    */
   readonly retryWrites?: boolean | undefined;
-  /** Called at each attempt when the client begins to send the request. From then on, the server may receive it. */
-  readonly onSent?: (() => void) | undefined;
   /**
    * Decides whether the call is attempted again after an error. `failures` counts the failed attempts. `isSafe` says
    * whether the client would do so by itself. The result is the delay in milliseconds before the next attempt, or
@@ -59,8 +69,6 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly retryAfter?:
     | ((error: EtcdError, failures: number, isSafe: boolean) => number | false | undefined)
     | undefined;
-  /** Called with each error after which the call is attempted again. */
-  readonly onRetry?: ((error: EtcdError) => void) | undefined;
 }
 
 /** Receives the responses of a streaming call. Its methods must not throw. */
@@ -175,6 +183,25 @@ export type EmbeddedTransportFactory = TransportFactory & {
   /** The URLs of the endpoints. A client without the option `endpoints` uses them. */
   readonly endpoints: readonly string[];
 };
+
+/** Returns an observer that tells both. */
+export function bothObservers(first: AttemptObserver, second: AttemptObserver | undefined): AttemptObserver {
+  if (second === undefined) return first;
+  return {
+    attempt: (endpoint) => {
+      first.attempt?.(endpoint);
+      second.attempt?.(endpoint);
+    },
+    sent: () => {
+      first.sent?.();
+      second.sent?.();
+    },
+    retry: (error) => {
+      first.retry?.(error);
+      second.retry?.(error);
+    },
+  };
+}
 
 /**
  * Returns a stream that forwards all method calls to `stream`, except those of the methods in `replaced`. Used by

@@ -243,8 +243,10 @@ export class WatchStream {
       {
         metadata: REQUIRE_LEADER,
         ofPiece: fragmentOf,
-        onAttempt: (endpoint) => {
-          this.#endpoint = endpoint;
+        observer: {
+          attempt: (endpoint) => {
+            this.#endpoint = endpoint;
+          },
         },
       },
     );

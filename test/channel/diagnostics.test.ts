@@ -89,11 +89,11 @@ test('a diagnostics subscriber receives only messages about calls that start aft
   expect(started).toHaveLength(1);
 });
 
-test('the client still calls the `onAttempt` function of an interceptor for each attempt when the diagnostics channels have subscribers', async () => {
+test('the client still tells the observer of an interceptor about each attempt when the diagnostics channels have subscribers', async () => {
   listen(METHODS.put);
   const tried: string[] = [];
   const interceptor: Interceptor = {
-    unary: (call, next) => next({ ...call, onAttempt: (endpoint) => void tried.push(endpoint) }),
+    unary: (call, next) => next({ ...call, observer: { attempt: (endpoint) => void tried.push(endpoint) } }),
   };
   await openClient({ interceptors: [interceptor] }).put(unique(), 'x');
   expect(tried).toEqual(inject('endpoints'));

@@ -24,12 +24,12 @@ async function hedging(options: { delayMs?: number } = {}): Promise<Two> {
   const signals: (AbortSignal | undefined)[] = [];
   const recording: Interceptor = {
     unary: (call, next) => {
-      const onAttempt = (url: string): void => {
+      const attempt = (url: string): void => {
         sent.push(url);
         signals.push(call.signal);
-        call.onAttempt?.(url);
+        call.observer?.attempt?.(url);
       };
-      return next({ ...call, onAttempt });
+      return next({ ...call, observer: { attempt } });
     },
   };
   const etcd: Client = openClient({

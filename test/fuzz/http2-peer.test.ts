@@ -282,14 +282,16 @@ class PeerPlay implements Play<Step> {
       timeoutMs,
       deadline,
       signal: controller?.signal,
-      onSent: () => {
-        opened = { connection: this.#peer.connection, at: this.#clock.now };
-        this.#openedAt.set(token, opened.at);
-        this.#checkEvidence(opened.connection);
-        if (this.#isClosing) this.#violations.push(`call ${token} opens a stream after close()`);
-        if (this.#clock.now >= deadline) this.#violations.push(`call ${token} opens a stream past its deadline`);
-        if (controller?.signal.aborted)
-          this.#violations.push(`call ${token} opens a stream although its signal has aborted`);
+      observer: {
+        sent: () => {
+          opened = { connection: this.#peer.connection, at: this.#clock.now };
+          this.#openedAt.set(token, opened.at);
+          this.#checkEvidence(opened.connection);
+          if (this.#isClosing) this.#violations.push(`call ${token} opens a stream after close()`);
+          if (this.#clock.now >= deadline) this.#violations.push(`call ${token} opens a stream past its deadline`);
+          if (controller?.signal.aborted)
+            this.#violations.push(`call ${token} opens a stream although its signal has aborted`);
+        },
       },
     });
     const end = call.then(

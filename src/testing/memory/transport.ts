@@ -78,7 +78,7 @@ class MemoryTransport implements Transport {
       checkMetadata(metadata, method.path);
       if (deadline <= monotonicMs()) throw timedOut('call', call.timeoutMs, 'not-sent', method.path);
       this.#open(method.path);
-      call.onSent?.();
+      call.observer?.sent?.();
       const serverCall = new CancelableCall(metadata ?? {}, this.#endpoint.url);
       const answer = this.#answer(method, request, serverCall);
       if (!(answer instanceof Promise)) return resolve(this.#received(method, answer));

@@ -77,7 +77,7 @@ export class GatewayTransport implements Transport {
     const stopTimer = at(call.deadline, () => end(timedOut('call', call.timeoutMs, outcome, method.path)));
     this.#open.add(end);
     const onSent = (): void => {
-      call.onSent?.();
+      call.observer?.sent?.();
       outcome = 'unknown';
     };
     const send: SendMessage = async (asked, message, beforeSending) => {

@@ -109,7 +109,7 @@ class GrpcJsTransport implements Transport {
       };
       const send = (client: Client): void => {
         if (over) return;
-        call.onSent?.();
+        call.observer?.sent?.();
         const metadata = grpcMetadata(call.metadata);
         running = client.makeUnaryRequest(method.path, asBuffer, asBytes, request, metadata, onResponse);
       };

@@ -92,7 +92,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 
   opened(): void {
-    this.#call.onSent?.();
+    this.#call.observer?.sent?.();
   }
 
   message(bytes: Uint8Array, start: number, end: number): void {

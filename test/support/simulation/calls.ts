@@ -3,7 +3,7 @@ import { EtcdError, type Outcome } from '../../../src/errors/etcd-error.js';
 import { errorFromStatus } from '../../../src/errors/status-error.js';
 import { methods } from '../../../src/gen/methods.js';
 import type { StatusError } from '../../../src/testing/memory/service.js';
-import type { Metadata, UnaryCall } from '../../../src/transport/transport.js';
+import { bothObservers, type Metadata, type UnaryCall } from '../../../src/transport/transport.js';
 import type { Process, World } from './world.js';
 
 /** The metadata that names a call, and the metadata of a copy that the client has not sent. */
@@ -72,12 +72,11 @@ export class Calls {
       unary: async (call, next) => {
         const judged = this.#begin(process, call);
         const metadata = { ...call.metadata, [CALL]: String(this.#calls.length - 1) };
-        const onAttempt = (url: string): void => {
+        const attempt = (): void => {
           judged.attempts += 1;
-          call.onAttempt?.(url);
         };
         try {
-          const response = await next({ ...call, metadata, onAttempt });
+          const response = await next({ ...call, metadata, observer: bothObservers({ attempt }, call.observer) });
           const { header } = response as { readonly header?: { readonly revision?: bigint } };
           judged.end = { outcome: 'ok', reason: '', revision: header?.revision };
           this.#ended(judged, call);

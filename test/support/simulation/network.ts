@@ -530,7 +530,7 @@ class SimulatedUnary<Request, Response> implements ClientCall {
     if (this.#isOver || this.#isSent) return;
     this.#isSent = true;
     this.#connection = connection;
-    this.#call.onSent?.();
+    this.#call.observer?.sent?.();
     const { network, process } = this.#transport;
     const { method } = this.#call;
     const fault = network.faultOf(process, method);

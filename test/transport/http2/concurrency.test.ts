@@ -155,10 +155,10 @@ describe('a call that waits for a free stream', () => {
     }
   });
 
-  test('calls `onSent` only when its stream opens', async () => {
+  test('tells its observer that it is sent only when its stream opens', async () => {
     const peer = new Http2Peer({ greeting: { MAX_CONCURRENT_STREAMS: 1 } });
     const sent: string[] = [];
-    for (const name of ['first', 'second']) void range(peer, { onSent: () => void sent.push(name) });
+    for (const name of ['first', 'second']) void range(peer, { observer: { sent: () => void sent.push(name) } });
     expect(sent).toEqual([]);
     await turn();
     expect(sent).toEqual(['first']);

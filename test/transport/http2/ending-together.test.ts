@@ -185,7 +185,7 @@ test('a call is sent synchronously when a stream is free', async () => {
   const peer = new Http2Peer({ play: (each) => answerAll(each) });
   await range(peer);
   const sent: string[] = [];
-  void range(peer, { onSent: () => void sent.push('call') });
+  void range(peer, { observer: { sent: () => void sent.push('call') } });
   expect(sent).toEqual(['call']);
 });
 
