@@ -25,8 +25,9 @@ export function withOrderedReads(inner: Transport, cluster: ClusterIdentity): Tr
       const response = await inner.unary(call);
       if (!isOlder(response, floor) || isLinearizable(call)) return response;
       const repeated = await readLinearizably(call, inner);
+      if (repeated === undefined) return response;
       if (changed !== undefined && isOlder(repeated, floor)) throw amended(changed, { outcome: 'rejected' });
-      return repeated ?? response;
+      return repeated;
     },
     stream: (call, handler) => inner.stream(call, handler),
     close: () => inner.close(),

@@ -1,11 +1,13 @@
 import { describe, expect, inject, test } from 'vitest';
 import { beforeSending } from '../../src/channel/attempts.js';
-import { isLinearizable } from '../../src/channel/cluster-identity.js';
+import { ClusterIdentity, isLinearizable } from '../../src/channel/cluster-identity.js';
+import { withOrderedReads } from '../../src/channel/ordered-reads.js';
 import type { RangeRequest, RequestOp, ResponseHeader, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
 import { type Client, compare, op, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory, UnaryCall } from '../../src/transport/transport.js';
+import type { Transport, TransportFactory, UnaryCall } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
@@ -111,6 +113,20 @@ describe('a serializable read (with `orderedReads` unless noted)', () => {
     }
     expect(asked).toEqual(Array(10 * 50).fill(`${member} serializable`));
   });
+});
+
+test('a client with `orderedReads` accepts the grant of a lease by a member that lags behind, also after a restore', async () => {
+  const cluster = new ClusterIdentity();
+  const put = { method: methods.kv.put, request: {} };
+  const header = (revision: bigint): ResponseHeader => ({ clusterId: 1n, memberId: 1n, raftTerm: 1n, revision });
+  const granted = { header: header(5n), id: 7n, ttl: 60n, error: '' };
+  const inner = { unary: async () => granted } as unknown as Transport;
+  const { unary } = withOrderedReads(inner, cluster);
+  cluster.answered(put, header(9n), 0n, 'a');
+  // The store goes back from revision 9 to revision 8.
+  cluster.answered(put, header(8n), 9n, 'a');
+  const call = { method: methods.lease.leaseGrant, request: { ttl: 60n }, timeoutMs: 1_000, deadline: 1_000 };
+  expect(await unary(call)).toBe(granted);
 });
 
 interface Lagging {
