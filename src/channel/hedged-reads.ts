@@ -3,7 +3,7 @@ import { checkFunction, checkGivenOptions, checkMs } from '../runtime/arguments.
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { after } from '../runtime/timers.js';
-import { bothObservers, type UnaryCall } from '../transport/transport.js';
+import { type AttemptObserver, bothObservers, type UnaryCall } from '../transport/transport.js';
 import { traceCalls, traceOf } from './attempts.js';
 import type { Interceptor } from './interceptors.js';
 
@@ -97,11 +97,15 @@ function hedged<Request, Response>(
       if (other === undefined || budget.tokens < 1) return;
       // A second call that answers first gives its token back.
       budget.tokens -= 1;
-      // The observer of the call learns of the first attempt only.
-      const second = { ...call, observer: undefined };
+      const { observer } = call;
+      // The observer learns only of the attempts of the first call, and of all requests and repetitions.
+      const second: AttemptObserver = {
+        sent: () => observer?.sent?.(),
+        retry: (error) => observer?.retry?.(error),
+      };
       // If the second call fails, the first call continues.
       start(
-        { ...second, endpoint: other },
+        { ...call, endpoint: other, observer: second },
         () => {
           budget.tokens += 1;
         },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
 import { type Client, hedgedReads, type Interceptor } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -142,6 +143,19 @@ describe('`hedgedReads`', () => {
       ],
     });
     for (let read = 0; read < 20; read += 1) expect(await etcd.get(unique())).toBeUndefined();
+  });
+
+  test('tells the observer of the call about the requests of both calls, and about the attempts of the first one', async () => {
+    const { unary } = hedgedReads({ endpoints: () => ['a', 'b'], delayMs: 1 });
+    const told: string[] = [];
+    const observer = { attempt: (url: string) => void told.push(url), sent: () => void told.push('sent') };
+    const call = { method: methods.kv.range, request: {}, timeoutMs: 1_000, deadline: 1_000, observer };
+    await unary?.(call, async ({ endpoint = 'a', observer: given }) => {
+      given?.attempt?.(endpoint);
+      given?.sent?.();
+      return endpoint === 'a' ? new Promise<never>(() => {}) : ({} as never);
+    });
+    expect(told).toEqual(['a', 'sent', 'sent']);
   });
 
   test('refuses wrong options', () => {

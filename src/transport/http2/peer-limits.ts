@@ -16,8 +16,11 @@ const WINDOW_MS = 30_000;
 const EXCUSED_PER_CALL = 8;
 /** How many sent bytes excuse a useless frame, because the peer may answer the data with WINDOW_UPDATE. */
 const BYTES_PER_EXCUSED = 256;
-/** How many frames are excused at most. If many calls time out together, their late frames are not the peer's fault. */
-const MAX_EXCUSED = 1_000_000;
+/**
+ * How many frames are excused at most, so that a peer may send a million in a row. If many calls time out together, their
+ * late frames are not the peer's fault.
+ */
+const MAX_EXCUSED = 1_000_000 - MAX_USELESS_FRAMES;
 
 /**
  * Limits the memory and the work that a peer can cost this end of a connection with frames that advance no call. The
