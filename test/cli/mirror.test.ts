@@ -177,10 +177,12 @@ describe('etcdwire mirror', () => {
   it('continues after its position, and deletes what the source has deleted when the history was compacted while it was down', async () => {
     const { source, target, mirror } = await pair();
     for (const name of ['1', '2', '3']) await source.put(`a/${name}`, name);
-    const states = async (end: () => Promise<unknown>): Promise<object[]> => {
+    /** Runs the mirror until the target is level and the mirror has printed so many lines. */
+    const states = async (count: number): Promise<object[]> => {
       const running = mirror();
       await running.lines(1);
-      await end();
+      await arrived(source, target);
+      await running.lines(count);
       running.process.kill('SIGINT');
       const { stdout } = await running.done;
       return stdout
@@ -188,12 +190,12 @@ describe('etcdwire mirror', () => {
         .split('\n')
         .map((line) => JSON.parse(line));
     };
-    expect(await states(() => arrived(source, target))).toMatchObject([{ state: 'reading' }, { state: 'complete' }]);
+    expect(await states(2)).toMatchObject([{ state: 'reading' }, { state: 'complete' }]);
     await source.delete('a/1');
-    expect(await states(() => arrived(source, target))).toMatchObject([{ state: 'continuing' }]);
+    expect(await states(1)).toMatchObject([{ state: 'continuing' }]);
     await source.delete('a/2');
     await source.compact((await source.put('b', 'outside')).header.revision);
-    expect(await states(() => arrived(source, target))).toMatchObject([
+    expect(await states(3)).toMatchObject([
       { state: 'continuing' },
       { state: 'reading', cause: expect.stringContaining('compacted') },
       { state: 'complete' },
