@@ -605,9 +605,16 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a client whose guards lose one lease after another asks for further leases without a pause',
     file: 'src/kv/retried-writes.ts',
-    find: '(endedLeases === 0 ? 0 : backoffMs(endedLeases - 1))',
+    find: 'backoffMs(endedLeases - 1)',
     replace: '0',
     tests: ['test/kv/retried-writes'],
+  },
+  {
+    bug: 'a client that only writes does not notice that its endpoints belong to two clusters',
+    file: 'src/kv/retried-writes.ts',
+    find: 'await checkCluster(keyspace, { ...options, endpoint: error.endpoint }, outcome);',
+    replace: '',
+    tests: ['test/channel/restored'],
   },
   {
     bug: 'a call whose deadline has passed waits for room until a timer ends it',

@@ -277,10 +277,12 @@ async function applied(
         if (error.reason !== 'LeaseNotFound' || !hasLeaseEnded) throw error;
         noteFailure(failures, error);
         outcome = error.outcome;
-        // Several leases in a row do not end by chance: the endpoints may belong to different clusters.
-        const resumesAt = monotonicMs() + (endedLeases === 0 ? 0 : backoffMs(endedLeases - 1));
+        if (endedLeases > 0) {
+          await checkCluster(keyspace, { ...options, endpoint: error.endpoint }, outcome);
+          const resumesAt = monotonicMs() + backoffMs(endedLeases - 1);
+          await pauseUntil(Math.min(resumesAt, deadline), signal, keyspace.settings.closed);
+        }
         endedLeases += 1;
-        await pauseUntil(Math.min(resumesAt, deadline), signal, keyspace.settings.closed);
       }
     } finally {
       if (guards.isBroken) await beforeSending(call, lease.replace(id)).catch(() => {});
@@ -290,6 +292,26 @@ async function applied(
     const branch = branchOf(request, done.path);
     // A transaction that has changed nothing may run again. Its result is then the later one.
     if (changesIn(branch.operations, branch.path)) return readBack(keyspace, branch, done, responseIn, options);
+  }
+}
+
+/**
+ * Reads at the endpoint that has refused several leases of the guards in a row. Its refusals did not tell the ID of its
+ * cluster. The answer to a read does.
+ *
+ * @throws EtcdError, reason `ClusterChanged`, if the endpoint belongs to another cluster than the endpoint that has
+ * granted the leases.
+ */
+async function checkCluster(
+  { transport, settings, guardPrefix }: GuardedKeyspace,
+  options: CallOptions,
+  outcome: Outcome,
+): Promise<void> {
+  const request = { key: guardPrefix, countOnly: true, serializable: true };
+  try {
+    await new Rpc(transport, settings).call(kvMethods.range, request, options);
+  } catch (error) {
+    if (error instanceof EtcdError && error.reason === 'ClusterChanged') throw amended(error, { outcome });
   }
 }
 

@@ -136,3 +136,16 @@ describe('a client whose endpoint now belongs to another cluster', () => {
     expect(session.signal.reason).toMatchObject({ reason: 'ClusterChanged' });
   });
 });
+
+// A refusal contains no ID of a cluster, so a client that only writes must ask for one.
+test('a client with `retryWrites` whose endpoints belong to two clusters says so, and writes nothing', async () => {
+  const servers = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];
+  const endpoints = servers.flatMap((server) => server.endpoints);
+  const client = openClient({ endpoints, balance: 'round-robin', retryWrites: true });
+  const error = await errorOf(client.put('k', 'v', { timeoutMs: Number.POSITIVE_INFINITY }));
+  expect(error).toMatchObject({ reason: 'ClusterChanged', outcome: 'not-sent' });
+  for (const endpoint of endpoints) {
+    const reader = openClient({ endpoints: [endpoint] });
+    expect(await reader.get('k')).toBeUndefined();
+  }
+});

@@ -465,6 +465,8 @@ class MemberService implements Service {
         return later(fault.ms, 'processes', () => this.#answer(method, request, call));
       case 'delay response': {
         const answer = this.#answer(method, request, call);
+        // The answer may be a refusal that arrives before anybody waits for it.
+        if (answer instanceof Promise) answer.catch(() => {});
         return later(fault.ms, 'answers', () => answer);
       }
       case 'lose request':
