@@ -44,7 +44,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   },
   {
     imports: '`Client`, `etcdwire/node`',
-    code: "export { Client } from './src/index.js'; export * from './src/node.js'",
+    code: "export { Client } from './src/index.js'; export * from './src/node/index.js'",
     limit: 67_700,
   },
   {

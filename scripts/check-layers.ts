@@ -17,7 +17,7 @@ const LAYERS: readonly (readonly string[])[] = [
 if (LAYERS.length === 0) throw new Error('docs/architecture.md has no table of layers');
 
 /** The files and folders of src/ that may use APIs of Node.js. Browsers and other runtimes load all other files. */
-const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'host/part-file.ts', 'node.ts', 'dns.ts', 'testing/', 'cli/'];
+const NODE_ONLY = ['transport/grpc-js/', 'host/node.ts', 'host/part-file.ts', 'node/', 'testing/', 'cli/'];
 
 /**
  * The globals that code may use only as properties of `environment`, so that a simulation can replace the clocks, the

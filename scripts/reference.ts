@@ -23,16 +23,14 @@ interface Page {
 /** The page for each export of src/index.ts, by the folder or file of src/ that the export comes from. */
 const PAGES: Readonly<Record<string, Page>> = {
   client: { name: 'client', title: 'The client, its options, and what calls have in common.' },
-  'core-client': { name: 'client', title: '' },
   channel: { name: 'client', title: '' },
   host: { name: 'client', title: '' },
-  keyspace: { name: 'client', title: '' },
+  interceptors: { name: 'client', title: '' },
   errors: {
     name: 'errors',
     title: 'The class of all errors. `docs/errors.md` lists every reason with its cause and remedy.',
   },
-  connect: { name: 'client', title: '' },
-  health: { name: 'services', title: '' },
+  'client/health': { name: 'services', title: '' },
   keys: { name: 'keys', title: '' },
   kv: { name: 'keys', title: 'Keys, ranges and transactions.' },
   lease: { name: 'leases', title: 'Leases and their renewal.' },
@@ -42,11 +40,10 @@ const PAGES: Readonly<Record<string, Page>> = {
     name: 'services',
     title: 'Users and roles, members, maintenance, and the locks and elections of the server.',
   },
-  raw: { name: 'raw', title: 'Every RPC with the messages of the wire.' },
+  'client/raw': { name: 'raw', title: 'Every RPC with the messages of the wire.' },
   gen: { name: 'raw', title: '' },
   protobuf: { name: 'raw', title: '' },
   runtime: { name: 'client', title: '' },
-  stats: { name: 'client', title: '' },
   transport: { name: 'transports', title: 'The interface of a transport.' },
 };
 
@@ -59,7 +56,8 @@ function exportsOfMain(): Export[] {
   const source = readFileSync(join(root, 'src/index.ts'), 'utf8');
   const statements = [...source.matchAll(/^export (?:type )?(?:\{[^}]*\}|\*) from '\.\/([^']+)';$/gm)];
   return statements.map(([statement, path = '']) => {
-    const page = PAGES[path.replace(/\.js$/, '').split('/')[0] as string];
+    const file = path.replace(/\.js$/, '');
+    const page = PAGES[file] ?? PAGES[file.split('/')[0] as string];
     if (page === undefined) throw new Error(`scripts/reference.ts: no page for exports of src/${path}`);
     return { statement: statement.replace("'./", "'../../../src/"), page: page.name };
   });

@@ -7,23 +7,34 @@
  */
 
 export type { Credentials, CredentialsSource } from './channel/authentication.js';
-export type { CallDiagnostics } from './channel/diagnostics.js';
 export type { Balance } from './channel/endpoint-pool.js';
-export { type HedgedReadsOptions, hedgedReads } from './channel/hedged-reads.js';
-export type { Interceptor } from './channel/interceptors.js';
-export { type RetryPolicy, retryPolicy } from './channel/retry-policy.js';
 export type { CallOptions, WriteOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
-export { Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
-export { type ConnectLimits, type ConnectOptions, connect } from './connect.js';
-export { CoreClient, type CoreClientOptions, type Embedded } from './core-client.js';
+export { Client, type ClientOptions, type EmbeddedClientOptions } from './client/client.js';
+export { type ConnectLimits, type ConnectOptions, connect } from './client/connect.js';
+export { CoreClient, type CoreClientOptions, type Embedded } from './client/core-client.js';
+export { type EndpointHealth, type Health, type HealthOptions, health } from './client/health.js';
+export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './client/keyspace.js';
+export type { Raw, Stub } from './client/raw.js';
 export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
 export type { ServerReason, StatusCode } from './errors/status.js';
 export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
-export { type EndpointHealth, type Health, type HealthOptions, health } from './health.js';
 export type { CallerStream, DuplexStream, WebReader, WebStreams, WebWriter } from './host/host.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
+export type { CallDiagnostics } from './interceptors/diagnostics.js';
+export { type HedgedReadsOptions, hedgedReads } from './interceptors/hedged-reads.js';
+export type { Interceptor } from './interceptors/interceptors.js';
+export { type RetryPolicy, retryPolicy } from './interceptors/retry-policy.js';
+export {
+  type CallStats,
+  collectStats,
+  type ErrorCounts,
+  type LatencyStats,
+  type Stats,
+  type StatsSnapshot,
+  type StreamStats,
+} from './interceptors/stats.js';
 export {
   type CreateOptions,
   createKey,
@@ -48,7 +59,6 @@ export {
   typed,
   type ValueCodec,
 } from './keys/typed.js';
-export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './keyspace.js';
 export type { KeyValue } from './kv/key-value.js';
 export { fromKey, type KeyRange, type Keys, keyRange, prefix } from './kv/keys.js';
 export {
@@ -94,7 +104,6 @@ export type { CachedRangeState } from './mirror/cached-range.js';
 export type { ChangesOptions, RangeChange } from './mirror/changes.js';
 export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
-export type { Raw, Stub } from './raw.js';
 export type { SignalOption } from './runtime/arguments.js';
 export type { BytesLike } from './runtime/bytes.js';
 export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './runtime/log.js';
@@ -110,15 +119,6 @@ export type {
   SnapshotSink,
   Status,
 } from './services/maintenance.js';
-export {
-  type CallStats,
-  collectStats,
-  type ErrorCounts,
-  type LatencyStats,
-  type Stats,
-  type StatsSnapshot,
-  type StreamStats,
-} from './stats.js';
 export { type Http2Options, http2 } from './transport/http2.js';
 export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
 export type { WatchOptions } from './watch/watch.js';

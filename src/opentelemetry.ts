@@ -22,11 +22,11 @@ import {
   type TracerProvider,
   trace,
 } from '@opentelemetry/api';
-import type { Interceptor } from './channel/interceptors.js';
-import { type CallObserver, type CancelFailure, observeStream, observeUnary } from './channel/observe.js';
 import { type EtcdError, readError } from './errors/etcd-error.js';
 import type { StatusCode } from './errors/status.js';
 import { parseEndpoint } from './host/endpoint.js';
+import type { Interceptor } from './interceptors/interceptors.js';
+import { type CallObserver, type CancelFailure, observeStream, observeUnary } from './interceptors/observe.js';
 import { checkCan, checkFunction, checkOptions } from './runtime/arguments.js';
 import { monotonicMs } from './runtime/timers.js';
 import type { Metadata } from './transport/transport.js';

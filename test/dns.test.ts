@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { Client, type LogDetails } from '../src/index.js';
-import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints } from '../src/node.js';
+import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints } from '../src/node/index.js';
 import { environment, replaceEnvironment } from '../src/runtime/environment.js';
 import { cli } from './support/cli.js';
 import { openClient, unique } from './support/client.js';

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import { Client } from '../src/index.js';
-import { fromEnv } from '../src/node.js';
+import { fromEnv } from '../src/node/index.js';
 import { errorOf } from './support/errors.js';
 import { temporaryFolder } from './support/temporary-folder.js';
 import { Authority } from './support/tls/authority.js';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import { keyspaceClientOf } from '../src/client/keyspace.js';
 import { Session } from '../src/concurrency/index.js';
 import { Service } from '../src/discovery/index.js';
 import { Client, type Keyspace, prefix } from '../src/index.js';
-import { keyspaceClientOf } from '../src/keyspace.js';
 import type { Transport } from '../src/transport/transport.js';
 import { errorOf } from './support/errors.js';
 

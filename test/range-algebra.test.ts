@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { prefixInterval } from '../src/client/namespace.js';
 import { type Client, compare, type Keyspace, op, prefix } from '../src/index.js';
 import { prefixEnd, resolveKeys, type WireRange } from '../src/kv/keys.js';
-import { prefixInterval } from '../src/namespace.js';
 import { compareBytes, concatBytes } from '../src/runtime/bytes.js';
 import { openClient } from './support/client.js';
 import { bytesOf, hex, type Selection, selection, someKey, sorted, startsWith } from './support/key-model.js';

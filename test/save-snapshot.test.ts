@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { methods } from '../src/gen/methods.js';
 import type { Client } from '../src/index.js';
-import { saveSnapshot } from '../src/node.js';
+import { saveSnapshot } from '../src/node/index.js';
 import { openClient } from './support/client.js';
 import { errorOf } from './support/errors.js';
 import { ownEtcd } from './support/own-etcd.js';

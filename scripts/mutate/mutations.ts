@@ -301,7 +301,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a hedged read does not cancel the call that answers last',
-    file: 'src/channel/hedged-reads.ts',
+    file: 'src/interceptors/hedged-reads.ts',
     find: 'for (const stop of stops) stop.abort();',
     replace: '',
     tests: ['test/channel/hedged-reads'],

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
-import { Client, type ClientOptions } from '../client.js';
-import { discoverSrv } from '../dns.js';
+import { Client, type ClientOptions } from '../client/client.js';
+import { discoverSrv } from '../node/dns.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
 import { programOf, timeLimitMs } from './arguments.js';
 import { CliError, ExitCode } from './exit-code.js';

@@ -1,4 +1,4 @@
-import type { ClientOptions } from '../client.js';
+import type { ClientOptions } from '../client/client.js';
 import { canceled, type EtcdError } from '../errors/etcd-error.js';
 import { LineSplitter } from '../runtime/bytes.js';
 import { orAborted } from '../runtime/signals.js';

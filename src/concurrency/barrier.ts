@@ -1,5 +1,5 @@
 import { CALL_OPTIONS, type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../client/keyspace.js';
 import { PUT_HINTS } from '../kv/requests.js';
 import { retriedTxn } from '../kv/retried-writes.js';
 import { compare, op } from '../kv/txn.js';

@@ -1,5 +1,5 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
-import { type CoreKeyspace, mirrorOf } from '../keyspace.js';
+import { type CoreKeyspace, mirrorOf } from '../client/keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js';

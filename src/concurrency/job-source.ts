@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
+import type { CoreKeyspace, Watch } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import type { CoreKeyspace, Watch } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { compare, type Op, op } from '../kv/txn.js';

@@ -1,5 +1,5 @@
+import type { CoreKeyspace } from '../client/keyspace.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import type { CoreKeyspace } from '../keyspace.js';
 import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
 import { checkOps, compare, type Op, op } from '../kv/txn.js';
 import { MAX_TTL } from '../lease/leases.js';

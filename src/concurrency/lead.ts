@@ -1,5 +1,5 @@
+import type { CoreKeyspace } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { Election, type Leadership } from './election.js';

@@ -1,5 +1,5 @@
+import type { CoreKeyspace } from '../client/keyspace.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
-import type { CoreKeyspace } from '../keyspace.js';
 import type { GuardedWrite, Guards } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';

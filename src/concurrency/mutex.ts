@@ -1,8 +1,8 @@
 import { traceCalls } from '../channel/attempts.js';
+import type { CoreKeyspace } from '../client/keyspace.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { AsyncContext } from '../host/host.js';
 import { asyncContext } from '../host/node.js';
-import type { CoreKeyspace } from '../keyspace.js';
 import { checkFunction, checkList, checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { orAborted } from '../runtime/signals.js';

@@ -1,6 +1,6 @@
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../client/keyspace.js';
 import { amended, EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, keyRange, prefix } from '../kv/keys.js';
 import { type RangeOptions, withFirstKey, withFirstRev, withLastKey } from '../kv/requests.js';

@@ -1,5 +1,5 @@
+import { type CoreKeyspace, checkClient, type KeyspaceClient } from '../client/keyspace.js';
 import { clientClosed, invalidInput, timedOut } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient, type KeyspaceClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { compare, op } from '../kv/txn.js';
 import { checkGivenOptions, checkOptions, checkPositive, checkPositiveCount, show } from '../runtime/arguments.js';

@@ -1,6 +1,6 @@
 import { TIME_LIMITS } from '../channel/rpc.js';
+import type { CoreKeyspace } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import type { CoreKeyspace } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';

@@ -1,6 +1,6 @@
 import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
+import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../client/keyspace.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../keyspace.js';
 import { Guards } from '../kv/guards.js';
 import { type KeepAlive, lostWithClient } from '../lease/keep-alive.js';
 import { type LeaseLike, leaseIdOf } from '../lease/lease-id.js';

@@ -1,5 +1,5 @@
+import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, type Keys, ownKeys, resolveKeys } from '../kv/keys.js';
 import { PUT_HINTS, type PutOptions, type RangeResult } from '../kv/requests.js';

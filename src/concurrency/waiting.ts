@@ -1,5 +1,6 @@
 import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
 import { type CallOptions, checkTimeout, internally } from '../channel/rpc.js';
+import type { CoreKeyspace } from '../client/keyspace.js';
 import {
   amended,
   canceled,
@@ -9,7 +10,6 @@ import {
   type Reason,
   timedOut,
 } from '../errors/etcd-error.js';
-import type { CoreKeyspace } from '../keyspace.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';

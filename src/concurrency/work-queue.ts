@@ -1,6 +1,6 @@
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
+import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../client/keyspace.js';
 import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../keyspace.js';
 import { prefix } from '../kv/keys.js';
 import { retriedTxn } from '../kv/retried-writes.js';
 import { compare, op } from '../kv/txn.js';

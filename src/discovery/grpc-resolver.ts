@@ -1,6 +1,6 @@
 import { experimental, type StatusObject, status } from '@grpc/grpc-js';
+import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import { checkName } from '../runtime/arguments.js';
 import { messageOf } from '../runtime/printed.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';

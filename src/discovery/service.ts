@@ -1,8 +1,4 @@
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
-import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
-import { checkSession, checkSessionOf, type Session } from '../concurrency/session.js';
-import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
-import { invalidInput } from '../errors/etcd-error.js';
 import {
   type CachedRange,
   type CoreKeyspace,
@@ -10,7 +6,11 @@ import {
   checkClient,
   keyspaceClientOf,
   mirrorOf,
-} from '../keyspace.js';
+} from '../client/keyspace.js';
+import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
+import { checkSession, checkSessionOf, type Session } from '../concurrency/session.js';
+import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
+import { invalidInput } from '../errors/etcd-error.js';
 import { prefix } from '../kv/keys.js';
 import { checkName, checkOptions, checkSignal, oneOf, reading, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';

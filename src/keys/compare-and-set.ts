@@ -1,6 +1,6 @@
 import { WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';

@@ -1,5 +1,5 @@
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
-import { type CoreKeyspace, checkClient } from '../keyspace.js';
+import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
 import { GET_OPTIONS, type GetOptions, type WithHeader, withHeader } from '../kv/requests.js';

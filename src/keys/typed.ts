@@ -1,6 +1,6 @@
 import type { CallOptions, WriteOptions } from '../channel/rpc.js';
+import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../keyspace.js';
 import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
 import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
 import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from '../client.js';
+import { Client } from '../client/client.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import {
   checkBoolean,

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { CoreClient } from '../../src/client/core-client.js';
 import { Mutex, Session, stm } from '../../src/concurrency/index.js';
-import { CoreClient } from '../../src/core-client.js';
 import { errorFromStatus } from '../../src/errors/status-error.js';
 import { methods } from '../../src/gen/methods.js';
 import {

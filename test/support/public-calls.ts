@@ -54,7 +54,7 @@ import {
   fromEnvWithDiscovery,
   resolveEndpoints,
   saveSnapshot,
-} from '../../src/node.js';
+} from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
 import {
   checkLock,

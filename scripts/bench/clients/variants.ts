@@ -1,10 +1,10 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { Channel } from '../../../src/channel/channel.js';
-import { Client } from '../../../src/client.js';
+import { Client } from '../../../src/client/client.js';
+import { KeyspaceClient } from '../../../src/client/keyspace.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
-import { KeyspaceClient } from '../../../src/keyspace.js';
+import { collectStats } from '../../../src/interceptors/stats.js';
 import { NO_BYTES } from '../../../src/runtime/bytes.js';
-import { collectStats } from '../../../src/stats.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
 import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
 import type { BenchClient, HookedName, RetryingName } from './bench-client.js';

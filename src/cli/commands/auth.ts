@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { Raw } from '../../client/raw.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { PermissionType } from '../../gen/authpb/auth.js';
 import {
@@ -21,7 +22,6 @@ import {
 } from '../../gen/etcdserverpb/rpc.js';
 import { prefix as keysWithPrefix } from '../../kv/keys.js';
 import type { Codec } from '../../protobuf/codec.js';
-import type { Raw } from '../../raw.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';

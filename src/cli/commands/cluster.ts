@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { CallOptions } from '../../channel/rpc.js';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import {
   AlarmAction,
@@ -10,7 +10,7 @@ import {
   HashKVResponse,
   StatusResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { saveSnapshot } from '../../node.js';
+import { saveSnapshot } from '../../node/index.js';
 import { toJson } from '../../protobuf/json.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { int64, memberId } from '../arguments.js';

@@ -2,7 +2,7 @@ import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Command, Option } from 'commander';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { PartFile } from '../../host/part-file.js';
 import { keyAfter, keyRange, keysOf, type WireRange } from '../../kv/keys.js';

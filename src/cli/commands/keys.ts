@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import {
   DeleteRangeResponse,
   PutResponse,

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import { Election } from '../../concurrency/election.js';
 import type { Held } from '../../concurrency/lock.js';
 import { Mutex } from '../../concurrency/mutex.js';

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
+import type { Raw } from '../../client/raw.js';
 import {
   type Member,
   MemberAddResponse,
@@ -10,7 +11,6 @@ import {
   type ResponseHeader,
 } from '../../gen/etcdserverpb/rpc.js';
 import type { Codec } from '../../protobuf/codec.js';
-import type { Raw } from '../../raw.js';
 import { memberId } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import type { Io } from '../io.js';

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import type { KeyValue } from '../../kv/key-value.js';
 import { checkKey, keysOf, prefix as keysWithPrefix, overlaps, type WireRange } from '../../kv/keys.js';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { BidiStream } from '../../channel/streams.js';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
 import { methods } from '../../gen/methods.js';

@@ -1,5 +1,5 @@
 import type { CallOptions } from '../../channel/rpc.js';
-import type { Client } from '../../client.js';
+import type { Client } from '../../client/client.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import type { WireRange } from '../../kv/keys.js';
 import { compare, type Op, op } from '../../kv/txn.js';

@@ -1,4 +1,4 @@
-import { Client, type ClientOptions } from '../../client.js';
+import { Client, type ClientOptions } from '../../client/client.js';
 import * as watchMethods from '../../gen/methods/watch.js';
 import type { WireFrame, WireMessage } from '../../inspect/frames.js';
 import { prefix } from '../../kv/keys.js';

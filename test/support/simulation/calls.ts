@@ -1,7 +1,7 @@
-import type { Interceptor } from '../../../src/channel/interceptors.js';
 import { EtcdError, type Outcome } from '../../../src/errors/etcd-error.js';
 import { errorFromStatus } from '../../../src/errors/status-error.js';
 import { methods } from '../../../src/gen/methods.js';
+import type { Interceptor } from '../../../src/interceptors/interceptors.js';
 import type { StatusError } from '../../../src/testing/memory/service.js';
 import { bothObservers, type Metadata, type UnaryCall } from '../../../src/transport/transport.js';
 import type { Process, World } from './world.js';

@@ -1,11 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { CallDiagnostics } from '../../../src/channel/diagnostics.js';
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
-import { hedgedReads } from '../../../src/channel/hedged-reads.js';
-import type { Interceptor } from '../../../src/channel/interceptors.js';
-import { type RetryPolicy, retryPolicy } from '../../../src/channel/retry-policy.js';
-import { Client, type ClientOptions } from '../../../src/client.js';
-import { collectStats } from '../../../src/stats.js';
+import { Client, type ClientOptions } from '../../../src/client/client.js';
+import type { CallDiagnostics } from '../../../src/interceptors/diagnostics.js';
+import { hedgedReads } from '../../../src/interceptors/hedged-reads.js';
+import type { Interceptor } from '../../../src/interceptors/interceptors.js';
+import { type RetryPolicy, retryPolicy } from '../../../src/interceptors/retry-policy.js';
+import { collectStats } from '../../../src/interceptors/stats.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import type { Calls } from './calls.js';
 import { ROOT, type SimulatedCluster } from './cluster.js';

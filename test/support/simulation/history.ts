@@ -1,5 +1,5 @@
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
-import type { Client, ClientOptions } from '../../../src/client.js';
+import type { Client, ClientOptions } from '../../../src/client/client.js';
 import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import { GUARD_PREFIX } from '../../../src/kv/keys.js';

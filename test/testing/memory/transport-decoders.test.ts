@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Client } from '../../../src/client.js';
+import { Client } from '../../../src/client/client.js';
 import { prefix } from '../../../src/kv/keys.js';
 import { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import { memory } from '../../../src/testing/memory/transport.js';

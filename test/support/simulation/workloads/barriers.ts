@@ -1,4 +1,4 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
 import { Barrier } from '../../../../src/concurrency/barrier.js';
 import { DoubleBarrier } from '../../../../src/concurrency/double-barrier.js';
 import { Session } from '../../../../src/concurrency/session.js';

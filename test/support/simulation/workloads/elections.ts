@@ -1,4 +1,4 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
 import { Election, observe } from '../../../../src/concurrency/election.js';
 import { inspectLock } from '../../../../src/concurrency/inspect-lock.js';
 import { lead } from '../../../../src/concurrency/lead.js';

@@ -1,10 +1,10 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
+import type { CoreKeyspace } from '../../../../src/client/keyspace.js';
 import { RateLimiter } from '../../../../src/concurrency/rate-limiter.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { createKey, deleteKeyIf, updateKey } from '../../../../src/keys/compare-and-set.js';
 import { getMany } from '../../../../src/keys/get-many.js';
 import { json, typed } from '../../../../src/keys/typed.js';
-import type { CoreKeyspace } from '../../../../src/keyspace.js';
 import type { KeyValue } from '../../../../src/kv/key-value.js';
 import { fromKey, keyRange, prefix } from '../../../../src/kv/keys.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';

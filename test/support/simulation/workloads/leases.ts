@@ -1,5 +1,5 @@
-import type { Client } from '../../../../src/client.js';
-import type { KeepAlive } from '../../../../src/keyspace.js';
+import type { Client } from '../../../../src/client/client.js';
+import type { KeepAlive } from '../../../../src/client/keyspace.js';
 import type { FaultKind } from '../faults.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { expected } from './expected.js';

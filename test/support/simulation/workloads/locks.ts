@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
 import { Election } from '../../../../src/concurrency/election.js';
 import { Mutex, withLock } from '../../../../src/concurrency/mutex.js';
 import { ReentrantMutex } from '../../../../src/concurrency/reentrant-mutex.js';

@@ -1,4 +1,4 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
 import { checkOrder, type OrderedCall, type OrderedResult } from '../../../../src/testing/check-calls.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { WorldHistory } from '../world-history.js';

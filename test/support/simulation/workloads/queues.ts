@@ -1,4 +1,4 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
 import { PriorityQueue, Queue } from '../../../../src/concurrency/queue.js';
 import { Session } from '../../../../src/concurrency/session.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';

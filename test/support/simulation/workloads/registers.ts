@@ -1,4 +1,4 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { GUARD_PREFIX } from '../../../../src/kv/keys.js';
 import { compare, op } from '../../../../src/kv/txn.js';

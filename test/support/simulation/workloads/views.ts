@@ -1,10 +1,10 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
+import type { CoreKeyspace } from '../../../../src/client/keyspace.js';
 import { SelfHealingSession } from '../../../../src/concurrency/self-healing-session.js';
 import { Session } from '../../../../src/concurrency/session.js';
 import { Service, type ServiceEndpoint } from '../../../../src/discovery/service.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { json, type TypedChange, typed } from '../../../../src/keys/typed.js';
-import type { CoreKeyspace } from '../../../../src/keyspace.js';
 import { prefix } from '../../../../src/kv/keys.js';
 import type { MirrorOptions } from '../../../../src/mirror/mirror.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';

@@ -1,6 +1,6 @@
-import type { Client } from '../../../../src/client.js';
+import type { Client } from '../../../../src/client/client.js';
+import type { CachedRange, Watch } from '../../../../src/client/keyspace.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import type { CachedRange, Watch } from '../../../../src/keyspace.js';
 import { prefix } from '../../../../src/kv/keys.js';
 import { op } from '../../../../src/kv/txn.js';
 import { checkWatch } from '../../../../src/testing/check-events.js';

@@ -1,11 +1,11 @@
-import type { CallOptions, Rpc } from './channel/rpc.js';
-import type { BidiStream, StreamOptions } from './channel/streams.js';
-import { openServerStream, openStream, STREAM_OPTIONS } from './channel/streams.js';
-import { methodList, type methods } from './gen/methods.js';
-import type { Init } from './protobuf/codec.js';
-import type { Method } from './protobuf/schema.js';
-import { checkOptions, isPlain, reading } from './runtime/arguments.js';
-import { isBytes, toBytes } from './runtime/bytes.js';
+import type { CallOptions, Rpc } from '../channel/rpc.js';
+import type { BidiStream, StreamOptions } from '../channel/streams.js';
+import { openServerStream, openStream, STREAM_OPTIONS } from '../channel/streams.js';
+import { methodList, type methods } from '../gen/methods.js';
+import type { Init } from '../protobuf/codec.js';
+import type { Method } from '../protobuf/schema.js';
+import { checkOptions, isPlain, reading } from '../runtime/arguments.js';
+import { isBytes, toBytes } from '../runtime/bytes.js';
 
 /** The type of the function that calls an RPC. It depends on which sides of the RPC send a stream of messages. */
 export type Stub<M> =

@@ -1,10 +1,10 @@
+import { traceCalls, traceOf } from '../channel/attempts.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import { checkFunction, checkGivenOptions, checkMs } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { after } from '../runtime/timers.js';
 import { type AttemptObserver, bothObservers, type UnaryCall } from '../transport/transport.js';
-import { traceCalls, traceOf } from './attempts.js';
 import type { Interceptor } from './interceptors.js';
 
 /** Options of `hedgedReads`. */

@@ -1,6 +1,20 @@
-import { syncEndpoints, withAutoSync } from './channel/endpoint-discovery.js';
-import { withOrderedReads } from './channel/ordered-reads.js';
-import { CALL_OPTIONS, type CallOptions, Rpc } from './channel/rpc.js';
+import { syncEndpoints, withAutoSync } from '../channel/endpoint-discovery.js';
+import { withOrderedReads } from '../channel/ordered-reads.js';
+import { CALL_OPTIONS, type CallOptions, Rpc } from '../channel/rpc.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import * as kvMethods from '../gen/methods/kv.js';
+import type { Keys } from '../kv/keys.js';
+import { type WithHeader, withHeaderOf } from '../kv/requests.js';
+import { type RetryMode, retriedWrites } from '../kv/retried-writes.js';
+import type { MirrorOptions } from '../mirror/mirror.js';
+import { checkBoolean, checkInt64, checkMs, checkOptions, show } from '../runtime/arguments.js';
+import type { BytesLike } from '../runtime/bytes.js';
+import { Auth } from '../services/auth.js';
+import { Cluster } from '../services/cluster.js';
+import { ElectionService } from '../services/election.js';
+import { LockService } from '../services/lock.js';
+import { Maintenance } from '../services/maintenance.js';
+import type { Transport } from '../transport/transport.js';
 import {
   CLIENT_HINTS,
   type ClientParts,
@@ -9,8 +23,6 @@ import {
   type CoreClientOptions,
   type Embedded,
 } from './core-client.js';
-import { invalidInput } from './errors/etcd-error.js';
-import * as kvMethods from './gen/methods/kv.js';
 import {
   type CachedRange,
   cachedRangeOf,
@@ -20,19 +32,7 @@ import {
   type Mirror,
   mirrorOf,
 } from './keyspace.js';
-import type { Keys } from './kv/keys.js';
-import { type WithHeader, withHeaderOf } from './kv/requests.js';
-import { type RetryMode, retriedWrites } from './kv/retried-writes.js';
-import type { MirrorOptions } from './mirror/mirror.js';
 import { type Raw, rawStubs } from './raw.js';
-import { checkBoolean, checkInt64, checkMs, checkOptions, show } from './runtime/arguments.js';
-import type { BytesLike } from './runtime/bytes.js';
-import { Auth } from './services/auth.js';
-import { Cluster } from './services/cluster.js';
-import { ElectionService } from './services/election.js';
-import { LockService } from './services/lock.js';
-import { Maintenance } from './services/maintenance.js';
-import type { Transport } from './transport/transport.js';
 
 /**
  * Options of a `Client`. All are optional.

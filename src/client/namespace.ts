@@ -1,12 +1,12 @@
-import type * as rpc from './gen/etcdserverpb/rpc.js';
-import * as kvMethods from './gen/methods/kv.js';
-import * as leaseMethods from './gen/methods/lease.js';
-import * as watchMethods from './gen/methods/watch.js';
-import type * as mvccpb from './gen/mvccpb/kv.js';
-import { prefixEnd, type WireRange } from './kv/keys.js';
-import type { Init } from './protobuf/codec.js';
-import { concatBytes, NO_BYTES } from './runtime/bytes.js';
-import { forwardStream, type Transport } from './transport/transport.js';
+import type * as rpc from '../gen/etcdserverpb/rpc.js';
+import * as kvMethods from '../gen/methods/kv.js';
+import * as leaseMethods from '../gen/methods/lease.js';
+import * as watchMethods from '../gen/methods/watch.js';
+import type * as mvccpb from '../gen/mvccpb/kv.js';
+import { prefixEnd, type WireRange } from '../kv/keys.js';
+import type { Init } from '../protobuf/codec.js';
+import { concatBytes, NO_BYTES } from '../runtime/bytes.js';
+import { forwardStream, type Transport } from '../transport/transport.js';
 
 /** The functions that translate the requests and the responses of one RPC between a namespace and the whole store. */
 interface Translation {

@@ -1,17 +1,17 @@
-import type { Interceptor } from './channel/interceptors.js';
-import { type CallObserver, type CancelFailure, observeStream, observeUnary } from './channel/observe.js';
-import type { EtcdError, Reason } from './errors/etcd-error.js';
+import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type {
   LeaseKeepAliveRequest,
   LeaseKeepAliveResponse,
   LeaseRevokeRequest,
   WatchRequest,
   WatchResponse,
-} from './gen/etcdserverpb/rpc.js';
-import type { MethodPath } from './gen/methods.js';
-import type { Init } from './protobuf/codec.js';
-import { LatencyHistogram } from './runtime/latency-histogram.js';
-import { monotonicMs } from './runtime/timers.js';
+} from '../gen/etcdserverpb/rpc.js';
+import type { MethodPath } from '../gen/methods.js';
+import type { Init } from '../protobuf/codec.js';
+import { LatencyHistogram } from '../runtime/latency-histogram.js';
+import { monotonicMs } from '../runtime/timers.js';
+import type { Interceptor } from './interceptors.js';
+import { type CallObserver, type CancelFailure, observeStream, observeUnary } from './observe.js';
 
 const WATCH: MethodPath = '/etcdserverpb.Watch/Watch';
 const KEEP_ALIVE: MethodPath = '/etcdserverpb.Lease/LeaseKeepAlive';

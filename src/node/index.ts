@@ -1,4 +1,4 @@
-/// <reference path="./runtime/globals.ts" preserve="true" />
+/// <reference path="../runtime/globals.ts" preserve="true" />
 
 /**
  * Functions that need a file system, environment variables or DNS. They run only on Node.js, Bun and Deno.
@@ -7,17 +7,17 @@
  */
 
 import { readFileSync } from 'node:fs';
-import { TIME_LIMITS } from './channel/rpc.js';
-import type { Client, ClientOptions } from './client.js';
+import { TIME_LIMITS } from '../channel/rpc.js';
+import type { Client, ClientOptions } from '../client/client.js';
+import { invalidInput, missingInput } from '../errors/etcd-error.js';
+import { parseEndpoint } from '../host/endpoint.js';
+import { PartFile } from '../host/part-file.js';
+import type { TlsOptions } from '../host/tls.js';
+import { checkBoolean, checkFunction, checkName, checkOptions, isPlain, reading, show } from '../runtime/arguments.js';
+import { isWellFormed } from '../runtime/bytes.js';
+import { MEMBER_CALL_HINTS, type MemberCallOptions } from '../services/maintenance.js';
 import { checkSrvResolver, type DiscoverSrvOptions, discoverSrv } from './dns.js';
-import { invalidInput, missingInput } from './errors/etcd-error.js';
-import { parseEndpoint } from './host/endpoint.js';
-import { PartFile } from './host/part-file.js';
-import type { TlsOptions } from './host/tls.js';
-import { checkBoolean, checkFunction, checkName, checkOptions, isPlain, reading, show } from './runtime/arguments.js';
-import { isWellFormed } from './runtime/bytes.js';
-import { parseDuration } from './runtime/duration.js';
-import { MEMBER_CALL_HINTS, type MemberCallOptions } from './services/maintenance.js';
+import { parseDuration } from './duration.js';
 
 export {
   type AddressResolver,

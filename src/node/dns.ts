@@ -1,12 +1,12 @@
 import dns from 'node:dns/promises';
 import { isIP } from 'node:net';
-import type { CoreClient } from './core-client.js';
-import { EtcdError, invalidInput } from './errors/etcd-error.js';
-import { type Endpoint, parseEndpoint, parseEndpoints } from './host/endpoint.js';
-import { checkBoolean, checkCan, checkMs, checkName, checkOptions } from './runtime/arguments.js';
-import { environment } from './runtime/environment.js';
-import { checkLogger, type Logger, log } from './runtime/log.js';
-import { after } from './runtime/timers.js';
+import type { CoreClient } from '../client/core-client.js';
+import { EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { type Endpoint, parseEndpoint, parseEndpoints } from '../host/endpoint.js';
+import { checkBoolean, checkCan, checkMs, checkName, checkOptions } from '../runtime/arguments.js';
+import { environment } from '../runtime/environment.js';
+import { checkLogger, type Logger, log } from '../runtime/log.js';
+import { after } from '../runtime/timers.js';
 
 // Endpoints from DNS: the SRV records of a domain, and the addresses of host names.
 

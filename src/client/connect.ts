@@ -1,10 +1,10 @@
-import { isMomentaryRefusal, isOverloadRefusal } from './channel/attempts.js';
-import { internally } from './channel/rpc.js';
+import { isMomentaryRefusal, isOverloadRefusal } from '../channel/attempts.js';
+import { internally } from '../channel/rpc.js';
+import { canceled, EtcdError, explained, type Reason, withCallers, withoutFrames } from '../errors/etcd-error.js';
+import { checkMs, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
+import { pause } from '../runtime/timers.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
-import { canceled, EtcdError, explained, type Reason, withCallers, withoutFrames } from './errors/etcd-error.js';
 import { HEALTH_KEY } from './health.js';
-import { checkMs, checkOptions, checkSignal, type SignalOption } from './runtime/arguments.js';
-import { pause } from './runtime/timers.js';
 
 /** How long `connect` waits, and what ends its wait. */
 export interface ConnectLimits {

@@ -1,20 +1,20 @@
-import { type CallOptions, Rpc, type RpcSettings } from './channel/rpc.js';
-import { checkKey, type Keys } from './kv/keys.js';
-import { KV, type KVOptions } from './kv/kv.js';
-import type { KeepAlive as LeaseKeepAlive } from './lease/keep-alive.js';
-import type { LeaseLike } from './lease/lease-id.js';
-import { type Lease, Leases as LeaseClient } from './lease/leases.js';
-import { type CachedRange as CachedKeyRange, type CachedRangeState, openCachedRange } from './mirror/cached-range.js';
-import { type MirrorOptions, openMirror, type Mirror as RangeMirror } from './mirror/mirror.js';
+import { type CallOptions, Rpc, type RpcSettings } from '../channel/rpc.js';
+import { checkKey, type Keys } from '../kv/keys.js';
+import { KV, type KVOptions } from '../kv/kv.js';
+import type { KeepAlive as LeaseKeepAlive } from '../lease/keep-alive.js';
+import type { LeaseLike } from '../lease/lease-id.js';
+import { type Lease, Leases as LeaseClient } from '../lease/leases.js';
+import { type CachedRange as CachedKeyRange, type CachedRangeState, openCachedRange } from '../mirror/cached-range.js';
+import { type MirrorOptions, openMirror, type Mirror as RangeMirror } from '../mirror/mirror.js';
+import { checkCan, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { once } from '../runtime/async.js';
+import { type BytesLike, concatBytes } from '../runtime/bytes.js';
+import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
+import { settledWithin } from '../runtime/timers.js';
+import type { Transport } from '../transport/transport.js';
+import { Watch as KeyWatch, WATCH_OPTIONS, type WatchOptions } from '../watch/watch.js';
+import { WatchStream } from '../watch/watch-stream.js';
 import { namespaceTransport } from './namespace.js';
-import { checkCan, checkOptions, KEYS_HINTS } from './runtime/arguments.js';
-import { once } from './runtime/async.js';
-import { type BytesLike, concatBytes } from './runtime/bytes.js';
-import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
-import { settledWithin } from './runtime/timers.js';
-import type { Transport } from './transport/transport.js';
-import { Watch as KeyWatch, WATCH_OPTIONS, type WatchOptions } from './watch/watch.js';
-import { WatchStream } from './watch/watch-stream.js';
 
 /**
  * The public members of a class, without the members that `Internal` names. A test double can implement this type,

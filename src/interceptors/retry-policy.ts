@@ -1,8 +1,8 @@
+import { ENDED_BY_CLIENT } from '../channel/attempts.js';
+import { isTokenRefused } from '../channel/authentication.js';
 import type { EtcdError } from '../errors/etcd-error.js';
 import { checkFunction, checkGivenOptions, checkMs, checkPositiveCount } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
-import { ENDED_BY_CLIENT } from './attempts.js';
-import { isTokenRefused } from './authentication.js';
 import type { Interceptor } from './interceptors.js';
 
 /** Options of `retryPolicy`. */

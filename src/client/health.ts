@@ -1,7 +1,7 @@
+import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { checkMs, checkOptions, checkSignal, reading, type SignalOption, show } from '../runtime/arguments.js';
+import { monotonicMs } from '../runtime/timers.js';
 import type { Client } from './client.js';
-import { type EtcdError, invalidInput } from './errors/etcd-error.js';
-import { checkMs, checkOptions, checkSignal, reading, type SignalOption, show } from './runtime/arguments.js';
-import { monotonicMs } from './runtime/timers.js';
 
 /** Options of `health`. */
 export interface HealthOptions {

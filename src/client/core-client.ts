@@ -4,17 +4,16 @@ import {
   type Credentials,
   type CredentialsSource,
   checkCredentials,
-} from './channel/authentication.js';
-import { Channel, MAX_IN_FLIGHT } from './channel/channel.js';
-import { withDiagnostics } from './channel/diagnostics.js';
-import { BALANCES, type Balance } from './channel/endpoint-pool.js';
-import { checkInterceptors, type Interceptor, withInterceptors } from './channel/interceptors.js';
-import { checkTimeout, type RpcSettings } from './channel/rpc.js';
-import { invalidInput } from './errors/etcd-error.js';
-import { type Endpoint, parseEndpoints } from './host/endpoint.js';
-import { checkTls, type TlsSource } from './host/tls.js';
-import { KeyspaceClient, type KeyspaceCore } from './keyspace.js';
-import { checkKey, GUARD_PREFIX } from './kv/keys.js';
+} from '../channel/authentication.js';
+import { Channel, MAX_IN_FLIGHT } from '../channel/channel.js';
+import { BALANCES, type Balance } from '../channel/endpoint-pool.js';
+import { checkTimeout, type RpcSettings } from '../channel/rpc.js';
+import { invalidInput } from '../errors/etcd-error.js';
+import { type Endpoint, parseEndpoints } from '../host/endpoint.js';
+import { checkTls, type TlsSource } from '../host/tls.js';
+import { withDiagnostics } from '../interceptors/diagnostics.js';
+import { checkInterceptors, type Interceptor, withInterceptors } from '../interceptors/interceptors.js';
+import { checkKey, GUARD_PREFIX } from '../kv/keys.js';
 import {
   checkBoolean,
   checkedLater,
@@ -24,19 +23,20 @@ import {
   oneOf,
   reading,
   show,
-} from './runtime/arguments.js';
-import { once } from './runtime/async.js';
-import { type BytesLike, NO_BYTES } from './runtime/bytes.js';
-import { checkLogger, type Logger } from './runtime/log.js';
-import { INSPECT, type InspectArguments, inspected } from './runtime/printed.js';
-import { defaultTransport } from './transport/default-transport.js';
+} from '../runtime/arguments.js';
+import { once } from '../runtime/async.js';
+import { type BytesLike, NO_BYTES } from '../runtime/bytes.js';
+import { checkLogger, type Logger } from '../runtime/log.js';
+import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
+import { defaultTransport } from '../transport/default-transport.js';
 import {
   type EmbeddedTransportFactory,
   TRANSPORT_DEFAULTS,
   type Transport,
   type TransportFactory,
   type TransportOptions,
-} from './transport/transport.js';
+} from '../transport/transport.js';
+import { KeyspaceClient, type KeyspaceCore } from './keyspace.js';
 
 /**
  * Options of the `Client` of `etcdwire/core`. All are optional.
