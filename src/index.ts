@@ -22,9 +22,9 @@ export { rawEnums } from './gen/enums.js';
 export type { DowngradeInfo, ResponseHeader, StatusResponse } from './gen/etcdserverpb/rpc.js';
 export type { CallerStream, DuplexStream, WebReader, WebStreams, WebWriter } from './host/host.js';
 export type { TlsOptions, TlsSource } from './host/tls.js';
-export type { CallDiagnostics } from './interceptors/diagnostics.js';
 export { type HedgedReadsOptions, hedgedReads } from './interceptors/hedged-reads.js';
 export type { Interceptor } from './interceptors/interceptors.js';
+export type { CallDiagnostics } from './interceptors/observe.js';
 export { type RetryPolicy, retryPolicy } from './interceptors/retry-policy.js';
 export {
   type CallStats,

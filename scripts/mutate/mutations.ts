@@ -549,8 +549,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a self-healing session does not delete the value of a failed call of `register` that took effect',
     file: 'src/concurrency/self-healing-session.ts',
-    find: 'await registered.delete(this.client, signal, ({ lease }) => this.#leases.has(lease));',
-    replace: 'await registered.delete(this.client, signal);',
+    find: 'await registered.delete(this.client, waiting, ({ lease }) => this.#leases.has(lease));',
+    replace: 'await registered.delete(this.client, waiting);',
     tests: ['test/concurrency/self-healing-session'],
   },
   {

@@ -1,14 +1,6 @@
-import {
-  callTimedOut,
-  canceled,
-  type EtcdError,
-  type Failures,
-  type Outcome,
-  type Reason,
-} from '../errors/etcd-error.js';
+import { callTimedOut, canceled, type EtcdError, type Failures, type Reason } from '../errors/etcd-error.js';
 import { statusOfReason } from '../errors/status.js';
 import type { Method } from '../protobuf/schema.js';
-import type { SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { at, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
@@ -108,40 +100,4 @@ export function beforeSending<T>(
   return waiting.finally(() => {
     for (const undo of undos) undo();
   });
-}
-
-/**
- * What happened to the calls made with one abort signal. If a wait, such as that of `lock`, times out or is canceled,
- * the error of the wait contains this information.
- */
-export interface CallTrace {
-  /** URL of the endpoint that has not answered the current attempt yet. */
-  endpoint: string | undefined;
-  /** The latest failure at each endpoint since the latest response, by URL. */
-  readonly failures: Map<string, EtcdError>;
-  /** Whether a server may have received one of the calls. */
-  reached: boolean;
-  /**
-   * Outcome of the writes that the wait has sent. Undefined until the wait records an outcome (see `settle` in
-   * concurrency/waiting.ts).
-   */
-  outcome: Outcome | undefined;
-  /** Since when a watch has no stream, on the monotonic clock. Undefined while it has one. */
-  detachedAt?: number | undefined;
-  /** Whether another contender has the lock that this wait is for, or is in front of this contender in the queue. */
-  isTaken?: boolean | undefined;
-}
-
-const traces = new WeakMap<AbortSignal, CallTrace>();
-
-/** Starts tracing the calls made with `signal`. If `source` is given and has a trace, `signal` shares that trace. */
-export function traceCalls(signal: AbortSignal, source: SignalOption): CallTrace {
-  const trace = traceOf(source) ?? { endpoint: undefined, failures: new Map(), reached: false, outcome: undefined };
-  traces.set(signal, trace);
-  return trace;
-}
-
-/** Returns the trace of the calls made with `signal`, if `traceCalls` was called for this signal. */
-export function traceOf(signal: SignalOption): CallTrace | undefined {
-  return signal === undefined || signal === null ? undefined : traces.get(signal);
 }

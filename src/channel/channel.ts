@@ -20,7 +20,6 @@ import {
   isOverloadRefusal,
   isUnsuitableEndpoint,
   mayRetry,
-  traceOf,
 } from './attempts.js';
 import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
@@ -143,7 +142,6 @@ export class Channel implements Transport {
     picked: PooledEndpoint,
   ): Promise<Response> {
     let endpoint = picked;
-    const trace = traceOf(call.signal);
     try {
       for (let failed: FailedAttempts | undefined; ; ) {
         if (failed !== undefined) {
@@ -154,7 +152,6 @@ export class Channel implements Transport {
         if (call.deadline <= startedAt) throw callTimedOut(call, failed?.outcome ?? 'not-sent', failed?.failures);
         const revisionBefore = this.cluster.revision;
         call.observer?.attempt?.(endpoint.url);
-        if (trace !== undefined) trace.endpoint = endpoint.url;
         try {
           const response = await endpoint.transport.unary(call);
           const header = headerOf(response);
@@ -163,10 +160,7 @@ export class Channel implements Transport {
             endpoint.isEtcd = true;
           }
           this.#endpoints.succeeded(endpoint, startedAt);
-          if (trace !== undefined) {
-            Object.assign(trace, { endpoint: undefined, reached: true });
-            trace.failures.clear();
-          }
+          call.observer?.answered?.();
           return response;
         } catch (error) {
           failed = this.#judge(call, endpoint, startedAt, error, failed);
@@ -268,7 +262,7 @@ export class Channel implements Transport {
     before: FailedAttempts | undefined,
   ): FailedAttempts {
     if (!(error instanceof EtcdError)) throw error;
-    traceFailure(call, error);
+    call.observer?.failed?.(error);
     const momentaryRefusals = (before?.momentaryRefusals ?? 0) + (isMomentaryRefusal(error) ? 1 : 0);
     const isMomentary =
       isMomentaryRefusal(error) && (momentaryRefusals <= MAX_MOMENTARY_REFUSALS || this.#endpoints.all.length === 1);
@@ -321,16 +315,6 @@ export class Channel implements Transport {
     const isOnly = named !== undefined || this.#endpoints.all.every((other) => other === endpoint);
     return isOnly && !(endpoint.isEtcd && reason === 'NotEtcd');
   }
-}
-
-function traceFailure({ signal }: UnaryCall<unknown, unknown>, error: EtcdError): void {
-  const trace = traceOf(signal);
-  if (trace === undefined) return;
-  trace.reached ||= error.outcome !== 'not-sent';
-  // If the caller aborted the call, the endpoint did not fail: its answer is still outstanding.
-  if (signal?.aborted) return;
-  trace.endpoint = undefined;
-  noteFailure(trace.failures, error);
 }
 
 function combined(before: Outcome, latest: Outcome): Outcome {

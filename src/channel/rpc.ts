@@ -15,6 +15,7 @@ import {
   type UnaryCall,
 } from '../transport/transport.js';
 import type { ClusterIdentity } from './cluster-identity.js';
+import type { WaitTrace } from './wait-trace.js';
 
 /**
  * Metadata that makes a member end a stream when the member loses its leader. Without this metadata, a member that is
@@ -64,7 +65,12 @@ export const WRITE_OPTIONS = { ...CALL_OPTIONS, retryWrites: checkBoolean } as c
 const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
-type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites' | 'deadline'>>;
+type InternalOptions = Partial<
+  Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites' | 'deadline'>
+> & {
+  /** The trace of the wait that makes the call. */
+  readonly trace?: WaitTrace | undefined;
+};
 type MarkedOptions = WriteOptions & { readonly [INTERNAL]?: InternalOptions };
 
 /** Returns the options of a call with these properties in addition. */
@@ -76,6 +82,11 @@ export function internally(options: CallOptions, internal: InternalOptions): Cal
 /** Returns the options of a call with an observer in addition. */
 export function withObserver(options: CallOptions, observer: AttemptObserver): CallOptions {
   return internally(options, { observer: bothObservers(observer, (options as MarkedOptions)[INTERNAL]?.observer) });
+}
+
+/** Returns the trace of the wait that these options belong to. */
+export function traceIn(options: object): WaitTrace | undefined {
+  return (options as MarkedOptions)[INTERNAL]?.trace;
 }
 
 /**
@@ -140,7 +151,7 @@ export class Rpc {
       deadline: internal?.deadline ?? monotonicMs() + timeoutMs,
       endpoint,
       urgent: internal?.urgent,
-      observer: internal?.observer,
+      observer: internal?.trace === undefined ? internal?.observer : bothObservers(internal.trace, internal.observer),
       retryWrites: retryWrites ?? internal?.retryWrites,
     };
     const response = this.#transport.unary<Request, Response>(call);

@@ -11,8 +11,8 @@ import { checkTimeout, type RpcSettings } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { type Endpoint, parseEndpoints } from '../host/endpoint.js';
 import { checkTls, type TlsSource } from '../host/tls.js';
-import { withDiagnostics } from '../interceptors/diagnostics.js';
 import { checkInterceptors, type Interceptor, withInterceptors } from '../interceptors/interceptors.js';
+import { withDiagnostics } from '../interceptors/observe.js';
 import { checkKey, GUARD_PREFIX } from '../kv/keys.js';
 import {
   checkBoolean,

@@ -56,9 +56,9 @@ export class Barrier {
 
   /** Waits until the barrier's key does not exist. @throws EtcdError, see `WaitOptions`. */
   wait(options: WaitOptions = {}): Promise<void> {
-    return withinLimit('wait', options, undefined, async ({ signal }) => {
+    return withinLimit('wait', options, undefined, async ({ waiting }) => {
       let first: bigint | undefined;
-      await watchUntil(this.#client, { keys: this.name, event: 'delete' }, signal, async (callOptions) => {
+      await watchUntil(this.#client, { keys: this.name, event: 'delete' }, waiting, async (callOptions) => {
         const held = (await this.#client.get(this.name, callOptions))?.createRevision;
         first ??= held;
         // A different create revision means that the key was deleted and put again between the two reads. The barrier

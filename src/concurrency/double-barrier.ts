@@ -13,6 +13,7 @@ import {
   cleanedUp,
   untilAnswered,
   untilDone,
+  type Waiting,
   type WaitLimit,
   type WaitOptions,
   waitLimit,
@@ -127,11 +128,11 @@ export class DoubleBarrier {
 
   async #waitForRound(key: string, limit: WaitLimit): Promise<Participant> {
     const { client } = this.#session;
-    const state = await this.#putOwnKey(key, limit.signal);
+    const state = await this.#putOwnKey(key, limit.waiting);
     const { createRevision } = state.own as KeyValue;
     if (state.ready !== undefined) {
       const round = state.ready.createRevision;
-      if (!(await untilAnswered(limit.signal, (callOptions) => this.#isInRound(round, key, callOptions))))
+      if (!(await untilAnswered(limit.waiting, (callOptions) => this.#isInRound(round, key, callOptions))))
         throw full(this.count);
       return { key, createRevision, round };
     }
@@ -140,7 +141,7 @@ export class DoubleBarrier {
     const stopWatching = watchOwnKey(client, own, (gone) => limit.end(gone));
     try {
       const ready = { keys: this.#ready, event: 'put' } as const;
-      const round = await watchUntil(client, ready, limit.signal, async (callOptions) => {
+      const round = await watchUntil(client, ready, limit.waiting, async (callOptions) => {
         for (;;) {
           const seen = await this.#read(key, callOptions);
           if (seen.own?.createRevision !== createRevision) throw keyGone();
@@ -160,10 +161,10 @@ export class DoubleBarrier {
    * Waits until the previous round has ended, and then puts this participant's key. Safe to repeat, because no other
    * participant uses the key.
    */
-  #putOwnKey(key: string, signal: AbortSignal): Promise<State> {
+  #putOwnKey(key: string, waiting: Waiting): Promise<State> {
     const { client, guards, leaseId: lease } = this.#session;
     let put: GuardedWrite<unknown> | undefined;
-    return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, signal, async (options) => {
+    return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, waiting, async (options) => {
       for (;;) {
         // The outcome of the previous put may be unknown.
         await put?.settle(options);
@@ -234,10 +235,10 @@ export class DoubleBarrier {
    * participant.
    */
   async #withdraw(key: string): Promise<Participant | undefined> {
-    const { client, signal: lifetime } = this.#session;
+    const { client } = this.#session;
     let participant: Participant | undefined;
     let isLate = false;
-    const withdrawing = untilDone(lifetime, (options) =>
+    const withdrawing = untilDone(this.#session, (options) =>
       client.txn(
         {
           if: [compare.missing(this.#ready)],
@@ -251,14 +252,14 @@ export class DoubleBarrier {
       const [own, ready] = result.responses;
       if (own === undefined || ready === undefined) return;
       const [createRevision, round] = [own.createRevision, ready.createRevision];
-      const isInRound = await untilDone(lifetime, async (options) => {
+      const isInRound = await untilDone(this.#session, async (options) => {
         // If `isLate`, `enter` has already rejected, so the key must be deleted. Otherwise, the other participants
         // would wait for this participant to leave.
         if (isLate) return false;
         return this.#isInRound(round, key, options).catch(notInRoundIfCompacted);
       });
       if (isInRound && !isLate) participant = { key, createRevision, round };
-      else await leaveQueue(client, key, createRevision, lifetime);
+      else await leaveQueue(client, key, createRevision, this.#session);
     });
     // `withdrawing` rejects only when the session ends, and then etcd deletes the key with the lease.
     const isDone = await cleanedUp(withdrawing);
@@ -267,19 +268,19 @@ export class DoubleBarrier {
   }
 
   #leave(options: WaitOptions): Promise<void> {
-    const { client, signal: lifetime } = this.#session;
+    const { client } = this.#session;
     const { key, createRevision, round } = this.#participant as Participant;
-    return withinLimit('leave', options, lifetime, async ({ signal }) => {
-      await leaveQueue(client, key, createRevision, signal);
+    return withinLimit('leave', options, this.#session.signal, async ({ waiting }) => {
+      await leaveQueue(client, key, createRevision, waiting);
       for (;;) {
-        const last = await this.#lastOf(round, signal);
+        const last = await this.#lastOf(round, waiting);
         if (last === undefined) break;
-        await watchUntil(client, { keys: last.key, event: 'delete' }, signal, async (callOptions) => {
+        await watchUntil(client, { keys: last.key, event: 'delete' }, waiting, async (callOptions) => {
           const kv = await client.get(last.key, callOptions);
           return kv?.createRevision === last.createRevision ? undefined : true;
         });
       }
-      await untilAnswered(signal, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
+      await untilAnswered(waiting, (callOptions) => this.#endRoundIfEmpty(round, callOptions));
       this.#participant = undefined;
     });
   }
@@ -288,10 +289,10 @@ export class DoubleBarrier {
    * Returns the newest key that is still in the round. All participants that are leaving wait for the deletion of this
    * same key.
    */
-  async #lastOf(round: bigint, signal: AbortSignal): Promise<KeyValue | undefined> {
+  async #lastOf(round: bigint, waiting: Waiting): Promise<KeyValue | undefined> {
     const { client } = this.#session;
     const last = { ...withLastCreate(), keysOnly: true };
-    const { responses } = await untilAnswered(signal, (options) =>
+    const { responses } = await untilAnswered(waiting, (options) =>
       client.txn({ then: [op.get(this.#ready), op.range(prefix(this.#waiters), last)] }, options),
     );
     const [ready, waiters] = responses as readonly [KV, RangeResult];

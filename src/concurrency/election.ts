@@ -104,10 +104,10 @@ export class Election {
     const session = this.#session;
     const { client } = session;
     const wanted = queueKey(this.name, session.leaseId);
-    return withinLimit('resume', options, session.signal, async ({ signal }) => {
-      const leave = await session.localQueue(wanted.key).enter(signal);
+    return withinLimit('resume', options, session.signal, async ({ waiting }) => {
+      const leave = await session.localQueue(wanted.key).enter(waiting.signal);
       try {
-        const own = await readIfFirst(client, wanted, signal);
+        const own = await readIfFirst(client, wanted, waiting);
         if (own?.createRevision !== token) throw keyGone();
         return hold(Leadership, session, this.name, own, leave);
       } catch (error) {

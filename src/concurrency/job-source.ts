@@ -11,7 +11,7 @@ import { backoffMs, monotonicMs, pause, pauseUntil } from '../runtime/timers.js'
 import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
 import { Held, hold } from './lock.js';
 import type { Session } from './session.js';
-import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
+import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 /** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
 const PAGE = 16;
@@ -50,9 +50,10 @@ export class JobSource {
   }
 
   /** Waits for a job and takes it. Watches the queue only after it has found no job. */
-  async take(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job> {
+  async take(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job> {
+    const { signal } = waiting;
     for (;;) {
-      const job = await this.#look(session, signal, stop);
+      const job = await this.#look(session, waiting, stop);
       if (job instanceof Job) return job;
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
@@ -69,7 +70,7 @@ export class JobSource {
       ];
       try {
         await Promise.all(watches.map((watch) => watch.created()));
-        for (let found = await this.#look(session, signal, stop); ; found = await this.#look(session, signal, stop)) {
+        for (let found = await this.#look(session, waiting, stop); ; found = await this.#look(session, waiting, stop)) {
           if (found instanceof Job) return found;
           await news.next(found.dueMs);
         }
@@ -88,13 +89,13 @@ export class JobSource {
    * Looks for a job once, and takes it. If there is none, returns when the next delayed job is due, on the monotonic
    * clock. Also moves the delayed jobs that are due, and the jobs of dead workers, to the ready jobs.
    */
-  async #look(session: Session, signal: AbortSignal, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
+  async #look(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
     const name = this.#name;
     const count = { countOnly: true } as const;
     for (let rounds = 0; ; rounds += 1) {
       // Usually the first round finds a job, and other rounds follow only a change.
-      if (rounds >= EAGER_ROUNDS) await pause(backoffMs(rounds - EAGER_ROUNDS), signal);
-      const { responses } = await untilAnswered(signal, (call) =>
+      if (rounds >= EAGER_ROUNDS) await pause(backoffMs(rounds - EAGER_ROUNDS), waiting.signal);
+      const { responses } = await untilAnswered(waiting, (call) =>
         this.#client.txn(
           {
             then: [
@@ -111,11 +112,11 @@ export class JobSource {
       const now = monotonicMs();
       const times = this.#dueTimes(delayed.kvs);
       const due = delayed.kvs.filter((_, index) => (times[index] as number) <= now);
-      const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), signal)));
-      const returned = claimed.count !== running.count && (await this.#returnOrphans(signal));
+      const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), waiting)));
+      const returned = claimed.count !== running.count && (await this.#returnOrphans(waiting));
       if (returned || moved.some(Boolean)) continue;
       for (const kv of ready.kvs) {
-        const job = await this.#claim(session, kv, signal, stop);
+        const job = await this.#claim(session, kv, waiting, stop);
         if (job !== undefined) return job;
       }
       if (ready.kvs.length > 0 || due.length > 0) continue;
@@ -143,15 +144,15 @@ export class JobSource {
     });
   }
 
-  #makeReady(kv: KeyValue, state: JobState, signal: AbortSignal): Promise<boolean> {
+  #makeReady(kv: KeyValue, state: JobState, waiting: Waiting): Promise<boolean> {
     const put = op.put(keysOf(this.#name, lastPart(kv)).ready(state), stateText(state));
-    return untilAnswered(signal, (call) => moveState(this.#client, kv, [put], call));
+    return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
   }
 
   /** Returns the jobs of dead workers to the queue. Returns whether there were any. */
-  async #returnOrphans(signal: AbortSignal): Promise<boolean> {
+  async #returnOrphans(waiting: Waiting): Promise<boolean> {
     const all = { claimed: prefix(`${this.#name}/held/claimed/`), running: prefix(`${this.#name}/held/running/`) };
-    const { responses } = await untilAnswered(signal, (call) =>
+    const { responses } = await untilAnswered(waiting, (call) =>
       this.#client.txn({ then: [op.range(all.claimed), op.range(all.running, { keysOnly: true })] }, call),
     );
     const [claimed, running] = responses;
@@ -162,7 +163,7 @@ export class JobSource {
       const to = state.attempts < this.#settings.maxAttempts ? keys.ready(state) : keys.dead;
       const isOrphan = [compare.modRevision(kv.key, '==', kv.modRevision), compare.missing(keys.running)];
       const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
-      return untilAnswered(signal, async (call) => (await this.#client.txn(move, call)).succeeded);
+      return untilAnswered(waiting, async (call) => (await this.#client.txn(move, call)).succeeded);
     });
     // Only an operator can leave such a key, which would hide an orphan as long as it exists.
     const claims = new Set(claimed.kvs.map(lastPart));
@@ -172,7 +173,7 @@ export class JobSource {
         compare.modRevision(kv.key, '==', kv.modRevision),
         compare.missing(keysOf(this.#name, lastPart(kv)).claimed),
       ];
-      return untilAnswered(signal, (call) => this.#client.txn({ if: isStray, then: [op.delete(kv.key)] }, call));
+      return untilAnswered(waiting, (call) => this.#client.txn({ if: isStray, then: [op.delete(kv.key)] }, call));
     });
     await Promise.all(removed);
     return (await Promise.all(returned)).some(Boolean);
@@ -182,20 +183,20 @@ export class JobSource {
    * Makes sure that a claim without an answer has no effect. Changes the key of the ready job, so that the claim fails if
    * it arrives later. If it has taken effect, returns the job to the queue, and the try does not count.
    */
-  async #undoClaim({ signal }: Session, kv: KeyValue, keys: JobKeys, nonce: string): Promise<void> {
+  async #undoClaim(session: Session, kv: KeyValue, keys: JobKeys, nonce: string): Promise<void> {
     const isUnclaimed = [compare.modRevision(kv.key, '==', kv.modRevision)];
-    const result = await untilDone(signal, (call) =>
+    const result = await untilDone(session, (call) =>
       this.#client.txn({ if: isUnclaimed, then: [op.put(kv.key, kv.value)], else: [op.get(keys.running)] }, call),
     );
     const running = result.succeeded ? undefined : result.responses[0];
     if (running?.text() !== nonce) return;
     const isClaimed = [compare.createRevision(keys.running, '==', running.createRevision)];
     const then = [op.delete(keys.claimed), op.delete(keys.running), op.put(kv.key, kv.value)];
-    await untilDone(signal, (call) => this.#client.txn({ if: isClaimed, then }, call));
+    await untilDone(session, (call) => this.#client.txn({ if: isClaimed, then }, call));
   }
 
   /** Takes a ready job. Returns undefined if another worker was faster, or if the job's value is gone. */
-  async #claim(session: Session, kv: KeyValue, signal: AbortSignal, stop?: AbortSignal): Promise<Job | undefined> {
+  async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job | undefined> {
     const id = lastPart(kv);
     const keys = keysOf(this.#name, id);
     const state = parseState(kv);
@@ -216,7 +217,7 @@ export class JobSource {
     const noteUnknown = (): void => {
       isUnknown = true;
     };
-    const claiming = untilAnswered(signal, (call) => this.#client.txn(claim, call), noteUnknown);
+    const claiming = untilAnswered(waiting, (call) => this.#client.txn(claim, call), noteUnknown);
     const result = await claiming.catch(async (error: unknown) => {
       session.losesWith(error);
       // The caller waits for the end of the claim only for a short time. It goes on in the background.
@@ -229,7 +230,7 @@ export class JobSource {
     const isOwn = result.succeeded || running?.text() === nonce;
     if (!isOwn || job === undefined) {
       // Another client has deleted the job's value.
-      if (job === undefined) await untilAnswered(signal, (call) => moveState(this.#client, kv, [], call));
+      if (job === undefined) await untilAnswered(waiting, (call) => moveState(this.#client, kv, [], call));
       return undefined;
     }
     const createRevision = running?.createRevision ?? result.header.revision;
@@ -237,7 +238,7 @@ export class JobSource {
     const held = hold(Held, session, id, own, () => {});
     return new Job({
       client: this.#client,
-      lifetime: session.signal,
+      lifetime: session,
       keys,
       held,
       state: next,

@@ -9,7 +9,7 @@ import { environment } from '../runtime/environment.js';
 import { messageOf } from '../runtime/printed.js';
 import { monotonicMs } from '../runtime/timers.js';
 import type { Held } from './lock.js';
-import { untilAnswered } from './waiting.js';
+import { untilAnswered, type Waiting } from './waiting.js';
 
 /** The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`: its state. */
 export interface JobKeys {
@@ -97,13 +97,13 @@ export class IdLease {
   }
 
   /** Calls `action` with the lease, and once more with a new lease if etcd does not have the present one any more. */
-  async use<T>(signal: AbortSignal, action: (lease: bigint) => Promise<T>): Promise<T> {
+  async use<T>(waiting: Waiting, action: (lease: bigint) => Promise<T>): Promise<T> {
     try {
-      return await action(await untilAnswered(signal, () => this.#get()));
+      return await action(await untilAnswered(waiting, () => this.#get()));
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
       this.#current = undefined;
-      return action(await untilAnswered(signal, () => this.#get()));
+      return action(await untilAnswered(waiting, () => this.#get()));
     }
   }
 
@@ -124,7 +124,7 @@ export class IdLease {
 interface JobParts {
   readonly client: CoreKeyspace;
   /** Aborts when the worker's session ends. */
-  readonly lifetime: AbortSignal;
+  readonly lifetime: Waiting;
   readonly keys: JobKeys;
   readonly held: Held;
   readonly state: JobState;
@@ -190,7 +190,7 @@ export class Job {
   /** @internal Whether the job still belongs to this worker. */
   get isOwned(): boolean {
     if (this.#settling !== undefined) return false;
-    return this.#wasRefused ? !this.#parts.lifetime.aborted : this.held.lostBy() === undefined;
+    return this.#wasRefused ? !this.#parts.lifetime.signal.aborted : this.held.lostBy() === undefined;
   }
 
   /** Decodes the value as UTF-8. Malformed bytes become U+FFFD. */
@@ -294,7 +294,7 @@ export class Job {
     try {
       isSettled = await act(settle);
     } catch (error) {
-      if (lifetime.aborted) throw notOwned(lifetime.reason, this.#isUnknown ? 'unknown' : 'rejected');
+      if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
       this.#settling = undefined;
       this.#wasRefused = true;
       throw error;

@@ -8,7 +8,7 @@ import { type Compare, compare, op } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, randomId, toBytes } from '../runtime/bytes.js';
 import { after, pause } from '../runtime/timers.js';
-import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone } from './waiting.js';
+import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
 // one key, its queue key, under its lease. The contender whose key was created first holds the lock. The others wait.
@@ -108,10 +108,10 @@ function putIf(guards: Guards, condition: Compare, { key, prefix: queue, lease }
 export async function enqueue(
   client: CoreKeyspace,
   queueKey: QueueKey,
-  signal: AbortSignal,
+  waiting: Waiting,
   put: QueueKeyPut,
 ): Promise<Enqueued | undefined> {
-  const { revision, succeeded, result } = await untilAnswered(signal, (options) => put.send(options));
+  const { revision, succeeded, result } = await untilAnswered(waiting, (options) => put.send(options));
   if (result?.succeeded) {
     const [range] = result.responses;
     return { own: newKey(queueKey, revision), predecessor: range.kvs[0], value: undefined };
@@ -120,7 +120,7 @@ export async function enqueue(
   let [seenAt, shown]: [bigint, OwnAndFirst | undefined] = [revision, result?.responses];
   if (shown === undefined) {
     // The answer was lost. Read what it would have shown.
-    const read = await untilAnswered(signal, (options) => client.txn({ then: ownAndFirst(key, queue) }, options));
+    const read = await untilAnswered(waiting, (options) => client.txn({ then: ownAndFirst(key, queue) }, options));
     [seenAt, shown] = [read.header.revision, read.responses];
   }
   const [found, { kvs }] = shown;
@@ -152,7 +152,7 @@ export async function withValue(
   client: CoreKeyspace,
   { own, value: found }: Enqueued,
   value: BytesLike,
-  signal: AbortSignal,
+  waiting: Waiting,
 ): Promise<OwnKey> {
   const wanted = toBytes(value, 'value');
   const { key, lease, createRevision } = own;
@@ -163,7 +163,7 @@ export async function withValue(
       then: [op.put(key, wanted, { lease })],
       else: [op.get(key)],
     } as const;
-    const { header, succeeded, responses } = await untilAnswered(signal, (options) => client.txn(change, options));
+    const { header, succeeded, responses } = await untilAnswered(waiting, (options) => client.txn(change, options));
     if (succeeded) return { ...own, modRevision: header.revision };
     const current = responses[0];
     if (current?.createRevision !== createRevision) throw keyGone();
@@ -184,24 +184,24 @@ export async function withValue(
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
-export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, signal: AbortSignal): Promise<void> {
+export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, waiting: Waiting): Promise<void> {
   const { own } = enqueued;
   let before: Before = { predecessor: enqueued.predecessor, seenAt: own.seenAt };
   while (before.predecessor !== undefined) {
     const { predecessor, seenAt } = before;
-    const deletion = client.watch(predecessor.key, { only: 'delete', signal });
+    const deletion = client.watch(predecessor.key, { ...waiting, only: 'delete' });
     try {
-      if ((await deletion.created()) !== seenAt) before = await readUnlessAhead(predecessor, client, own, signal);
+      if ((await deletion.created()) !== seenAt) before = await readUnlessAhead(predecessor, client, own, waiting);
       // The create revision identifies the predecessor, because its session may have left the queue and put the key
       // again.
       if (before.predecessor?.createRevision !== predecessor.createRevision) continue;
       const { done, value } = await deletion.batches().next();
       if (done) throw clientClosed();
-      before = await readBefore(client, own, signal, value.revision);
+      before = await readBefore(client, own, waiting, value.revision);
     } catch (error) {
       if (!isWatchInterrupted(error)) throw error;
-      await pause(REWATCH_MS, signal);
-      before = await readBefore(client, own, signal);
+      await pause(REWATCH_MS, waiting.signal);
+      before = await readBefore(client, own, waiting);
     } finally {
       // The waiter does not wait for this, because it may hold the lock now.
       void deletion.close();
@@ -225,11 +225,11 @@ interface Before {
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
-async function readBefore(client: CoreKeyspace, own: OwnKey, signal: AbortSignal, after?: bigint): Promise<Before> {
-  const { header, responses } = await untilAnswered(signal, (options) =>
+async function readBefore(client: CoreKeyspace, own: OwnKey, waiting: Waiting, after?: bigint): Promise<Before> {
+  const { header, responses } = await untilAnswered(waiting, (options) =>
     client.txn({ then: ownAndBefore(own, after !== undefined) }, options),
   );
-  if (after !== undefined && header.revision < after) return readBefore(client, own, signal);
+  if (after !== undefined && header.revision < after) return readBefore(client, own, waiting);
   return existing(own, header.revision, responses[0], responses[1].kvs[0]);
 }
 
@@ -241,10 +241,10 @@ async function readUnlessAhead(
   predecessor: KeyValue,
   client: CoreKeyspace,
   own: OwnKey,
-  signal: AbortSignal,
+  waiting: Waiting,
 ): Promise<Before> {
   const isAhead = compare.createRevision(predecessor.key, '==', predecessor.createRevision);
-  const { header, succeeded, responses } = await untilAnswered(signal, (options) =>
+  const { header, succeeded, responses } = await untilAnswered(waiting, (options) =>
     client.txn({ if: [isAhead], then: [op.get(own.key)], else: ownAndBefore(own, false) }, options),
   );
   return existing(own, header.revision, responses[0], succeeded ? predecessor : responses[1].kvs[0]);
@@ -265,9 +265,9 @@ function existing(own: OwnKey, seenAt: bigint, found: KeyValue | undefined, pred
 export async function readIfFirst(
   client: CoreKeyspace,
   queueKey: QueueKey,
-  signal: AbortSignal,
+  waiting: Waiting,
 ): Promise<OwnKey | undefined> {
-  const { header, responses } = await untilAnswered(signal, (options) =>
+  const { header, responses } = await untilAnswered(waiting, (options) =>
     client.txn({ then: ownAndFirst(queueKey.key, queueKey.prefix) }, options),
   );
   const [found, range] = responses as readonly [KeyValue | undefined, { readonly kvs: readonly KeyValue[] }];
@@ -284,7 +284,7 @@ export async function leaveQueue(
   client: CoreKeyspace,
   key: BytesLike,
   createRevision: bigint,
-  lifetime: AbortSignal,
+  lifetime: Waiting,
 ): Promise<void> {
   await untilDone(lifetime, (options) =>
     client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),
@@ -296,14 +296,14 @@ export async function leaveQueue(
  * put again since. The attempts end when the session ends, because etcd then deletes the key with the lease.
  */
 export async function undoPut(
-  { client, signal }: { readonly client: CoreKeyspace; readonly signal: AbortSignal },
+  session: Waiting & { readonly client: CoreKeyspace },
   key: BytesLike,
   put: GuardedWrite<unknown>,
 ): Promise<void> {
-  const applied = await untilDone(signal, (options) => put.settle(options));
+  const applied = await untilDone(session, (options) => put.settle(options));
   if (!applied?.succeeded) return;
   const isOwn = [compare.modRevision(key, '==', applied.revision)];
-  await untilDone(signal, (options) => client.txn({ if: isOwn, then: [op.delete(key)] }, options));
+  await untilDone(session, (options) => session.client.txn({ if: isOwn, then: [op.delete(key)] }, options));
 }
 
 /**
@@ -326,7 +326,7 @@ export function watchOwnKey(
       if (!signal.aborted) gone(keyGone(cause));
     };
     // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
-    ownKeyDeleted(client, own, signal).then(() => report(), report);
+    ownKeyDeleted(client, own, { signal }).then(() => report(), report);
   });
   return () => {
     stopTimer();
@@ -337,20 +337,20 @@ export function watchOwnKey(
 async function ownKeyDeleted(
   client: CoreKeyspace,
   own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
-  signal: AbortSignal,
+  waiting: Waiting,
 ): Promise<void> {
   let startRevision = own.seenAt + 1n;
   for (;;) {
     try {
-      const deletion = client.watch(own.key, { only: 'delete', startRevision, signal });
+      const deletion = client.watch(own.key, { ...waiting, only: 'delete', startRevision });
       const { done } = await deletion.batches().next();
       // The watch ends without an event when the client is closed. The key may still exist.
       if (done) throw clientClosed();
       return;
     } catch (error) {
       if (!isWatchInterrupted(error)) throw error;
-      await pause(REWATCH_MS, signal);
-      const { header, kvs } = await untilAnswered(signal, (options) => client.range(own.key, options));
+      await pause(REWATCH_MS, waiting.signal);
+      const { header, kvs } = await untilAnswered(waiting, (options) => client.range(own.key, options));
       if (kvs[0]?.createRevision !== own.createRevision) return;
       startRevision = header.revision + 1n;
     }

@@ -83,18 +83,18 @@ export function acquire<T extends Held>(
   const { client } = session;
   return withinLimit(what, options, session.signal, async (limit) => {
     limit.forLock().taken(true);
-    const leaveLocalQueue = await localQueueOf(contender)?.enter(limit.callSignal);
+    const leaveLocalQueue = await localQueueOf(contender)?.enter(limit.firstCalls.signal);
     limit.taken(false);
     const attempt = new Attempt(contender, limit, putUnlessExists(session.guards, queueKey, value), leaveLocalQueue);
     const own = await attempt.run(async () => {
       // The write never leaves the queue without the key.
       const enqueued = (await attempt.enqueue()) as Enqueued;
-      const entered = await withValue(client, enqueued, value, limit.callSignal);
+      const entered = await withValue(client, enqueued, value, limit.firstCalls);
       if (enqueued.predecessor !== undefined) {
-        const { signal } = limit;
+        const { waiting } = limit;
         limit.taken(true);
         const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
-        await waitUntilFirst(client, enqueued, signal).finally(stopWatching);
+        await waitUntilFirst(client, enqueued, waiting).finally(stopWatching);
         limit.taken(false);
       }
       return entered;
@@ -113,9 +113,9 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
     const own = await attempt.run(async () => {
       const enqueued = await attempt.enqueue();
       if (enqueued === undefined) return undefined;
-      if (enqueued.predecessor === undefined) return withValue(session.client, enqueued, value, limit.callSignal);
+      if (enqueued.predecessor === undefined) return withValue(session.client, enqueued, value, limit.firstCalls);
       // An earlier session with the same lease has put the key behind another contender's key. The call must not wait.
-      await leaveQueue(session.client, queueKey.key, enqueued.own.createRevision, limit.callSignal);
+      await leaveQueue(session.client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
       return undefined;
     });
     if (own !== undefined) return hold(Held, session, contender.name, own, attempt.leave);
@@ -151,7 +151,7 @@ class Attempt {
   /** Puts the queue key. Returns undefined if the write put no key. */
   async enqueue(): Promise<Enqueued | undefined> {
     const { session, queueKey } = this.#contender;
-    const enqueued = await enqueue(session.client, queueKey, this.#limit.callSignal, this.#put);
+    const enqueued = await enqueue(session.client, queueKey, this.#limit.firstCalls, this.#put);
     this.#own = enqueued?.own;
     return enqueued;
   }
@@ -174,18 +174,18 @@ class Attempt {
 
   async #deleteKey(): Promise<void> {
     const { session, queueKey } = this.#contender;
-    const { client, signal } = session;
+    const { client } = session;
     const createRevision = this.#own?.createRevision ?? (await this.#createdAt());
-    if (createRevision !== undefined) await leaveQueue(client, queueKey.key, createRevision, signal);
+    if (createRevision !== undefined) await leaveQueue(client, queueKey.key, createRevision, session);
   }
 
   /** Makes sure that the key is not put any more. Returns the create revision of the key if it exists. */
   async #createdAt(): Promise<bigint | undefined> {
     const { session, queueKey } = this.#contender;
-    const applied = await untilDone(session.signal, (options) => this.#put.settle(options));
+    const applied = await untilDone(session, (options) => this.#put.settle(options));
     if (applied === undefined || applied.succeeded) return applied?.revision;
     // An earlier session with the same lease has put the key.
-    return (await untilDone(session.signal, (options) => session.client.get(queueKey.key, options)))?.createRevision;
+    return (await untilDone(session, (options) => session.client.get(queueKey.key, options)))?.createRevision;
   }
 }
 
@@ -385,7 +385,7 @@ export class Held implements AsyncDisposable {
 
   async #deleteKey(): Promise<void> {
     try {
-      await leaveQueue(this.session.client, this.key, this.token, this.session.signal);
+      await leaveQueue(this.session.client, this.key, this.token, this.session);
     } catch {
       // The session has ended or the client was closed, so etcd deletes the key with the lease.
     } finally {

@@ -1,4 +1,3 @@
-import { traceCalls } from '../channel/attempts.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { AsyncContext } from '../host/host.js';
@@ -172,23 +171,23 @@ async function holding<T>(
   // A call with a limit ends by itself.
   if (wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined) checkNotNested(client, names);
   const limit = waitLimit(what, wait).forLock();
-  const { signal } = limit;
   let session: Session | undefined;
   let own: Holding | undefined;
   const held: Held[] = [];
   const holdsAll = (): boolean => held.length === names.length;
   try {
-    session = await untilAnswered(signal, (callOptions) => Session.open(client, { ...callOptions, ttl, allowLongTtl }));
-    let waitSignal = signal;
+    session = await untilAnswered(limit.waiting, (callOptions) =>
+      Session.open(client, { ...callOptions, ttl, allowLongTtl }),
+    );
+    let { waiting } = limit;
     for (const name of names) {
-      const waiting = new Mutex(session, name, { value: checkedValue }).lock({ signal: waitSignal });
+      const locking = new Mutex(session, name, { value: checkedValue }).lock(waiting);
       // If the wait ends, closing the session deletes the queue key, too.
-      const next = await orAborted(waiting, waitSignal);
+      const next = await orAborted(locking, waiting.signal);
       held.push(next);
       // The loss of a lock ends the wait for the next one.
       if (holdsAll()) break;
-      waitSignal = next.signalWith(waitSignal);
-      traceCalls(waitSignal, signal);
+      waiting = { ...waiting, signal: next.signalWith(waiting.signal) };
     }
     throwIfLost(held);
     limit.dispose();

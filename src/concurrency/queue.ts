@@ -168,7 +168,7 @@ async function takeFirst(session: Session, name: string, order: RangeOptions, op
   const limit = waitLimit('dequeue', options, session.signal);
   try {
     const contender = uniqueContender(session, name, consumers, consumers);
-    const acquiring = acquire('dequeue', contender, { signal: limit.signal }, Held);
+    const acquiring = acquire('dequeue', contender, limit.waiting, Held);
     const consumer = await withHelperKeys('a queue', acquiring);
     try {
       for (;;) {
@@ -198,7 +198,7 @@ function waitForItem(
   limit: WaitLimit,
 ): Promise<KeyValue> {
   const offLost = onAbort(consumer.signal, () => limit.end(consumer.signal.reason));
-  return watchUntil(client, { keys: items, event: 'put' }, limit.signal, async (options) => {
+  return watchUntil(client, { keys: items, event: 'put' }, limit.waiting, async (options) => {
     const { kvs } = await client.range(items, { ...options, ...order });
     return kvs[0];
   }).finally(offLost);
@@ -210,16 +210,16 @@ function waitForItem(
  * attempt took effect. The attempts continue until the server answers or the session ends, because an attempt without
  * an answer may have deleted the item, and no other consumer would then get the item.
  */
-async function claim({ leaseId: lease, signal }: Session, consumer: Held, item: KeyValue): Promise<boolean> {
+async function claim(session: Session, consumer: Held, item: KeyValue): Promise<boolean> {
   let inDoubt = false;
   try {
     const result = await untilAnswered(
-      signal,
+      session,
       (options) =>
         consumer.txn(
           {
             if: [compare.modRevision(item.key, '==', item.modRevision)],
-            then: [op.delete(item.key), op.put(consumer.key, item.key, { lease })],
+            then: [op.delete(item.key), op.put(consumer.key, item.key, { lease: session.leaseId })],
             else: [op.get(consumer.key)],
           },
           options,

@@ -6,7 +6,7 @@ import { checkGivenOptions, checkOptions, checkPositive, checkPositiveCount, sho
 import { environment } from '../runtime/environment.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { checkName } from './lock-queue.js';
-import { untilAnswered, WAIT_OPTIONS, type WaitOptions, withinLimit } from './waiting.js';
+import { untilAnswered, WAIT_OPTIONS, type Waiting, type WaitOptions, withinLimit } from './waiting.js';
 
 /** Options of a `RateLimiter`. All processes must have the same. */
 export interface RateLimiterOptions {
@@ -107,11 +107,11 @@ export class RateLimiter {
    */
   async take(tokens = 1, options: WaitOptions = {}): Promise<void> {
     this.#check(tokens);
-    await this.#waiting('RateLimiter.take', options, async (signal) => {
+    await this.#waiting('RateLimiter.take', options, async (waiting) => {
       const { maxWaitMs = Number.POSITIVE_INFINITY } = options;
       const endMs = monotonicMs() + maxWaitMs;
-      const take = (patience: number) => untilAnswered(signal, () => this.#reserve(tokens, patience, endMs, signal));
-      if (await this.#goOnInTime(take, signal)) return;
+      const take = (patience: number) => untilAnswered(waiting, () => this.#reserve(tokens, patience, endMs, waiting));
+      if (await this.#goOnInTime(take, waiting.signal)) return;
       throw timedOut('RateLimiter.take', maxWaitMs, 'rejected', undefined, undefined, undefined, 'maxWaitMs');
     });
   }
@@ -124,8 +124,8 @@ export class RateLimiter {
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
     checkOptions(options, TRY_OPTIONS, 'RateLimiter.tryTake');
-    return this.#waiting('RateLimiter.tryTake', options, (signal) =>
-      this.#goOnInTime((patience) => this.#reserve(tokens, patience, 0, signal), signal),
+    return this.#waiting('RateLimiter.tryTake', options, (waiting) =>
+      this.#goOnInTime((patience) => this.#reserve(tokens, patience, 0, waiting), waiting.signal),
     );
   }
 
@@ -135,13 +135,13 @@ export class RateLimiter {
   }
 
   /** Runs `wait` with a signal that aborts also when the client is closed. */
-  #waiting<T>(what: string, options: WaitOptions, wait: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  #waiting<T>(what: string, options: WaitOptions, wait: (waiting: Waiting) => Promise<T>): Promise<T> {
     return withinLimit(what, options, undefined, async (limit) => {
-      const { signal } = limit;
+      const { waiting } = limit;
       // A test double of a client has no such method.
       const { beforeClose } = this.#client as Partial<KeyspaceClient>;
       const offClose = beforeClose?.call(this.#client, async () => limit.end(clientClosed()));
-      return wait(signal).finally(offClose);
+      return wait(waiting).finally(offClose);
     });
   }
 
@@ -172,14 +172,9 @@ export class RateLimiter {
    * Takes tokens. Returns undefined without taking any if they are due neither now nor before `endMs` on the monotonic
    * clock. `patience` multiplies the times by which the answer and the timer may be late.
    */
-  async #reserve(
-    tokens: number,
-    patience: number,
-    endMs: number,
-    signal: AbortSignal,
-  ): Promise<Reservation | undefined> {
+  async #reserve(tokens: number, patience: number, endMs: number, waiting: Waiting): Promise<Reservation | undefined> {
     let askedMs = monotonicMs();
-    let kv = await this.#client.get(this.key, { signal });
+    let kv = await this.#client.get(this.key, waiting);
     for (let attempt = 1; ; attempt += 1) {
       // If the process is stopped between the two reads, this order makes it wait longer than it must, never shorter.
       const wallMs = environment.Date.now();
@@ -200,7 +195,7 @@ export class RateLimiter {
           then: [op.put(this.key, moved, { lease: kv?.lease })],
           else: [op.get(this.key)],
         },
-        { signal },
+        waiting,
       );
       if (succeeded) {
         // The monotonic clock stops while a machine is suspended, and the wall clock may be set.
@@ -211,9 +206,9 @@ export class RateLimiter {
       askedMs = startMs;
       [kv] = responses;
       if (attempt < EAGER_ATTEMPTS) continue;
-      await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), signal);
+      await pause(backoffMs(Math.min(attempt - EAGER_ATTEMPTS, MAX_BACKOFF_ATTEMPT)), waiting.signal);
       askedMs = monotonicMs();
-      kv = await this.#client.get(this.key, { signal });
+      kv = await this.#client.get(this.key, waiting);
     }
   }
 

@@ -126,11 +126,11 @@ export class ReentrantMutex {
   async lock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld> {
     checkOwner(owner);
     return withinLimit('lock', options, this.#session.signal, async (limit) => {
-      const { signal } = limit.forLock();
+      const { waiting } = limit.forLock();
       for (;;) {
         const ownership = this.#owners.get(owner);
-        if (ownership === undefined) return this.#acquire(owner, this.#mutex.lock({ signal }));
-        const held = await this.#heldBy(owner, ownership, signal);
+        if (ownership === undefined) return this.#acquire(owner, this.#mutex.lock(waiting));
+        const held = await this.#heldBy(owner, ownership, waiting.signal);
         if (held !== undefined) return this.#addHold(owner, ownership, held);
       }
     });
@@ -144,18 +144,18 @@ export class ReentrantMutex {
    */
   async tryLock(owner: Owner, options: WaitOptions = {}): Promise<ReentrantHeld | undefined> {
     checkOwner(owner);
-    return withinLimit('tryLock', options, this.#session.signal, async ({ signal }) => {
+    return withinLimit('tryLock', options, this.#session.signal, async ({ waiting }) => {
       for (;;) {
         const ownership = this.#owners.get(owner);
         if (ownership === undefined) {
-          const held = this.#mutex.tryLock({ signal }).then((free) => free ?? Promise.reject(NOT_FREE));
+          const held = this.#mutex.tryLock(waiting).then((free) => free ?? Promise.reject(NOT_FREE));
           return this.#acquire(owner, held).catch((error: unknown) => {
             if (error === NOT_FREE) return undefined;
             throw error;
           });
         }
         if (ownership.count === 0) return undefined;
-        const held = await this.#heldBy(owner, ownership, signal);
+        const held = await this.#heldBy(owner, ownership, waiting.signal);
         if (held !== undefined) return this.#addHold(owner, ownership, held);
       }
     });

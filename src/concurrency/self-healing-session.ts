@@ -11,7 +11,15 @@ import { onAbort, orAborted } from '../runtime/signals.js';
 import { LocalQueue } from './local-queue.js';
 import { undoPut } from './lock-queue.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session, type SessionOptions } from './session.js';
-import { cleanedUp, untilAnswered, untilDone, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
+import {
+  cleanedUp,
+  untilAnswered,
+  untilDone,
+  untilSpace,
+  type Waiting,
+  type WaitOptions,
+  withinLimit,
+} from './waiting.js';
 
 /** The start (`lost`) or the end (`healed`) of a gap, a period when the registered keys may be missing in etcd. */
 export type Gap =
@@ -101,8 +109,8 @@ export class SelfHealingSession implements AsyncDisposable {
   /** @internal Does the same as `register`, and returns what `unregisterOwn` takes. */
   async registerOwn(key: BytesLike, value: BytesLike, limits: WaitOptions): Promise<RegisteredKey> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
-    await this.#inTurn('register', limits, async (signal) => {
-      await this.#putUntilWhole(registered, signal);
+    await this.#inTurn('register', limits, async (waiting) => {
+      await this.#putUntilWhole(registered, waiting);
       this.#registered.set(idOf(registered.key), registered);
     });
     return registered;
@@ -127,14 +135,14 @@ export class SelfHealingSession implements AsyncDisposable {
 
   async #unregister(id: string, isMeant: (registered: RegisteredKey) => boolean, options: WaitOptions): Promise<void> {
     if (this.#over.signal.aborted) return;
-    await this.#inTurn('unregister', options, async (signal) => {
+    await this.#inTurn('unregister', options, async (waiting) => {
       const registered = this.#registered.get(id);
       if (registered === undefined || !isMeant(registered)) return;
       registered.leaving = true;
       // Wait until the session has put its keys again, because it could otherwise put the key after this deletion.
-      await orAborted(this.#whole, signal);
+      await orAborted(this.#whole, waiting.signal);
       // A `register` call that has failed may have put the key again.
-      await registered.delete(this.client, signal, ({ lease }) => this.#leases.has(lease));
+      await registered.delete(this.client, waiting, ({ lease }) => this.#leases.has(lease));
       this.#registered.delete(id);
     });
   }
@@ -186,9 +194,7 @@ export class SelfHealingSession implements AsyncDisposable {
 
   async #heal(): Promise<Session> {
     for (;;) {
-      const session = await untilSpace(this.#over.signal, (call) =>
-        Session.open(this.client, { ...call, ...this.#lease }),
-      );
+      const session = await untilSpace(this.#over, (call) => Session.open(this.client, { ...call, ...this.#lease }));
       this.#session = session;
       this.#leases.add(session.leaseId);
       try {
@@ -207,15 +213,15 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /** Puts the key, and repeats the put if the lease was lost during the put. */
-  async #putUntilWhole(registered: RegisteredKey, signal: AbortSignal): Promise<void> {
+  async #putUntilWhole(registered: RegisteredKey, waiting: Waiting): Promise<void> {
     const isRegistered = this.#registered.has(idOf(registered.key));
     // A `register` call that has failed may not have deleted its key yet.
     const isLeft = (lease: bigint): boolean => !isRegistered && this.#leases.has(lease);
     for (;;) {
-      const session = await orAborted(this.#whole, signal);
+      const session = await orAborted(this.#whole, waiting.signal);
       const losses = this.#losses;
       try {
-        await registered.put(session, () => true, signal, isLeft);
+        await registered.put(session, () => true, waiting, isLeft);
       } catch (error) {
         if (!session.losesWith(error)) throw error;
       }
@@ -230,7 +236,7 @@ export class SelfHealingSession implements AsyncDisposable {
     await Promise.all(
       keys.map(async ([id, registered]) => {
         const isOwn = (lease: bigint): boolean => this.#leases.has(lease);
-        const put = await untilSpace(session.signal, () => registered.put(session, isOwn, session.signal));
+        const put = await untilSpace(session, () => registered.put(session, isOwn, session));
         (put ? restored : taken).push(registered.key);
         if (put) return;
         if (this.#registered.get(id) === registered) this.#registered.delete(id);
@@ -240,10 +246,10 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   /** Runs `action` within the limits of `options`, after all earlier calls of `register` and `unregister`. */
-  #inTurn(what: string, options: WaitOptions, action: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    return withinLimit(what, options, this.#over.signal, async ({ signal }) => {
-      const leave = await this.#registrations.enter(signal);
-      await action(signal).finally(leave);
+  #inTurn(what: string, options: WaitOptions, action: (waiting: Waiting) => Promise<void>): Promise<void> {
+    return withinLimit(what, options, this.#over.signal, async ({ waiting }) => {
+      const leave = await this.#registrations.enter(waiting.signal);
+      await action(waiting).finally(leave);
     });
   }
 }
@@ -277,19 +283,19 @@ export class RegisteredKey {
   async put(
     session: Session,
     mayReplace: (lease: bigint) => boolean,
-    signal: AbortSignal,
+    waiting: Waiting,
     isLeft: (lease: bigint) => boolean = () => false,
   ): Promise<boolean> {
     const { client, guards, leaseId: lease } = session;
     for (;;) {
-      const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
+      const seen = await untilAnswered(waiting, (options) => client.get(this.key, options));
       if (seen !== undefined && !mayReplace(seen.lease)) return false;
       const put = guards.begin({
         if: [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)],
         then: [op.put(this.key, this.value, { lease })],
       });
       try {
-        const { revision, succeeded } = await untilAnswered(signal, (options) => put.send(options));
+        const { revision, succeeded } = await untilAnswered(waiting, (options) => put.send(options));
         if (!succeeded) continue;
         this.#modRevision = revision;
         return true;
@@ -297,7 +303,7 @@ export class RegisteredKey {
         await cleanedUp(
           seen === undefined || isLeft(seen.lease)
             ? undoPut(session, this.key, put)
-            : untilDone(session.signal, (options) => put.settle(options)),
+            : untilDone(session, (options) => put.settle(options)),
         );
         throw error;
       }
@@ -310,15 +316,15 @@ export class RegisteredKey {
    */
   async delete(
     client: CoreKeyspace,
-    signal: AbortSignal,
+    waiting: Waiting,
     isOwn: (kv: KeyValue) => boolean = ({ modRevision }) => modRevision === this.#modRevision,
   ): Promise<void> {
     for (;;) {
-      const seen = await untilAnswered(signal, (options) => client.get(this.key, options));
+      const seen = await untilAnswered(waiting, (options) => client.get(this.key, options));
       if (seen === undefined || !isOwn(seen)) return;
       const isUnchanged = [compare.modRevision(this.key, '==', seen.modRevision)];
       const txn = { if: isUnchanged, then: [op.delete(this.key)] } as const;
-      const { succeeded } = await untilAnswered(signal, (options) => client.txn(txn, options));
+      const { succeeded } = await untilAnswered(waiting, (options) => client.txn(txn, options));
       if (succeeded) return;
     }
   }

@@ -7,7 +7,15 @@ import { checkNameOutside } from './helper-keys.js';
 import { acquire, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
 import { keyGone, undoPut, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { cleanedUp, untilAnswered, type WaitLimit, type WaitOptions, watchUntil, withinLimit } from './waiting.js';
+import {
+  cleanedUp,
+  untilAnswered,
+  type Waiting,
+  type WaitLimit,
+  type WaitOptions,
+  watchUntil,
+  withinLimit,
+} from './waiting.js';
 
 /**
  * A fixed number of permits, granted in the order in which contenders ask for them. All clients that use the same name
@@ -38,9 +46,9 @@ export class Semaphore {
   acquire(options: WaitOptions = {}): Promise<Held> {
     return withinLimit('acquire', options, this.#session.signal, async (limit) => {
       limit.forLock();
-      const gate = await acquire('acquire', this.#gate(), { signal: limit.signal }, Held);
+      const gate = await acquire('acquire', this.#gate(), limit.waiting, Held);
       limit.taken(true);
-      return (await this.#takePermit(gate, limit, () => this.#untilFree(limit.signal))) as Held;
+      return (await this.#takePermit(gate, limit, () => this.#untilFree(limit.waiting))) as Held;
     });
   }
 
@@ -52,13 +60,13 @@ export class Semaphore {
    */
   tryAcquire(options: WaitOptions = {}): Promise<Held | undefined> {
     return withinLimit('tryAcquire', options, this.#session.signal, async (limit) => {
-      const { signal } = limit;
-      let gate = await tryAcquire('tryAcquire', this.#gate(), { signal });
+      const { waiting } = limit;
+      let gate = await tryAcquire('tryAcquire', this.#gate(), waiting);
       // If `gate` is undefined, another contender holds the gate. If no permit is free, that contender waits for a
       // permit, and this call must not wait for that contender. Otherwise that contender will soon release the gate.
-      if (gate === undefined && !(await this.#isFree({ signal }))) return undefined;
-      gate ??= await acquire('tryAcquire', this.#gate(), { signal }, Held);
-      return this.#takePermit(gate, limit, () => this.#isFree({ signal }));
+      if (gate === undefined && !(await this.#isFree(waiting))) return undefined;
+      gate ??= await acquire('tryAcquire', this.#gate(), waiting, Held);
+      return this.#takePermit(gate, limit, () => this.#isFree(waiting));
     });
   }
 
@@ -76,7 +84,7 @@ export class Semaphore {
     const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
     try {
       if (!(await isFree())) return undefined;
-      const { revision, succeeded } = await untilAnswered(limit.signal, (options) => put.send(options));
+      const { revision, succeeded } = await untilAnswered(limit.waiting, (options) => put.send(options));
       if (!succeeded) throw keyGone();
       return hold(Held, this.#session, this.name, { key, createRevision: revision, seenAt: revision }, () => {});
     } catch (error) {
@@ -89,9 +97,9 @@ export class Semaphore {
     }
   }
 
-  #untilFree(signal: AbortSignal): Promise<true> {
+  #untilFree(waiting: Waiting): Promise<true> {
     const returned = { keys: prefix(`${this.name}/permits/`), event: 'delete' } as const;
-    return watchUntil(this.#session.client, returned, signal, async (options) => {
+    return watchUntil(this.#session.client, returned, waiting, async (options) => {
       return (await this.#isFree(options)) || undefined;
     });
   }

@@ -206,10 +206,10 @@ export class Session implements AsyncDisposable {
     loseLease();
     if (lifetimeMs <= 0) return;
     const limits = { maxWaitMs: Math.min(lifetimeMs, CLOSE_TIMEOUT_MS) };
-    const revoke = async ({ signal }: WaitLimit): Promise<void> => {
+    const revoke = async ({ waiting }: WaitLimit): Promise<void> => {
       try {
         // Safe to repeat, because lease IDs are random, so no other lease has this ID.
-        await untilAnswered(signal, (options) => client.lease.revoke(leaseId, options));
+        await untilAnswered(waiting, (options) => client.lease.revoke(leaseId, options));
       } catch (error) {
         if (!isLeaseOver(error, lifetimeMs)) throw error;
       }
@@ -219,14 +219,14 @@ export class Session implements AsyncDisposable {
 }
 
 async function keptAlive(client: KeyspaceClient, lease: bigint, options: CallOptions): Promise<KeepAlive> {
-  const { signal, timeoutMs } = client.leaseClient.withDefaultTimeout(options);
+  const { timeoutMs, ...rest } = client.leaseClient.withDefaultTimeout(options);
   const begin = async (limit: WaitLimit): Promise<KeepAlive> => {
     const keepAlive = client.leaseClient.keepAlive(lease);
     const offAbort = onAbort(limit.signal, () => keepAlive.lose(limit.signal.reason));
     await keepAlive.renewed().finally(offAbort);
     return keepAlive;
   };
-  return withinLimit('session open', { signal, maxWaitMs: timeoutMs }, undefined, begin, 'timeoutMs');
+  return withinLimit('session open', { ...rest, maxWaitMs: timeoutMs }, undefined, begin, 'timeoutMs');
 }
 
 /**
@@ -325,7 +325,7 @@ async function withSession<T>(
 ): Promise<T | typeof AGAIN> {
   let session: Session;
   try {
-    session = await untilSpace(stop, (callOptions) => Session.open(client, { ...callOptions, ...lease }));
+    session = await untilSpace({ signal: stop }, (callOptions) => Session.open(client, { ...callOptions, ...lease }));
   } catch (error) {
     if (stop.aborted) return AGAIN;
     throw error;

@@ -8,7 +8,7 @@ import { checkLease, leaseIdOf } from '../lease/lease-id.js';
 import { checkBoolean, checkFunction, checkOptions, checkPositiveCount, oneOf } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
-import { WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
+import { WAIT_OPTIONS, type Waiting, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
 /**
@@ -97,7 +97,7 @@ export async function stm<T>(
   } = options;
   const isolation = ISOLATIONS[level];
   const limit = waitLimit('stm', wait);
-  let tx = new StmTransaction(client, isolation, limit.signal);
+  let tx = new StmTransaction(client, isolation, limit.waiting);
   try {
     for (let attempt = 1; ; attempt += 1) {
       limit.signal.throwIfAborted();
@@ -105,7 +105,7 @@ export async function stm<T>(
       if (run.done) return run.result;
       if (attempt === maxAttempts) throw conflict(maxAttempts);
       await pause(backoffMs(Math.min(attempt - 1, MAX_BACKOFF_ATTEMPT)), limit.signal);
-      tx = run.next ?? new StmTransaction(client, isolation, limit.signal);
+      tx = run.next ?? new StmTransaction(client, isolation, limit.waiting);
     }
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
@@ -181,7 +181,7 @@ interface RangeRead {
 export class StmTransaction {
   readonly #client: CoreKeyspace;
   readonly #isolation: Guarantees;
-  readonly #signal: AbortSignal;
+  readonly #waiting: Waiting;
   readonly #reads = new Map<string, Read>();
   readonly #ranges = new Map<string, RangeRead>();
   readonly #writes = new Map<string, Write>();
@@ -195,12 +195,12 @@ export class StmTransaction {
   constructor(
     client: CoreKeyspace,
     isolation: Guarantees,
-    signal: AbortSignal,
+    waiting: Waiting,
     prefetched: { readonly revision: bigint; readonly reads: ReadonlyMap<string, Read> } | undefined = undefined,
   ) {
     this.#client = client;
     this.#isolation = isolation;
-    this.#signal = signal;
+    this.#waiting = waiting;
     this.#prefetched = prefetched?.reads ?? new Map();
     if (prefetched !== undefined) this.#revision = Promise.resolve(prefetched.revision);
   }
@@ -280,14 +280,14 @@ export class StmTransaction {
         then: [...this.#writes.values()].map(writeOp),
         else: reads.map(({ key }): GetOp => op.get(key)),
       },
-      { signal: this.#signal, retryWrites },
+      { ...this.#waiting, retryWrites },
     );
     if (result.succeeded) return undefined;
     // The next run reads its ranges again, so all its reads need a new snapshot.
-    if (this.#ranges.size > 0) return new StmTransaction(this.#client, this.#isolation, this.#signal);
+    if (this.#ranges.size > 0) return new StmTransaction(this.#client, this.#isolation, this.#waiting);
     const current = result.responses as readonly (KeyValue | undefined)[];
     const prefetched = new Map(reads.map(({ key }, index): [string, Read] => [idOf(key), { key, kv: current[index] }]));
-    return new StmTransaction(this.#client, this.#isolation, this.#signal, {
+    return new StmTransaction(this.#client, this.#isolation, this.#waiting, {
       revision: result.header.revision,
       reads: prefetched,
     });
@@ -349,7 +349,7 @@ export class StmTransaction {
     const snapshot = this.#isolation.snapshot ? this.#revision : undefined;
     // Without an `await`, so that reads which start at the same time find the promise of the first one.
     const revision = snapshot === undefined ? undefined : await snapshot;
-    const reading = this.#client.range(keys, { revision, signal: this.#signal });
+    const reading = this.#client.range(keys, { ...this.#waiting, revision });
     if (snapshot === undefined && this.#isolation.snapshot) {
       this.#revision = reading.then(({ header }) => header.revision);
       this.#revision.catch(() => {});

@@ -1,15 +1,8 @@
-import { type CallTrace, isOverloadRefusal, traceCalls, traceOf } from '../channel/attempts.js';
-import { type CallOptions, checkTimeout, internally } from '../channel/rpc.js';
+import { isOverloadRefusal } from '../channel/attempts.js';
+import { type CallOptions, checkTimeout, internally, traceIn } from '../channel/rpc.js';
+import { WaitTrace } from '../channel/wait-trace.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
-import {
-  amended,
-  canceled,
-  EtcdError,
-  noteFailure,
-  type Outcome,
-  type Reason,
-  timedOut,
-} from '../errors/etcd-error.js';
+import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
@@ -35,6 +28,14 @@ const WAIT_HINTS = {
   ttl: 'a session has a TTL: Session.open(client, { ttl: 10 })',
 } as const;
 
+/**
+ * The signal of a wait. If it comes from a `WaitLimit`, calls and waits with these options belong to the wait: their
+ * failures appear in its error.
+ */
+export interface Waiting {
+  readonly signal: AbortSignal;
+}
+
 type EndedFor = 'timeout' | 'signal' | 'other';
 
 /** Combines everything that may end a wait into one signal, whose reason is always an `EtcdError`. */
@@ -44,18 +45,21 @@ export class WaitLimit {
   readonly #option: 'maxWaitMs' | 'timeoutMs';
   readonly #source: SignalOption;
   readonly #lifetime: AbortSignal | undefined;
+  readonly #outerTrace: WaitTrace | undefined;
   #controller: AbortController | undefined;
-  #trace: CallTrace | undefined;
+  #trace: WaitTrace | undefined;
   #endedFor: EndedFor = 'other';
   #isForLock = false;
   readonly #undos: (() => void)[] = [];
 
   constructor(
     what: string,
-    { signal, maxWaitMs = Number.POSITIVE_INFINITY }: WaitOptions,
+    options: WaitOptions,
     lifetime: AbortSignal | undefined,
     option: 'maxWaitMs' | 'timeoutMs',
   ) {
+    const { signal, maxWaitMs = Number.POSITIVE_INFINITY } = options;
+    this.#outerTrace = traceIn(options);
     this.#what = what;
     this.#maxWaitMs = maxWaitMs;
     this.#option = option;
@@ -69,12 +73,19 @@ export class WaitLimit {
     return (this.#controller ?? this.#start()).signal;
   }
 
+  /** The options of the calls and waits that belong to this wait. */
+  get waiting(): Waiting {
+    const { signal } = this;
+    return internally({ signal }, { trace: this.#trace }) as Waiting;
+  }
+
   /**
-   * A signal for the first calls of a wait. It need not abort when `end` is called. If the wait has no options, this is
-   * the signal of the lifetime, so that a wait that ends with its first call never needs a signal of its own.
+   * The options of the first calls of a wait. Their signal need not abort when `end` is called. If the wait has no
+   * options, it is the signal of the lifetime, so that a wait that ends with its first call needs no signal of its own.
    */
-  get callSignal(): AbortSignal {
-    return this.#controller === undefined && this.#lifetime !== undefined ? this.#lifetime : this.signal;
+  get firstCalls(): Waiting {
+    const isBare = this.#controller === undefined && this.#lifetime !== undefined;
+    return isBare ? { signal: this.#lifetime } : this.waiting;
   }
 
   /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
@@ -103,7 +114,7 @@ export class WaitLimit {
    * wait. Otherwise, it is `error`.
    */
   endedBy(error: unknown): unknown {
-    const signal = this.callSignal;
+    const { signal } = this.firstCalls;
     if (!signal.aborted) return error;
     const { outcome, reached } = this.#trace ?? { outcome: undefined, reached: false };
     const settled = outcome ?? (reached ? 'rejected' : 'not-sent');
@@ -121,7 +132,7 @@ export class WaitLimit {
     const controller = new AbortController();
     this.#controller = controller;
     const source = this.#source;
-    const trace = traceCalls(controller.signal, source);
+    const trace = this.#outerTrace ?? new WaitTrace();
     this.#trace = trace;
     this.#undos.push(after(this.#maxWaitMs, () => this.#end(this.#timeout('rejected'), 'timeout')));
     this.#endWith(this.#lifetime, ({ reason }) => this.end(reason));
@@ -177,7 +188,7 @@ export async function withinLimit<T>(
 ): Promise<T> {
   const limit = waitLimit(what, options, lifetime, option);
   try {
-    limit.callSignal.throwIfAborted();
+    limit.firstCalls.signal.throwIfAborted();
     return await wait(limit);
   } catch (error) {
     throw limit.endedBy(error);
@@ -207,16 +218,16 @@ export function waitLimit(
  * @throws the reason of `signal`, or the error of a failed call if a repetition would fail the same way.
  */
 export function untilAnswered<T>(
-  signal: AbortSignal,
+  waiting: Waiting,
   call: (options: CallOptions) => Promise<T>,
   onUnknown?: () => void,
 ): Promise<T> {
-  return repeat(signal, call, isTransient, onUnknown);
+  return repeat(waiting, call, isTransient, onUnknown);
 }
 
 /** Like `untilAnswered`, but also repeats the call while the server is out of space. */
-export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
-  return repeat(signal, call, (error) => isTransient(error) || error.reason === 'NoSpace');
+export function untilSpace<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return repeat(waiting, call, (error) => isTransient(error) || error.reason === 'NoSpace');
 }
 
 /**
@@ -224,9 +235,9 @@ export function untilSpace<T>(signal: AbortSignal, call: (options: CallOptions) 
  * aborts or the client itself refuses the call. Use this function for cleanup. Other contenders may wait for the
  * cleanup, so the call does not wait behind other calls of the client.
  */
-export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) => Promise<T>): Promise<T> {
+export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return repeat(
-    signal,
+    waiting,
     (options) => call(internally(options, { urgent: true })),
     ({ reason }) => !REFUSED_BY_CLIENT.has(reason),
   );
@@ -236,26 +247,25 @@ export function untilDone<T>(signal: AbortSignal, call: (options: CallOptions) =
 const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
 
 async function repeat<T>(
-  signal: AbortSignal,
+  waiting: Waiting,
   call: (options: CallOptions) => Promise<T>,
   mayRepeat: (error: EtcdError) => boolean,
   onUnknown: () => void = () => {},
 ): Promise<T> {
+  const { signal } = waiting;
+  const trace = traceIn(waiting);
+  const options = internally({ signal }, { trace, retryWrites: false });
   for (let attempt = 0; ; attempt += 1) {
     signal.throwIfAborted();
     try {
-      return await call(internally({ signal }, { retryWrites: false }));
+      return await call(options);
     } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'unknown') onUnknown();
+      if (!(error instanceof EtcdError)) throw error;
+      if (error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
-      if (!(error instanceof EtcdError) || !mayRepeat(error)) throw error;
-      // The wait's error contains the last failure from the trace. The channel records only its own failures in the
-      // trace, so record the failures of interceptors and of authentication here.
-      const trace = traceOf(signal);
-      if (trace !== undefined) {
-        trace.endpoint = undefined;
-        noteFailure(trace.failures, error);
-      }
+      if (!mayRepeat(error)) throw error;
+      // The channel does not see the failures of interceptors and of authentication.
+      trace?.failed(error);
       await pause(backoffMs(attempt), signal);
     }
   }
@@ -299,24 +309,24 @@ export const REWATCH_MS = 50;
 export async function watchUntil<T>(
   client: CoreKeyspace,
   { keys, event }: { readonly keys: Keys; readonly event: 'put' | 'delete' },
-  signal: AbortSignal,
+  waiting: Waiting,
   look: (options: CallOptions) => Promise<T | undefined>,
 ): Promise<T> {
-  const seen = await untilAnswered(signal, look);
+  const seen = await untilAnswered(waiting, look);
   if (seen !== undefined) return seen;
   for (;;) {
-    const watch = client.watch(keys, { only: event, signal });
+    const watch = client.watch(keys, { ...waiting, only: event });
     try {
       let interrupted = await isInterrupted(watch.created());
       while (!interrupted) {
-        const found = await untilAnswered(signal, look);
+        const found = await untilAnswered(waiting, look);
         if (found !== undefined) return found;
         interrupted = await isInterrupted(watch.batches().next());
       }
     } finally {
       await watch.close();
     }
-    await pause(REWATCH_MS, signal);
+    await pause(REWATCH_MS, waiting.signal);
   }
 }
 

@@ -238,7 +238,7 @@ export class WorkQueue {
           });
           continue;
         }
-        const job = await this.#source.take(session, ending, stop);
+        const job = await this.#source.take(session, { signal: ending }, stop);
         const run: Promise<void> = this.#run(job, handler, stop, onFailure)
           .catch((error: unknown) => {
             if (!isSessionOver(error, session, stop)) failed.abort(error);
@@ -281,7 +281,7 @@ export class WorkQueue {
    */
   take(session: Session, options: WaitOptions = {}): Promise<Job> {
     checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
-    return withinLimit('WorkQueue.take', options, session.signal, ({ signal }) => this.#source.take(session, signal));
+    return withinLimit('WorkQueue.take', options, session.signal, ({ waiting }) => this.#source.take(session, waiting));
   }
 
   /** Counts the jobs in each state, at one revision. @throws EtcdError as `txn` does. */
@@ -342,7 +342,7 @@ export class WorkQueue {
     const kv = await this.#client.get(keys.dead, options);
     if (kv === undefined) return false;
     if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], options);
-    return this.#idLease.use(options?.signal ?? new AbortController().signal, (lease) =>
+    return this.#idLease.use({ signal: options?.signal ?? new AbortController().signal }, (lease) =>
       moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], options),
     );
   }

@@ -229,11 +229,11 @@ export class Service {
       };
       return withinLimit(what, { signal, maxWaitMs: timeoutMs }, session.signal, acting, 'timeoutMs');
     };
-    await within('register', options, ({ signal }) => registered.put(session, () => true, signal));
+    await within('register', options, ({ waiting }) => registered.put(session, () => true, waiting));
     return async () => {
       // The session has ended, so etcd deletes the key with the lease.
       if (session.signal.aborted) return;
-      await within('close', {}, ({ signal }) => registered.delete(this.#client, signal));
+      await within('close', {}, ({ waiting }) => registered.delete(this.#client, waiting));
     };
   }
 }

@@ -1,4 +1,3 @@
-import { traceCalls, traceOf } from '../channel/attempts.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import { checkFunction, checkGivenOptions, checkMs } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
@@ -73,7 +72,6 @@ function hedged<Request, Response>(
     };
     const start = (given: UnaryCall<Request, Response>, won: () => void, failed: (error: unknown) => void): void => {
       const stop = new AbortController();
-      if (traceOf(call.signal) !== undefined) traceCalls(stop.signal, call.signal);
       stops.add(stop);
       next({ ...given, signal: stop.signal }).then(
         (response) => {
@@ -98,10 +96,12 @@ function hedged<Request, Response>(
       // A second call that answers first gives its token back.
       budget.tokens -= 1;
       const { observer } = call;
-      // The observer learns only of the attempts of the first call, and of all requests and repetitions.
+      // The observer learns only of the attempts of the first call, and of everything else.
       const second: AttemptObserver = {
         sent: () => observer?.sent?.(),
+        failed: (error) => observer?.failed?.(error),
         retry: (error) => observer?.retry?.(error),
+        answered: () => observer?.answered?.(),
       };
       // If the second call fails, the first call continues.
       start(

@@ -1,4 +1,4 @@
-import { CALL_OPTIONS, type CallOptions, checkCallOptions, internally, type Rpc } from '../channel/rpc.js';
+import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc, withObserver } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import * as leaseMethods from '../gen/methods/lease.js';
@@ -90,8 +90,8 @@ export class Leases {
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
-    const ttl = BigInt(checkTtl(options?.ttl, 'ttl'));
-    const { id, signal, timeoutMs, endpoint } = options;
+    const { ttl: wanted, id, ...call } = options;
+    const ttl = BigInt(checkTtl(wanted, 'ttl'));
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sent: Moment | undefined;
     const observer = {
@@ -100,11 +100,7 @@ export class Leases {
       },
     };
     const method = id === undefined ? REPEATABLE_GRANT : leaseMethods.leaseGrant;
-    const response = await this.#rpc.call(
-      method,
-      { ttl, id },
-      internally({ signal, timeoutMs, endpoint }, { observer }),
-    );
+    const response = await this.#rpc.call(method, { ttl, id }, withObserver(call, observer));
     return granted(response.header, response.id, Number(response.ttl), sent);
   }
 

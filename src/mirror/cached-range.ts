@@ -1,5 +1,5 @@
-import { traceCalls } from '../channel/attempts.js';
-import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
+import { type CallOptions, internally, TIME_LIMITS } from '../channel/rpc.js';
+import { WaitTrace } from '../channel/wait-trace.js';
 import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
@@ -12,7 +12,7 @@ import { SortedList } from '../runtime/sorted-list.js';
 import { after, monotonicMs, pause } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
-import { type MirrorMessage, openMirror } from './mirror.js';
+import { type MirrorMessage, type MirrorOptions, openMirror } from './mirror.js';
 
 /**
  * Delay in milliseconds before the first read of the store's revision, while a caller waits for a revision. If the
@@ -23,7 +23,7 @@ const FIRST_READ_MS = 5;
 const READ_INTERVAL_MS = 100;
 
 /** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
-type MirrorOf = (keys: Keys, signal: AbortSignal) => AsyncIterable<MirrorMessage>;
+type MirrorOf = (keys: Keys, options: Pick<MirrorOptions, 'signal'>) => AsyncIterable<MirrorMessage>;
 
 /**
  * Whether a cached range is up to date.
@@ -55,7 +55,7 @@ export async function openCachedRange(
   options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
 ): Promise<CachedRange> {
   checkOptions(options, TIME_LIMITS, 'cachedRange', KEYS_HINTS);
-  const cached = new CachedRange(keys, kv, (own, signal) => openMirror(kv, watchStream, own, { signal }));
+  const cached = new CachedRange(keys, kv, (own, options) => openMirror(kv, watchStream, own, options));
   try {
     await cached.waitForRevision(0n, options);
     return cached;
@@ -92,14 +92,14 @@ export class CachedRange implements AsyncDisposable {
   #waits = 0;
   #isReadingState = false;
   #isSyncing = true;
-  readonly #trace = traceCalls(this.#stop.signal, undefined);
+  readonly #trace = new WaitTrace();
 
   /** @internal */
   constructor(keys: Keys, kv: Pick<KV, 'txn'>, mirror: MirrorOf) {
     this.#keys = ownKeys(keys);
     this.#range = resolveKeys(this.#keys, 'keys');
     this.#kv = kv;
-    void this.#follow(mirror(this.#keys, this.#stop.signal));
+    void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.#trace })));
   }
 
   /**

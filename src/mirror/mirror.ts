@@ -114,7 +114,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
    * at the start, so that the caller can keep its keys and try again.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
-    const { signal, prevKv } = this.#options;
+    const { signal } = this.#options;
     let { fromRevision = 0n } = this.#options;
     let hasDelivered = false;
     let readsWhole = false;
@@ -124,7 +124,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
       // cancels it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
       let isReading = fromRevision === 0n;
       const startRevision = isReading ? 0n : fromRevision + 1n;
-      const watch = new Watch(this.#watchStream, this.#keys, { startRevision, prevKv, signal });
+      const watch = new Watch(this.#watchStream, this.#keys, { ...this.#options, startRevision });
       try {
         let revision = fromRevision;
         if (isReading) {

@@ -16,8 +16,12 @@ export interface AttemptObserver {
    * times, also within an attempt.
    */
   sent?(): void;
-  /** An attempt of a unary call failed with this error, and the client will make another attempt. */
+  /** An attempt of a unary call failed with this error. */
+  failed?(error: EtcdError): void;
+  /** The client will make another attempt of a unary call, because the last one failed with this error. */
   retry?(error: EtcdError): void;
+  /** A response to a unary call has arrived. */
+  answered?(): void;
 }
 
 interface Call<Request, Response> {
@@ -196,9 +200,17 @@ export function bothObservers(first: AttemptObserver, second: AttemptObserver | 
       first.sent?.();
       second.sent?.();
     },
+    failed: (error) => {
+      first.failed?.(error);
+      second.failed?.(error);
+    },
     retry: (error) => {
       first.retry?.(error);
       second.retry?.(error);
+    },
+    answered: () => {
+      first.answered?.();
+      second.answered?.();
     },
   };
 }

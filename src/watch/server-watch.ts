@@ -1,10 +1,9 @@
-import type { CallTrace } from '../channel/attempts.js';
-import { EtcdError, noteFailure } from '../errors/etcd-error.js';
+import type { WaitTrace } from '../channel/wait-trace.js';
+import { EtcdError } from '../errors/etcd-error.js';
 import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
 import type { Init } from '../protobuf/codec.js';
 import { AsyncQueue } from '../runtime/queues.js';
-import { monotonicMs } from '../runtime/timers.js';
 import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 
 /** Records which revisions a watch has delivered, and from which revision the watch continues on the next stream. */
@@ -105,7 +104,7 @@ export interface ServerWatchOptions {
   /** Whether the watch also delivers batches without events. */
   readonly progress: boolean;
   /** Records the latest failure of the watch's streams. If the caller's signal aborts, the error shows this failure. */
-  readonly trace: CallTrace | undefined;
+  readonly trace: WaitTrace | undefined;
 }
 
 /**
@@ -197,9 +196,7 @@ export class ServerWatch {
 
   created(headerRevision: bigint): void {
     this.tokenRefusals = 0;
-    const { trace } = this.#options;
-    if (trace !== undefined) trace.detachedAt = undefined;
-    trace?.failures.clear();
+    this.#options.trace?.attached();
     this.#cursor.created(headerRevision);
     this.#creation?.resolve(headerRevision);
     this.#creation = undefined;
@@ -258,11 +255,7 @@ export class ServerWatch {
 
   /** Called when the watch is no longer on a stream. On the next stream, the watch continues from its cursor. */
   detached(error?: EtcdError): void {
-    const { trace } = this.#options;
-    if (trace !== undefined) {
-      trace.detachedAt ??= monotonicMs();
-      if (error !== undefined) noteFailure(trace.failures, error);
-    }
+    this.#options.trace?.detached(error);
     this.dropPartial();
   }
 

@@ -1,4 +1,5 @@
-import { traceCalls, traceOf } from '../channel/attempts.js';
+import { traceIn } from '../channel/rpc.js';
+import { WaitTrace } from '../channel/wait-trace.js';
 import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
 import { type Keys, resolveKeys } from '../kv/keys.js';
@@ -86,8 +87,7 @@ export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       // which would at some point be compacted.
       progressNotify: true,
     };
-    const trace =
-      signal === undefined || signal === null ? undefined : (traceOf(signal) ?? traceCalls(signal, undefined));
+    const trace = traceIn(options) ?? ((signal ?? undefined) === undefined ? undefined : new WaitTrace());
     let offAbort = (): void => {};
     const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, onEnd: () => offAbort() });
     this.#parts = parts;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Barrier, DoubleBarrier, Session } from '../../src/concurrency/index.js';
 import { methods } from '../../src/gen/methods.js';
-import { type Client, EtcdError, type Interceptor, prefix } from '../../src/index.js';
+import { type Client, collectStats, EtcdError, type Interceptor, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -25,14 +25,15 @@ describe('Barrier', () => {
   });
 
   test('admits its waiters even if a client releases the barrier and immediately holds the barrier again', async () => {
-    const { etcd, direct, proxy } = await proxied();
+    const { direct, proxy } = await proxied();
+    const stats = collectStats();
+    const etcd = openClient({ endpoints: [proxy.endpoint], interceptors: [stats] });
     const name = unique('barrier');
     const barrier = new Barrier(direct, name);
     await barrier.hold();
     const waiting = new Barrier(etcd, name).wait();
-    // When this watch is created, the waiter's watch exists too, because it was requested first on the same stream.
-    await etcd.watch(name).created();
-    await etcd.get(name);
+    // The waiter reads the key, creates its watch, and reads the key again.
+    await expect.poll(() => stats.snapshot().calls[methods.kv.range.path]?.succeeded).toBe(2);
     proxy.blackhole();
     await barrier.release();
     await barrier.hold();

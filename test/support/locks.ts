@@ -10,7 +10,7 @@ import { faultProxy } from './fault-proxy.js';
 
 export const TXN = '/etcdserverpb.KV/Txn';
 export const WATCH = '/etcdserverpb.Watch/Watch';
-export const NEVER = new AbortController().signal;
+export const NEVER = { signal: new AbortController().signal };
 
 export async function lock(etcd: Client, name: string, options: WaitOptions = {}): Promise<Held> {
   return new Mutex(await Session.open(etcd), name).lock(options);

@@ -1,9 +1,9 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
 import { Client, type ClientOptions } from '../../../src/client/client.js';
-import type { CallDiagnostics } from '../../../src/interceptors/diagnostics.js';
 import { hedgedReads } from '../../../src/interceptors/hedged-reads.js';
 import type { Interceptor } from '../../../src/interceptors/interceptors.js';
+import type { CallDiagnostics } from '../../../src/interceptors/observe.js';
 import { type RetryPolicy, retryPolicy } from '../../../src/interceptors/retry-policy.js';
 import { collectStats } from '../../../src/interceptors/stats.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';

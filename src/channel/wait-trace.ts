@@ -1,0 +1,52 @@
+import { type EtcdError, noteFailure, type Outcome } from '../errors/etcd-error.js';
+import { monotonicMs } from '../runtime/timers.js';
+import type { AttemptObserver } from '../transport/transport.js';
+
+/**
+ * What happened to the calls and watches of one wait, such as that of `lock`. If the wait times out or is canceled, its
+ * error contains this information.
+ */
+export class WaitTrace implements AttemptObserver {
+  /** URL of the endpoint that has not answered the current attempt yet. */
+  endpoint: string | undefined;
+  /** The latest failure at each endpoint since the latest response, by URL. */
+  readonly failures = new Map<string, EtcdError>();
+  /** Whether a server may have received one of the calls. */
+  reached = false;
+  /** Outcome of the writes of the wait. Undefined until the wait records an outcome. */
+  outcome: Outcome | undefined;
+  /** Since when a watch has no stream, on the monotonic clock. Undefined while it has one. */
+  detachedAt: number | undefined;
+  /** Whether another contender has the lock that this wait is for, or is in front of this contender in the queue. */
+  isTaken: boolean | undefined;
+
+  attempt(endpoint: string): void {
+    this.endpoint = endpoint;
+  }
+
+  answered(): void {
+    this.endpoint = undefined;
+    this.reached = true;
+    this.failures.clear();
+  }
+
+  failed(error: EtcdError): void {
+    this.reached ||= error.outcome !== 'not-sent';
+    // If the wait ended, the endpoint did not fail: its answer is still outstanding.
+    if (error.reason === 'Canceled') return;
+    this.endpoint = undefined;
+    noteFailure(this.failures, error);
+  }
+
+  /** A stream carries the watch of the wait. */
+  attached(): void {
+    this.detachedAt = undefined;
+    this.failures.clear();
+  }
+
+  /** No stream carries the watch of the wait any more. */
+  detached(error: EtcdError | undefined): void {
+    this.detachedAt ??= monotonicMs();
+    if (error !== undefined) noteFailure(this.failures, error);
+  }
+}
