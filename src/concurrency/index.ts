@@ -23,6 +23,7 @@ export { Semaphore } from './semaphore.js';
 export { Session, type SessionOptions } from './session.js';
 export { type Isolation, type StmOptions, type StmTransaction, stm } from './stm.js';
 export type { WaitOptions } from './waiting.js';
+export { type WithSessionsOptions, withSessions } from './with-sessions.js';
 export {
   type DeadJob,
   type EnqueueOptions,

@@ -4,7 +4,8 @@ import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { Election, type Leadership } from './election.js';
 import { checkName } from './lock-queue.js';
-import { AGAIN, isSessionLost, LEASE_OPTIONS, type Session, type SessionOptions, withSessions } from './session.js';
+import { LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
+import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 
 /** Options of `lead`. */
 export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
@@ -61,7 +62,7 @@ export async function lead<T>(
   checkOptions(options, LEAD_OPTIONS, 'lead');
   const { signal, ...lease } = options;
   const stop = signal ?? new AbortController().signal;
-  return withSessions(client, lease, stop, async (session) => {
+  return sessionAfterSession(client, lease, stop, async (session) => {
     const held = await campaign(session, name, value, stop);
     return held === undefined ? AGAIN : runTerm(held, action, stop);
   });

@@ -20,6 +20,7 @@ import {
   type WaitOptions,
   withinLimit,
 } from './waiting.js';
+import { AGAIN, sessionAfterSession } from './with-sessions.js';
 
 /** The start (`lost`) or the end (`healed`) of a gap, a period when the registered keys may be missing in etcd. */
 export type Gap =
@@ -51,7 +52,6 @@ const OPEN_OPTIONS = { ...LEASE_OPTIONS, ...TIME_LIMITS } as const;
  */
 export class SelfHealingSession implements AsyncDisposable {
   readonly client: CoreKeyspace;
-  readonly #lease: LeaseOptions;
   readonly #registered = new Map<string, RegisteredKey>();
   /** All leases of this session so far. A key with one of these leases was put by this session. */
   readonly #leases = new Set<bigint>();
@@ -62,16 +62,17 @@ export class SelfHealingSession implements AsyncDisposable {
   /** Number of leases lost so far. If the number grows during a put, the session repeats the put with the new lease. */
   #losses = 0;
   #session: Session;
-  /** Resolves with the current `Session` after all keys are put again. Rejects when this session ends. */
+  /** Resolves with the current `Session` after all keys are put again. */
   #whole: Promise<Session>;
+  #healed: (session: Session) => void = () => {};
 
-  private constructor(client: CoreKeyspace, lease: LeaseOptions, session: Session) {
+  private constructor(client: CoreKeyspace, lease: LeaseOptions, first: Session) {
     this.client = client;
-    this.#lease = lease;
-    this.#session = session;
-    this.#whole = Promise.resolve(session);
-    this.#leases.add(session.leaseId);
-    this.#follow(session);
+    this.#session = first;
+    this.#whole = Promise.resolve(first);
+    this.#leases.add(first.leaseId);
+    const use = (session: Session): Promise<typeof AGAIN> => this.#use(session);
+    sessionAfterSession(client, lease, this.#over.signal, use, first).catch((error: EtcdError) => this.#end(error));
   }
 
   /**
@@ -178,38 +179,38 @@ export class SelfHealingSession implements AsyncDisposable {
     this.#gaps.end();
   }
 
-  #follow(session: Session): void {
-    const lost = (): void => {
-      if (this.#over.signal.aborted) return;
-      const { reason } = session.signal;
-      if (reason.reason === 'ClientClosed') return this.#end(reason);
-      this.#losses += 1;
-      this.#gaps.push({ type: 'lost', cause: reason });
-      this.#whole = this.#heal();
-      this.#whole.catch((error: EtcdError) => this.#end(error));
-    };
-    if (session.signal.aborted) lost();
-    else onAbort(session.signal, lost);
-  }
-
-  async #heal(): Promise<Session> {
-    for (;;) {
-      const session = await untilSpace(this.#over, (call) => Session.open(this.client, { ...call, ...this.#lease }));
+  /** Puts the registered keys again if `session` is a new one, and then waits until it is lost. */
+  async #use(session: Session): Promise<typeof AGAIN> {
+    const { signal: over } = this.#over;
+    if (session !== this.#session) {
       this.#session = session;
       this.#leases.add(session.leaseId);
       try {
-        this.#over.signal.throwIfAborted();
+        over.throwIfAborted();
         this.#gaps.push({ type: 'healed', leaseId: session.leaseId, ...(await this.#restore(session)) });
-        this.#follow(session);
-        return session;
       } catch (error) {
         session.losesWith(error);
-        const isOver = this.#over.signal.aborted;
-        if (!isOver && !session.valid()) continue;
-        await session.close().catch(() => {});
-        throw isOver ? this.#over.signal.reason : error;
+        if (over.aborted || !session.valid()) return AGAIN;
+        throw error;
       }
+      this.#healed(session);
     }
+    return new Promise((resolve, reject) => {
+      const ended = (): void => {
+        const { reason } = session.signal;
+        if (reason.reason === 'ClientClosed') return reject(reason);
+        if (!over.aborted) {
+          this.#losses += 1;
+          this.#whole = new Promise((heal) => {
+            this.#healed = heal;
+          });
+          this.#gaps.push({ type: 'lost', cause: reason });
+        }
+        resolve(AGAIN);
+      };
+      if (session.signal.aborted) ended();
+      else onAbort(session.signal, ended);
+    });
   }
 
   /** Puts the key, and repeats the put if the lease was lost during the put. */

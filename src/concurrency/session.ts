@@ -10,9 +10,8 @@ import { once } from '../runtime/async.js';
 import { compareBytes } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LocalQueue } from './local-queue.js';
-import { cleanedUp, untilAnswered, untilSpace, type WaitLimit, withinLimit } from './waiting.js';
+import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 const DEFAULT_TTL_S = 10;
@@ -271,12 +270,6 @@ export function checkSessionOf<T extends { readonly client: CoreKeyspace }>(
   );
 }
 
-/** What `use` returns if its session was lost or its caller has asked to stop, so that the result does not count. */
-export const AGAIN = Symbol('again');
-
-/** A session that lasted longer than this time, in milliseconds, ends the backoff before the next one. */
-const STABLE_MS = 10_000;
-
 /** Options of the lease of a session that a function opens itself. */
 export type LeaseOptions = Pick<SessionOptions, 'ttl' | 'allowLongTtl'>;
 
@@ -289,50 +282,4 @@ function checkUsualTtl(ttl = 0): void {
     `${ttl} seconds, which is ${hours} h ${minutes} min (did you mean ttl: ${Math.ceil(ttl / 1_000)}?)`,
     `whole seconds from 1 to ${MAX_USUAL_TTL_S}, or more with allowLongTtl: true`,
   );
-}
-
-/**
- * Runs `use` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves with that
- * result; undefined if `stop` has aborted.
- */
-export async function withSessions<T>(
-  client: CoreKeyspace,
-  lease: LeaseOptions,
-  stop: AbortSignal,
-  use: (session: Session) => Promise<T | typeof AGAIN>,
-): Promise<T | undefined> {
-  for (let failures = 0; ; ) {
-    const startedAt = monotonicMs();
-    const outcome = await withSession(client, lease, stop, use);
-    if (outcome !== AGAIN) return outcome;
-    if (stop.aborted) return undefined;
-    failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
-    await pause(backoffMs(failures), stop);
-  }
-}
-
-/** Whether the session has ended for a reason after which another session can be opened. */
-export function isSessionLost({ signal }: Session): boolean {
-  return signal.aborted && signal.reason.reason !== 'ClientClosed';
-}
-
-/** Runs `use` with a new session, which ends afterwards. Returns `AGAIN` if `stop` aborts before the session opens. */
-async function withSession<T>(
-  client: CoreKeyspace,
-  lease: LeaseOptions,
-  stop: AbortSignal,
-  use: (session: Session) => Promise<T>,
-): Promise<T | typeof AGAIN> {
-  let session: Session;
-  try {
-    session = await untilSpace({ signal: stop }, (callOptions) => Session.open(client, { ...callOptions, ...lease }));
-  } catch (error) {
-    if (stop.aborted) return AGAIN;
-    throw error;
-  }
-  try {
-    return await use(session);
-  } finally {
-    await cleanedUp(session.close());
-  }
 }

@@ -19,17 +19,9 @@ import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
-import {
-  AGAIN,
-  checkSession,
-  checkSessionOf,
-  isSessionLost,
-  LEASE_OPTIONS,
-  type Session,
-  type SessionOptions,
-  withSessions,
-} from './session.js';
+import { checkSession, checkSessionOf, LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';
+import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
@@ -250,7 +242,7 @@ export class WorkQueue {
         running.add(run);
       }
     };
-    await withSessions(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
+    await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
       const ending = session.signalWith(stop, failed.signal);
       const offEnding = onAbort(ending, () => changed());
       await workUntil(session, ending)

@@ -90,8 +90,8 @@ export class Leases {
    */
   async grant(options: GrantOptions): Promise<WithHeader<Lease>> {
     checkOptions(options, GRANT_OPTIONS, 'lease.grant');
-    const { ttl: wanted, id, ...call } = options;
-    const ttl = BigInt(checkTtl(wanted, 'ttl'));
+    const ttl = BigInt(checkTtl(options?.ttl, 'ttl'));
+    const { ttl: _, id, ...call } = options;
     // The server may have granted any of the attempts, so the client counts the TTL from the first attempt.
     let sent: Moment | undefined;
     const observer = {

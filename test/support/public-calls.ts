@@ -20,6 +20,7 @@ import {
   WorkQueue,
   withLock,
   withLocks,
+  withSessions,
 } from '../../src/concurrency/index.js';
 import { Client as CoreClient } from '../../src/core.js';
 import { Service } from '../../src/discovery/index.js';
@@ -599,6 +600,10 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       options: options({ signal: SIGNAL, ...LEASE_OPTIONS }),
     },
     () => lead,
+  ),
+  withSessions: call(
+    { client: CLIENT, action: FUNCTION, options: options({ signal: SIGNAL, ...LEASE_OPTIONS }) },
+    () => withSessions,
   ),
   'new Barrier': made({ client: CLIENT, name: NAME }, Barrier),
   'Barrier.hold': locker(

@@ -30,7 +30,7 @@ export async function publicFunctions(): Promise<Map<string, string>> {
 
 /** The classes behind public interfaces: the name of the interface, the file and the name of the class. */
 const INTERNAL_CLASSES = [
-  ['Keyspace', 'keyspace.ts', 'KeyspaceClient'],
+  ['Keyspace', 'client/keyspace.ts', 'KeyspaceClient'],
   ['Keyspace', 'kv/kv.ts', 'KV'],
   ['Leases', 'lease/leases.ts', 'Leases'],
   ['Watch', 'watch/watch.ts', 'Watch'],

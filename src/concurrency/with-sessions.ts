@@ -1,0 +1,101 @@
+import type { CoreKeyspace } from '../client/keyspace.js';
+import type { Reason } from '../errors/etcd-error.js';
+import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
+import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
+import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
+import { cleanedUp, untilSpace } from './waiting.js';
+
+/** What `use` returns if its session was lost or its caller has asked to stop, so that the result does not count. */
+export const AGAIN = Symbol('again');
+
+/** A session that lasted longer than this time, in milliseconds, ends the backoff before the next one. */
+const STABLE_MS = 10_000;
+
+/** Options of `withSessions`. */
+export interface WithSessionsOptions extends LeaseOptions {
+  /** Ends the wait for a session, and aborts the signal of the action. `withSessions` then resolves. */
+  readonly signal?: SignalOption;
+}
+
+const WITH_SESSIONS_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const;
+
+/**
+ * Runs `action` with a session. Each time the session is lost, runs `action` again with a new session, after a pause of up
+ * to 2 s. Resolves with what `action` returns. The session ends when `action` ends.
+ *
+ * `signal` aborts when the session is lost or the option `signal` aborts. `action` should then return soon, because the
+ * next session opens only after that. If the session is lost, what `action` returns or throws does not count. If the option
+ * `signal` aborts, `withSessions` resolves with what `action` returns, or with undefined if `action` throws or no session is
+ * open.
+ *
+ * @throws what `action` throws while its session lives, and EtcdError if the client is closed or the server refuses a
+ * lease.
+ *
+ * @example
+ * await withSessions(etcd, async (session, signal) => {
+ *   await etcd.put('workers/7', 'here', { lease: session.leaseId });
+ *   await new Promise((resolve) => signal.addEventListener('abort', resolve));
+ * }, { ttl: 10, signal: AbortSignal.timeout(60_000) });
+ */
+export async function withSessions<T>(
+  client: CoreKeyspace,
+  action: (session: Session, signal: AbortSignal) => Promise<T> | T,
+  options: WithSessionsOptions = {},
+): Promise<T | undefined> {
+  checkFunction(action, 'action');
+  checkOptions(options, WITH_SESSIONS_OPTIONS, 'withSessions');
+  const { signal, ...lease } = options;
+  const stop = signal ?? new AbortController().signal;
+  return sessionAfterSession(client, lease, stop, async (session) => {
+    try {
+      const result = await action(session, session.signalWith(stop));
+      return isSessionLost(session) ? AGAIN : result;
+    } catch (error) {
+      if (stop.aborted || isSessionLost(session)) return AGAIN;
+      throw error;
+    }
+  });
+}
+
+/**
+ * Runs `use` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves with that
+ * result; undefined if `stop` has aborted. If `first` is given, it is the first session.
+ */
+export async function sessionAfterSession<T>(
+  client: CoreKeyspace,
+  lease: LeaseOptions,
+  stop: AbortSignal,
+  use: (session: Session) => Promise<T | typeof AGAIN>,
+  first?: Session,
+): Promise<T | undefined> {
+  let given = first;
+  for (let failures = 0; ; ) {
+    const startedAt = monotonicMs();
+    const session = given ?? (await opened(client, lease, stop));
+    given = undefined;
+    if (session === undefined) return undefined;
+    const outcome = await use(session).finally(() => cleanedUp(session.close()));
+    if (outcome !== AGAIN) return outcome;
+    if (stop.aborted) return undefined;
+    failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
+    await pause(backoffMs(failures), stop);
+  }
+}
+
+/** Opens a session. Resolves with undefined if `stop` aborts first. */
+async function opened(client: CoreKeyspace, lease: LeaseOptions, stop: AbortSignal): Promise<Session | undefined> {
+  try {
+    return await untilSpace({ signal: stop }, (options) => Session.open(client, { ...options, ...lease }));
+  } catch (error) {
+    if (stop.aborted) return undefined;
+    throw error;
+  }
+}
+
+/** Reasons of sessions that ended because this process asked for it. */
+const ASKED_FOR: ReadonlySet<Reason> = new Set(['ClientClosed', 'KeepAliveClosed']);
+
+/** Whether the session has ended although nobody in this process has ended it, so that another one may be opened. */
+export function isSessionLost({ signal }: Session): boolean {
+  return signal.aborted && !ASKED_FOR.has(signal.reason.reason);
+}
