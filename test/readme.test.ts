@@ -1,29 +1,20 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { connectProxy } from './support/connect-proxy.js';
 import { ownEtcd } from './support/own-etcd.js';
-import { runProgram } from './support/program.js';
+import { PROGRAM_PAGES, programsOf, runProgram } from './support/program.js';
 import { temporaryFolder } from './support/temporary-folder.js';
 import { Authority } from './support/tls/authority.js';
 import { SecureEtcd } from './support/tls/secure-etcd.js';
 
-// These tests run the programs of README.md, docs/guide.md, docs/locks.md and docs/runtimes.md. Each program runs
-// against a new server, whose endpoint replaces the endpoint in the program.
-
-const ROOT = new URL('..', import.meta.url);
-
-function programsOf(page: string): string[] {
-  const text = readFileSync(new URL(page, ROOT), 'utf8');
-  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
-}
+// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new server, whose
+// endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the pages.
 
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
   if (program.includes('3128')) return runThroughProxy(program, Number(new URL(endpoints[0] as string).port));
-  const prepared = program.replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`);
-  const setUp = program.includes('config/size') ? "await etcd.put('config/color', 'blue');\n" : '';
-  return runProgram(prepared.replace(/(await using etcd = .*\n)/, `$1${setUp}`));
+  return runProgram(program.replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`));
 }
 
 /** Runs a program that uses an HTTP proxy at the port 3128, with another proxy that connects to this port. */
@@ -38,9 +29,14 @@ async function runThroughProxy(
   return output;
 }
 
-/** Returns the expected output of a program: the comment after each `console.log` that starts a line. */
+/**
+ * Returns the expected output of a program: the comment after each `console.log` at the end of a line, and then the
+ * lines of comments at the end of the program.
+ */
 function printed(program: string): string[] {
-  return [...program.matchAll(/^ *console\.log\(.*\); \/\/ (.*)$/gm)].map(([, claim]) => claim as string);
+  const [, last = ''] = /\n((?:\/\/ .*\n)*)$/.exec(program) as RegExpExecArray;
+  const claims = [...program.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm), ...last.matchAll(/^\/\/ (.*)$/gm)];
+  return claims.map(([, claim]) => claim as string);
 }
 
 describe('README.md', () => {
@@ -66,38 +62,24 @@ describe('README.md', () => {
   });
 });
 
-describe('docs/guide.md', () => {
-  const [usage = '', types = '', coordination = '', leading = '', mirrored = '', core = '', jobs = '', ...rest] =
-    programsOf('docs/guide.md');
-  const [connecting = '', overGrpcJs = '', tunnel = '', logging = '', ...others] = rest;
+describe.each(Object.entries(PROGRAM_PAGES))('%s', (page, count) => {
+  const programs = programsOf(page);
 
-  it('has exactly the eleven programs that the next tests run', () => {
-    expect(others).toEqual([]);
+  it(`contains ${count} programs`, () => {
+    expect(programs).toHaveLength(count);
   });
 
-  it.each([
-    ['keys, a watch and a lock', usage, 1],
-    ['typed keys', types, 1],
-    ['an election and other coordination', coordination, 5],
-    ['a leader', leading, 1],
-    ['a mirror that continues after a restart', mirrored, 1],
-    ['the client of etcdwire/core', core, 1],
-    ['a queue of jobs', jobs, 2],
-    ['grpc-js', overGrpcJs, 1],
-    ['the tunnel of a proxy', tunnel, 1],
-  ])('has a program with %s that prints what its comments say', async (_what, program, count) => {
-    const claims = printed(program);
-    expect(claims).toHaveLength(count);
-    expect(await run(program)).toEqual(claims);
-  });
+  it.each(programs.map((program, index) => [index + 1, program] as const))(
+    'contains a program %i that prints what its comments say',
+    async (_number, program) => {
+      const claims = printed(program);
+      expect(claims).not.toEqual([]);
+      expect(await run(program)).toEqual(claims);
+    },
+  );
+});
 
-  it.each([
-    ['a logger', logging],
-    ['`connect`', connecting],
-  ])('has a program with %s that prints the line in its last comment', async (_what, program) => {
-    expect(await run(program)).toEqual([program.trimEnd().split('\n// ').at(-1)]);
-  });
-
+describe('docs/connections.md', () => {
   it('has a program that also works with TLS inside the tunnel of the proxy', async (context) => {
     const authority = await Authority.create();
     const etcd = await SecureEtcd.start(await authority.issue({ names: ['etcd.internal', '127.0.0.1'] }));
@@ -105,17 +87,8 @@ describe('docs/guide.md', () => {
     onTestFinished(() => etcd.stop());
     const file = join(temporaryFolder(), 'ca.pem');
     writeFileSync(file, authority.cert);
+    const tunnel = programsOf('docs/connections.md').find((program) => program.includes('3128')) as string;
     const program = tunnel.replace('http://etcd', 'https://etcd');
     expect(await runThroughProxy(program, etcd.port, { NODE_EXTRA_CA_CERTS: file })).toEqual(printed(tunnel));
-  });
-});
-
-describe.each(['docs/locks.md', 'docs/runtimes.md'])('%s', (page) => {
-  it('contains one program, which prints what its comment says', async () => {
-    const [program = '', ...others] = programsOf(page);
-    expect(others).toEqual([]);
-    const claims = printed(program);
-    expect(claims).toHaveLength(1);
-    expect(await run(program)).toEqual(claims);
   });
 });

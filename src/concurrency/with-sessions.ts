@@ -32,10 +32,11 @@ const WITH_SESSIONS_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const
  * lease.
  *
  * @example
- * await withSessions(etcd, async (session, signal) => {
+ * const result = await withSessions(etcd, async (session, signal) => {
  *   await etcd.put('workers/7', 'here', { lease: session.leaseId });
- *   await new Promise((resolve) => signal.addEventListener('abort', resolve));
- * }, { ttl: 10, signal: AbortSignal.timeout(60_000) });
+ *   return signal.aborted ? 'lost' : 'done';
+ * });
+ * console.log(result); // done
  */
 export async function withSessions<T>(
   client: CoreKeyspace,

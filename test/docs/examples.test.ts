@@ -10,7 +10,7 @@ import { Client, EtcdError, prefix } from '../../src/index.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
 import { claimsOf, documented, isPublic, programOf, usesMemoryEtcd } from '../support/examples.js';
-import { importingSources } from '../support/program.js';
+import { importingSources, PROGRAM_PAGES, programsOf } from '../support/program.js';
 import { Authority } from '../support/tls/authority.js';
 
 // These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
@@ -18,7 +18,7 @@ import { Authority } from '../support/tls/authority.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}.cache/examples-${process.pid}/`;
 
-/** The programs that test/docs/programs.test.ts runs. */
+/** The programs that test/docs/programs.test.ts runs. test/readme.test.ts runs those of the pages. */
 const PROGRAMS = `${ROOT}docs/examples/`;
 
 const all = documented();
@@ -32,10 +32,12 @@ const examples = all
 beforeAll(async () => {
   mkdirSync(FOLDER, { recursive: true });
   for (const { example, path } of examples) writeFileSync(path, programOf(example, SCOPE_NAMES));
-  for (const file of readdirSync(PROGRAMS)) {
-    const program = importingSources(readFileSync(PROGRAMS + file, 'utf8'));
-    writeFileSync(FOLDER + file, program.replaceAll(/(from '.*)\.ts'/g, "$1.js'"));
-  }
+  const write = (name: string, program: string): void =>
+    writeFileSync(FOLDER + name, importingSources(program).replaceAll(/(from '.*)\.ts'/g, "$1.js'"));
+  for (const file of readdirSync(PROGRAMS)) write(file, readFileSync(PROGRAMS + file, 'utf8'));
+  for (const page of Object.keys(PROGRAM_PAGES))
+    for (const [index, program] of programsOf(page).entries())
+      write(`${page.replaceAll(/\W/g, '-')}-${index + 1}-program.ts`, program);
   // Examples read certificates from the current folder and write snapshots to it.
   const authority = await Authority.create();
   const { cert, key } = await authority.issue({ names: [] });
@@ -55,7 +57,7 @@ it('each exported class and function has an example', () => {
   expect(named.filter(({ name }) => !shown.has(name)).map(({ file, name }) => `${file} ${name}`)).toEqual([]);
 });
 
-it('each example compiles when predefined names such as `etcd` are in scope, and so does each program of docs/examples', async () => {
+it('each example compiles when predefined names such as `etcd` are in scope, and so does each program of docs/examples and of the pages', async () => {
   const config = {
     extends: `${ROOT}tsconfig.json`,
     compilerOptions: {

@@ -14,11 +14,14 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
   'docs/architecture.md': ['text'],
   'docs/command-line.md': ['console'],
+  'docs/connections.md': ['sh', 'ts'],
   'docs/contributing.md': ['sh'],
+  'docs/coordination.md': ['ts'],
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
-  'docs/guide.md': ['sh', 'ts'],
+  'docs/keys.md': ['ts'],
   'docs/learn/README.md': ['sh'],
+  'docs/leases.md': ['ts'],
   'docs/locks.md': ['ts'],
   'docs/opentelemetry.md': ['ts'],
   'docs/runtimes.md': ['ts'],
@@ -26,6 +29,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/writes.md': ['ts'],
   'docs/statistics.md': ['ts'],
   'docs/testing.md': ['ts'],
+  'docs/watches.md': ['ts'],
   'docs/wire.md': ['text'],
 };
 

@@ -1,9 +1,26 @@
 import { createHash } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished } from 'vitest';
 import { ENTRY_POINTS } from '../../scripts/entry-points.js';
 import { startChild } from './child.js';
 import { compiledSource } from './compiled.js';
+
+/** The pages of whole programs, with the number of programs in each of them. */
+export const PROGRAM_PAGES = {
+  'docs/keys.md': 13,
+  'docs/watches.md': 5,
+  'docs/leases.md': 6,
+  'docs/coordination.md': 10,
+  'docs/connections.md': 10,
+  'docs/locks.md': 1,
+  'docs/runtimes.md': 1,
+} as const;
+
+/** Returns the TypeScript programs of a page. */
+export function programsOf(page: string): string[] {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8');
+  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code as string);
+}
 
 /**
  * Runs an example program, which is unchanged except that it imports the sources instead of the package. Resolves with

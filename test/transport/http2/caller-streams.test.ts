@@ -35,7 +35,7 @@ function duplex(): Duplex {
   return Duplex.from({ readable: socket, writable: socket });
 }
 
-/** Opens a tunnel through the proxy, as the guide shows. */
+/** Opens a tunnel through the proxy, as docs/connections.md shows. */
 function tunnel(proxy: ConnectProxy, credentials?: string): Http2Options['connect'] {
   return ({ address }, { signal }) =>
     new Promise((resolve, reject) => {
