@@ -610,6 +610,13 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/kv/retried-writes'],
   },
   {
+    bug: 'a client misses the suspension of a machine after a stop between its reads of two clocks',
+    file: 'src/transport/http2/pinger.ts',
+    find: 'this.#aheadMs = wallMs - monotonicMs();',
+    replace: 'this.#aheadMs = wallMs - now;',
+    tests: ['test/transport/http2/idle-connection'],
+  },
+  {
     bug: 'a client that only writes does not notice that its endpoints belong to two clusters',
     file: 'src/kv/retried-writes.ts',
     find: 'await checkCluster(keyspace, { ...options, endpoint: error.endpoint }, outcome);',

@@ -131,7 +131,7 @@ export class Pinger {
    */
   #needed = 0;
   /** How far the wall clock is ahead of the monotonic clock, as of the last call of `trusts`. */
-  #aheadMs = wallAheadMs(this.#receivedAt);
+  #aheadMs = environment.Date.now() - monotonicMs();
   /** Whether requests wait for the answer to the last probe. */
   #confirming = false;
   /** When the last `PROGRESS_BYTES` were complete, and how many bytes have arrived since then. */
@@ -210,9 +210,10 @@ export class Pinger {
    * connection calls `confirm`.
    */
   trusts(now: number): boolean {
-    const aheadMs = wallAheadMs(now);
-    if (aheadMs - this.#aheadMs > SUSPENDED_MS) this.#doubt();
-    this.#aheadMs = aheadMs;
+    const wallMs = environment.Date.now();
+    if (wallMs - now - this.#aheadMs > SUSPENDED_MS) this.#doubt();
+    // If the process is stopped between two reads of clocks, this order causes a needless probe, never a missing one.
+    this.#aheadMs = wallMs - monotonicMs();
     const isProven = !this.#confirming && this.#answered >= this.#needed;
     return (isProven && now - this.#receivedAt <= TRUST_MS) || !this.#isOn;
   }
@@ -381,9 +382,4 @@ export class Pinger {
     };
     this.#stopTimer = after(delayMs, run, 'background');
   }
-}
-
-/** Returns how far the wall clock is ahead of the monotonic clock, whose time is `now`. */
-function wallAheadMs(now: number): number {
-  return environment.Date.now() - now;
 }

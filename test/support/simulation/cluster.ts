@@ -53,7 +53,7 @@ export const PLAIN_CLUSTER: ClusterTraits = {
 /** The user of all clients, if authentication is enabled. */
 export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
 /** How long a member waits for a proposal that is not applied, in milliseconds: etcd's limit. */
-const PROPOSAL_TIMEOUT_MS = 7_000;
+export const PROPOSAL_TIMEOUT_MS = 7_000;
 /** How long a token is valid without use, in seconds. */
 const TOKEN_TTL_S = 3;
 /** The version that a cluster reports whose answers to progress requests overtake events. */

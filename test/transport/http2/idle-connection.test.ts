@@ -178,6 +178,28 @@ describe('a connection of a machine that was suspended', () => {
     expect((await Promise.all(calls)).map(({ count }) => count)).toEqual([1n, 1n]);
   });
 
+  test('sends a PING before a request although the process was stopped between its last reads of the two clocks', async () => {
+    const { peer, connection } = await idleFor(0);
+    const [stopMs, suspensionMs] = [3_000, 3_000];
+    vi.spyOn(Date, 'now').mockImplementationOnce(() => {
+      vi.advanceTimersByTime(stopMs);
+      return Date.now();
+    });
+    // Nothing waits for the answer to the PING, so the client reads the clocks again only after the suspension.
+    const stop = new AbortController();
+    const canceled = range(peer, { signal: stop.signal });
+    stop.abort();
+    await expect(canceled).rejects.toThrow();
+    answerProbe(connection);
+    await turn();
+    vi.setSystemTime(Date.now() + suspensionMs);
+    const call = range(peer);
+    await turn();
+    expect([probes(connection), connection.streamIds]).toEqual([2, [1]]);
+    answerProbe(connection);
+    await call;
+  });
+
   test('sends no PING when the wall clock was set back or was corrected by less than 1 s', async () => {
     const { peer, connection } = await idleFor(0);
     for (const ms of [-3_600_000, 500, 500, 500]) {

@@ -1,5 +1,6 @@
 import type { Client } from '../../../../src/client/client.js';
 import type { KeepAlive } from '../../../../src/client/keyspace.js';
+import { PROPOSAL_TIMEOUT_MS } from '../cluster.js';
 import type { FaultKind } from '../faults.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { expected } from './expected.js';
@@ -139,6 +140,8 @@ class LeasesPlayer implements Player<LeaseOp> {
     const { world, plan } = this.#context;
     const { delays, timerLagMs, faults } = plan;
     if (isEnded || delays === 'long' || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
+    // A call that the old leader has received waits for its proposal to time out, also after the end of the fault.
+    if (ttl * 1_000 < 2 * PROPOSAL_TIMEOUT_MS && faults.some(({ kind }) => kind === 'old leader')) return false;
     const intervalMs = (ttl * 1_000) / 3;
     const stoodStillMs = this.#context.process(process).suspendedSince(world.time - ttl * 1_000);
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
