@@ -6,7 +6,7 @@
  * @module etcdwire/gateway
  */
 
-import { type GuardedKeyspace, retriedWrites } from './kv/retried-writes.js';
+import { retriedWrites } from './kv/retried-writes.js';
 import { type GatewayOptions, gatewayTransport } from './transport/gateway/factory.js';
 import type { TransportFactory } from './transport/transport.js';
 
@@ -36,5 +36,5 @@ export type { Fetch, GatewayOptions } from './transport/gateway/factory.js';
  * await etcd.put('greeting', 'hello');
  */
 export function gateway(options: GatewayOptions = {}): TransportFactory {
-  return gatewayTransport(options, (keyspace: GuardedKeyspace) => retriedWrites(keyspace, 'always'));
+  return gatewayTransport(options, retriedWrites);
 }

@@ -12,9 +12,10 @@ export type { CallOptions, WriteOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client/client.js';
 export { type ConnectLimits, type ConnectOptions, connect } from './client/connect.js';
-export { CoreClient, type CoreClientOptions, type Embedded } from './client/core-client.js';
+export { CoreClient } from './client/core-client.js';
 export { type EndpointHealth, type Health, type HealthOptions, health } from './client/health.js';
-export type { CachedRange, CoreKeyspace, KeepAlive, Keyspace, Leases, Mirror, Watch } from './client/keyspace.js';
+export type { CoreKeyspace, Keyspace } from './client/keyspace.js';
+export type { CoreClientOptions, Embedded } from './client/layers.js';
 export type { Raw, Stub } from './client/raw.js';
 export { type ClientReason, EtcdError, type EtcdErrorDetails, type Outcome, type Reason } from './errors/etcd-error.js';
 export type { ServerReason, StatusCode } from './errors/status.js';
@@ -99,10 +100,10 @@ export {
   type TxnResult,
 } from './kv/txn.js';
 export type { LeaseLike } from './lease/lease-id.js';
-export type { GrantOptions, Lease, TimeToLive } from './lease/leases.js';
-export type { CachedRangeState } from './mirror/cached-range.js';
+export type { GrantOptions, KeepAlive, Lease, Leases, TimeToLive } from './lease/leases.js';
+export type { CachedRange, CachedRangeState } from './mirror/cached-range.js';
 export type { ChangesOptions, RangeChange } from './mirror/changes.js';
-export type { MirrorMessage, MirrorOptions } from './mirror/mirror.js';
+export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
 export type { SignalOption } from './runtime/arguments.js';
 export type { BytesLike } from './runtime/bytes.js';
@@ -121,4 +122,4 @@ export type {
 } from './services/maintenance.js';
 export { type Http2Options, http2 } from './transport/http2.js';
 export type { DeleteEvent, PutEvent, WatchBatch, WatchEvent } from './watch/event.js';
-export type { WatchOptions } from './watch/watch.js';
+export type { Watch, WatchOptions } from './watch/watch.js';

@@ -34,7 +34,7 @@ afterAll(() => world.etcd.close());
 
 /** Constructors that the declarations leave out, or mark as internal. */
 const INTERNAL_CLASSES = [
-  ...['CachedRange', 'EtcdCluster', 'EtcdMember', 'FaultProxy', 'Mirror', 'Watch', 'Keyspace', 'Leases', 'Session'],
+  ...['CachedRange', 'EtcdCluster', 'EtcdMember', 'FaultProxy', 'Mirror', 'Watch', 'Leases', 'Session'],
   ...['SelfHealingSession', 'StmTransaction', 'Held', 'Leadership', 'Job', 'ReentrantHeld', 'ServiceView', 'Listener'],
   ...['DnsFollower', 'Snapshot', 'PutEvent', 'KeyValue', 'KeyRange', 'TypedKeys', 'TypedKeyValue', 'Auth', 'Cluster'],
   ...['ElectionService', 'LockService', 'Maintenance'],
@@ -52,7 +52,7 @@ const INTERNAL = new Set([
   'SelfHealingSession.unregisterOwn',
   'MemoryEtcd.page',
   'StmTransaction.commit',
-  ...['Keyspace.coreOf', 'Keyspace.beforeClose', 'Keyspace.closeAfter', 'Keyspace.scanPages', 'Session.localQueue'],
+  ...['CoreClient.beforeClose', 'CoreClient.scanPages', 'Session.localQueue'],
   ...[
     'Session.losesWith',
     'Leases.withDefaultTimeout',
@@ -131,7 +131,7 @@ const DELEGATES: Readonly<Record<string, string>> = {
   'TypedKeys.opPut': 'put',
 };
 
-/** Returns the name of the function without its class. `etcdwire/core` exports the class CoreClient as Client. */
+/** Returns the name of the function without its class. The class CoreClient calls itself Client in its errors. */
 function methodOf(name: string): string {
   return name.replace(/^(?:new (?:Core)?|.*\.)/, '');
 }

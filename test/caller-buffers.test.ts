@@ -224,6 +224,6 @@ test('no function reads a buffer of the caller after it has returned', { timeout
   }
   expect(found).toEqual([]);
   // These functions did read the buffer, so that the test can fail for them.
-  expect(original).toEqual(expect.arrayContaining(['Keyspace.put: value', 'modifyKey: key', 'getMany: keys[0]']));
+  expect(original).toEqual(expect.arrayContaining(['CoreClient.put: value', 'modifyKey: key', 'getMany: keys[0]']));
   expect(original.length).toBeGreaterThan(60);
 });

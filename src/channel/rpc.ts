@@ -110,8 +110,8 @@ export interface RpcSettings {
   readonly logger?: Logger | undefined;
   /** Whether the stack of an error includes the place where the application made the call. */
   readonly callSites?: boolean | undefined;
-  /** Whether the client has the option `retryWrites`. */
-  readonly retriesWrites?: boolean | undefined;
+  /** The default of the option `retryWrites` of writes. Undefined if the client does not have this option. */
+  readonly retryWrites?: boolean | undefined;
   /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
 }
@@ -119,10 +119,13 @@ export interface RpcSettings {
 /** Makes calls: applies the client's defaults, and computes the deadline of each call. */
 export class Rpc {
   readonly #transport: Transport;
+  readonly #retrying: Transport;
   readonly settings: RpcSettings;
 
-  constructor(transport: Transport, settings: RpcSettings) {
+  /** `retrying` is the transport of the calls with `retryWrites`. */
+  constructor(transport: Transport, settings: RpcSettings, retrying = transport) {
     this.#transport = transport;
+    this.#retrying = retrying;
     this.settings = settings;
   }
 
@@ -138,10 +141,10 @@ export class Rpc {
       signal,
       timeoutMs = this.settings.timeoutMs,
       endpoint,
-      retryWrites,
       [INTERNAL]: internal,
+      retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
-    if (retryWrites === true && !this.settings.retriesWrites)
+    if (retryWrites === true && this.settings.retryWrites === undefined)
       throw invalidInput('retryWrites', 'true', 'this option of the Client of etcdwire, which retries writes');
     const call = {
       method,
@@ -152,9 +155,10 @@ export class Rpc {
       endpoint,
       urgent: internal?.urgent,
       observer: internal?.trace === undefined ? internal?.observer : bothObservers(internal.trace, internal.observer),
-      retryWrites: retryWrites ?? internal?.retryWrites,
+      retryWrites,
     };
-    const response = this.#transport.unary<Request, Response>(call);
+    const isRetried = retryWrites ?? this.settings.retryWrites;
+    const response = (isRetried ? this.#retrying : this.#transport).unary<Request, Response>(call);
     return this.settings.callSites ? withCallSite(response) : response;
   }
 

@@ -5,33 +5,27 @@ import { invalidInput } from '../errors/etcd-error.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type { Keys } from '../kv/keys.js';
 import { type WithHeader, withHeaderOf } from '../kv/requests.js';
-import { type RetryMode, retriedWrites } from '../kv/retried-writes.js';
-import type { MirrorOptions } from '../mirror/mirror.js';
-import { checkBoolean, checkInt64, checkMs, checkOptions, show } from '../runtime/arguments.js';
+import { retriedWrites } from '../kv/retried-writes.js';
+import type { CachedRange } from '../mirror/cached-range.js';
+import type { Mirror, MirrorOptions } from '../mirror/mirror.js';
+import { checkBoolean, checkInt64, checkMs, checkOptions, reading, show } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';
 import { Auth } from '../services/auth.js';
 import { Cluster } from '../services/cluster.js';
 import { ElectionService } from '../services/election.js';
 import { LockService } from '../services/lock.js';
 import { Maintenance } from '../services/maintenance.js';
-import type { Transport } from '../transport/transport.js';
+import { CoreClient } from './core-client.js';
+import { cachedRangeOf, type Keyspace, mirrorOf } from './keyspace.js';
 import {
   CLIENT_HINTS,
-  type ClientParts,
   CORE_CLIENT_OPTIONS,
-  CoreClient,
   type CoreClientOptions,
+  checkIsObject,
+  coreLayers,
   type Embedded,
-} from './core-client.js';
-import {
-  type CachedRange,
-  cachedRangeOf,
-  type Keyspace,
-  KeyspaceClient,
-  type KeyspaceCore,
-  type Mirror,
-  mirrorOf,
-} from './keyspace.js';
+} from './layers.js';
+import { namespaceCore } from './namespace.js';
 import { type Raw, rawStubs } from './raw.js';
 
 /**
@@ -112,37 +106,28 @@ export class Client extends CoreClient implements Keyspace {
   readonly electionService: ElectionService;
   /** One function for every RPC of etcd. Each function accepts and returns protocol messages. */
   readonly raw: Raw;
-  readonly #rpc: Rpc;
   readonly #sync: (options?: CallOptions) => Promise<readonly string[]>;
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options: ClientOptions | EmbeddedClientOptions = {}) {
-    let rpc!: Rpc;
-    let sync!: (options?: CallOptions) => Promise<readonly string[]>;
-    const extend = (inner: Transport, { channel, configured, settings }: ClientParts): Transport => {
-      const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads } = options;
-      const direct = orderedReads ? withOrderedReads(inner, channel.cluster) : inner;
-      const directRpc = new Rpc(direct, settings);
-      sync = (callOptions) => syncEndpoints(directRpc, channel, configured, allowEndpoint, callOptions);
-      // On top of all other layers, because the calls of `sync` pass through them and must not start another `sync`.
-      const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
-      rpc = new Rpc(transport, settings);
-      return transport;
-    };
-    let mode: RetryMode = 'when-asked';
-    const check = (given: ClientOptions | EmbeddedClientOptions): void => {
-      checkClientOptions(given);
-      if (given.retryWrites) mode = 'by-default';
-    };
-    const guarding = (core: KeyspaceCore, always: boolean) => retriedWrites(core, always ? 'always' : mode);
-    super(options, { check, extend, guarding });
-    this.#rpc = rpc;
+    checkIsObject(options);
+    checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
+    const { autoSyncIntervalMs, allowEndpoint = () => true, orderedReads, retryWrites = false } = options;
+    const core = coreLayers(options);
+    const { channel, configured } = core;
+    const settings = { ...core.settings, retryWrites };
+    const direct = orderedReads ? withOrderedReads(core.transport, channel.cluster) : core.transport;
+    const rpc = new Rpc(direct, settings);
+    const sync = (call?: CallOptions) => syncEndpoints(rpc, channel, configured, allowEndpoint, call);
+    // Around all other layers, because the calls of `sync` pass through them and must not start another `sync`.
+    const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
+    super(undefined, { ...core, transport, settings, retrying: retriedWrites });
     this.#sync = sync;
-    this.auth = new Auth(rpc);
-    this.cluster = new Cluster(rpc);
-    this.maintenance = new Maintenance(rpc, () => this.endpoints);
-    this.lockService = new LockService(rpc);
-    this.electionService = new ElectionService(rpc);
+    this.auth = new Auth(this.rpc);
+    this.cluster = new Cluster(this.rpc);
+    this.maintenance = new Maintenance(this.rpc, () => this.endpoints);
+    this.lockService = new LockService(this.rpc);
+    this.electionService = new ElectionService(this.rpc);
     this.raw = rawStubs(this.rpc);
   }
 
@@ -155,7 +140,7 @@ export class Client extends CoreClient implements Keyspace {
   }
 
   override namespace(prefix: BytesLike): Keyspace {
-    return new Namespace(this.coreOf(prefix));
+    return new Namespace(undefined, namespaceCore(this.core, prefix));
   }
 
   /**
@@ -183,7 +168,7 @@ export class Client extends CoreClient implements Keyspace {
   ): Promise<WithHeader<object>> {
     checkOptions(options, COMPACT_OPTIONS, 'compact');
     const request = { revision: checkInt64(revision, 'revision', 1n), physical: options.physical };
-    return withHeaderOf(this.#rpc.call(kvMethods.compact, request, options));
+    return withHeaderOf(this.rpc.call(kvMethods.compact, request, options));
   }
 }
 
@@ -192,12 +177,14 @@ function checkAllowEndpoint(value: unknown, argument: string): void {
     throw invalidInput(argument, show(value), 'a function that takes a URL and returns a boolean');
 }
 
-function checkClientOptions(options: ClientOptions | EmbeddedClientOptions): void {
-  checkOptions(options, CLIENT_OPTIONS, 'Client', CLIENT_HINTS);
+/** @throws EtcdError with reason `InvalidInput` unless the argument has this method of a `Client`. */
+export function checkFullClient(client: Client, method: 'snapshot' | 'status'): void {
+  if (!reading(client, 'client', () => typeof client?.maintenance?.[method] === 'function'))
+    throw invalidInput('client', show(client), 'a Client of etcdwire');
 }
 
 /** A namespace of a `Client`. */
-class Namespace extends KeyspaceClient implements Keyspace {
+class Namespace extends CoreClient implements Keyspace {
   mirror(keys: Keys, options?: MirrorOptions): Mirror {
     return mirrorOf(this, keys, options);
   }
@@ -207,6 +194,6 @@ class Namespace extends KeyspaceClient implements Keyspace {
   }
 
   override namespace(prefix: BytesLike): Keyspace {
-    return new Namespace(this.coreOf(prefix));
+    return new Namespace(undefined, namespaceCore(this.core, prefix));
   }
 }

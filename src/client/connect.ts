@@ -136,8 +136,17 @@ async function firstAnswer(options: ClientOptions, limits: Limits): Promise<Etcd
 async function answerOf(client: Client, endpoint: string, limits: Limits): Promise<EtcdError | undefined> {
   const { failFastMs, signal } = limits;
   const over = new AbortController();
-  const member: Observed = { hasLeader: undefined };
-  observe(client, endpoint, failFastMs, over.signal, member).catch(() => {});
+  /** Whether the member knows a leader. Undefined if the member does not answer at all. */
+  let hasLeader: boolean | undefined;
+  // Asks the member repeatedly, because a member needs some time to notice that it has lost its leader.
+  const observe = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      const { leader } = await client.maintenance.status(endpoint, { signal: over.signal });
+      hasLeader = leader !== 0n;
+      await pause(failFastMs / STATUS_CALLS, over.signal);
+    }
+  };
+  observe().catch(() => {});
   try {
     await new Promise<void>((resolve, reject) => {
       // A call is made again until its deadline. Its first failure is enough here, unless the member may soon recover.
@@ -151,35 +160,14 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
   } catch (error) {
     if (!(error instanceof EtcdError)) throw error;
     if (REFUSALS.has(error.reason)) return error;
-    throw described(error, endpoint, failFastMs, member);
+    throw described(error, endpoint, failFastMs, hasLeader);
   } finally {
     over.abort();
   }
 }
 
-/** What a member says about itself while it does not answer a read. */
-interface Observed {
-  /** Whether the member knows a leader. Undefined if the member does not answer at all. */
-  hasLeader: boolean | undefined;
-}
-
-/** Asks a member repeatedly for its leader, because a member needs some time to notice that it has lost its leader. */
-async function observe(
-  client: Client,
-  endpoint: string,
-  failFastMs: number,
-  over: AbortSignal,
-  member: Observed,
-): Promise<void> {
-  while (!over.aborted) {
-    const { leader } = await client.maintenance.status(endpoint, { signal: over });
-    member.hasLeader = leader !== 0n;
-    await pause(failFastMs / STATUS_CALLS, over);
-  }
-}
-
 /** Returns the error of an endpoint with a text that says what to do. */
-function described(error: EtcdError, endpoint: string, failFastMs: number, { hasLeader }: Observed): EtcdError {
+function described(error: EtcdError, endpoint: string, failFastMs: number, hasLeader: boolean | undefined): EtcdError {
   const { reason, problem } = error;
   const text = (what: string, status: Pick<EtcdError, 'code' | 'reason'> = error): EtcdError =>
     withoutFrames(

@@ -1,169 +1,61 @@
+import { CALL_OPTIONS, type CallOptions, Rpc, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import * as kvMethods from '../gen/methods/kv.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { checkKey, type Keys, resolveKeys, singleKey } from '../kv/keys.js';
 import {
-  AuthenticatedTransport,
-  askForCredentials,
-  type Credentials,
-  type CredentialsSource,
-  checkCredentials,
-} from '../channel/authentication.js';
-import { Channel, MAX_IN_FLIGHT } from '../channel/channel.js';
-import { BALANCES, type Balance } from '../channel/endpoint-pool.js';
-import { checkTimeout, type RpcSettings } from '../channel/rpc.js';
-import { invalidInput } from '../errors/etcd-error.js';
-import { type Endpoint, parseEndpoints } from '../host/endpoint.js';
-import { checkTls, type TlsSource } from '../host/tls.js';
-import { checkInterceptors, type Interceptor, withInterceptors } from '../interceptors/interceptors.js';
-import { withDiagnostics } from '../interceptors/observe.js';
-import { checkKey, GUARD_PREFIX } from '../kv/keys.js';
-import {
-  checkBoolean,
-  checkedLater,
-  checkMs,
-  checkOptions,
-  checkPositiveCount,
-  oneOf,
-  reading,
-  show,
-} from '../runtime/arguments.js';
-import { once } from '../runtime/async.js';
-import { type BytesLike, NO_BYTES } from '../runtime/bytes.js';
-import { checkLogger, type Logger } from '../runtime/log.js';
+  DELETE_OPTIONS,
+  type DeleteOptions,
+  type DeleteResult,
+  deleteRequest,
+  deleteResult,
+  GET_HINTS,
+  GET_OPTIONS,
+  type GetOptions,
+  getResult,
+  PUT_HINTS,
+  PUT_OPTIONS,
+  type PutOptions,
+  type PutResult,
+  putRequest,
+  putResult,
+  RANGE_OPTIONS,
+  type RangeOptions,
+  type RangeResult,
+  rangeRequest,
+  rangeResult,
+  SCAN_HINTS,
+  SCAN_OPTIONS,
+  type ScanOptions,
+  type WithHeader,
+  withHeader,
+} from '../kv/requests.js';
+import { Scanner, type ScanPage } from '../kv/scan.js';
+import { type Conditions, type Op, runTxn, type Txn, type TxnResult } from '../kv/txn.js';
+import { LeaseClient, type Leases } from '../lease/leases.js';
+import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { BatchItemIterator, once } from '../runtime/async.js';
+import type { BytesLike } from '../runtime/bytes.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
-import { defaultTransport } from '../transport/default-transport.js';
+import { settledWithin } from '../runtime/timers.js';
+import { KeyWatch, WATCH_OPTIONS, type Watch, type WatchOptions } from '../watch/watch.js';
+import { WatchStream } from '../watch/watch-stream.js';
+import type { Closer, CoreKeyspace, KeyspaceCore } from './keyspace.js';
 import {
-  type EmbeddedTransportFactory,
-  TRANSPORT_DEFAULTS,
-  type Transport,
-  type TransportFactory,
-  type TransportOptions,
-} from '../transport/transport.js';
-import { KeyspaceClient, type KeyspaceCore } from './keyspace.js';
+  CLIENT_HINTS,
+  CORE_CLIENT_OPTIONS,
+  type CoreClientOptions,
+  checkIsObject,
+  coreLayers,
+  type Embedded,
+} from './layers.js';
+import { namespaceCore } from './namespace.js';
 
-/**
- * Options of the `Client` of `etcdwire/core`. All are optional.
- *
- * @example
- * const options: CoreClientOptions = { endpoints: ['http://127.0.0.1:2379'], timeoutMs: 5_000 };
- */
-export interface CoreClientOptions {
-  /**
-   * URLs of the members: `http://host:port`, `https://host:port` or `unix:///path`. The default port is 2379. The text
-   * `host:port` means `https://host:port` if the option `tls` is given, and `http://host:port` otherwise. Default:
-   * `127.0.0.1:2379`.
-   */
-  readonly endpoints?: readonly string[] | undefined;
-  /**
-   * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
-   * endpoint. If this is a function, the client calls it for each new connection, so that certificates can be rotated.
-   */
-  readonly tls?: TlsSource | undefined;
-  /**
-   * Time limit in milliseconds for calls without a `timeoutMs` of their own, retries included. Default 15,000. That is
-   * longer than the client needs to detect a dead connection, so a read can still be retried at another endpoint. The
-   * limit also ends a call whose bytes are still arriving: over a slow link, give a call with a large request or
-   * response as much time as its bytes take.
-   */
-  readonly timeoutMs?: number | undefined;
-  /** Time limit in milliseconds for opening a connection. Default 3,000. */
-  readonly connectTimeoutMs?: number | undefined;
-  /**
-   * Milliseconds between PINGs on a connection with open calls or streams. Default 6,000. Minimum 5,000, because etcd
-   * closes connections on which PINGs arrive more often. If a request gets no byte of its response for 1 s, the client
-   * sends a PING before the interval ends, unless etcd would count the PING as too frequent.
-   */
-  readonly pingIntervalMs?: number | undefined;
-  /**
-   * Time limit in milliseconds for the answer to a PING. When the limit is exceeded, new calls use another connection,
-   * and the client closes this connection. Default 2,500. On a slow link, the answer may be queued behind other data,
-   * so the client keeps the connection while at least 16 KiB arrive in three times the limit. While a request of 64 KiB
-   * or more is unanswered, the client keeps the connection for as long as a link of 32 KiB/s needs for the request.
-   */
-  readonly pingTimeoutMs?: number | undefined;
-  /** Maximum size of a request in bytes. Default 1,572,864, the default of the server's `--max-request-bytes`. */
-  readonly maxRequestBytes?: number | undefined;
-  /** Maximum size of a response in bytes. Default 2^31 - 1. */
-  readonly maxReceiveBytes?: number | undefined;
-  /** Maximum number of operations in a transaction. Default 128, the default of the server's `--max-txn-ops`. */
-  readonly maxTxnOps?: number | undefined;
-  /**
-   * Prefix of the guards: the keys that make writes safe to repeat, see `docs/locks.md`. Locks, elections, queues,
-   * barriers, registrations and writes with `retryWrites` put them. The prefix is relative to the namespace of the
-   * write. With authentication, the user needs the permission `readwrite` on it. Default `etcdwire/guards/`.
-   */
-  readonly guardPrefix?: BytesLike | undefined;
-  /**
-   * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
-   * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
-   * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
-   */
-  readonly maxInFlight?: number | undefined;
-  /**
-   * How the client chooses the endpoint of each call: `sticky` uses one random endpoint until it fails, `round-robin`
-   * uses all endpoints in turn for unary calls, and `in-order` starts at the first endpoint of the list. Default `sticky`.
-   */
-  readonly balance?: Balance | undefined;
-  /** Credentials for a cluster that has authentication enabled, or a function that returns them. */
-  readonly auth?: CredentialsSource | undefined;
-  /**
-   * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
-   * watches and keepalives that wait for a server, lost leases, and changes of the endpoints. `console` is a logger.
-   * For pino and similar loggers, use `objectFirst`. Default: no logging.
-   */
-  readonly logger?: Logger | undefined;
-  /**
-   * Whether the stack of each error shows where its call was made, even if nothing awaits the call. Use this option to
-   * find a missing `await`. It costs several microseconds of CPU time per call (`npm run bench -- --only hooks`).
-   * Without the option, the stack shows only the callers that await the call. Default false.
-   */
-  readonly callSites?: boolean | undefined;
-  /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
-  readonly interceptors?: readonly Interceptor[] | undefined;
-  /**
-   * Creates the transport of each endpoint. Default: HTTP/2. `http2` runs it over connections that the program opens.
-   * `etcdwire/grpc-js` and `etcdwire/gateway` export other transports.
-   */
-  readonly transport?: TransportFactory | undefined;
-}
+const GET_CALL = { ...GET_OPTIONS, ...CALL_OPTIONS } as const;
+const RANGE_CALL = { ...RANGE_OPTIONS, ...CALL_OPTIONS } as const;
+const SCAN_CALL = { ...SCAN_OPTIONS, ...CALL_OPTIONS } as const;
+const PUT_CALL = { ...PUT_OPTIONS, ...WRITE_OPTIONS } as const;
+const DELETE_CALL = { ...DELETE_OPTIONS, ...WRITE_OPTIONS } as const;
 
-/**
- * `Options` of a client whose transport defines the endpoints, such as `memory(server)` of `etcdwire/testing`.
- *
- * @example
- * const options: Embedded<CoreClientOptions> = { transport: memory(server) };
- */
-export type Embedded<Options extends CoreClientOptions> = Omit<Options, 'endpoints' | 'transport'> & {
-  /** Creates the transport of each endpoint, and defines the endpoints. */
-  readonly transport: EmbeddedTransportFactory;
-  /** Left out: the client uses the endpoints that the transport defines. */
-  readonly endpoints?: undefined;
-};
-
-export const CORE_CLIENT_OPTIONS = {
-  endpoints: checkedLater,
-  tls: checkedLater,
-  timeoutMs: checkTimeout,
-  connectTimeoutMs: checkMs,
-  pingIntervalMs: checkPingInterval,
-  pingTimeoutMs: checkMs,
-  maxRequestBytes: checkPositiveCount,
-  maxReceiveBytes: checkPositiveCount,
-  maxTxnOps: checkPositiveCount,
-  guardPrefix: checkKey,
-  maxInFlight: checkPositiveCount,
-  balance: oneOf(BALANCES),
-  auth: checkedLater,
-  logger: checkLogger,
-  callSites: checkBoolean,
-  interceptors: checkedLater,
-  transport: checkTransport,
-} as const;
-/** The default of etcd, etcdctl and npm's etcd3. */
-const DEFAULT_ENDPOINTS = ['127.0.0.1:2379'];
-/** Hints for option names of the npm package etcd3, and for an option of another function. */
-export const CLIENT_HINTS = {
-  hosts: 'did you mean endpoints?',
-  credentials: 'pass certificates as tls, and a user name and password as auth',
-  connect: 'use transport: http2({ connect })',
-} as const;
 const ONLY_FULL = 'only the Client of etcdwire has this option';
 const CORE_CLIENT_HINTS = {
   ...CLIENT_HINTS,
@@ -173,31 +65,11 @@ const CORE_CLIENT_HINTS = {
   allowEndpoint: ONLY_FULL,
 } as const;
 
-/** Minimum interval between PINGs, in milliseconds. The server answers more frequent PINGs with GOAWAY. */
-const MIN_PING_INTERVAL_MS = 5_000;
-
-/** The parts of a client that its outermost layers use. */
-export interface ClientParts {
-  readonly channel: Channel;
-  /** Returns the endpoints of the options, or those of the latest call of `setEndpoints`. */
-  readonly configured: () => readonly Endpoint[];
-  readonly settings: RpcSettings;
-}
-
-/** What a subclass of `CoreClient` adds. */
-export interface ClientExtension {
-  /** Throws if `options` is not an object, or has an unknown property. */
-  readonly check: (options: CoreClientOptions | Embedded<CoreClientOptions>) => void;
-  /** Adds layers around all layers of the core. */
-  readonly extend: (inner: Transport, parts: ClientParts) => Transport;
-  /** Returns the transport of a keyspace whose writes may be guarded. `always` says that all of them must be. */
-  readonly guarding?: ((core: KeyspaceCore, always: boolean) => Transport) | undefined;
-}
-
-const NO_EXTENSION: ClientExtension = {
-  check: (options) => checkOptions(options, CORE_CLIENT_OPTIONS, 'Client', CORE_CLIENT_HINTS),
-  extend: (inner) => inner,
-};
+/**
+ * Maximum time, in milliseconds, that `close` waits for sessions to revoke their leases. An available server answers
+ * much sooner.
+ */
+const CLOSERS_TIMEOUT_MS = 2_000;
 
 /**
  * A client of one etcd cluster for keys, watches and leases; the locks of `etcdwire/concurrency` accept it. The `Client`
@@ -213,101 +85,103 @@ const NO_EXTENSION: ClientExtension = {
  * await etcd.put('config/color', 'blue');
  * const color = (await etcd.get('config/color'))?.text();
  */
-export class CoreClient extends KeyspaceClient {
-  readonly #channel: Channel;
-  readonly #close: () => Promise<void>;
-  readonly #setEndpoints: (endpoints: readonly string[]) => void;
+export class CoreClient implements CoreKeyspace {
+  readonly lease: Leases;
+  /** @internal The same object as `lease`, with its internal methods. */
+  readonly leaseClient: LeaseClient;
+  /** @internal A namespace is an object of the same class, whose `core` has a prefix. */
+  readonly core: KeyspaceCore;
+  /** @internal */
+  readonly rpc: Rpc;
+  /** @internal */
+  readonly watchStream: WatchStream;
+  readonly #scanner: Scanner;
+  /** The closers of this keyspace. Those of a client and all its namespaces are in `core.closers`. */
+  readonly #closers = new Set<Closer>();
+  readonly #close = once(() => this.#end());
 
   /** @throws EtcdError, reason `InvalidInput`, if an option is missing, unknown or out of range. */
   constructor(options?: CoreClientOptions | Embedded<CoreClientOptions>);
   /** @internal */
-  constructor(options: CoreClientOptions | Embedded<CoreClientOptions>, extension: ClientExtension);
-  constructor(options: CoreClientOptions | Embedded<CoreClientOptions> = {}, extension = NO_EXTENSION) {
-    checkIsObject(options);
-    extension.check(options);
-    const { logger, callSites } = options;
-    const scheme = options.tls === undefined ? 'http' : 'https';
-    let endpoints = parseEndpoints(endpointsOf(options), scheme);
-    const { auth } = options;
-    /** A copy of the credentials, or of those that the function `auth` has returned last. */
-    let known: Credentials | undefined;
-    if (auth !== undefined && typeof auth !== 'function') known = checkCredentials(auth, endpoints);
-    const credentials =
-      typeof auth === 'function' ? async () => (known = await askForCredentials(auth, endpoints)) : known;
-    const maxTxnOps = options.maxTxnOps ?? 128;
-    const maxInFlight = options.maxInFlight ?? MAX_IN_FLIGHT;
-    const transportOptions = transportOptionsOf(options);
-    const timeoutMs = options.timeoutMs ?? 15_000;
-    const interceptors = checkInterceptors(options.interceptors);
-    const transportOf = options.transport ?? defaultTransport;
-
-    // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer on top of the
-    // channel.
-    const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
-      maxInFlight,
-      balance: BALANCES[options.balance ?? 'sticky'],
-      logger,
-    });
-    const closing = new AbortController();
-    const settings = {
-      timeoutMs,
-      renewsTokens: credentials !== undefined && !('token' in credentials),
-      rotatesSecrets: typeof auth === 'function',
-      closed: closing.signal,
-      logger,
-      callSites,
-      retriesWrites: extension.guarding !== undefined,
-      cluster: channel.cluster,
-    };
-    // The layers, innermost first. Each layer calls the layer before it, so a call enters the last layer first.
-    const layers: readonly (undefined | ((inner: Transport) => Transport))[] = [
-      // Below the interceptors, so that the diagnostics describe each call as the interceptors have changed it.
-      withDiagnostics,
-      // Above the retries of the channel, so that an interceptor sees each call once.
-      (inner) => withInterceptors(inner, interceptors),
-      // Above the interceptors, so that the interceptors see the tokens and the `Authenticate` calls.
-      credentials && ((inner) => new AuthenticatedTransport(inner, credentials)),
-      // Above authentication, so that calls of the extension carry tokens too.
-      (inner) => extension.extend(inner, { channel, configured: () => endpoints, settings }),
-    ];
-    const transport = layers.reduce<Transport>((inner, layer) => (layer ? layer(inner) : inner), channel);
-
-    const closers = new Set<() => Promise<void>>();
-    const kv = { maxTxnOps, maxReceiveBytes: transportOptions.maxReceiveBytes };
-    const guardPrefix = checkKey(options.guardPrefix ?? GUARD_PREFIX, 'guardPrefix').slice();
-    const always = transportOf.guarding as ((core: KeyspaceCore) => Transport) | undefined;
-    const guarding = extension.guarding;
-    super({
-      ...{ transport, prefix: NO_BYTES, settings, kv, closers, guardPrefix },
-      guarding: guarding === undefined ? always : (core) => guarding(core, always !== undefined),
-    });
-    this.#close = once(async () => {
-      await this.closeAfter(closers);
-      closing.abort();
-      await transport.close();
-    });
-    this.#channel = channel;
-    this.#setEndpoints = (urls) => {
-      const list = parseEndpoints(urls, scheme);
-      if (known !== undefined) checkCredentials(known, list);
-      channel.reset(list);
-      endpoints = list;
-    };
+  constructor(options: undefined, core: KeyspaceCore);
+  constructor(options: CoreClientOptions | Embedded<CoreClientOptions> = {}, core = coreOf(options)) {
+    this.core = core;
+    this.rpc = new Rpc(core.guarding?.(core) ?? core.transport, core.settings, core.retrying?.(core));
+    this.#scanner = new Scanner(this.rpc, core.maxReceiveBytes);
+    this.watchStream = new WatchStream(this.rpc);
+    this.leaseClient = new LeaseClient(this.rpc);
+    this.lease = this.leaseClient;
   }
 
-  /** Returns the fields that `JSON.stringify` writes: the endpoints, and those that are not available now. */
-  override toJSON(): { readonly endpoints: readonly string[]; readonly unavailable: readonly string[] } {
-    return { endpoints: this.endpoints, unavailable: this.#channel.unavailable };
+  async get(key: BytesLike, options: GetOptions & CallOptions = {}): Promise<KeyValue | undefined> {
+    checkOptions(options, GET_CALL, 'get', GET_HINTS);
+    const request = rangeRequest(singleKey(checkKey(key, 'key')), options);
+    return getResult(await this.rpc.call(kvMethods.range, request, options));
+  }
+
+  async range(keys: Keys, options: RangeOptions & CallOptions = {}): Promise<WithHeader<RangeResult>> {
+    checkOptions(options, RANGE_CALL, 'range', KEYS_HINTS);
+    const request = rangeRequest(resolveKeys(keys, 'keys'), options);
+    const response = await this.rpc.call(kvMethods.range, request, options);
+    return withHeader(response.header, rangeResult(response));
+  }
+
+  scan(keys: Keys, options: ScanOptions & CallOptions = {}): AsyncIterableIterator<KeyValue> {
+    checkOptions(options, SCAN_CALL, 'scan', SCAN_HINTS);
+    return new BatchItemIterator(this.scanPages(keys, options), ({ kvs }) => kvs);
   }
 
   /** @internal */
-  override [INSPECT](...args: InspectArguments): string {
-    return inspected('Client', this.toJSON(), ...args);
+  scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> {
+    const range = resolveKeys(keys, 'keys');
+    return this.#scanner.pages(range, rangeRequest(range, options), options);
+  }
+
+  async put(key: BytesLike, value: BytesLike, options: PutOptions & WriteOptions = {}): Promise<WithHeader<PutResult>> {
+    checkOptions(options, PUT_CALL, 'put', PUT_HINTS);
+    const response = await this.rpc.call(kvMethods.put, putRequest(key, value, options), options);
+    return withHeader(response.header, putResult(response));
+  }
+
+  async delete(keys: Keys, options: DeleteOptions & WriteOptions = {}): Promise<WithHeader<DeleteResult>> {
+    checkOptions(options, DELETE_CALL, 'delete', KEYS_HINTS);
+    const response = await this.rpc.call(kvMethods.deleteRange, deleteRequest(keys, options), options);
+    return withHeader(response.header, deleteResult(response));
+  }
+
+  txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+    return runTxn(this.rpc, this.core.maxTxnOps, txn, options);
+  }
+
+  watch(keys: Keys, options: WatchOptions = {}): Watch {
+    checkOptions(options, WATCH_OPTIONS, 'watch', KEYS_HINTS);
+    return new KeyWatch(this.watchStream, keys, options);
+  }
+
+  namespace(prefix: BytesLike): CoreKeyspace {
+    return new CoreClient(undefined, namespaceCore(this.core, prefix));
+  }
+
+  /** Returns the fields that `JSON.stringify` writes: the endpoints, and those that are not available now. */
+  toJSON(): { readonly endpoints: readonly string[]; readonly unavailable: readonly string[] };
+  toJSON(): object {
+    const { endpoints, unavailable } = this.core.channel;
+    // A namespace shows nothing, because its prefix is part of keys.
+    return this.#isNamespace ? {} : { endpoints, unavailable };
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    return inspected(this.#isNamespace ? 'Keyspace' : 'Client', this.toJSON(), ...args);
   }
 
   /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */
   get endpoints(): readonly string[] {
-    return this.#channel.endpoints;
+    return this.core.channel.endpoints;
   }
 
   /**
@@ -321,7 +195,19 @@ export class CoreClient extends KeyspaceClient {
    * etcd.setEndpoints(['http://127.0.0.1:2379', 'http://127.0.0.1:22379']);
    */
   setEndpoints(urls: readonly string[]): void {
-    this.#setEndpoints(urls);
+    this.core.setEndpoints(urls);
+  }
+
+  /**
+   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes
+   * `closer`.
+   */
+  beforeClose(closer: Closer): () => void {
+    const all = [this.#closers, this.core.closers];
+    for (const closers of all) closers.add(closer);
+    return () => {
+      for (const closers of all) closers.delete(closer);
+    };
   }
 
   /**
@@ -329,45 +215,46 @@ export class CoreClient extends KeyspaceClient {
    * closes the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for
    * a server that does not answer.
    */
-  override close(): Promise<void> {
+  close(): Promise<void> {
     return this.#close();
   }
-}
 
-function checkIsObject(given: unknown): void {
-  const isList = reading(given, 'options', () => Array.isArray(given));
-  if (typeof given !== 'object' || given === null || isList) {
-    const isEndpoint = typeof given === 'string' || isList;
-    const hint = isEndpoint ? " (did you mean new Client({ endpoints: ['http://host:2379'] })?)" : '';
-    throw invalidInput('options', show(given) + hint, '{ endpoints: [...] }');
+  /** Same as `close`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  get #isNamespace(): boolean {
+    return this.core.prefix.length > 0;
+  }
+
+  async #end(): Promise<void> {
+    const done = closeAll(this.#isNamespace ? this.#closers : this.core.closers);
+    this.leaseClient.close();
+    this.watchStream.close();
+    await settledWithin(CLOSERS_TIMEOUT_MS, done);
+    if (this.#isNamespace) return;
+    this.core.abortClosed();
+    await this.core.transport.close();
   }
 }
 
-function checkTransport(transport: TransportFactory, argument: string): void {
-  if (typeof transport !== 'function')
-    throw invalidInput(argument, show(transport), 'a transport, such as grpcJs() or memory(server)');
+function coreOf(options: CoreClientOptions | Embedded<CoreClientOptions>): KeyspaceCore {
+  checkIsObject(options);
+  checkOptions(options, CORE_CLIENT_OPTIONS, 'Client', CORE_CLIENT_HINTS);
+  return coreLayers(options);
 }
 
-function checkPingInterval(value: number, argument: string): void {
-  if (checkMs(value, argument) >= MIN_PING_INTERVAL_MS) return;
-  const allowed = `${MIN_PING_INTERVAL_MS} or more, because etcd closes connections that send PINGs more often`;
-  throw invalidInput(argument, show(value), allowed);
-}
-
-/** Returns the option `endpoints`, those that the transport defines, or the default. */
-function endpointsOf({ endpoints, transport }: CoreClientOptions | Embedded<CoreClientOptions>): readonly string[] {
-  if (endpoints !== undefined) return endpoints;
-  return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints ?? DEFAULT_ENDPOINTS;
-}
-
-function transportOptionsOf(options: CoreClientOptions | Embedded<CoreClientOptions>): TransportOptions {
-  const given = <Name extends keyof typeof TRANSPORT_DEFAULTS>(name: Name) => options[name] ?? TRANSPORT_DEFAULTS[name];
-  return {
-    tls: checkTls(options.tls),
-    connectTimeoutMs: given('connectTimeoutMs'),
-    pingIntervalMs: given('pingIntervalMs'),
-    pingTimeoutMs: given('pingTimeoutMs'),
-    maxRequestBytes: given('maxRequestBytes'),
-    maxReceiveBytes: given('maxReceiveBytes'),
-  };
+/**
+ * Runs all closers. Also runs closers that are added in the meantime, because a session may open while the client
+ * closes.
+ */
+async function closeAll(closers: Iterable<Closer>): Promise<void> {
+  const called = new Set<Closer>();
+  for (;;) {
+    const added = [...closers].filter((closer) => !called.has(closer));
+    if (added.length === 0) return;
+    for (const closer of added) called.add(closer);
+    await Promise.allSettled(added.map((closer) => closer()));
+  }
 }

@@ -1,7 +1,7 @@
-import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { checkMs, checkOptions, checkSignal, reading, type SignalOption, show } from '../runtime/arguments.js';
+import type { EtcdError } from '../errors/etcd-error.js';
+import { checkMs, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { monotonicMs } from '../runtime/timers.js';
-import type { Client } from './client.js';
+import { type Client, checkFullClient } from './client.js';
 
 /** Options of `health`. */
 export interface HealthOptions {
@@ -57,8 +57,7 @@ export interface Health {
  */
 export async function health(client: Client, options: HealthOptions = {}): Promise<Health> {
   checkOptions(options, HEALTH_OPTIONS, 'health');
-  if (!reading(client, 'client', () => typeof client?.maintenance?.status === 'function'))
-    throw invalidInput('client', show(client), 'a Client of etcdwire');
+  checkFullClient(client, 'status');
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
   const call = { timeoutMs, signal };
   const endpoints = await Promise.all(client.endpoints.map((endpoint) => healthOf(client, endpoint, call)));

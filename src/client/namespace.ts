@@ -3,15 +3,23 @@ import * as kvMethods from '../gen/methods/kv.js';
 import * as leaseMethods from '../gen/methods/lease.js';
 import * as watchMethods from '../gen/methods/watch.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
-import { prefixEnd, type WireRange } from '../kv/keys.js';
+import { checkKey, prefixEnd, type WireRange } from '../kv/keys.js';
 import type { Init } from '../protobuf/codec.js';
-import { concatBytes, NO_BYTES } from '../runtime/bytes.js';
+import { type BytesLike, concatBytes, NO_BYTES } from '../runtime/bytes.js';
 import { forwardStream, type Transport } from '../transport/transport.js';
+import type { KeyspaceCore } from './keyspace.js';
 
 /** The functions that translate the requests and the responses of one RPC between a namespace and the whole store. */
 interface Translation {
   readonly request: (message: never) => unknown;
   readonly response: (message: never) => unknown;
+}
+
+/** Returns what the namespace of the keys that begin with `prefix` consists of. `core` is the client or namespace around it. */
+export function namespaceCore(core: KeyspaceCore, prefix: BytesLike): KeyspaceCore {
+  const inner = checkKey(prefix, 'prefix');
+  const transport = namespaceTransport(core.transport, inner);
+  return { ...core, transport, prefix: concatBytes(core.prefix, inner) };
 }
 
 /**
@@ -21,7 +29,7 @@ interface Translation {
  *
  * Closing this transport does nothing, because the connections belong to the client.
  */
-export function namespaceTransport(inner: Transport, prefix: Uint8Array): Transport {
+function namespaceTransport(inner: Transport, prefix: Uint8Array): Transport {
   const translations = translationsOf(prefix);
   return {
     unary: async (call) => {

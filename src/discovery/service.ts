@@ -1,17 +1,11 @@
 import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
-import {
-  type CachedRange,
-  type CoreKeyspace,
-  cachedRangeOf,
-  checkClient,
-  keyspaceClientOf,
-  mirrorOf,
-} from '../client/keyspace.js';
+import { type CoreKeyspace, cachedRangeOf, checkClient, keyspaceClientOf, mirrorOf } from '../client/keyspace.js';
 import { RegisteredKey, SelfHealingSession } from '../concurrency/self-healing-session.js';
 import { checkSession, checkSessionOf, type Session } from '../concurrency/session.js';
 import { type WaitLimit, withinLimit } from '../concurrency/waiting.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { prefix } from '../kv/keys.js';
+import type { CachedRange } from '../mirror/cached-range.js';
 import { checkName, checkOptions, checkSignal, oneOf, reading, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
 

@@ -1,15 +1,16 @@
 import type { CallOptions, WriteOptions } from '../channel/rpc.js';
-import { type CachedRange, type CoreKeyspace, cachedRangeOf, checkClient, type Watch } from '../client/keyspace.js';
+import { type CoreKeyspace, cachedRangeOf, checkClient } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
 import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
 import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';
 import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
+import type { CachedRange } from '../mirror/cached-range.js';
 import type { ChangesOptions, RangeChange } from '../mirror/changes.js';
 import { checkCan, checkFunction, checkText, reading } from '../runtime/arguments.js';
 import { BatchItemIterator } from '../runtime/async.js';
 import { type BytesLike, textOf, toBytes } from '../runtime/bytes.js';
-import type { WatchOptions } from '../watch/watch.js';
+import type { Watch, WatchOptions } from '../watch/watch.js';
 import {
   type CreateOptions,
   createKey,

@@ -12,10 +12,9 @@ import { backoffMs, monotonicMs, pause, pauseUntil } from '../runtime/timers.js'
 import type { Transport, UnaryCall } from '../transport/transport.js';
 import { type Branch, branchOf, checkGuardedCount, type Operations, onlyNested } from './guarded-request.js';
 import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
-import { KV, type KVOptions } from './kv.js';
 import { ReadBack } from './read-back.js';
 import type { WithHeader } from './requests.js';
-import { type Conditions, mismatch, type Op, type Txn, type TxnResult } from './txn.js';
+import { type Conditions, mismatch, type Op, runTxn, type Txn, type TxnResult } from './txn.js';
 
 /** TTL in seconds of the lease of a client's guards. */
 const TTL_S = 600;
@@ -33,7 +32,7 @@ export interface GuardedKeyspace {
   readonly transport: Transport;
   readonly prefix: Uint8Array;
   readonly settings: RpcSettings;
-  readonly kv: KVOptions;
+  readonly maxTxnOps: number;
   readonly closers: Set<() => Promise<void>>;
   readonly guardPrefix: Uint8Array;
 }
@@ -145,19 +144,15 @@ function leaseOf(keyspace: GuardedKeyspace): GuardLease {
   return lease;
 }
 
-/** Which writes are guarded: those of calls with `retryWrites`, also those of calls without the option, or all. */
-export type RetryMode = 'when-asked' | 'by-default' | 'always';
-
 /**
  * Returns a transport that guards writes, see `Guards`, and repeats each guarded write until a server answers or the
  * deadline passes. It finds out the result of a write whose answer was lost.
  */
-export function retriedWrites(keyspace: GuardedKeyspace, mode: RetryMode): Transport {
+export function retriedWrites(keyspace: GuardedKeyspace): Transport {
   const { transport } = keyspace;
   return {
     unary: <Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> => {
-      const isWanted = mode === 'always' || (call.retryWrites ?? mode === 'by-default');
-      const write = isWanted ? writeOf(call as unknown as UnaryCall<unknown, unknown>) : undefined;
+      const write = writeOf(call as unknown as UnaryCall<unknown, unknown>);
       if (write === undefined) return transport.unary(call);
       return applied(keyspace, call as unknown as UnaryCall<unknown, unknown>, write) as Promise<Response>;
     },
@@ -182,7 +177,7 @@ export function retriedTxn<
   txn: Txn<If, Then, Else>,
   options?: CallOptions,
 ): Promise<WithHeader<TxnResult<If, Then, Else>>> {
-  return new KV(new Rpc(retriedWrites(core, 'always'), core.settings), core.kv).txn(txn, options);
+  return runTxn(new Rpc(retriedWrites(core), core.settings), core.maxTxnOps, txn, options);
 }
 
 /** A write as a transaction, and the response to the write in the response to the transaction. */
@@ -245,7 +240,7 @@ async function applied(
   call: UnaryCall<unknown, unknown>,
   { request, responseIn }: Write,
 ): Promise<unknown> {
-  checkGuardedCount(request, keyspace.kv.maxTxnOps);
+  checkGuardedCount(request, keyspace.maxTxnOps);
   const lease = leaseOf(keyspace);
   const { signal, timeoutMs, deadline, endpoint, urgent, observer } = call;
   const limits = { signal, timeoutMs, endpoint };

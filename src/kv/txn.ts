@@ -1,5 +1,7 @@
+import { type Rpc, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
+import * as kvMethods from '../gen/methods/kv.js';
 import type { Init } from '../protobuf/codec.js';
 import {
   checkedLaterAll,
@@ -36,6 +38,8 @@ import {
   type RangeResult,
   rangeRequest,
   rangeResult,
+  type WithHeader,
+  withHeader,
 } from './requests.js';
 
 export { type Compare, compare, type Operator } from './compare.js';
@@ -281,6 +285,25 @@ function opRequest(operation: Op, argument: string): Init<wire.RequestOp> {
   }
 }
 
+/** Runs a transaction, see `KV.txn`. `maxTxnOps` is the maximum number of its operations. */
+export async function runTxn<
+  const If extends Conditions = undefined,
+  const Then extends readonly Op[] = [],
+  const Else extends readonly Op[] = [],
+>(
+  rpc: Rpc,
+  maxTxnOps: number,
+  txn: Txn<If, Then, Else>,
+  options: WriteOptions = {},
+): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+  checkOptions(options, WRITE_OPTIONS, 'txn');
+  const own = ownTxn(txn);
+  const request = txnRequest(own);
+  checkTxn(request, maxTxnOps);
+  const response = await rpc.call(kvMethods.txn, request, options);
+  return withHeader(response.header, txnResult(own, response));
+}
+
 export function txnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]>(
   txn: Txn<If, Then, Else>,
   { succeeded, responses }: wire.TxnResponse,
@@ -314,7 +337,7 @@ export function mismatch(): EtcdError {
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction breaks one of the rules.
  */
-export function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): void {
+function checkTxn(txn: Init<wire.TxnRequest>, maxOps: number): void {
   checkLengths(txn, maxOps, maxOps);
   checkWrites(txn.success ?? [], 'then');
   checkWrites(txn.failure ?? [], 'else');

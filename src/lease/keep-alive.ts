@@ -12,7 +12,7 @@ const MARGIN_PART = 0.1;
 const MARGIN_MAX_MS = 1_000;
 
 /**
- * Renews a lease until the keepalive is closed or the lease is lost. `lease.keepAlive` creates a keepalive.
+ * Implements `KeepAlive` of leases.ts: the deadline of a lease that the client renews.
  *
  * ```text
  *   granted ──────┐
@@ -33,12 +33,6 @@ const MARGIN_MAX_MS = 1_000;
  * The deadline counts from the time when the client *sent* the latest acknowledged request, however late the client
  * reads the answer. The server counts from the later time when it received the request, so the lease does not expire
  * before the client's deadline. Time for which the machine was suspended counts, too (see `Moment`).
- *
- * @example
- * const lease = await etcd.lease.grant({ ttl: 10 });
- * await using alive = etcd.lease.keepAlive(lease);
- * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
- * await etcd.put('workers/1', 'up', { lease });
  */
 export class KeepAlive implements AsyncDisposable {
   /** The ID of the lease. */
@@ -69,15 +63,10 @@ export class KeepAlive implements AsyncDisposable {
     });
   }
 
-  /**
-   * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the deadline
-   * with the clocks of the machine, so the result is correct even if the timer fires late or the machine was suspended.
-   */
   get signal(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   get ttl(): number | undefined {
     return this.#ttl;
   }

@@ -5,7 +5,7 @@ import * as leaseMethods from '../gen/methods/lease.js';
 import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkBoolean, checkInt64, checkOptions, show } from '../runtime/arguments.js';
 import { monotonicMs } from '../runtime/timers.js';
-import { type KeepAlive, leaseLost } from './keep-alive.js';
+import { type KeepAlive as LeaseKeepAlive, leaseLost } from './keep-alive.js';
 import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { Moment } from './moment.js';
 import { RenewalStream } from './renewal-stream.js';
@@ -63,8 +63,55 @@ export type TimeToLive = {
  */
 export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
 
-/** Grants, renews, revokes and lists leases. The server deletes the keys attached to a lease when the lease ends. */
-export class Leases {
+/**
+ * Keeps a lease alive until the keepalive is closed or the lease is lost. Its deadline counts from the time when the
+ * client sent the latest acknowledged request, so the lease never expires on the server before the deadline.
+ *
+ * @example
+ * const lease = await etcd.lease.grant({ ttl: 10 });
+ * await using alive = etcd.lease.keepAlive(lease);
+ * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
+ * await etcd.put('workers/1', 'up', { lease });
+ */
+export interface KeepAlive extends Omit<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
+  /**
+   * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the deadline
+   * with the clocks of the machine, so the result is correct even if the timer fires late or the machine was suspended.
+   */
+  readonly signal: AbortSignal;
+  /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
+  readonly ttl: number | undefined;
+}
+
+/**
+ * Grants, renews, revokes and lists leases. The server deletes the keys attached to a lease when the lease ends.
+ *
+ * @example
+ * const lease = await etcd.lease.grant({ ttl: 10 });
+ * await etcd.put('workers/1', 'ready', { lease: lease.id });
+ */
+export interface Leases extends Omit<LeaseClient, 'keepAlive' | 'withDefaultTimeout' | 'close'> {
+  /**
+   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed or the lease is lost. If you
+   * pass a `Lease` that `grant` returned, the keepalive is valid at once, because the client knows the deadline of the
+   * lease. If you pass a lease ID, the keepalive is valid once the server has acknowledged the first renewal.
+   *
+   * @throws EtcdError with reason `InvalidInput` if `ttl` or `sentAt` of a `Lease` is a value that `grant` cannot have
+   * returned.
+   *
+   * @example
+   * const lease = await etcd.lease.grant({ ttl: 10 });
+   * await using alive = etcd.lease.keepAlive(lease);
+   * await etcd.put('workers/1', 'up', { lease });
+   * console.log(alive.valid(), alive.remainingMs());
+   */
+  keepAlive(lease: Lease | LeaseLike): KeepAlive;
+}
+
+/** Implements `Leases`, which is an interface, because a test double cannot have the private fields of a class. */
+export class LeaseClient {
+  /** @internal The class name that `console.log` shows. */
+  static readonly name = 'Leases';
   readonly #rpc: Rpc;
   readonly #renewals: RenewalStream;
 
@@ -158,21 +205,7 @@ export class Leases {
     return withHeader(response.header, { ids: response.leases.map(({ id }) => id) });
   }
 
-  /**
-   * Renews a lease each time a third of its TTL has passed, until the keepalive is closed or the lease is lost. If you
-   * pass a `Lease` that `grant` returned, the keepalive is valid at once, because the client knows the deadline of the
-   * lease. If you pass a lease ID, the keepalive is valid once the server has acknowledged the first renewal.
-   *
-   * @throws EtcdError with reason `InvalidInput` if `ttl` or `sentAt` of a `Lease` is a value that `grant` cannot have
-   * returned.
-   *
-   * @example
-   * const lease = await etcd.lease.grant({ ttl: 10 });
-   * await using alive = etcd.lease.keepAlive(lease);
-   * await etcd.put('workers/1', 'up', { lease });
-   * console.log(alive.valid(), alive.remainingMs());
-   */
-  keepAlive(lease: Lease | LeaseLike): KeepAlive {
+  keepAlive(lease: Lease | LeaseLike): LeaseKeepAlive {
     const id = leaseIdOf(lease, 'lease');
     const isGranted = typeof lease === 'object' && 'sentAt' in lease;
     return this.#renewals.keepAlive(id, isGranted ? checkGranted(lease as Lease) : undefined);

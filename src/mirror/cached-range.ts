@@ -3,7 +3,7 @@ import { WaitTrace } from '../channel/wait-trace.js';
 import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
-import type { KV } from '../kv/kv.js';
+import type { KV, PagedKV } from '../kv/kv.js';
 import { op } from '../kv/txn.js';
 import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
@@ -12,7 +12,7 @@ import { SortedList } from '../runtime/sorted-list.js';
 import { after, monotonicMs, pause } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
-import { type MirrorMessage, type MirrorOptions, openMirror } from './mirror.js';
+import { type MirrorMessage, type MirrorOptions, RangeMirror } from './mirror.js';
 
 /**
  * Delay in milliseconds before the first read of the store's revision, while a caller waits for a revision. If the
@@ -49,13 +49,13 @@ interface Waiter {
 
 /** Resolves with a cached range when it has read the range for the first time. */
 export async function openCachedRange(
-  kv: KV,
+  kv: PagedKV,
   watchStream: WatchStream,
   keys: Keys,
   options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
 ): Promise<CachedRange> {
   checkOptions(options, TIME_LIMITS, 'cachedRange', KEYS_HINTS);
-  const cached = new CachedRange(keys, kv, (own, options) => openMirror(kv, watchStream, own, options));
+  const cached = new CachedKeyRange(keys, kv, (own, options) => new RangeMirror(kv, watchStream, own, options));
   try {
     await cached.waitForRevision(0n, options);
     return cached;
@@ -77,7 +77,31 @@ export async function openCachedRange(
  * await config.waitForRevision(header.revision);
  * console.log(config.get('config/size')?.text(), config.size);
  */
-export class CachedRange implements AsyncDisposable {
+export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 'state'> {
+  /**
+   * The revision of the store that the cached range shows. 0n until the client has read the whole range once, and while
+   * it reads the range of a restored store.
+   */
+  readonly revision: bigint;
+  /**
+   * Number of keys.
+   *
+   * @throws EtcdError if the cached range has ended: with reason `WatchClosed` after `close`, otherwise the error that
+   * ended the cached range.
+   */
+  readonly size: number;
+  /**
+   * Whether the range is up to date now; see `CachedRangeState`. For a proof, use `catchUp`.
+   *
+   * @throws EtcdError as `size` does.
+   */
+  readonly state: CachedRangeState;
+}
+
+/** Implements `CachedRange`, which is an interface, because a test double cannot have the private fields of a class. */
+export class CachedKeyRange implements AsyncDisposable {
+  /** @internal The class name that `console.log` shows. */
+  static readonly name = 'CachedRange';
   readonly #kv: Pick<KV, 'txn'>;
   readonly #keys: Keys;
   readonly #range: WireRange;
@@ -102,19 +126,10 @@ export class CachedRange implements AsyncDisposable {
     void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.#trace })));
   }
 
-  /**
-   * The revision of the store that the cached range shows. 0n until the client has read the whole range once, and while
-   * it reads the range of a restored store.
-   */
   get revision(): bigint {
     return this.#revision;
   }
 
-  /**
-   * Whether the range is up to date now; see `CachedRangeState`. For a proof, use `catchUp`.
-   *
-   * @throws EtcdError as `size` does.
-   */
   get state(): CachedRangeState {
     this.#checkOpen();
     const { detachedAt } = this.#trace;
@@ -122,12 +137,6 @@ export class CachedRange implements AsyncDisposable {
     return { status: this.#isSyncing ? 'syncing' : 'current' };
   }
 
-  /**
-   * Number of keys.
-   *
-   * @throws EtcdError if the cached range has ended: with reason `WatchClosed` after `close`, otherwise the error that
-   * ended the cached range.
-   */
   get size(): number {
     this.#checkOpen();
     return this.#kvs.size;

@@ -1,7 +1,7 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { type Keys, ownKeys } from '../kv/keys.js';
-import type { KV } from '../kv/kv.js';
+import type { PagedKV } from '../kv/kv.js';
 import type { ScanPage } from '../kv/scan.js';
 import {
   checkBoolean,
@@ -14,7 +14,7 @@ import {
 } from '../runtime/arguments.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 import type { WatchEvent } from '../watch/event.js';
-import { Watch } from '../watch/watch.js';
+import { KeyWatch, type Watch } from '../watch/watch.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 
 /**
@@ -67,12 +67,6 @@ const MIRROR_OPTIONS = {
   signal: checkSignal,
 } as const;
 
-/** Checks the options of a mirror and returns the mirror. */
-export function openMirror(kv: KV, watchStream: WatchStream, keys: Keys, options: MirrorOptions): Mirror {
-  checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
-  return new Mirror(kv, watchStream, keys, options);
-}
-
 /**
  * Reads a range of keys at one revision, and then delivers every change of the following revisions exactly once,
  * without gaps. Iterate over a mirror only once, because each iteration reads the range again. Breaking out of the
@@ -91,14 +85,20 @@ export function openMirror(kv: KV, watchStream: WatchStream, keys: Keys, options
  *   console.log(`${config.size} keys at revision ${message.revision}`);
  * }
  */
-export class Mirror implements AsyncIterable<MirrorMessage> {
-  readonly #kv: KV;
+export interface Mirror extends Pick<RangeMirror, keyof RangeMirror> {}
+
+/** Implements `Mirror`, which is an interface, because a test double cannot have the private fields of a class. */
+export class RangeMirror implements AsyncIterable<MirrorMessage> {
+  /** @internal The class name that `console.log` shows. */
+  static readonly name = 'Mirror';
+  readonly #kv: PagedKV;
   readonly #watchStream: WatchStream;
   readonly #keys: Keys;
   readonly #options: MirrorOptions;
 
   /** @internal */
-  constructor(kv: KV, watchStream: WatchStream, keys: Keys, options: MirrorOptions) {
+  constructor(kv: PagedKV, watchStream: WatchStream, keys: Keys, options: MirrorOptions) {
+    checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
     this.#kv = kv;
     this.#watchStream = watchStream;
     this.#keys = ownKeys(keys);
@@ -124,7 +124,7 @@ export class Mirror implements AsyncIterable<MirrorMessage> {
       // cancels it if that revision has been compacted by then (syncWatchersLoop in etcd's watchable_store.go).
       let isReading = fromRevision === 0n;
       const startRevision = isReading ? 0n : fromRevision + 1n;
-      const watch = new Watch(this.#watchStream, this.#keys, { ...this.#options, startRevision });
+      const watch = new KeyWatch(this.#watchStream, this.#keys, { ...this.#options, startRevision });
       try {
         let revision = fromRevision;
         if (isReading) {

@@ -8,7 +8,7 @@
 
 import { readFileSync } from 'node:fs';
 import { TIME_LIMITS } from '../channel/rpc.js';
-import type { Client, ClientOptions } from '../client/client.js';
+import { type Client, type ClientOptions, checkFullClient } from '../client/client.js';
 import { invalidInput, missingInput } from '../errors/etcd-error.js';
 import { parseEndpoint } from '../host/endpoint.js';
 import { PartFile } from '../host/part-file.js';
@@ -68,8 +68,7 @@ export async function saveSnapshot(
 ): Promise<number> {
   checkOptions(options, SAVE_SNAPSHOT_OPTIONS, 'saveSnapshot', MEMBER_CALL_HINTS);
   const { onProgress, ...call } = options;
-  if (!reading(client, 'client', () => typeof client?.maintenance?.snapshot === 'function'))
-    throw invalidInput('client', show(client), 'a Client of etcdwire');
+  checkFullClient(client, 'snapshot');
   parseEndpoint(endpoint, 'endpoint');
   if (checkName(path, 'path').includes('\0') || !isWellFormed(path))
     throw invalidInput('path', 'a path with a NUL character or a lone surrogate', 'a path without them');

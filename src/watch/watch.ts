@@ -72,7 +72,12 @@ export const WATCH_OPTIONS = {
  *   break; // Closes the watch.
  * }
  */
-export class Watch implements AsyncIterable<WatchEvent>, AsyncDisposable {
+export interface Watch extends Pick<KeyWatch, keyof KeyWatch> {}
+
+/** Implements `Watch`, which is an interface, because a test double cannot have the private fields of a class. */
+export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
+  /** @internal The class name that `console.log` shows. */
+  static readonly name = 'Watch';
   readonly #parts: WatchParts;
 
   /** @internal */

@@ -10,7 +10,7 @@ import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
 import { prefix } from '../../src/kv/keys.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
-import { Watch } from '../../src/watch/watch.js';
+import { KeyWatch, type Watch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
@@ -132,7 +132,7 @@ class Watching implements Play<Step> {
     switch (step.do) {
       case 'watch': {
         const bufferBytes = BUFFERS[step.buffer % BUFFERS.length];
-        const watch = new Watch(this.#watchStream, prefix(''), { bufferBytes, progress: step.progress });
+        const watch = new KeyWatch(this.#watchStream, prefix(''), { bufferBytes, progress: step.progress });
         this.#watches.push(watch);
         this.#await(watch.created());
         break;

@@ -6,7 +6,7 @@ import { ResponseHeader } from '../../src/gen/etcdserverpb/rpc.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { prefix } from '../../src/kv/keys.js';
 import type { Transport } from '../../src/transport/transport.js';
-import { Watch } from '../../src/watch/watch.js';
+import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { fuzz } from '../support/fuzz.js';
 import { JudgedWatch } from '../support/judged-watch.js';
@@ -312,7 +312,7 @@ class Watching implements Play<Step> {
     // ask such a server for progress, because `JudgedWatch` would report a fault of the watch.
     const isTrusted = !this.#kind.earlyProgress;
     const given = new Uint8Array(Buffer.from(key ?? ''));
-    const watch = new Watch(this.#watchStream, key === undefined ? prefix(given) : given, {
+    const watch = new KeyWatch(this.#watchStream, key === undefined ? prefix(given) : given, {
       startRevision: start,
       bufferBytes,
       progress: progress && isTrusted,

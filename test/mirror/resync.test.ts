@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { EtcdError, type KeyValue, type MirrorMessage, prefix } from '../../src/index.js';
-import { CachedRange } from '../../src/mirror/cached-range.js';
+import { CachedKeyRange } from '../../src/mirror/cached-range.js';
 
 test('a cached range discards the keys of a read that a resync interrupts', async () => {
   const kvOf = (key: string): KeyValue => ({ key: Buffer.from(key), keyText: () => key }) as unknown as KeyValue;
@@ -13,7 +13,7 @@ test('a cached range discards the keys of a read that a resync interrupts', asyn
     await new Promise(() => {});
   }
   const kv = { txn: () => new Promise<never>(() => {}) };
-  await using cached = new CachedRange(prefix(''), kv, messages);
+  await using cached = new CachedKeyRange(prefix(''), kv, messages);
   await cached.waitForRevision(7n);
   expect(cached.range().map((each) => each.keyText())).toEqual(['b']);
 });
@@ -39,7 +39,7 @@ test('`CachedRange.changes` yields the differences that the cached range finds w
     await new Promise(() => {});
   }
   const kv = { txn: () => new Promise<never>(() => {}) };
-  await using cached = new CachedRange(prefix(''), kv, messages);
+  await using cached = new CachedKeyRange(prefix(''), kv, messages);
   await cached.waitForRevision(5n);
   const changes = cached.changes();
   goOn();

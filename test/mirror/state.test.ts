@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { EtcdError, type MirrorMessage, prefix } from '../../src/index.js';
-import { CachedRange } from '../../src/mirror/cached-range.js';
+import { CachedKeyRange } from '../../src/mirror/cached-range.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied } from '../support/locks.js';
@@ -89,7 +89,7 @@ test('`catchUp` waits for the keys of a restored store, whose revision is lower 
     yield { type: 'synced', revision: 50n };
     await new Promise(() => {});
   }
-  const cached = new CachedRange(prefix('a/'), kv as never, mirror);
+  const cached = new CachedKeyRange(prefix('a/'), kv as never, mirror);
   await cached.waitForRevision(0n);
   expect(await errorOf(cached.catchUp({ timeoutMs: 50 }))).toMatchObject({ reason: 'DeadlineExceeded' });
   restore();

@@ -229,10 +229,6 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     { options: options(CLIENT_OPTIONS, { endpoints: ['http://127.0.0.1:1'] }) },
     () => (given) => new CoreClient(given),
   ),
-  'Client.setEndpoints': call({ endpoints: ENDPOINTS }, () => {
-    const etcd = new Client({ endpoints: ['http://127.0.0.1:1'] });
-    return (urls) => etcd.setEndpoints(urls);
-  }),
   'CoreClient.setEndpoints': call({ endpoints: ENDPOINTS }, () => {
     const etcd = new CoreClient({ endpoints: ['http://127.0.0.1:1'] });
     return (urls) => etcd.setEndpoints(urls);
@@ -242,22 +238,20 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'Client.namespace': method({ prefix: KEY }, 'namespace'),
   'Client.mirror': method({ keys: KEY, options: options(MIRROR) }, 'mirror'),
   'Client.cachedRange': method({ keys: KEY, options: CACHE }, 'cachedRange'),
-  'Keyspace.namespace': call(
-    { prefix: KEY },
-    ({ etcd }) =>
-      (name) =>
-        etcd.namespace('n/').namespace(name),
-  ),
-  'Keyspace.get': method({ key: KEY, options: options({ ...GET, ...CALL }) }, 'get'),
-  'Keyspace.range': method({ keys: KEY, options: options({ ...RANGE, ...CALL }) }, 'range'),
-  'Keyspace.scan': method({ keys: KEY, options: options({ ...SCAN, ...CALL }) }, 'scan'),
-  'Keyspace.put': method({ key: KEY, value: VALUE, options: options({ ...PUT, ...WRITE }) }, 'put'),
-  'Keyspace.delete': method({ keys: KEY, options: options({ ...DELETE, ...WRITE }) }, 'delete'),
-  'Keyspace.txn': method(
+  'CoreClient.namespace': call({ prefix: KEY }, () => {
+    const etcd = new CoreClient({ endpoints: ['http://127.0.0.1:1'] });
+    return (name) => etcd.namespace('n/').namespace(name);
+  }),
+  'CoreClient.get': method({ key: KEY, options: options({ ...GET, ...CALL }) }, 'get'),
+  'CoreClient.range': method({ keys: KEY, options: options({ ...RANGE, ...CALL }) }, 'range'),
+  'CoreClient.scan': method({ keys: KEY, options: options({ ...SCAN, ...CALL }) }, 'scan'),
+  'CoreClient.put': method({ key: KEY, value: VALUE, options: options({ ...PUT, ...WRITE }) }, 'put'),
+  'CoreClient.delete': method({ keys: KEY, options: options({ ...DELETE, ...WRITE }) }, 'delete'),
+  'CoreClient.txn': method(
     { txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] }, options: options(WRITE) },
     'txn',
   ),
-  'Keyspace.watch': method({ keys: KEY, options: options(WATCH) }, 'watch'),
+  'CoreClient.watch': method({ keys: KEY, options: options(WATCH) }, 'watch'),
   connect: call(
     {
       options: options(

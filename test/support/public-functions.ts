@@ -9,7 +9,10 @@ export async function publicFunctions(): Promise<Map<string, string>> {
   const { exports } = JSON.parse(readFileSync('package.json', 'utf8')) as { exports: Record<string, unknown> };
   const entries = Object.values(exports).flatMap((each) => {
     const { default: file } = each as { readonly default?: string };
-    return file === undefined ? [] : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
+    // The main entry point exports everything that `etcdwire/core` exports, and the class CoreClient by its own name.
+    return file === undefined || file === './dist/core.js'
+      ? []
+      : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
   });
   for (const entry of entries) {
     const folder = dirname(entry);
@@ -30,12 +33,10 @@ export async function publicFunctions(): Promise<Map<string, string>> {
 
 /** The classes behind public interfaces: the name of the interface, the file and the name of the class. */
 const INTERNAL_CLASSES = [
-  ['Keyspace', 'client/keyspace.ts', 'KeyspaceClient'],
-  ['Keyspace', 'kv/kv.ts', 'KV'],
-  ['Leases', 'lease/leases.ts', 'Leases'],
-  ['Watch', 'watch/watch.ts', 'Watch'],
-  ['Mirror', 'mirror/mirror.ts', 'Mirror'],
-  ['CachedRange', 'mirror/cached-range.ts', 'CachedRange'],
+  ['Leases', 'lease/leases.ts', 'LeaseClient'],
+  ['Watch', 'watch/watch.ts', 'KeyWatch'],
+  ['Mirror', 'mirror/mirror.ts', 'RangeMirror'],
+  ['CachedRange', 'mirror/cached-range.ts', 'CachedKeyRange'],
 ] as const;
 
 function exportsOf(file: string): Promise<Record<string, unknown>> {

@@ -3,7 +3,7 @@ import { Rpc } from '../../src/channel/rpc.js';
 import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import type { Init } from '../../src/protobuf/codec.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
-import { Watch } from '../../src/watch/watch.js';
+import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { growth, MAX_GROWTH } from '../support/measure.js';
 
@@ -19,7 +19,7 @@ describe('creating many watches on one stream', () => {
         const stream = new WatchStream(
           new Rpc(server.transport, { timeoutMs: 1_000, renewsTokens: false, closed: signal }),
         );
-        const watches = Array.from({ length: count }, (_watch, index) => new Watch(stream, `k${index}`, {}));
+        const watches = Array.from({ length: count }, (_watch, index) => new KeyWatch(stream, `k${index}`, {}));
         return () => {
           expect(server.answerAll()).toBe(watches.length);
         };

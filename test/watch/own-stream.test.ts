@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Rpc, type RpcSettings } from '../../src/channel/rpc.js';
 import { prefix } from '../../src/kv/keys.js';
 import type { Transport } from '../../src/transport/transport.js';
-import { Watch, type WatchOptions } from '../../src/watch/watch.js';
+import { KeyWatch, type Watch, type WatchOptions } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
 import { VirtualClock } from '../support/virtual-clock.js';
@@ -58,7 +58,7 @@ test('a watch that begins a few revisions behind the store stays on the shared s
 test('a watch of one key that begins far behind the store stays on the shared stream, because it has few events', async () => {
   putAll(100);
   store.put(['one']);
-  const watch = new Watch(shared, 'one', { startRevision: 2n });
+  const watch = new KeyWatch(shared, 'one', { startRevision: 2n });
   serve();
   expect(await taken(watch.batches(), 1)).toEqual([102n]);
   expect(streams).toHaveLength(1);
@@ -127,7 +127,7 @@ test('a watch whose consumer takes nothing for 5 s gives up its own stream, and 
 
 test('a watch that is closed while its own stream is paused ends the stream', async () => {
   putAll(1_500);
-  const watch = new Watch(shared, prefix('a'), { startRevision: 2n, bufferBytes: 10_000 });
+  const watch = new KeyWatch(shared, prefix('a'), { startRevision: 2n, bufferBytes: 10_000 });
   serve();
   streams[1]?.sync(0, 1_000, 1_000);
   streams[1]?.deliver(1);
@@ -155,7 +155,7 @@ test('a revision that is cut between two pieces arrives once and whole, although
   putAll(2_500); // revisions 2 to 2501
   for (let put = 0; put < 3_000; put += 1) store.put(['z']);
   store.put(['a1', 'a2']); // revision 5502
-  const watch = new Watch(shared, prefix('a'), { startRevision: 2n, bufferBytes: 1_450_000 });
+  const watch = new KeyWatch(shared, prefix('a'), { startRevision: 2n, bufferBytes: 1_450_000 });
   const batches = watch.batches();
   serve();
   const own = streams.at(-1) as SimulatedWatchStream;
@@ -192,7 +192,7 @@ type Batches = ReturnType<Watch['batches']>;
 
 /** Opens a watch, and lets the server create it. */
 function open(key: string, options: WatchOptions = {}): Batches {
-  const watch = new Watch(shared, prefix(key), options);
+  const watch = new KeyWatch(shared, prefix(key), options);
   serve();
   return watch.batches();
 }

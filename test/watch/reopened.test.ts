@@ -4,7 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { Client } from '../../src/index.js';
-import { Watch } from '../../src/watch/watch.js';
+import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { ROOT } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
@@ -130,7 +130,7 @@ test('a watch continues after an overloaded server has refused to authenticate t
 test('the watches of a stream share one listener on the signal of the client, and remove the listener when they close', async () => {
   const { signal } = new AbortController();
   const stream = new WatchStream(silentRpc(signal));
-  const watches = [new Watch(stream, 'a', {}), new Watch(stream, 'b', {})];
+  const watches = [new KeyWatch(stream, 'a', {}), new KeyWatch(stream, 'b', {})];
   expect(getEventListeners(signal, 'abort')).toHaveLength(1);
   for (const watch of watches) await watch.close();
   expect(getEventListeners(signal, 'abort')).toHaveLength(0);
@@ -146,9 +146,9 @@ test('a watch stream keeps the process alive only while the stream has watches',
   };
   const { signal } = new AbortController();
   const watches = new WatchStream(new Rpc(transport, { timeoutMs: 1_000, renewsTokens: false, closed: signal }));
-  await new Watch(watches, 'a', {}).close();
+  await new KeyWatch(watches, 'a', {}).close();
   expect(held).toEqual([false]);
-  const next = new Watch(watches, 'b', {});
+  const next = new KeyWatch(watches, 'b', {});
   expect(held).toEqual([false, true]);
   await next.close();
   expect(held).toEqual([false, true, false]);

@@ -1,12 +1,9 @@
 import { subscribe } from 'node:diagnostics_channel';
-import { Channel } from '../../../src/channel/channel.js';
 import { Client } from '../../../src/client/client.js';
-import { KeyspaceClient } from '../../../src/client/keyspace.js';
-import { parseEndpoint } from '../../../src/host/endpoint.js';
+import { CoreClient } from '../../../src/client/core-client.js';
+import type { KeyspaceClient } from '../../../src/client/keyspace.js';
+import { coreLayers } from '../../../src/client/layers.js';
 import { collectStats } from '../../../src/interceptors/stats.js';
-import { NO_BYTES } from '../../../src/runtime/bytes.js';
-import { defaultTransport } from '../../../src/transport/default-transport.js';
-import { TRANSPORT_DEFAULTS } from '../../../src/transport/transport.js';
 import type { BenchClient, HookedName, RetryingName } from './bench-client.js';
 import { benchClientOf } from './etcdwire.js';
 
@@ -35,14 +32,6 @@ export function openVariant(name: HookedName | RetryingName, endpoint: string): 
  * options.
  */
 function withoutHooks(endpoint: string): KeyspaceClient {
-  const options = { ...TRANSPORT_DEFAULTS, tls: undefined };
-  const closed = new AbortController().signal;
-  return new KeyspaceClient({
-    transport: new Channel([parseEndpoint(endpoint, 'endpoint')], (each) => defaultTransport(each, options)),
-    prefix: NO_BYTES,
-    settings: { timeoutMs: 15_000, renewsTokens: false, closed, logger: undefined },
-    kv: { maxTxnOps: 128, maxReceiveBytes: options.maxReceiveBytes },
-    closers: new Set(),
-    guardPrefix: NO_BYTES,
-  });
+  const core = coreLayers({ endpoints: [endpoint] });
+  return new CoreClient(undefined, { ...core, transport: core.channel });
 }

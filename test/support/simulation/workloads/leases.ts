@@ -1,5 +1,5 @@
 import type { Client } from '../../../../src/client/client.js';
-import type { KeepAlive } from '../../../../src/client/keyspace.js';
+import type { KeepAlive } from '../../../../src/lease/leases.js';
 import { PROPOSAL_TIMEOUT_MS } from '../cluster.js';
 import type { FaultKind } from '../faults.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';

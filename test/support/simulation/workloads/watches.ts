@@ -1,11 +1,11 @@
 import type { Client } from '../../../../src/client/client.js';
-import type { CachedRange, Watch } from '../../../../src/client/keyspace.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { prefix } from '../../../../src/kv/keys.js';
 import { op } from '../../../../src/kv/txn.js';
+import type { CachedRange } from '../../../../src/mirror/cached-range.js';
 import { checkWatch } from '../../../../src/testing/check-events.js';
 import type { SeenEvent } from '../../../../src/testing/history.js';
-import type { WatchOptions } from '../../../../src/watch/watch.js';
+import type { Watch, WatchOptions } from '../../../../src/watch/watch.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { expected } from './expected.js';
 
