@@ -185,7 +185,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a call that waited for a free stream starts after its deadline',
     file: 'src/transport/http2/connection.ts',
-    find: 'if (!stream.mayOpen(now)) return;',
+    find: 'if (stream.receiver.mayOpen?.(now) === false) return;',
     replace: '',
     tests: ['test/fuzz/http2-peer'],
     notSimulated: 'the call ends with the outcome unknown, which is true of a call that was sent',
@@ -214,9 +214,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client sends the request together with the PING that tests a silent connection',
     file: 'src/transport/http2/connection.ts',
-    find: 'if (hasRoom) this.pinger.confirm(now);',
-    replace:
-      'if (hasRoom) { this.pinger.confirm(now); this.#openNow(this.streams.takeWaiting() as Http2Stream, now); }',
+    find: 'if (!hasRoom || !isNext || !this.pinger.trusts(now)) {',
+    replace: 'if (hasRoom) this.pinger.confirm(now);\n    if (!hasRoom || !isNext) {',
     tests: ['test/transport/http2/idle-connection'],
   },
   {

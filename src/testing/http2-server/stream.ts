@@ -3,12 +3,7 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import { ReceiveWindow, type SendFlow } from '../../transport/http2/flow-control.js';
 import { ErrorCode, Flag, MAX_WINDOW_BYTES, StreamError } from '../../transport/http2/frame.js';
 import type { FrameWriter } from '../../transport/http2/frame-writer.js';
-import {
-  MESSAGE_PREFIX_BYTES,
-  MessageAssembler,
-  type MessageReceiver,
-  SendQueue,
-} from '../../transport/http2/message-framing.js';
+import { MessageAssembler, type MessageReceiver, SendQueue } from '../../transport/http2/message-framing.js';
 import type { PeerStream } from '../../transport/http2/peer-frames.js';
 import type { PeerLimits } from '../../transport/http2/peer-limits.js';
 import { type PeerSettings, STREAM_WINDOW_BYTES } from '../../transport/http2/settings.js';
@@ -324,12 +319,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
       this.#sentHeaders = true;
       if (!this.#sendHeaders(HEADERS, undefined, 0)) return;
     }
-    const bytes = MESSAGE_PREFIX_BYTES + message.length;
-    if (!this.#queue.waiting && bytes <= flow.allowance(this)) {
-      flow.sent(this, bytes);
-      writer.message(this.id, message, false);
-      return;
-    }
+    if (!this.#queue.waiting && flow.take(this, message)) return writer.message(this.id, message, false);
     this.#queue.push(message);
     while (this.sendFrame(flow.allowance(this)));
     if (this.#queue.waiting) flow.wait(this);

@@ -25,8 +25,6 @@ const PIECE_BYTES = 256 * 1024;
 
 /** A call under way. */
 export interface ClientCall extends Expiring {
-  /** Makes an attempt: opens a stream for the call. Does nothing if the call has ended. */
-  openStream(connection: Connection): void;
   /** Ends the call with reason `ClientClosed`. */
   close(): void;
 }
@@ -35,8 +33,8 @@ export interface ClientCall extends Expiring {
 export interface CallOwner {
   readonly endpoint: Endpoint;
   readonly options: TransportOptions;
-  /** Opens a stream for the call on the connection for new calls. Dials first if there is no such connection. */
-  send(call: ClientCall): void;
+  /** The connection for new calls. Reading this property dials if there is no such connection. */
+  readonly connection: Connection;
   /** Called once the call has ended. */
   ended(call: ClientCall): void;
 }
@@ -50,7 +48,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   readonly #resolve: (response: Response) => void;
   readonly #reject: (error: EtcdError) => void;
   readonly #offAbort: (() => void) | undefined;
-  /** The stream of the current attempt. Undefined before the first attempt, and between two attempts. */
+  /** The stream of the current attempt. Undefined before the first attempt. */
   #stream: Http2Stream | undefined;
   #attempts = 0;
   #response: Response | undefined;
@@ -78,11 +76,11 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     return this.#call.deadline;
   }
 
-  openStream(connection: Connection): void {
-    if (this.#over) return;
+  /** Begins an attempt. Returns the stream to open for it. */
+  attempt(): Http2Stream {
     this.#attempts += 1;
     this.#stream = new Http2Stream(this.#head, this);
-    connection.open(this.#stream);
+    return this.#stream;
   }
 
   mayOpen(now: number): boolean {
@@ -125,9 +123,8 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
 
   unprocessed(error: EtcdError): void {
     if (this.#over) return;
-    if (this.#attempts >= MAX_ATTEMPTS) return this.#fail(error);
-    this.#stream = undefined;
-    this.#owner.send(this);
+    if (this.#attempts >= MAX_ATTEMPTS) this.#fail(error);
+    else this.#owner.connection.open(this.attempt());
   }
 
   expire(): void {
@@ -208,13 +205,12 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   start(metadata: Metadata | undefined): void {
     if (this.#over) return;
     this.#stream.head.metadata = metadata;
-    this.#owner.send(this);
+    this.#attempt();
   }
 
-  openStream(connection: Connection): void {
-    if (this.#over) return;
+  #attempt(): void {
     this.#attempts += 1;
-    connection.open(this.#stream);
+    this.#owner.connection.open(this.#stream);
   }
 
   send(message: Init<Request>): void {
@@ -283,7 +279,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
 
   unprocessed(error: EtcdError): void {
     if (this.#stream.wasOpened || this.#attempts >= MAX_ATTEMPTS) this.ended(error);
-    else if (!this.#over) this.#owner.send(this);
+    else if (!this.#over) this.#attempt();
   }
 
   leaving(): void {

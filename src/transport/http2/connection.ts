@@ -118,7 +118,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       uploadedAt: () => this.#uploadedAt(),
       suspected: () => this.#drain(MAX_STREAM_ID, 'the peer is silent'),
       doubted: () => {
-        for (const stream of this.streams.all()) stream.leaving();
+        for (const { receiver } of this.streams.all()) receiver.leaving?.();
       },
       answered: () => {
         this.#closeIfDrained();
@@ -148,30 +148,51 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /**
-   * Opens the stream as soon as the connection is open and the peer allows one more stream. If the connection may have
-   * died unnoticed, first waits until the peer has answered a PING.
+   * Opens the stream, and sends its request. If the connection is not open yet, if the peer allows no further stream, or
+   * if other streams wait (unless `isNext`), the stream waits. If the connection may have died unnoticed, the stream
+   * waits until the peer has answered a PING.
    */
-  open(stream: Http2Stream): void {
+  open(stream: Http2Stream, isNext = !this.streams.hasWaiting): void {
     const { name } = this.#state;
+    const { head } = stream;
     if (name === 'draining' || name === 'closed')
-      return stream.unprocessed(connectionLost('the connection accepts no more calls', 'not-sent', stream.head));
+      return stream.unprocessed(connectionLost('the connection accepts no more calls', 'not-sent', head));
     stream.connection = this;
     const now = monotonicMs();
     const hasRoom = name === 'open' && this.#hasRoom();
-    if (hasRoom && !this.streams.hasWaiting && this.pinger.trusts(now)) return this.#openNow(stream, now);
-    this.streams.wait(stream);
-    this.#updateHold();
-    if (hasRoom) this.pinger.confirm(now);
+    if (!hasRoom || !isNext || !this.pinger.trusts(now)) {
+      this.streams.wait(stream);
+      this.#updateHold();
+      if (hasRoom) this.pinger.confirm(now);
+      return;
+    }
+    if (this.streams.isExhausted) {
+      this.streams.wait(stream);
+      return this.goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
+    }
+    if (stream.receiver.mayOpen?.(now) === false) return;
+    const { method, metadata, deadline, request } = head;
+    const timeout = grpcTimeout(deadline - now);
+    const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.settings;
+    if (this.headerWriter.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
+      const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
+      const problem = `the headers of the request are larger than the server allows (${limit})`;
+      return stream.fail(requestHeadersTooLarge(problem, head));
+    }
+    const id = this.streams.add(stream);
+    if (this.streams.size === 1) this.pinger.busy(true);
+    if (!this.#holding) this.#updateHold();
+    this.writer.headers(id, this.headerWriter.block(method), timeout, metadata, maxFrameBytes);
+    this.limits.called();
+    this.pinger.sent();
+    stream.opened(id, initialWindowBytes, now);
+    if (request !== undefined && stream.take(request, true)) this.writer.message(id, request, true);
   }
 
   /** Closes the connection, and ends all its streams. */
   close(problem: string): void {
     if (this.#state.name === 'open') this.writer.goAway(ErrorCode.NO_ERROR);
     this.#close(problem);
-  }
-
-  resetSent(): void {
-    this.limits.called();
   }
 
   setIdle(stream: Http2Stream, isIdle: boolean): void {
@@ -189,10 +210,6 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (this.streams.size > 0) return;
     this.pinger.busy(false);
     this.#closeIfDrained();
-  }
-
-  expired(stream: Http2Stream): void {
-    this.pinger.expired(stream.openedAt);
   }
 
   /**
@@ -251,31 +268,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     while (this.streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
       const now = monotonicMs();
       if (!this.pinger.trusts(now)) return this.pinger.confirm(now);
-      this.#openNow(this.streams.takeWaiting() as Http2Stream, now);
+      this.open(this.streams.takeWaiting() as Http2Stream, true);
     }
-  }
-
-  #openNow(stream: Http2Stream, now: number): void {
-    const { method, metadata, deadline } = stream.head;
-    if (this.streams.isExhausted) {
-      this.streams.wait(stream);
-      return this.goAway(MAX_STREAM_ID, 'the connection has used up its stream identifiers');
-    }
-    if (!stream.mayOpen(now)) return;
-    const timeout = grpcTimeout(deadline - now);
-    const { maxHeaderListBytes, initialWindowBytes, maxFrameBytes } = this.settings;
-    if (this.headerWriter.listBytes(method, timeout, metadata) > maxHeaderListBytes) {
-      const limit = `SETTINGS_MAX_HEADER_LIST_SIZE = ${maxHeaderListBytes}`;
-      const problem = `the headers of the request are larger than the server allows (${limit})`;
-      return stream.fail(requestHeadersTooLarge(problem, stream.head));
-    }
-    const id = this.streams.add(stream);
-    if (this.streams.size === 1) this.pinger.busy(true);
-    if (!this.#holding) this.#updateHold();
-    this.writer.headers(id, this.headerWriter.block(method), timeout, metadata, maxFrameBytes);
-    this.limits.called();
-    this.pinger.sent();
-    stream.opened(id, initialWindowBytes, now);
   }
 
   #dial(endpoint: Endpoint, tls: TlsOptions | undefined, open: OpenByteStream): void {
@@ -336,7 +330,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#drain(lastStreamId, problem);
     for (const stream of this.streams.all()) {
       if (stream.id <= lastStreamId) {
-        stream.leaving();
+        stream.receiver.leaving?.();
         continue;
       }
       this.streams.delete(stream);
@@ -377,12 +371,10 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#state = { name: 'closed' };
     this.#bytes?.close();
     this.#events.closed();
-    if (state.name === 'connecting') {
-      const hasAnswered = reason === 'ProtocolError' || problem === PEER_CLOSED;
-      const error = connectFailed(this.#endpoint, problem, cause, hasAnswered);
-      this.#endWaiting((stream) => stream.fail(amended(error, { method: stream.head.method })));
-    }
-    this.#releaseWaiting(problem);
+    const hasAnswered = reason === 'ProtocolError' || problem === PEER_CLOSED;
+    if (state.name === 'connecting')
+      this.#releaseWaiting(problem, connectFailed(this.#endpoint, problem, cause, hasAnswered));
+    else this.#releaseWaiting(problem);
     for (const stream of this.streams.all()) {
       const lost = (outcome: Outcome): EtcdError => connectionLost(problem, outcome, stream.head, reason, cause);
       if (stream.id < this.#unsentId) stream.closedByPeer(lost('unknown'));
@@ -390,13 +382,13 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     }
   }
 
-  /** Removes the waiting streams, so that another connection can open them. */
-  #releaseWaiting(problem: string): void {
-    this.#endWaiting((stream) => stream.unprocessed(connectionLost(problem, 'not-sent', stream.head)));
-  }
-
-  #endWaiting(end: (stream: Http2Stream) => void): void {
-    while (this.streams.hasWaiting) end(this.streams.takeWaiting() as Http2Stream);
+  /** Removes the waiting streams, so that another connection can open them. Ends them instead if `error` is given. */
+  #releaseWaiting(problem: string, error?: EtcdError): void {
+    while (this.streams.hasWaiting) {
+      const stream = this.streams.takeWaiting() as Http2Stream;
+      if (error === undefined) stream.unprocessed(connectionLost(problem, 'not-sent', stream.head));
+      else stream.fail(amended(error, { method: stream.head.method }));
+    }
   }
 }
 

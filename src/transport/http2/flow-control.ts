@@ -1,5 +1,6 @@
 import { UniqueQueue } from '../../runtime/queues.js';
 import { ConnectionError, DEFAULT_WINDOW_BYTES, ErrorCode, MAX_WINDOW_BYTES } from './frame.js';
+import { MESSAGE_PREFIX_BYTES } from './message-framing.js';
 import type { PeerSettings } from './settings.js';
 
 // Flow control: RFC 9113, sections 5.2 and 6.9. A DATA frame counts against two windows, the window of its stream and
@@ -85,6 +86,14 @@ export class SendFlow {
   allowance(stream: Sender): number {
     if (this.congested) return 0;
     return Math.min(this.#windowBytes, stream.sendWindowBytes, this.#settings.maxFrameBytes);
+  }
+
+  /** Returns whether the stream may send the whole message in one DATA frame now. If so, counts the message as sent. */
+  take(stream: Sender, message: Uint8Array): boolean {
+    const bytes = MESSAGE_PREFIX_BYTES + message.length;
+    if (bytes > this.allowance(stream)) return false;
+    this.sent(stream, bytes);
+    return true;
   }
 
   sent(stream: Sender, bytes: number): void {

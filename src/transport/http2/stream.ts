@@ -3,8 +3,10 @@ import type { Metadata } from '../transport.js';
 import { ReceiveWindow, type SendFlow } from './flow-control.js';
 import { ErrorCode, MAX_WINDOW_BYTES, StreamError } from './frame.js';
 import type { FrameWriter } from './frame-writer.js';
-import { MESSAGE_PREFIX_BYTES, MessageAssembler, type MessageReceiver, SendQueue } from './message-framing.js';
+import { MessageAssembler, type MessageReceiver, SendQueue } from './message-framing.js';
 import type { PeerStream } from './peer-frames.js';
+import type { PeerLimits } from './peer-limits.js';
+import type { Pinger } from './pinger.js';
 import {
   badResponse,
   checkFields,
@@ -27,7 +29,7 @@ export interface StreamHead {
   readonly maxReceiveBytes: number;
   /** The receiver gets a message longer than this in pieces. Default: the receiver gets every message whole. */
   readonly pieceBytes?: number | undefined;
-  /** The encoded request of a unary call. When the stream opens, it sends this request and half-closes. */
+  /** The encoded request of a unary call. The connection sends it when it opens the stream, and half-closes the stream. */
   readonly request?: Uint8Array | undefined;
   /** Whether the stream opens before the other streams that wait on its connection. */
   readonly urgent?: boolean | undefined;
@@ -64,12 +66,10 @@ export interface StreamReceiver extends MessageReceiver {
 export interface StreamConnection {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
-  /** Called when the call of an open stream times out. */
-  expired(stream: Http2Stream): void;
+  readonly limits: PeerLimits;
+  readonly pinger: Pinger;
   /** Called when the owner of an open stream is about to cancel it, because the peer has not answered in time. */
   unresponsive(): void;
-  /** Called when the client has reset an open stream. */
-  resetSent(): void;
   /** Sets whether the open stream lets the process exit. */
   setIdle(stream: Http2Stream, isIdle: boolean): void;
   /** Called when the stream is closed. */
@@ -106,7 +106,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   openedAt = 0;
   sendWindowBytes = 0;
   #state: 'idle' | 'open' | 'half-closed (local)' | 'closed' = 'idle';
-  readonly #receiver: StreamReceiver;
+  readonly receiver: StreamReceiver;
   readonly #assembler: MessageAssembler;
   readonly #window = new ReceiveWindow(STREAM_WINDOW_BYTES);
   readonly #queue = new SendQueue();
@@ -123,7 +123,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   constructor(head: StreamHead, receiver: StreamReceiver) {
     this.head = head;
-    this.#receiver = receiver;
+    this.receiver = receiver;
     this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver, head.pieceBytes);
   }
 
@@ -132,20 +132,25 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     return this.id !== 0;
   }
 
-  /** Sends a message as soon as the windows allow. If `last` is true, half-closes the stream after the message. */
-  send(message: Uint8Array, last = false): void {
-    if (this.#over || this.#queue.complete) return;
+  /** Sends a message as soon as the windows allow. */
+  send(message: Uint8Array): void {
+    if (this.take(message, false)) this.connection?.writer.message(this.id, message, false);
+  }
+
+  /**
+   * Returns true if the caller must write the message now, in one DATA frame. Otherwise, queues the message. If `last` is
+   * true, half-closes the stream after the message.
+   */
+  take(message: Uint8Array, last: boolean): boolean {
+    if (this.#over || this.#queue.complete) return false;
     this.#queue.complete = last;
-    const bytes = MESSAGE_PREFIX_BYTES + message.length;
-    const { connection } = this;
-    if (this.#state === 'open' && connection && !this.#queue.waiting && bytes <= connection.flow.allowance(this)) {
-      connection.flow.sent(this, bytes);
-      connection.writer.message(this.id, message, last);
+    if (this.#state === 'open' && !this.#queue.waiting && this.connection?.flow.take(this, message)) {
       if (last) this.#state = 'half-closed (local)';
-      return;
+      return true;
     }
     this.#queue.push(message);
     this.#sendQueued();
+    return false;
   }
 
   /** Half-closes the stream after the queued messages. */
@@ -164,7 +169,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   /** Called when the call times out, just before the call cancels the stream. */
   expired(): void {
-    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.expired(this);
+    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.pinger.expired(this.openedAt);
   }
 
   /** Sets whether the stream keeps the process alive. */
@@ -189,11 +194,6 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     this.#end(error);
   }
 
-  /** Returns whether the call still needs the stream. */
-  mayOpen(now: number): boolean {
-    return this.#receiver.mayOpen?.(now) ?? true;
-  }
-
   violated(error: StreamError): void {
     this.fail(badResponse(`HTTP/2 protocol error: ${error.message}`, 'ProtocolError', this.head), error.code);
   }
@@ -202,22 +202,15 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     this.closedByPeer(errorOfReset(code, this.head));
   }
 
-  /** Called when the connection has written the HEADERS frame. */
+  /** Called when the connection has written HEADERS. The request of a unary call follows. */
   opened(id: number, sendWindowBytes: number, now: number): void {
     this.id = id;
     this.openedAt = now;
     this.sendWindowBytes = sendWindowBytes;
     this.#state = 'open';
     if (this.#isIdle) this.connection?.setIdle(this, true);
-    this.#receiver.opened?.();
-    const { request } = this.head;
-    if (request !== undefined) this.send(request, true);
-    else this.#sendQueued();
-  }
-
-  /** Called when the peer accepts no more streams on the connection, but still processes this stream. */
-  leaving(): void {
-    this.#receiver.leaving?.();
+    this.receiver.opened?.();
+    if (this.head.request === undefined) this.#sendQueued();
   }
 
   /**
@@ -230,7 +223,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     this.connection = undefined;
     // A stream that is still idle has sent none of its messages, so another connection can open it.
     if (this.wasOpened) this.#state = 'closed';
-    this.#receiver.unprocessed(error);
+    this.receiver.unprocessed(error);
   }
 
   /** Handles a HEADERS frame from the peer. @throws StreamError if the frame violates the protocol. */
@@ -350,7 +343,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.#over) return;
     this.#over = true;
     const isTorn = error === undefined && this.#assembler.midMessage;
-    this.#receiver.ended(
+    this.receiver.ended(
       isTorn ? badResponse('the response ended within a message', 'MalformedMessage', this.head) : error,
     );
   }
@@ -358,7 +351,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   #reset(code: ErrorCode): void {
     if (this.#state === 'open' || this.#state === 'half-closed (local)') {
       this.connection?.writer.rstStream(this.id, code);
-      this.connection?.resetSent();
+      this.connection?.limits.called();
     }
     this.#close();
   }

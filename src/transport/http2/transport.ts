@@ -68,7 +68,7 @@ class Http2Transport implements Transport, CallOwner {
       checkMetadata(metadata, method.path);
       const clientCall = new UnaryClientCall(call, request, this, resolve, reject);
       this.#calls.add(clientCall);
-      this.send(clientCall);
+      this.connection.open(clientCall.attempt());
     });
   }
 
@@ -100,17 +100,8 @@ class Http2Transport implements Transport, CallOwner {
     this.#calls.stop();
   }
 
-  send(call: ClientCall): void {
-    if (this.#closed) return call.close();
-    this.#current ??= this.#dial();
-    call.openStream(this.#current);
-  }
-
-  ended(call: ClientCall): void {
-    this.#calls.delete(call);
-  }
-
-  #dial(): Connection {
+  get connection(): Connection {
+    if (this.#current !== undefined) return this.#current;
     const draining = (): void => {
       if (this.#current === connection) this.#current = undefined;
     };
@@ -120,6 +111,11 @@ class Http2Transport implements Transport, CallOwner {
     };
     const connection = this.#connect({ draining, closed });
     this.#connections.add(connection);
+    this.#current = connection;
     return connection;
+  }
+
+  ended(call: ClientCall): void {
+    this.#calls.delete(call);
   }
 }
