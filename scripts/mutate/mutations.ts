@@ -147,7 +147,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a transaction of the holder does not check the fencing token',
-    file: 'src/concurrency/lock.ts',
+    file: 'src/concurrency/held.ts',
     find: "compare.createRevision(this.key, '==', this.token)",
     replace: "compare.createRevision(this.key, '>', 0n)",
     tests: ['test/concurrency', 'test/faults/holders'],

@@ -6,7 +6,8 @@ import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js'
 import { compare, op } from '../kv/txn.js';
 import { checkInt64, checkOptions, checkSignal } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, ownBytes, toBytes } from '../runtime/bytes.js';
-import { acquire, Held, hold, RELEASE_OPTIONS, type ReleaseOptions, sharedContender } from './lock.js';
+import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from './held.js';
+import { acquire, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';

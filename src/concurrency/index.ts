@@ -9,10 +9,10 @@
 export { Barrier } from './barrier.js';
 export { DoubleBarrier } from './double-barrier.js';
 export { Election, type Leadership, observe } from './election.js';
+export type { Held, ReleaseOptions } from './held.js';
 export { type Contender, inspectLock, type LockState } from './inspect-lock.js';
 export { Job, type RetryOptions } from './job.js';
 export { type LeadOptions, lead, type Term } from './lead.js';
-export type { Held, ReleaseOptions } from './lock.js';
 export { Mutex, type MutexOptions, type WithLockOptions, withLock, withLocks } from './mutex.js';
 export { PriorityQueue, Queue } from './queue.js';
 export { RateLimiter, type RateLimiterOptions } from './rate-limiter.js';

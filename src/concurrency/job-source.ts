@@ -8,8 +8,8 @@ import { randomId, textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { checkedSignalOf, onAbort } from '../runtime/signals.js';
 import { backoffMs, monotonicMs, pause, pauseUntil } from '../runtime/timers.js';
+import { Held, hold } from './held.js';
 import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText } from './job.js';
-import { Held, hold } from './lock.js';
 import type { Session } from './session.js';
 import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 

@@ -8,7 +8,7 @@ import { textOf } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { messageOf } from '../runtime/printed.js';
 import { monotonicMs } from '../runtime/timers.js';
-import type { Held } from './lock.js';
+import type { Held } from './held.js';
 import { untilAnswered, type Waiting } from './waiting.js';
 
 /** The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`: its state. */

@@ -11,8 +11,9 @@ import { type BytesLike, compareBytes, ownBytes, randomId } from '../runtime/byt
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { backoffMs, pause } from '../runtime/timers.js';
+import { Held } from './held.js';
 import { helperPrefix, withHelperKeys } from './helper-keys.js';
-import { acquire, Held, uniqueContender } from './lock.js';
+import { acquire, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, checkSessionOf, type Session } from './session.js';
 import { untilAnswered, type WaitLimit, type WaitOptions, waitLimit, watchUntil } from './waiting.js';

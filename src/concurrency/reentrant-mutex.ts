@@ -4,7 +4,7 @@ import type { WithHeader } from '../kv/requests.js';
 import type { Conditions, Op, Txn, TxnResult } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
 import { orAborted } from '../runtime/signals.js';
-import type { Held } from './lock.js';
+import type { Held } from './held.js';
 import { Mutex } from './mutex.js';
 import type { Session } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';

@@ -1,4 +1,5 @@
-import { acquire, type Contender, Held, tryAcquire, uniqueContender } from './lock.js';
+import { Held } from './held.js';
+import { acquire, type Contender, tryAcquire, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import type { WaitOptions } from './waiting.js';

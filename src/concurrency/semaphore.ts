@@ -3,8 +3,9 @@ import { prefix } from '../kv/keys.js';
 import { compare, op } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
+import { Held, hold } from './held.js';
 import { checkNameOutside } from './helper-keys.js';
-import { acquire, type Contender, Held, hold, tryAcquire, uniqueContender } from './lock.js';
+import { acquire, type Contender, tryAcquire, uniqueContender } from './lock.js';
 import { keyGone, undoPut, uniqueKey } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
 import {

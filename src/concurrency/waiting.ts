@@ -217,40 +217,11 @@ export function waitLimit(
  *
  * @throws the reason of `signal`, or the error of a failed call if a repetition would fail the same way.
  */
-export function untilAnswered<T>(
+export async function untilAnswered<T>(
   waiting: Waiting,
   call: (options: CallOptions) => Promise<T>,
-  onUnknown?: () => void,
-): Promise<T> {
-  return repeat(waiting, call, isTransient, onUnknown);
-}
-
-/** Like `untilAnswered`, but also repeats the call while the server is out of space. */
-export function untilSpace<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
-  return repeat(waiting, call, (error) => isTransient(error) || error.reason === 'NoSpace');
-}
-
-/**
- * Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. Rejects only if `signal`
- * aborts or the client itself refuses the call. Use this function for cleanup. Other contenders may wait for the
- * cleanup, so the call does not wait behind other calls of the client.
- */
-export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
-  return repeat(
-    waiting,
-    (options) => call(internally(options, { urgent: true })),
-    ({ reason }) => !REFUSED_BY_CLIENT.has(reason),
-  );
-}
-
-/** The reasons of errors that mean that the client itself refused the call. It would refuse a repetition too. */
-const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
-
-async function repeat<T>(
-  waiting: Waiting,
-  call: (options: CallOptions) => Promise<T>,
-  mayRepeat: (error: EtcdError) => boolean,
   onUnknown: () => void = () => {},
+  mayRepeat = isTransient,
 ): Promise<T> {
   const { signal } = waiting;
   const trace = traceIn(waiting);
@@ -270,6 +241,28 @@ async function repeat<T>(
     }
   }
 }
+
+/** Like `untilAnswered`, but also repeats the call while the server is out of space. */
+export function untilSpace<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return untilAnswered(waiting, call, undefined, (error) => isTransient(error) || error.reason === 'NoSpace');
+}
+
+/**
+ * Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. Rejects only if `signal`
+ * aborts or the client itself refuses the call. Use this function for cleanup. Other contenders may wait for the
+ * cleanup, so the call does not wait behind other calls of the client.
+ */
+export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
+  return untilAnswered(
+    waiting,
+    (options) => call(internally(options, { urgent: true })),
+    undefined,
+    ({ reason }) => !REFUSED_BY_CLIENT.has(reason),
+  );
+}
+
+/** The reasons of errors that mean that the client itself refused the call. It would refuse a repetition too. */
+const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
 
 /**
  * Reasons of errors that a repeated call would get again. A call that fails with one of these reasons is not repeated,

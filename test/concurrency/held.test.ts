@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { Held, hold } from '../../src/concurrency/held.js';
 import { Mutex, Session } from '../../src/concurrency/index.js';
-import { Held, hold } from '../../src/concurrency/lock.js';
 import { leaveQueue } from '../../src/concurrency/lock-queue.js';
 import { methods } from '../../src/gen/methods.js';
 import { compare, type Interceptor, op } from '../../src/index.js';

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { Client } from '../../client/client.js';
 import { Election } from '../../concurrency/election.js';
-import type { Held } from '../../concurrency/lock.js';
+import type { Held } from '../../concurrency/held.js';
 import { Mutex } from '../../concurrency/mutex.js';
 import { Session } from '../../concurrency/session.js';
 import type { WaitOptions } from '../../concurrency/waiting.js';

@@ -45,26 +45,23 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   readonly #call: UnaryCall<Request, Response>;
   readonly #head: StreamHead;
   readonly #owner: CallOwner;
-  readonly #resolve: (response: Response) => void;
-  readonly #reject: (error: EtcdError) => void;
+  #resolve!: (response: Response) => void;
+  #reject!: (error: EtcdError) => void;
+  /** Resolves with the response, or rejects with an `EtcdError`. */
+  readonly response = new Promise<Response>((resolve, reject) => {
+    this.#resolve = resolve;
+    this.#reject = reject;
+  });
   readonly #offAbort: (() => void) | undefined;
   /** The stream of the current attempt. Undefined before the first attempt. */
   #stream: Http2Stream | undefined;
   #attempts = 0;
-  #response: Response | undefined;
+  #message: Response | undefined;
   #over = false;
 
-  constructor(
-    call: UnaryCall<Request, Response>,
-    request: Uint8Array,
-    owner: CallOwner,
-    resolve: (response: Response) => void,
-    reject: (error: EtcdError) => void,
-  ) {
+  constructor(call: UnaryCall<Request, Response>, request: Uint8Array, owner: CallOwner) {
     this.#call = call;
     this.#owner = owner;
-    this.#resolve = resolve;
-    this.#reject = reject;
     const { method, metadata, deadline, signal, urgent } = call;
     const { maxReceiveBytes } = owner.options;
     const { url: endpoint } = owner.endpoint;
@@ -94,12 +91,12 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 
   message(bytes: Uint8Array, start: number, end: number): void {
-    if (this.#response !== undefined) {
+    if (this.#message !== undefined) {
       const problem = 'the response to a unary call contains a second message';
       return this.#stream?.fail(badResponse(problem, 'MalformedMessage', this.#head));
     }
     try {
-      this.#response = decodeResponse(this.#call.method, this.#head.endpoint, bytes, start, end);
+      this.#message = decodeResponse(this.#call.method, this.#head.endpoint, bytes, start, end);
     } catch (malformed) {
       this.#stream?.fail(malformed as EtcdError);
     }
@@ -115,10 +112,10 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     const isLate = error?.code === 'Canceled' || error?.code === 'DeadlineExceeded';
     if (isLate && error.outcome === 'unknown' && monotonicMs() >= this.deadline) return this.expire();
     if (error !== undefined) return this.#fail(error);
-    const response = this.#response;
-    if (response === undefined)
+    const message = this.#message;
+    if (message === undefined)
       return this.#fail(badResponse('the server sent status OK without a message', 'MalformedMessage', this.#head));
-    if (this.#finish()) this.#resolve(response);
+    if (this.#finish()) this.#resolve(message);
   }
 
   unprocessed(error: EtcdError): void {

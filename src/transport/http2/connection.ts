@@ -78,7 +78,15 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   readonly #reader = new FrameReader(new PeerFrames(this));
   readonly streams: StreamTable;
   readonly pinger: Pinger;
-  readonly writer = new FrameWriter((parts) => this.#write(parts));
+  /** Passes frames to the byte stream. */
+  readonly #write = (parts: readonly Uint8Array[]): void => {
+    if (this.#state.name === 'closed') return;
+    if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
+    const hasRoom = this.#bytes?.write(parts);
+    this.flow.congested = hasRoom === false;
+    if (hasRoom !== undefined) this.#unsentId = this.streams.nextId;
+  };
+  readonly writer = new FrameWriter(this.#write);
   readonly flow = new SendFlow(this.settings, (bytes) => {
     this.limits.sent(bytes);
     this.pinger.sent();
@@ -280,14 +288,6 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       drained: () => this.#drained(),
       closed: (problem, cause) => this.#close(problem ?? PEER_CLOSED, undefined, cause),
     });
-  }
-
-  #write(parts: readonly Uint8Array[]): void {
-    if (this.#state.name === 'closed') return;
-    if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
-    const hasRoom = this.#bytes?.write(parts);
-    this.flow.congested = hasRoom === false;
-    if (hasRoom !== undefined) this.#unsentId = this.streams.nextId;
   }
 
   #drained(): void {

@@ -33,6 +33,17 @@ export class FrameWriter {
   #end = 0;
   #flushScheduled = false;
 
+  /** Sends the collected frames now, without waiting for the microtask. */
+  readonly flush = (): void => {
+    this.#flushScheduled = false;
+    this.#finishSlab();
+    if (this.#full.length === 0) return;
+    const parts = this.#full;
+    this.#full = [];
+    this.#start = this.#end;
+    this.#send(parts);
+  };
+
   constructor(send: (parts: readonly Uint8Array[]) => void) {
     this.#send = send;
   }
@@ -118,17 +129,6 @@ export class FrameWriter {
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);
   }
 
-  /** Sends the collected frames now, without waiting for the microtask. */
-  flush(): void {
-    this.#flushScheduled = false;
-    this.#finishSlab();
-    if (this.#full.length === 0) return;
-    const parts = this.#full;
-    this.#full = [];
-    this.#start = this.#end;
-    this.#send(parts);
-  }
-
   /** Writes a frame of any type. */
   frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
     const at = this.#header(payload.length, type, flags, streamId);
@@ -148,7 +148,7 @@ export class FrameWriter {
   #header(length: number, type: number, flags: number, streamId: number): number {
     if (!this.#flushScheduled) {
       this.#flushScheduled = true;
-      queueMicrotask(() => this.flush());
+      queueMicrotask(this.flush);
     }
     const at = this.#reserve(FRAME_HEADER_BYTES + length);
     writeFrameHeader(this.#slab, at, length, type, flags, streamId);

@@ -60,16 +60,19 @@ class Http2Transport implements Transport, CallOwner {
   }
 
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    return new Promise((resolve, reject) => {
-      const { method, signal, metadata } = call;
+    const { method, signal, metadata } = call;
+    try {
       const request = encodeRequest(method, call.request, this.options.maxRequestBytes);
       if (this.#closed) throw clientClosed('not-sent', method.path);
       if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
       checkMetadata(metadata, method.path);
-      const clientCall = new UnaryClientCall(call, request, this, resolve, reject);
+      const clientCall = new UnaryClientCall(call, request, this);
       this.#calls.add(clientCall);
       this.connection.open(clientCall.attempt());
-    });
+      return clientCall.response;
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   stream<Request, Response>(

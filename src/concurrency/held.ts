@@ -1,0 +1,242 @@
+import { checkTimeout, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import { EtcdError, timedOut } from '../errors/etcd-error.js';
+import { type WithHeader, withHeader } from '../kv/requests.js';
+import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
+import { checkOptions } from '../runtime/arguments.js';
+import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
+import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
+import { settledWithin } from '../runtime/timers.js';
+import { keyGone, leaveQueue, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
+import type { Session } from './session.js';
+
+/** Default time limit of `release`, in milliseconds. */
+const RELEASE_TIMEOUT_MS = 10_000;
+
+export type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (
+  session: Session,
+  name: string,
+  own: Own,
+  leave: () => void,
+) => T;
+
+/** What a hold needs to know about its key. */
+type HeldKey = Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
+
+/** Options of a release. */
+export interface ReleaseOptions {
+  /** Milliseconds to wait for the release. Default 10,000. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
+
+/**
+ * Creates the `Held` object of a lock that was just acquired.
+ *
+ * @throws EtcdError with the reason of the session's end, if the session was lost in the meantime. etcd then deletes
+ * the queue key with the lease.
+ */
+export function hold<T extends Held, Own extends HeldKey>(
+  type: HeldClass<T, Own>,
+  session: Session,
+  name: string,
+  own: Own,
+  leave: () => void,
+): T {
+  const held = new type(session, name, own, leave);
+  const lost = held.lostBy();
+  if (lost !== undefined) throw lost;
+  return held;
+}
+
+/**
+ * A lock, permit or leadership that the caller holds.
+ *
+ * `signal` aborts when the caller no longer holds the lock: the caller released it, the session was lost, or another
+ * client deleted the key. The loss of the session aborts the signal before the server can give the lock to another
+ * contender. If another client deletes the key, the signal aborts as soon as a watch reports the deletion.
+ *
+ * @example
+ * await using held = await mutex.lock();
+ * await held.txn({ then: [op.put('jobs/last', 'done')] });
+ */
+export class Held implements AsyncDisposable {
+  /** Name of the lock. */
+  readonly name: string;
+  /** The holder's queue key. */
+  readonly key: string;
+  /** Fencing token: the create revision of the key. Every later holder has a greater token. */
+  readonly token: bigint;
+  /** @internal */
+  protected readonly session: Session;
+  /** The signal. Created when the program first reads it, because many programs never do. */
+  #signal: CheckedSignal | undefined;
+  /** Returns why the caller no longer holds the lock. Undefined while the caller holds the lock. */
+  #endedBy: (() => EtcdError) | undefined;
+  readonly #leave: () => void;
+  readonly #stopWatching: () => void;
+  readonly #offSessionLost: () => void;
+  /** The deletion of the queue key; undefined while the caller holds the lock. Never rejects. */
+  #releasing: Promise<void> | undefined;
+
+  /** @internal `leave` lets the next locker in the same session use the key. */
+  constructor(session: Session, name: string, own: HeldKey, leave: () => void) {
+    this.name = name;
+    this.key = own.key;
+    this.token = own.createRevision;
+    this.session = session;
+    this.#leave = leave;
+    const sessionLost = (): void => this.#end(() => session.signal.reason);
+    this.#offSessionLost = onAbort(session.signal, sessionLost);
+    this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(() => error), WATCH_AFTER_MS.holder);
+    if (session.signal.aborted) sessionLost();
+  }
+
+  /**
+   * Aborts with an `EtcdError` when the caller no longer holds the lock. Reading `aborted` compares the lease's
+   * deadline with the monotonic clock, so the result is right even after the event loop was blocked.
+   */
+  get signal(): AbortSignal {
+    if (this.#signal === undefined) {
+      this.#signal = new CheckedSignal(() => this.lostBy());
+      // Aborts the signal if the caller does not hold the lock any more.
+      void this.#signal.aborted;
+    }
+    return this.#signal.signal;
+  }
+
+  /**
+   * Returns a signal that aborts when the caller no longer holds the lock or one of `others` aborts. Reading its
+   * `aborted` checks the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check the
+   * deadline. After the event loop was blocked, such a signal may not have aborted yet although another contender
+   * already holds the lock.
+   *
+   * @example
+   * await work({ signal: held.signalWith(stop.signal) });
+   */
+  signalWith(...others: readonly AbortSignal[]): AbortSignal {
+    return checkedSignalOf(this.signal, others);
+  }
+
+  /** Returns the fields that `JSON.stringify` writes. */
+  toJSON(): { readonly name: string; readonly key: string; readonly token: string; readonly valid: boolean } {
+    const { name, key, token } = this;
+    return { name, key, token: String(token), valid: this.valid() };
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    return inspected('Held', { ...this.toJSON(), token: this.token }, ...args);
+  }
+
+  /** Returns whether the caller certainly holds the lock now. Checks the lease's deadline, as for `signal`. */
+  valid(): boolean {
+    return this.lostBy() === undefined;
+  }
+
+  /** @internal Returns the reason of `signal` if the caller does not hold the lock. */
+  lostBy(): EtcdError | undefined {
+    if (this.#endedBy !== undefined) return this.#endedBy();
+    const { signal } = this.session;
+    return signal.aborted ? signal.reason : undefined;
+  }
+
+  /** @internal Returns why the caller has lost the lock. Undefined while it holds the lock, and after a release. */
+  loss(): EtcdError | undefined {
+    const ended = this.lostBy();
+    return ended?.reason === 'LockReleased' ? undefined : ended;
+  }
+
+  /**
+   * Runs a transaction that has no effect unless the caller still holds the lock. etcd checks the fencing token, so a
+   * holder that was suspended for too long cannot write (S23).
+   *
+   * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
+   * The transaction has then written nothing.
+   * @example
+   * await held.txn({ then: [op.put('jobs/owner', 'me')] });
+   */
+  async txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+    checkOptions(options, WRITE_OPTIONS, 'Held.txn');
+    const lostBy = this.lostBy();
+    if (lostBy !== undefined) throw notHeld(lostBy);
+    const isHeld = compare.createRevision(this.key, '==', this.token);
+    const result = await this.session.client.txn({ if: [isHeld], then: [op.txn(txn)] }, options);
+    if (!result.succeeded) {
+      this.#end(keyGone);
+      throw notHeld(this.lostBy());
+    }
+    return withHeader(result.header, result.responses[0]) as WithHeader<TxnResult<If, Then, Else>>;
+  }
+
+  /**
+   * Releases the lock. `signal` aborts first, with reason `LockReleased`. A further call, or a call after the lock was
+   * lost, only waits until the queue key is deleted.
+   *
+   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within `timeoutMs` (default 10,000). The
+   * release then continues in the background until the session ends.
+   */
+  async release(options: ReleaseOptions = {}): Promise<void> {
+    checkOptions(options, RELEASE_OPTIONS, 'release');
+    const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
+    checkTimeout(timeoutMs, 'timeoutMs');
+    this.#end(lockReleased);
+    const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
+    if (!released) throw timedOut('release', timeoutMs, 'unknown');
+  }
+
+  /** @internal Ends the hold like `release`, but leaves the key: the caller deletes it in a transaction of its own. */
+  settle(): void {
+    this.#end(lockReleased, async () => {});
+  }
+
+  /** Same as `release`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  /**
+   * Ends the caller's hold on the lock: aborts `signal`, deletes the queue key, and then lets the next locker of the
+   * session use the key.
+   */
+  #end(reason: () => EtcdError, deleteKey = () => this.#deleteKey()): void {
+    if (this.#releasing !== undefined) return;
+    let error: EtcdError | undefined;
+    this.#endedBy = () => {
+      error ??= reason();
+      return error;
+    };
+    this.#offSessionLost();
+    this.#stopWatching();
+    this.#signal?.abort(this.#endedBy());
+    this.#releasing = deleteKey();
+  }
+
+  async #deleteKey(): Promise<void> {
+    try {
+      await leaveQueue(this.session.client, this.key, this.token, this.session);
+    } catch {
+      // The session has ended or the client was closed, so etcd deletes the key with the lease.
+    } finally {
+      this.#leave();
+    }
+  }
+}
+
+function lockReleased(): EtcdError {
+  return new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' });
+}
+
+function notHeld(cause: unknown): EtcdError {
+  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
+  return new EtcdError('the caller no longer holds the lock; nothing was written', {
+    code: 'Aborted',
+    reason: isReleased ? 'LockReleased' : 'LockLost',
+    outcome: 'rejected',
+    cause,
+  });
+}
