@@ -120,7 +120,7 @@ class Elections implements Player<ElectionOp> {
       async ({ signal, held }) => {
         running += 1;
         if (running > 1) violated('two terms', `${held.key} leads while another term of the same call runs`);
-        const term = this.#begins(held.token);
+        const term = this.#begins(held.token, held.valid());
         for (let number = 0; number < proclaims; number += 1) {
           await held.proclaim(this.#value()).catch(expected);
           this.#goesOn(term, held.valid() && !signal.aborted);
@@ -141,7 +141,7 @@ class Elections implements Player<ElectionOp> {
     try {
       let leadership = await new Election(session, NAME).campaign(this.#value());
       const { token } = leadership;
-      const term = this.#begins(token);
+      const term = this.#begins(token, leadership.valid());
       for (let number = 0; number < proclaims; number += 1) await leadership.proclaim(this.#value()).catch(expected);
       this.#goesOn(term, leadership.valid());
       if (resumes) {
@@ -225,9 +225,10 @@ class Elections implements Player<ElectionOp> {
     return `v${this.#values++}`;
   }
 
-  #begins(token: bigint): Leading {
+  /** The term is empty if its process was stopped between the answer and the check, and has lost the leadership. */
+  #begins(token: bigint, isValid: boolean): Leading {
     const { time } = this.#context.world;
-    const term = { token, fromMs: time, untilMs: time };
+    const term = { token, fromMs: time, untilMs: isValid ? time : Number.NEGATIVE_INFINITY };
     this.#terms.push(term);
     return term;
   }
