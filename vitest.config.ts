@@ -28,7 +28,7 @@ const OVER_THE_GATEWAY = [
 /** The tests that also run on a `MemoryEtcd` at a port, because they need neither a cluster nor a process of etcd. */
 const OVER_MEMORY = [
   ...['auth/*', 'cli/*', 'concurrency/*', 'discovery/*', 'keys/*', 'kv/*', 'lease/*', 'mirror/*', 'txn/*', 'watch/*'],
-  ...['maintenance/*', 'cluster/*', 'interop/*', 'namespace', 'raw', 'services', 'keyspace'],
+  ...['maintenance/*', 'cluster/*', 'interop/*', 'client/{namespace,raw,keyspace}', 'services/services'],
   ...['gateway/{bounds,gateway,guard-pool,http,repeated-writes,unanswered-watch}'],
 ];
 
@@ -45,10 +45,24 @@ const LONGEST_FIRST = [
     'transport/proxies',
     'faults/tokens',
   ],
-  ...['gateway/resending-hosts', 'faults/crowds', 'auth/tokens', 'options', 'cli/stopped', 'lease/lease-deadline'],
-  ...['faults/holders', 'package', 'faults/silence', 'testing/etcd-cluster', 'gateway/repeated-writes', 'lease/lease'],
+  ...[
+    'gateway/resending-hosts',
+    'faults/crowds',
+    'auth/tokens',
+    'client/options',
+    'cli/stopped',
+    'lease/lease-deadline',
+  ],
+  ...[
+    'faults/holders',
+    'package/package',
+    'faults/silence',
+    'testing/etcd-cluster',
+    'gateway/repeated-writes',
+    'lease/lease',
+  ],
   ...['concurrency/exclusive', 'transport/tls', 'faults/members', 'transport/http2/silent-connection', 'cli/lock'],
-  ...['matrix/matrix', 'concurrency/causes', 'faults/connections', 'save-snapshot', 'readme'],
+  ...['matrix/matrix', 'concurrency/causes', 'faults/connections', 'services/save-snapshot', 'docs/readme'],
   ...[
     'docs/examples',
     'fuzz/http2-peer',
@@ -110,7 +124,11 @@ export default defineConfig(({ mode }) => {
             ...shared,
             name: 'grpc-js',
             provide: { ...provided, transport: 'grpc-js' },
-            include: [...OVER_ANY_TRANSPORT, 'test/{bad-input,namespace,raw,save-snapshot,services}.test.ts'],
+            include: [
+              ...OVER_ANY_TRANSPORT,
+              'test/client/{bad-input,namespace,raw}.test.ts',
+              'test/services/*.test.ts',
+            ],
             exclude: ['test/transport/http2/**', 'test/transport/prox*.test.ts', 'test/transport/node-http2.test.ts'],
           },
         },

@@ -71,6 +71,16 @@ for (const [file, targets] of imports) {
   }
 }
 
+const folderOf = (file: string): string => file.slice(0, Math.max(0, file.indexOf('/')));
+/** The folder of each file, and the folder of each file that it imports. Two folders must not import each other. */
+const pairs = new Set<string>();
+for (const [file, targets] of imports) for (const target of targets) pairs.add(`${folderOf(file)} ${folderOf(target)}`);
+for (const pair of pairs) {
+  const [from = '', to = ''] = pair.split(' ');
+  if (from !== '' && from < to && pairs.has(`${to} ${from}`))
+    violations.push(`src/${from}/ and src/${to}/ import each other`);
+}
+
 const visited = new Set<string>();
 for (const file of files) findCircles(file, []);
 

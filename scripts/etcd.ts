@@ -2,8 +2,8 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import type { EtcdBinary } from '../src/testing/etcd/binary.js';
 import { type FindEtcdOptions, findEtcd as find } from '../src/testing/etcd/find.js';
+import { type RunningEtcd, runningEtcd, type StartEtcdOptions, startFound } from '../src/testing/etcd/start-etcd.js';
 import { MINORS } from '../src/testing/etcd/versions.js';
-import { type RunningEtcd, runningEtcd, type StartEtcdOptions, startFound } from '../src/testing/start-etcd.js';
 import { DOCKER, type EtcdImage, startContainers } from './etcd-docker.js';
 
 // Starts an etcd for all scripts and tests of this project, with `startEtcd` of etcdwire/testing. Also looks for etcd

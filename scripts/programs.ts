@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { cacheFolder, moveIntoCache } from '../src/testing/cache.js';
-import { onPath, run, withProgress } from '../src/testing/programs.js';
+import { cacheFolder, moveIntoCache } from '../src/testing/etcd/cache.js';
+import { onPath, run, withProgress } from '../src/testing/etcd/programs.js';
 
 // Finds the programs that tests need in Debian's packages.
 

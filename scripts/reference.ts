@@ -40,6 +40,7 @@ const PAGES: Readonly<Record<string, Page>> = {
     name: 'services',
     title: 'Users and roles, members, maintenance, and the locks and elections of the server.',
   },
+  'lock-services': { name: 'services', title: '' },
   'client/raw': { name: 'raw', title: 'Every RPC with the messages of the wire.' },
   gen: { name: 'raw', title: '' },
   protobuf: { name: 'raw', title: '' },

@@ -8,6 +8,7 @@
 
 export type { Credentials, CredentialsSource } from './channel/authentication.js';
 export type { Balance } from './channel/endpoint-pool.js';
+export type { WithHeader } from './channel/results.js';
 export type { CallOptions, WriteOptions } from './channel/rpc.js';
 export type { BidiStream, StreamOptions } from './channel/streams.js';
 export { Client, type ClientOptions, type EmbeddedClientOptions } from './client/client.js';
@@ -73,7 +74,6 @@ export {
   type RangeResult,
   type ScanOptions,
   type Sort,
-  type WithHeader,
   withFirstCreate,
   withFirstKey,
   withFirstRev,
@@ -101,6 +101,8 @@ export {
 } from './kv/txn.js';
 export type { LeaseLike } from './lease/lease-id.js';
 export type { GrantOptions, KeepAlive, Lease, Leases, TimeToLive } from './lease/leases.js';
+export type { ElectionService, LeaderKey } from './lock-services/election.js';
+export type { LockService } from './lock-services/lock.js';
 export type { CachedRange, CachedRangeState } from './mirror/cached-range.js';
 export type { ChangesOptions, RangeChange } from './mirror/changes.js';
 export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
@@ -110,8 +112,6 @@ export type { BytesLike } from './runtime/bytes.js';
 export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './runtime/log.js';
 export type { Access, Auth, Login, Permission } from './services/auth.js';
 export type { Cluster, Member, Members } from './services/cluster.js';
-export type { ElectionService, LeaderKey } from './services/election.js';
-export type { LockService } from './services/lock.js';
 export type {
   Alarm,
   Maintenance,

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { onPath } from '../../src/testing/programs.js';
+import { onPath } from '../../src/testing/etcd/programs.js';
 import { goProgram } from '../../test/support/go-program.js';
 import type { CatchUp } from './child/catch-up.js';
 import type { HandOffs } from './child/hand-offs.js';

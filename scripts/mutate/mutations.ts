@@ -590,7 +590,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/errors/etcd-error.ts',
     find: "return typeof name === 'string' && typeof message === 'string' ? { name, message } : undefined;",
     replace: 'return { name: name as string, message: message as string };',
-    tests: ['test/odd-errors'],
+    tests: ['test/errors/odd-errors'],
     notSimulated: 'the handlers of the simulated programs throw ordinary errors',
   },
   {
@@ -709,7 +709,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/errors/status.ts',
     find: "'context deadline exceeded': 'Timeout',",
     replace: '',
-    tests: ['test/errors', 'test/faults/alone'],
+    tests: ['test/errors/errors', 'test/faults/alone'],
     notSimulated: 'the simulated members have no raft that waits for a leader',
   },
   {

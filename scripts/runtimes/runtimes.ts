@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { arch, platform } from 'node:os';
 import { join } from 'node:path';
-import { cacheFolder } from '../../src/testing/cache.js';
-import { run, withProgress } from '../../src/testing/programs.js';
+import { cacheFolder } from '../../src/testing/etcd/cache.js';
+import { run, withProgress } from '../../src/testing/etcd/programs.js';
 
 /** A runtime whose binary is published in an npm package. */
 export interface Runtime {

@@ -2,7 +2,13 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import { parseDuration } from '../node/duration.js';
 import type { Codec } from '../protobuf/codec.js';
-import { type BytesFromJson, type BytesToJson, type FromJsonOptions, fromBase64, fromJson } from '../protobuf/json.js';
+import {
+  type BytesFromJson,
+  type BytesToJson,
+  type FromJsonOptions,
+  fromBase64,
+  fromJson,
+} from '../reflection/json.js';
 import { toBase64, toBytes } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { BASE64_PREFIX, textOrBase64 } from './output.js';

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { EtcdError } from '../errors/etcd-error.js';
 import { methods } from '../gen/methods.js';
-import { methodByPath } from '../protobuf/method-table.js';
+import { methodByPath } from '../reflection/method-table.js';
 
 /**
  * Exit codes of the program. Most of them are codes from sysexits(3), because ordinary commands do not use these codes.

@@ -1,5 +1,5 @@
 import type { Codec } from '../protobuf/codec.js';
-import { type BytesToJson, type JsonValue, toJson } from '../protobuf/json.js';
+import { type BytesToJson, type JsonValue, toJson } from '../reflection/json.js';
 import { hexOf, toBase64, validTextOf } from '../runtime/bytes.js';
 
 export const FORMATS = ['table', 'json', 'simple'] as const;

@@ -1,3 +1,4 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { CALL_OPTIONS, type CallOptions, Rpc, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -26,8 +27,6 @@ import {
   SCAN_HINTS,
   SCAN_OPTIONS,
   type ScanOptions,
-  type WithHeader,
-  withHeader,
 } from '../kv/requests.js';
 import { Scanner, type ScanPage } from '../kv/scan.js';
 import { type Conditions, type Op, runTxn, type Txn, type TxnResult } from '../kv/txn.js';

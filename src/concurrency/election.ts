@@ -1,8 +1,9 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, mirrorOf } from '../client/keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
-import { type WithHeader, withFirstCreate, withHeader } from '../kv/requests.js';
+import { withFirstCreate } from '../kv/requests.js';
 import { compare, op } from '../kv/txn.js';
 import { checkInt64, checkOptions, checkSignal } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, idOf, ownBytes, toBytes } from '../runtime/bytes.js';

@@ -1,6 +1,6 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { checkTimeout, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
-import { type WithHeader, withHeader } from '../kv/requests.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';

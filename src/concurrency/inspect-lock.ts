@@ -1,8 +1,8 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { type CallOptions, checkCallOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
-import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkName } from './lock-queue.js';
 
 /** The holder of a lock, or a waiter. */

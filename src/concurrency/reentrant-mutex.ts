@@ -1,6 +1,6 @@
+import type { WithHeader } from '../channel/results.js';
 import type { WriteOptions } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
-import type { WithHeader } from '../kv/requests.js';
 import type { Conditions, Op, Txn, TxnResult } from '../kv/txn.js';
 import { show } from '../runtime/arguments.js';
 import { orAborted } from '../runtime/signals.js';

@@ -1,7 +1,7 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { messageFields } from '../gen/descriptors.js';
 import type { OpenByteStream } from '../host/host.js';
-import { type AnyMethod, methodByPath } from '../protobuf/method-table.js';
+import { type AnyMethod, methodByPath } from '../reflection/method-table.js';
 import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
 import { monotonicMs } from '../runtime/timers.js';
 import {

@@ -1,9 +1,9 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
-import { type WithHeader, withHeader } from '../kv/requests.js';
 import { type Compare, compare, type DeleteOp, op, type PutOp } from '../kv/txn.js';
 import { checkLease, type LeaseLike } from '../lease/lease-id.js';
 import {

@@ -1,8 +1,9 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { CALL_OPTIONS, type CallOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, checkClient } from '../client/keyspace.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
-import { GET_OPTIONS, type GetOptions, type WithHeader, withHeader } from '../kv/requests.js';
+import { GET_OPTIONS, type GetOptions } from '../kv/requests.js';
 import { op } from '../kv/txn.js';
 import { checkList, checkOptions, checkPositiveCount } from '../runtime/arguments.js';
 import type { BytesLike } from '../runtime/bytes.js';

@@ -1,9 +1,10 @@
+import type { WithHeader } from '../channel/results.js';
 import type { CallOptions, WriteOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, cachedRangeOf, checkClient } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
 import { checkKey, type KeyRange, prefix as prefixOf } from '../kv/keys.js';
-import type { GetOptions, PutOptions, PutResult, RangeOptions, WithHeader } from '../kv/requests.js';
+import type { GetOptions, PutOptions, PutResult, RangeOptions } from '../kv/requests.js';
 import { type DeleteOp, type GetOp, op, type PutOp } from '../kv/txn.js';
 import type { CachedRange } from '../mirror/cached-range.js';
 import type { ChangesOptions, RangeChange } from '../mirror/changes.js';

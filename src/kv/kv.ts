@@ -1,3 +1,4 @@
+import type { WithHeader } from '../channel/results.js';
 import type { CallOptions, WriteOptions } from '../channel/rpc.js';
 import type { BytesLike } from '../runtime/bytes.js';
 import type { KeyValue } from './key-value.js';
@@ -11,7 +12,6 @@ import type {
   RangeOptions,
   RangeResult,
   ScanOptions,
-  WithHeader,
 } from './requests.js';
 import type { ScanPage } from './scan.js';
 import type { Conditions, Op, Txn, TxnResult } from './txn.js';

@@ -1,4 +1,5 @@
 import { beforeSending } from '../channel/attempts.js';
+import type { WithHeader } from '../channel/results.js';
 import { type CallOptions, internally, Rpc, type RpcSettings } from '../channel/rpc.js';
 import { amended, clientClosed, EtcdError, explained, noteFailure, type Outcome } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
@@ -13,7 +14,6 @@ import type { Transport, UnaryCall } from '../transport/transport.js';
 import { type Branch, branchOf, checkGuardedCount, type Operations, onlyNested } from './guarded-request.js';
 import { type Applied, GUARDED_TXN, type GuardedWrite, Guards } from './guards.js';
 import { ReadBack } from './read-back.js';
-import type { WithHeader } from './requests.js';
 import { type Conditions, mismatch, type Op, runTxn, type Txn, type TxnResult } from './txn.js';
 
 /** TTL in seconds of the lease of a client's guards. */

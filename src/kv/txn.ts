@@ -1,3 +1,4 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { type Rpc, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type * as wire from '../gen/etcdserverpb/rpc.js';
@@ -38,8 +39,6 @@ import {
   type RangeResult,
   rangeRequest,
   rangeResult,
-  type WithHeader,
-  withHeader,
 } from './requests.js';
 
 export { type Compare, compare, type Operator } from './compare.js';

@@ -1,8 +1,8 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
 import { CALL_OPTIONS, type CallOptions, checkCallOptions, type Rpc, withObserver } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import * as leaseMethods from '../gen/methods/lease.js';
-import { type WithHeader, withHeader } from '../kv/requests.js';
 import { checkBoolean, checkInt64, checkOptions, show } from '../runtime/arguments.js';
 import { monotonicMs } from '../runtime/timers.js';
 import { type KeepAlive as LeaseKeepAlive, leaseLost } from './keep-alive.js';

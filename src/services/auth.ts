@@ -1,9 +1,9 @@
+import { type WithHeader, withHeader, withHeaderOf } from '../channel/results.js';
 import type { CallOptions, Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import { PermissionType, type Permission as WirePermission } from '../gen/authpb/auth.js';
 import * as authMethods from '../gen/methods/auth.js';
 import { type Keys, keysOf, resolveKeys } from '../kv/keys.js';
-import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkChoice, checkName, reading, show } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
 

@@ -1,9 +1,9 @@
+import { type WithHeader, withHeader, withHeaderOf } from '../channel/results.js';
 import { CALL_OPTIONS, type CallOptions, type Rpc } from '../channel/rpc.js';
 import { invalidInput } from '../errors/etcd-error.js';
 import type { Member } from '../gen/etcdserverpb/rpc.js';
 import * as clusterMethods from '../gen/methods/cluster.js';
 import { showUrl } from '../host/endpoint.js';
-import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import { checkBoolean, checkList, checkOptions, checkUint64 } from '../runtime/arguments.js';
 
 export type { Member };

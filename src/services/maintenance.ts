@@ -1,3 +1,4 @@
+import { type WithHeader, withHeader, withHeaderOf } from '../channel/results.js';
 import { type CallOptions, checkCallOptions, type Rpc, TIME_LIMITS, withoutDefaultTimeout } from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
@@ -5,7 +6,6 @@ import * as wire from '../gen/etcdserverpb/rpc.js';
 import * as maintenanceMethods from '../gen/methods/maintenance.js';
 import { parseEndpoint } from '../host/endpoint.js';
 import { createSha256 } from '../host/node.js';
-import { type WithHeader, withHeader, withHeaderOf } from '../kv/requests.js';
 import {
   checkCan,
   checkChoice,

@@ -5,21 +5,22 @@
  *
  * @module etcdwire/testing
  */
-export * from './check-calls.js';
-export * from './check-events.js';
-export type { FindEtcdOptions } from './etcd/find.js';
-export { EtcdNotFoundError } from './etcd/not-found.js';
-export type { EtcdMinor } from './etcd/versions.js';
+export * from './checks/check-calls.js';
+export * from './checks/check-events.js';
+export * from './checks/history.js';
 export {
   type AddMember,
   EtcdCluster,
   type EtcdClusterOptions,
   type EtcdClusterTls,
   type JoinOptions,
-} from './etcd-cluster.js';
-export type { EtcdMember } from './etcd-member.js';
-export * from './fault-proxy.js';
-export * from './history.js';
+} from './etcd/etcd-cluster.js';
+export type { EtcdMember } from './etcd/etcd-member.js';
+export type { FindEtcdOptions } from './etcd/find.js';
+export { EtcdNotFoundError } from './etcd/not-found.js';
+export { type RunningEtcd, type StartEtcdOptions, startEtcd } from './etcd/start-etcd.js';
+export type { EtcdMinor } from './etcd/versions.js';
+export * from './faults/fault-proxy.js';
 export { memoryOverHttp2 } from './http2-server/in-process.js';
 export { type Listener, type ListenOptions, listen, type ServerTls } from './http2-server/listen.js';
 export type { Http2ServerOptions } from './http2-server/server.js';
@@ -27,4 +28,3 @@ export { type Clock, ManualClock } from './memory/clock.js';
 export { MemoryEtcd, type MemoryEtcdOptions } from './memory/memory-etcd.js';
 export type { MemoryVersion } from './memory/settings.js';
 export { memory } from './memory/transport.js';
-export { type RunningEtcd, type StartEtcdOptions, startEtcd } from './start-etcd.js';

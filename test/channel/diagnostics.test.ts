@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import type { CallDiagnostics, Interceptor } from '../../src/index.js';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 

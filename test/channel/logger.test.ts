@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
 import { type Logger, objectFirst } from '../../src/index.js';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { FaultProxy } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';

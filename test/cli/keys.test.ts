@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { cli, cliJson, PROGRAM, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { runEtcdctl } from '../support/etcdctl.js';

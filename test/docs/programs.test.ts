@@ -2,7 +2,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { type Child, startChild } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { compiledSource } from '../support/compiled.js';

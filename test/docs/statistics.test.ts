@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { startChild } from '../support/child.js';
 import { compiledSource } from '../support/compiled.js';
 import { importingSources } from '../support/program.js';

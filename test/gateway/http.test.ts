@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener } from 'node:http';
 import { describe, expect, inject, test } from 'vitest';
 import { gateway } from '../../src/gateway.js';
 import { op, prefix } from '../../src/index.js';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { httpServer, openGateway } from '../support/gateway.js';

@@ -3,7 +3,7 @@ import { Election, Mutex, Session, stm, withLock } from '../../src/concurrency/i
 import { type GatewayOptions, gateway } from '../../src/gateway.js';
 import { methods } from '../../src/gen/methods.js';
 import { type Client, compare, EtcdError, type KeyRange, keyRange, op, prefix } from '../../src/index.js';
-import { allMethods } from '../../src/protobuf/method-table.js';
+import { allMethods } from '../../src/reflection/method-table.js';
 import { repeatEffectOf } from '../../src/transport/gateway/rpcs.js';
 import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';

@@ -9,7 +9,7 @@ import {
   tapped,
   type WireFrame,
 } from '../../src/inspect/frames.js';
-import type { AnyMethod } from '../../src/protobuf/method-table.js';
+import type { AnyMethod } from '../../src/reflection/method-table.js';
 import { http2Over } from '../../src/transport/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Client, type Interceptor, type MirrorMessage, op, prefix } from '../../src/index.js';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { run } from '../../src/testing/programs.js';
+import { run } from '../../src/testing/etcd/programs.js';
 import { temporaryFolder } from './temporary-folder.js';
 
 const INSTALLED = fileURLToPath(new URL('../../node_modules', import.meta.url));

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { cacheFolder } from '../../src/testing/cache.js';
-import { onPath, run } from '../../src/testing/programs.js';
+import { cacheFolder } from '../../src/testing/etcd/cache.js';
+import { onPath, run } from '../../src/testing/etcd/programs.js';
 
 const INTEROP = join(import.meta.dirname, '../interop/go');
 

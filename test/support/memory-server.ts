@@ -1,3 +1,4 @@
+import { runningEtcd } from '../../src/testing/etcd/start-etcd.js';
 import { RELEASES } from '../../src/testing/etcd/versions.js';
 import {
   listen,
@@ -6,7 +7,6 @@ import {
   type RunningEtcd,
   type StartEtcdOptions,
 } from '../../src/testing/index.js';
-import { runningEtcd } from '../../src/testing/start-etcd.js';
 
 // The Vitest project `memory` runs tests on a MemoryEtcd that listens on a port, in place of an etcd process.
 

@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { cacheFolder, fillFolder } from '../../src/testing/cache.js';
-import { onPath } from '../../src/testing/programs.js';
+import { cacheFolder, fillFolder } from '../../src/testing/etcd/cache.js';
+import { onPath } from '../../src/testing/etcd/programs.js';
 
 // Packages of other projects, from their registries, for tests in which those projects use a `MemoryEtcd`. The packages
 // stay in the cache, in folders whose names depend on the versions, and never in this repository.

@@ -2,8 +2,8 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { inject } from 'vitest';
-import { cacheFolder, fillFolder } from '../../src/testing/cache.js';
-import { run, withProgress } from '../../src/testing/programs.js';
+import { cacheFolder, fillFolder } from '../../src/testing/etcd/cache.js';
+import { run, withProgress } from '../../src/testing/etcd/programs.js';
 
 /** The last release of each minor version whose compiler accepts `await using`. */
 const VERSIONS = ['5.2.2', '5.3.3', '5.4.5', '5.5.4', '5.6.3', '5.7.3', '5.8.3', '5.9.3', '6.0.3', '7.0.2'];

@@ -3,9 +3,9 @@ import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { freePorts } from '../../src/testing/free-ports.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 
-const MODULE = fileURLToPath(new URL('../../src/testing/free-ports.ts', import.meta.url));
+const MODULE = fileURLToPath(new URL('../../src/testing/etcd/free-ports.ts', import.meta.url));
 
 test('`freePorts` returns distinct free ports below the port range of outgoing connections', async () => {
   const ports = await freePorts(300);

@@ -11,7 +11,7 @@ import {
   StatusResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { saveSnapshot } from '../../node/index.js';
-import { toJson } from '../../protobuf/json.js';
+import { toJson } from '../../reflection/json.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { int64, memberId } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';

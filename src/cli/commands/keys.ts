@@ -22,7 +22,7 @@ import {
   type WireRange,
 } from '../../kv/keys.js';
 import type { Init } from '../../protobuf/codec.js';
-import { toJson } from '../../protobuf/json.js';
+import { toJson } from '../../reflection/json.js';
 import { NO_BYTES, textOf, toBase64, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
 import { argumentsAfterDashes, base64Option, bytesAs, hasDashes, int64, leaseId, messageFrom } from '../arguments.js';

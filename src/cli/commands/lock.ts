@@ -8,7 +8,7 @@ import type { WaitOptions } from '../../concurrency/waiting.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
 import { prefix } from '../../kv/keys.js';
-import { toJson } from '../../protobuf/json.js';
+import { toJson } from '../../reflection/json.js';
 import { pause } from '../../runtime/timers.js';
 import { argumentsAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';

@@ -1,5 +1,5 @@
 import type { Command, Option } from 'commander';
-import { allMethods } from '../../protobuf/method-table.js';
+import { allMethods } from '../../reflection/method-table.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';

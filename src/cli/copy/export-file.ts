@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { EtcdError } from '../../errors/etcd-error.js';
 import type { KeyValue } from '../../kv/key-value.js';
 import type { WireRange } from '../../kv/keys.js';
-import { fromBase64 } from '../../protobuf/json.js';
+import { fromBase64 } from '../../reflection/json.js';
 import { compareBytes, toBase64, toBytes, validTextOf } from '../../runtime/bytes.js';
 import { CliError, ExitCode } from '../exit-code.js';
 

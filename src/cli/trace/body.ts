@@ -1,6 +1,6 @@
 import { explain, type Span } from '../../inspect/explain.js';
 import type { WireFrame, WireMessage } from '../../inspect/frames.js';
-import type { JsonObject, JsonValue } from '../../protobuf/json.js';
+import type { JsonObject, JsonValue } from '../../reflection/json.js';
 import { hexOf, textOf } from '../../runtime/bytes.js';
 import { FRAME_HEADER_BYTES } from '../../transport/http2/frame.js';
 import { STATIC_TABLE } from '../../transport/http2/hpack/tables.js';

@@ -1,6 +1,6 @@
 import type { WireMessage } from '../../inspect/frames.js';
 import { GUARD_PREFIX } from '../../kv/keys.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../protobuf/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { shortType } from '../frames.js';
 
 /** Name of the traced client in labels. */

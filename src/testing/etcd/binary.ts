@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after } from '../../runtime/timers.js';
-import { fillFolder } from '../cache.js';
-import { fileNameOf, onPath, run } from '../programs.js';
+import { fillFolder } from './cache.js';
+import { fileNameOf, onPath, run } from './programs.js';
 import { ARCHIVE_SHA256, archiveOf } from './versions.js';
 
 // Inspects an etcd program on this machine, and gets such a program in one of three ways: from a release archive, by a

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { cacheFolder } from '../cache.js';
-import { onPath, withProgress } from '../programs.js';
 import { buildWithGo, type EtcdBinary, etcdIn, fetchArchive, fromDebian, inspect } from './binary.js';
+import { cacheFolder } from './cache.js';
 import { EtcdNotFoundError } from './not-found.js';
+import { onPath, withProgress } from './programs.js';
 import { archivedRelease, type EtcdMinor, MINORS, releaseFor, suits, type Wanted, wantedVersion } from './versions.js';
 
 /** Options that say which etcd to find, and where. */

@@ -2,9 +2,9 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES as STATUS_TEXTS
 import { EtcdError } from '../../errors/etcd-error.js';
 import { STATUS_CODES, type StatusCode } from '../../errors/status.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
-import { fromJson, isJsonObject, type JsonObject, type JsonValue, toJson } from '../../protobuf/json.js';
-import { methodByPath } from '../../protobuf/method-table.js';
 import type { Method } from '../../protobuf/schema.js';
+import { fromJson, isJsonObject, type JsonObject, type JsonValue, toJson } from '../../reflection/json.js';
+import { methodByPath } from '../../reflection/method-table.js';
 import { gatewayPath } from '../../transport/gateway/rpcs.js';
 import { timeoutOf } from '../http2-server/request.js';
 import type { Clock } from '../memory/clock.js';

@@ -12,7 +12,7 @@ import { EventType } from '../../../src/gen/mvccpb/kv.js';
 import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { textOf, toBytes } from '../../../src/runtime/bytes.js';
-import type { SeenEvent } from '../../../src/testing/history.js';
+import type { SeenEvent } from '../../../src/testing/checks/history.js';
 import type { Clock } from '../../../src/testing/memory/clock.js';
 import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/testing/memory/memory-etcd.js';
 import {

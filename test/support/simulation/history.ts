@@ -3,7 +3,7 @@ import type { Client, ClientOptions } from '../../../src/client/client.js';
 import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import { GUARD_PREFIX } from '../../../src/kv/keys.js';
-import type { Violation } from '../../../src/testing/history.js';
+import type { Violation } from '../../../src/testing/checks/history.js';
 import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
 import { Calls } from './calls.js';
 import { type ClientPlan, Clients, drawOptions } from './clients.js';

@@ -1,5 +1,5 @@
-import type { Operation } from '../../../src/testing/history.js';
-import { outcomeOf } from '../../../src/testing/recorded-outcome.js';
+import type { Operation } from '../../../src/testing/checks/history.js';
+import { outcomeOf } from '../../../src/testing/checks/recorded-outcome.js';
 import type { World } from './world.js';
 
 /** A `History` of `etcdwire/testing` in the time of the world, because the clocks of two processes differ. */

@@ -8,7 +8,7 @@ import { Semaphore } from '../../../../src/concurrency/semaphore.js';
 import { Session } from '../../../../src/concurrency/session.js';
 import { op } from '../../../../src/kv/txn.js';
 import { textOf } from '../../../../src/runtime/bytes.js';
-import { type Claim, checkLock } from '../../../../src/testing/check-events.js';
+import { type Claim, checkLock } from '../../../../src/testing/checks/check-events.js';
 import type { TrueEvent } from '../cluster.js';
 import { STRANGE_COPIES } from '../faults.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';

@@ -1,5 +1,5 @@
 import type { Client } from '../../../../src/client/client.js';
-import { checkOrder, type OrderedCall, type OrderedResult } from '../../../../src/testing/check-calls.js';
+import { checkOrder, type OrderedCall, type OrderedResult } from '../../../../src/testing/checks/check-calls.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { WorldHistory } from '../world-history.js';
 import { expected } from './expected.js';

@@ -11,7 +11,7 @@ import {
   type PutCall,
   type RegisterCall,
   type RegisterResult,
-} from '../../../../src/testing/check-calls.js';
+} from '../../../../src/testing/checks/check-calls.js';
 import type { Context, Player, ProcessPlan, Workload } from '../history.js';
 import { WorldHistory } from '../world-history.js';
 

@@ -1,0 +1,181 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { after, monotonicMs, pause } from '../../runtime/timers.js';
+
+const START_TIMEOUT_MS = 30_000;
+/** How long `start` waits while fewer members run than a quorum needs, in milliseconds. */
+const QUORUM_TIMEOUT_MS = 5_000;
+const POLL_MS = 50;
+/**
+ * Maximum wait in milliseconds for the answer to a health check. A suspended member accepts connections but never
+ * answers.
+ */
+const HEALTH_TIMEOUT_MS = 2_000;
+
+export interface EtcdMemberOptions {
+  readonly name: string;
+  /** URL for clients. */
+  readonly endpoint: string;
+  /** URL of the health check. It never uses TLS. */
+  readonly healthUrl: string;
+  /** URL that the member advertises to the other members. */
+  readonly peerUrl: string;
+  /** Path of the etcd executable. */
+  readonly etcd: string;
+  readonly args: readonly string[];
+  readonly logFile: string;
+  /** Returns how many members of the cluster run, and how many it has. */
+  readonly cluster: () => { readonly running: number; readonly members: number };
+}
+
+/** The processes of the running members. When this process exits, it sends them SIGKILL. */
+const running = new Set<ChildProcess>();
+const endAll = (): void => {
+  for (const child of running) child.kill('SIGKILL');
+};
+
+/** Whether the system can suspend processes. Windows lacks the signals for that. */
+function canSuspend(): boolean {
+  return process.platform !== 'win32';
+}
+
+/**
+ * One member of an `EtcdCluster`. It runs as a child process.
+ *
+ * @example
+ * import { EtcdCluster } from 'etcdwire/testing';
+ *
+ * await using cluster = await EtcdCluster.start({ members: 3 });
+ * const leader = await cluster.leader();
+ * await leader.kill();
+ * await leader.start();
+ */
+export class EtcdMember {
+  readonly name: string;
+  /** URL for clients. */
+  readonly endpoint: string;
+  /** URL that the member advertises to the other members. */
+  readonly peerUrl: string;
+  readonly #options: EtcdMemberOptions;
+  #child: ChildProcess | undefined;
+  /** Why the process could not be started; undefined if it was started. */
+  #problem: string | undefined;
+
+  /** @internal */
+  constructor(options: EtcdMemberOptions) {
+    this.name = options.name;
+    this.endpoint = options.endpoint;
+    this.peerUrl = options.peerUrl;
+    this.#options = options;
+  }
+
+  /** Process ID of the latest process. Undefined before the first start. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Whether the process exists. A suspended process counts as running. */
+  get running(): boolean {
+    const child = this.#child;
+    return child !== undefined && this.#problem === undefined && child.exitCode === null && child.signalCode === null;
+  }
+
+  /**
+   * Starts the process if it is not running. Resolves when the member is healthy. A member is healthy only while a
+   * quorum of the cluster runs, so start several members with `cluster.start()` instead of awaiting one member after
+   * another.
+   *
+   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, or if the member is
+   * not healthy within 30 s. In the last case, the message contains the end of the member's log.
+   */
+  async start(): Promise<void> {
+    if (!this.running) this.#spawn();
+    const startedAt = monotonicMs();
+    let quorumAt = startedAt;
+    while (monotonicMs() - startedAt < START_TIMEOUT_MS && this.running) {
+      if (await this.healthy()) return;
+      const { running, members } = this.#options.cluster();
+      if (running > members / 2) quorumAt = monotonicMs();
+      else if (monotonicMs() - quorumAt > QUORUM_TIMEOUT_MS)
+        throw new Error(
+          `etcd ${this.name} runs, but its cluster has no quorum: ${running} of ${members} members run; ` +
+            'start the members together with cluster.start()',
+        );
+      await pause(POLL_MS);
+    }
+    if (this.#problem !== undefined)
+      throw new Error(
+        `etcd ${this.name} did not start: ${this.#problem}; set the option etcd to the path of the executable`,
+      );
+    const log = readFileSync(this.#options.logFile, 'utf8').trim().split('\n').slice(-5).join('\n');
+    throw new Error(`etcd ${this.name} did not start:\n${log}`);
+  }
+
+  /** Whether the member is running and the cluster has a leader. */
+  async healthy(): Promise<boolean> {
+    const timeout = new AbortController();
+    const stopTimer = after(HEALTH_TIMEOUT_MS, () => timeout.abort());
+    const health = await fetch(`${this.#options.healthUrl}/health`, { signal: timeout.signal })
+      .then((response) => response.text())
+      .catch(() => '')
+      .finally(stopTimer);
+    return /"health":\s*"true"/.test(health);
+  }
+
+  /** Kills the process with SIGKILL. Resolves when the process has ended. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  /** Terminates the process with SIGTERM, which on Windows kills it. Resolves when the process has ended. */
+  async stop(): Promise<void> {
+    await this.#end('SIGTERM');
+  }
+
+  /**
+   * Suspends the process with SIGSTOP. The connections stay open, but the member does not answer until `resume`.
+   *
+   * @throws TypeError on Windows, which cannot suspend a process.
+   */
+  pause(): void {
+    if (!canSuspend())
+      throw new TypeError('pause: Windows cannot suspend a process; make the member silent with FaultProxy.blackhole');
+    this.#child?.kill('SIGSTOP');
+  }
+
+  /** Resumes a process that `pause` has suspended, with SIGCONT. */
+  resume(): void {
+    if (canSuspend()) this.#child?.kill('SIGCONT');
+  }
+
+  async #end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || !this.running) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill(signal);
+    // A suspended process does not handle SIGTERM before it continues.
+    this.resume();
+    await ended;
+  }
+
+  #spawn(): void {
+    const { etcd, args, logFile } = this.#options;
+    // etcd also reads its flags from environment variables named ETCD_*. The ETCD_* variables of this process are not
+    // meant for the member.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
+    const log = openSync(logFile, 'a');
+    const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });
+    closeSync(log);
+    this.#child = child;
+    this.#problem = undefined;
+    if (running.size === 0) process.on('exit', endAll);
+    running.add(child);
+    child.once('error', ({ message }) => {
+      this.#problem = message;
+    });
+    child.once('close', () => {
+      running.delete(child);
+      if (running.size === 0) process.removeListener('exit', endAll);
+    });
+  }
+}

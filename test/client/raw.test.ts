@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest';
+import { methods } from '../../src/gen/methods.js';
+import { rawEnums } from '../../src/index.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+describe('`Client.raw`', () => {
+  test('has one function for each RPC', () => {
+    const { raw } = openClient();
+    for (const [service, table] of Object.entries(methods)) {
+      expect(Object.keys(raw[service as keyof typeof raw])).toEqual(Object.keys(table));
+    }
+  });
+
+  test('makes unary calls', async () => {
+    const { raw } = openClient();
+    const key = utf8(unique());
+    await raw.kv.put({ key, value: utf8('x') });
+    expect((await raw.kv.range({ key })).kvs).toMatchObject([{ version: 1n }]);
+    expect((await raw.maintenance.status({})).version).toMatch(/^3\.\d+\.\d+/);
+    expect((await raw.cluster.memberList({})).members).toHaveLength(1);
+  });
+
+  test('accepts values of `rawEnums` in messages', async () => {
+    const { raw } = openClient();
+    const key = unique();
+    for (const name of ['a', 'b']) await raw.kv.put({ key: utf8(`${key}/${name}`) });
+    const range = { key: utf8(`${key}/`), rangeEnd: utf8(`${key}0`) };
+    const { kvs } = await raw.kv.range({ ...range, sortOrder: rawEnums.SortOrder.DESCEND });
+    expect(kvs.map((kv) => kv.key.at(-1))).toEqual([0x62, 0x61]);
+  });
+
+  test('reads a server stream to its end', async () => {
+    let bytes = 0;
+    let remaining = -1n;
+    const { endpoints } = await ownEtcd();
+    for await (const { blob, remainingBytes } of openClient({ endpoints }).raw.maintenance.snapshot({})) {
+      bytes += blob.length;
+      remaining = remainingBytes;
+    }
+    expect([bytes % 512, remaining]).toEqual([32, 0n]);
+  });
+
+  test('opens a bidirectional stream, and cancels the stream when the caller breaks out of the loop', async () => {
+    const { raw, lease } = openClient();
+    const { id } = await lease.grant({ ttl: 60 });
+    const stream = raw.lease.leaseKeepAlive();
+    stream.send({ id });
+    for await (const { ttl } of stream) {
+      expect(ttl).toBe(60n);
+      break;
+    }
+    expect(await stream.next()).toMatchObject({ done: true });
+  });
+
+  test('rejects a stream with Canceled when its signal aborts, and rejects a put without a key with EmptyKey', async () => {
+    const { raw } = openClient();
+    const stop = new AbortController();
+    const reading = errorOf(raw.watch.watch({ signal: stop.signal }).next());
+    stop.abort();
+    expect(await reading).toMatchObject({ reason: 'Canceled' });
+    expect(await errorOf(raw.kv.put({ value: utf8('x') }))).toMatchObject({
+      reason: 'EmptyKey',
+      code: 'InvalidArgument',
+      outcome: 'rejected',
+    });
+  });
+
+  test('ignores a message that the caller sends after `end()` of the stream', async () => {
+    const { raw } = openClient();
+    await raw.kv.range({ key: utf8('a') });
+    const stream = raw.watch.watch();
+    stream.end();
+    stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
+    await raw.kv.range({ key: utf8('a') });
+    stream.cancel();
+    expect(await stream.next()).toMatchObject({ done: true });
+  });
+
+  test('refuses a value that is out of range for its field', async () => {
+    expect(await errorOf(openClient().raw.kv.range({ key: utf8('a'), revision: 2n ** 63n }))).toMatchObject({
+      reason: 'InvalidInput',
+      outcome: 'not-sent',
+    });
+  });
+});

@@ -1,0 +1,85 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { startChild } from '../support/child.js';
+import { unique } from '../support/client.js';
+import { ownEtcd } from '../support/own-etcd.js';
+
+// Runs the etcd3 example and the etcdwire example of each section of docs/from-etcd3.md. One process with its own
+// server runs all etcd3 examples, and another one runs all etcdwire examples.
+
+const ROOT = new URL('../..', import.meta.url).pathname;
+const PAGE = readFileSync(join(ROOT, 'docs/from-etcd3.md'), 'utf8');
+const SECTIONS = PAGE.split(/^## /m)
+  .slice(1)
+  .map((section) => ({
+    title: section.slice(0, section.indexOf('\n')),
+    blocks: [...section.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, block]) => block as string),
+  }))
+  .filter(({ blocks }) => blocks.length > 0);
+const END = '--- end of a section';
+
+test('the etcdwire example in each section of docs/from-etcd3.md prints the same lines as the etcd3 example of that section', {
+  timeout: 120_000,
+}, async () => {
+  expect(SECTIONS.length).toBeGreaterThan(10);
+  expect(SECTIONS.filter(({ blocks }) => blocks.length !== 2)).toEqual([]);
+  const [theirs, ours] = await Promise.all([printed(0), printed(1)]);
+  for (const [index, { title }] of SECTIONS.entries()) {
+    expect(theirs[index], title).not.toEqual([]);
+    expect.soft(ours[index], title).toEqual(theirs[index]);
+  }
+});
+
+/** Runs the examples of one package and returns the lines that each prints. Side 0 is etcd3, and side 1 is etcdwire. */
+async function printed(side: 0 | 1): Promise<string[][]> {
+  const { endpoints } = await ownEtcd();
+  const folder = join(ROOT, '.cache', unique('from-etcd3'));
+  mkdirSync(folder, { recursive: true });
+  try {
+    const file = join(folder, 'program.mts');
+    writeFileSync(file, program(side, endpoints[0] as string));
+    const child = startChild(process.execPath, ['--import', 'tsx', file]);
+    const text = (await child.rest()).join('\n');
+    expect(await child.exited).toBe(0);
+    return text
+      .split(END)
+      .slice(0, -1)
+      .map((section) => section.split('\n').filter((line) => line !== ''));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/**
+ * Returns a program with the examples of one package. Each example has its own scope, and all examples use the client
+ * that the first example creates.
+ */
+function program(side: 0 | 1, endpoint: string): string {
+  const imports = new Set(['import { inspect } from "node:util";']);
+  const bodies = SECTIONS.map(({ blocks }) => {
+    const lines = (blocks[side] as string).split('\n');
+    for (const line of lines.filter((each) => each.startsWith('import '))) {
+      const [, names = '', from = ''] = /^import \{ (.*) \} from '(.*)';$/.exec(line) ?? [];
+      for (const name of names.split(', ')) imports.add(`import { ${name} } from '${pathOf(from)}';`);
+    }
+    return lines.filter((each) => !each.startsWith('import ')).join('\n');
+  });
+  const [first = '', ...others] = bodies;
+  // The first example creates a client. The other examples use a client that is created with the same line.
+  const open = first.split('\n').find((line) => line.includes('= new '));
+  const close = side === 0 ? 'client.close();' : 'await etcd.close();';
+  const scopes = [first, ...others].map((body) => `await (async () => {\n${body}\n})();\nconsole.log('${END}');`);
+  return [...imports, scopes[0], open, ...scopes.slice(1), close]
+    .join('\n')
+    .replaceAll('http://127.0.0.1:2379', endpoint);
+}
+
+function pathOf(from: string): string {
+  const entries: Readonly<Record<string, string>> = {
+    etcdwire: 'src/index.ts',
+    'etcdwire/concurrency': 'src/concurrency/index.ts',
+  };
+  const entry = entries[from];
+  return entry === undefined ? from : join(ROOT, entry);
+}

@@ -1,0 +1,94 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { connectProxy } from '../support/connect-proxy.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { PROGRAM_PAGES, programsOf, runProgram } from '../support/program.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+import { Authority } from '../support/tls/authority.js';
+import { SecureEtcd } from '../support/tls/secure-etcd.js';
+
+// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new server, whose
+// endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the pages.
+
+async function run(program: string): Promise<string[]> {
+  const { endpoints } = await ownEtcd();
+  if (program.includes('3128')) return runThroughProxy(program, Number(new URL(endpoints[0] as string).port));
+  return runProgram(program.replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`));
+}
+
+/** Runs a program that uses an HTTP proxy at the port 3128, with another proxy that connects to this port. */
+async function runThroughProxy(
+  program: string,
+  port: number,
+  environment?: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  const proxy = await connectProxy(port);
+  const output = await runProgram(program.replace('3128', String(proxy.port)), environment);
+  expect(proxy.targets).toHaveLength(1);
+  return output;
+}
+
+/**
+ * Returns the expected output of a program: the comment after each `console.log` at the end of a line, and then the
+ * lines of comments at the end of the program.
+ */
+function printed(program: string): string[] {
+  const [, last = ''] = /\n((?:\/\/ .*\n)*)$/.exec(program) as RegExpExecArray;
+  const claims = [...program.matchAll(/console\.log\(.*\); \/\/ (.*)$/gm), ...last.matchAll(/^\/\/ (.*)$/gm)];
+  return claims.map(([, claim]) => claim as string);
+}
+
+describe('README.md', () => {
+  const [first = '', lock = '', failure = '', ...others] = programsOf('README.md');
+
+  it('begins with a program that prints what its comments say', async () => {
+    const claims = [...first.matchAll(/console\.log\(.*\); +\/\/ (\w+)/g)].map(([, claim]) => claim);
+    expect(claims).toHaveLength(1);
+    expect(await run(first)).toEqual(claims);
+  });
+
+  it('shows a lock and a failed write in parts of programs that work', async () => {
+    expect(others).toEqual([]);
+    const program = [
+      "import { connect, type EtcdError } from 'etcdwire';",
+      "const etcd = await connect({ endpoints: ['http://127.0.0.1:2379'] });",
+      lock,
+      failure,
+      "console.log((await etcd.get('jobs/last'))?.text(), (await etcd.get('config/color'))?.text());",
+      'await etcd.close();',
+    ];
+    expect(await run(program.join('\n'))).toEqual(['today green']);
+  });
+});
+
+describe.each(Object.entries(PROGRAM_PAGES))('%s', (page, count) => {
+  const programs = programsOf(page);
+
+  it(`contains ${count} programs`, () => {
+    expect(programs).toHaveLength(count);
+  });
+
+  it.each(programs.map((program, index) => [index + 1, program] as const))(
+    'contains a program %i that prints what its comments say',
+    async (_number, program) => {
+      const claims = printed(program);
+      expect(claims).not.toEqual([]);
+      expect(await run(program)).toEqual(claims);
+    },
+  );
+});
+
+describe('docs/connections.md', () => {
+  it('has a program that also works with TLS inside the tunnel of the proxy', async (context) => {
+    const authority = await Authority.create();
+    const etcd = await SecureEtcd.start(await authority.issue({ names: ['etcd.internal', '127.0.0.1'] }));
+    if (etcd === undefined) return context.skip('etcd members cannot be started as processes');
+    onTestFinished(() => etcd.stop());
+    const file = join(temporaryFolder(), 'ca.pem');
+    writeFileSync(file, authority.cert);
+    const tunnel = programsOf('docs/connections.md').find((program) => program.includes('3128')) as string;
+    const program = tunnel.replace('http://etcd', 'https://etcd');
+    expect(await runThroughProxy(program, etcd.port, { NODE_EXTRA_CA_CERTS: file })).toEqual(printed(tunnel));
+  });
+});
