@@ -4,7 +4,7 @@ import type { GuardedWrite } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { type RangeResult, withLastCreate } from '../kv/requests.js';
-import { type Compare, compare, op } from '../kv/txn.js';
+import { type Compare, compare, op, preparedTxn } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { checkNameOutside } from './helper-keys.js';
 import { keyGone, leaveQueue, uniqueKey, watchOwnKey } from './lock-queue.js';
@@ -174,10 +174,12 @@ export class DoubleBarrier {
           await this.#endRoundIfEmpty(state.ready.createRevision, options);
           return undefined;
         }
-        put = guards.begin({
-          if: [compare.missing(this.#ready), this.#isSameEpoch(state)],
-          then: [op.put(key, '', { lease })],
-        });
+        put = guards.begin(
+          preparedTxn({
+            if: [compare.missing(this.#ready), this.#isSameEpoch(state)],
+            then: [op.put(key, '', { lease })],
+          }),
+        );
         await put.send(options).catch((error: unknown) => {
           this.#session.losesWith(error);
           throw error;

@@ -1,10 +1,10 @@
 import type { CoreKeyspace } from '../client/keyspace.js';
 import { clientClosed, EtcdError } from '../errors/etcd-error.js';
-import type { GuardedWrite, Guards } from '../kv/guards.js';
+import type { GuardedWrite } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
 import { withFirstCreate, withLastCreate, withMaxCreateRev } from '../kv/requests.js';
-import { type Compare, compare, op } from '../kv/txn.js';
+import { type Compare, compare, op, type PreparedTxn, preparedTxn } from '../kv/txn.js';
 import { checkName as checkNotEmpty } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes, randomId, toBytes } from '../runtime/bytes.js';
 import { after, pause } from '../runtime/timers.js';
@@ -76,25 +76,27 @@ export interface Enqueued {
 
 type OwnAndFirst = readonly [own: KeyValue | undefined, first: { readonly kvs: readonly KeyValue[] }];
 
-/** The guarded write of a queue key. */
-export type QueueKeyPut = GuardedWrite<
+/** Puts a queue key, and reads the key right before it. Reads the key and the first key if the condition is false. */
+export type QueueKeyTxn = PreparedTxn<
   | { readonly succeeded: true; readonly responses: readonly [{ readonly kvs: readonly KeyValue[] }, ...unknown[]] }
   | { readonly succeeded: false; readonly responses: OwnAndFirst }
 >;
+/** The guarded write of a queue key. */
+export type QueueKeyPut = GuardedWrite<ReturnType<QueueKeyTxn['resultOf']>>;
 
-/** Returns the write that puts the queue key unless it exists, and reads the key right before it (S17). */
-export function putUnlessExists(guards: Guards, queueKey: QueueKey, value: BytesLike): QueueKeyPut {
-  return putIf(guards, compare.createRevision(queueKey.key, '==', 0n), queueKey, value);
+/** Returns the transaction that puts the queue key unless it exists (S17). */
+export function putUnlessExists(queueKey: QueueKey, value: BytesLike): QueueKeyTxn {
+  return putIf(compare.createRevision(queueKey.key, '==', 0n), queueKey, value);
 }
 
-/** Returns the write that puts the queue key if the queue is empty. */
-export function putIfFirst(guards: Guards, queueKey: QueueKey, value: BytesLike): QueueKeyPut {
+/** Returns the transaction that puts the queue key if the queue is empty. */
+export function putIfFirst(queueKey: QueueKey, value: BytesLike): QueueKeyTxn {
   // If the range contains no keys, etcd checks the condition as for a missing key, whose create revision is 0.
-  return putIf(guards, compare.createRevision(prefix(queueKey.prefix), '==', 0n), queueKey, value);
+  return putIf(compare.createRevision(prefix(queueKey.prefix), '==', 0n), queueKey, value);
 }
 
-function putIf(guards: Guards, condition: Compare, { key, prefix: queue, lease }: QueueKey, value: BytesLike) {
-  return guards.begin({
+function putIf(condition: Compare, { key, prefix: queue, lease }: QueueKey, value: BytesLike) {
+  return preparedTxn({
     if: [condition],
     then: [op.range(prefix(queue), { ...withLastCreate(), keysOnly: true }), op.put(key, value, { lease })],
     else: ownAndFirst(key, queue),

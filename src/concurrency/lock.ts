@@ -9,6 +9,7 @@ import {
   putUnlessExists,
   type QueueKey,
   type QueueKeyPut,
+  type QueueKeyTxn,
   queueKey,
   uniqueKey,
   waitUntilFirst,
@@ -24,6 +25,8 @@ export interface Contender {
   readonly name: string;
   readonly queueKey: QueueKey;
   readonly value: BytesLike;
+  /** Enters the queue. Prepared once, because a `Mutex` enters many times. */
+  readonly entry: QueueKeyTxn;
   /**
    * Whether all lockers of the session use this queue key. The lockers are the callers in this process that want this
    * lock. If they share the key, they wait for each other in the session's `LocalQueue`.
@@ -33,14 +36,15 @@ export interface Contender {
 
 /** Returns a contender with the queue key that all lockers of the session share, as in Go. */
 export function sharedContender(session: Session, name: string, value: BytesLike = ''): Contender {
-  return { session, name, queueKey: queueKey(name, session.leaseId), value, isShared: true };
+  const own = queueKey(name, session.leaseId);
+  return { session, name, queueKey: own, value, entry: putUnlessExists(own, value), isShared: true };
 }
 
 /** Returns a contender with a new key under `ownPrefix`. The contender waits for all earlier keys under `waitsFor`. */
 export function uniqueContender(session: Session, name: string, ownPrefix: string, waitsFor: string): Contender {
   const lease = session.leaseId;
   const key = { key: uniqueKey(ownPrefix, lease), prefix: waitsFor, lease };
-  return { session, name, queueKey: key, value: '', isShared: false };
+  return { session, name, queueKey: key, value: '', entry: putUnlessExists(key, ''), isShared: false };
 }
 
 /**
@@ -63,7 +67,7 @@ export function acquire<T extends Held>(
     limit.forLock().taken(true);
     const leave = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
     limit.taken(false);
-    const put = putUnlessExists(session.guards, queueKey, value);
+    const put = session.guards.begin(contender.entry);
     let enqueued: Enqueued | undefined;
     let own: OwnKey;
     try {
@@ -92,7 +96,7 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
   return withinLimit(what, options, session.signal, async (limit) => {
     const leave = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
     if (leave === undefined) return undefined;
-    const put = putIfFirst(session.guards, queueKey, value);
+    const put = session.guards.begin(putIfFirst(queueKey, value));
     let enqueued: Enqueued | undefined;
     let own: OwnKey | undefined;
     try {

@@ -3,7 +3,7 @@ import type { CoreKeyspace } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey } from '../kv/keys.js';
-import { compare, op } from '../kv/txn.js';
+import { compare, op, preparedTxn } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { type BytesLike, idOf, toBytes } from '../runtime/bytes.js';
 import { AsyncQueue } from '../runtime/queues.js';
@@ -291,10 +291,12 @@ export class RegisteredKey {
     for (;;) {
       const seen = await untilAnswered(waiting, (options) => client.get(this.key, options));
       if (seen !== undefined && !mayReplace(seen.lease)) return false;
-      const put = guards.begin({
-        if: [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)],
-        then: [op.put(this.key, this.value, { lease })],
-      });
+      const put = guards.begin(
+        preparedTxn({
+          if: [compare.modRevision(this.key, '==', seen?.modRevision ?? 0n)],
+          then: [op.put(this.key, this.value, { lease })],
+        }),
+      );
       try {
         const { revision, succeeded } = await untilAnswered(waiting, (options) => put.send(options));
         if (!succeeded) continue;

@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
 import { prefix } from '../kv/keys.js';
-import { compare, op } from '../kv/txn.js';
+import { compare, op, preparedTxn } from '../kv/txn.js';
 import { checkCount } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { Held, hold } from './held.js';
@@ -81,7 +81,7 @@ export class Semaphore {
     const { guards, leaseId: lease } = this.#session;
     const key = uniqueKey(`${this.name}/permits/`, lease);
     const isHeld = compare.createRevision(gate.key, '==', gate.token);
-    const put = guards.begin({ if: [isHeld], then: [op.put(key, '', { lease })] });
+    const put = guards.begin(preparedTxn({ if: [isHeld], then: [op.put(key, '', { lease })] }));
     const offLost = onAbort(gate.signal, () => limit.end(gate.signal.reason));
     try {
       if (!(await isFree())) return undefined;

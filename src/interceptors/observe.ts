@@ -4,6 +4,7 @@ import { monotonicMs } from '../runtime/timers.js';
 import {
   type AttemptObserver,
   bothObservers,
+  type Copy,
   forwardStream,
   type Metadata,
   type OutgoingStream,
@@ -47,9 +48,6 @@ export interface CallObserver extends AttemptObserver {
   /** The client canceled the stream. `failure` is undefined if the client does not need the stream any more. */
   canceled?(failure: CancelFailure | undefined): void;
 }
-
-/** `T` with every property, so that the compiler refuses a copy that lacks one. */
-type Copy<T> = { readonly [K in keyof Required<T>]: T[K] };
 
 /** Makes a unary call with this metadata, and tells the observer about it, as well as the observer that the call has. */
 export async function observeUnary<Request, Response>(

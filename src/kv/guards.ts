@@ -14,7 +14,7 @@ import {
   unchanged,
   withoutGuards,
 } from './guarded-request.js';
-import { type Conditions, mismatch, type Op, ownTxn, type Txn, type TxnResult, txnRequest, txnResult } from './txn.js';
+import { mismatch, type PreparedTxn } from './txn.js';
 
 // A guard makes a write safe to repeat: however often the server receives the request, and however late, it applies the
 // write at most once.
@@ -93,22 +93,9 @@ export class Guards {
     this.#prefix = `${lease.toString(16)}-${randomId().toString(36)}/`;
   }
 
-  /** Returns a transaction that has not been sent yet. */
-  begin<
-    const If extends Conditions = undefined,
-    const Then extends readonly Op[] = [],
-    const Else extends readonly Op[] = [],
-  >(txn: Txn<If, Then, Else>): GuardedWrite<TxnResult<If, Then, Else>> {
-    const own = ownTxn(txn);
-    return this.beginRequest(txnRequest(own), (response) => txnResult(own, response));
-  }
-
-  /** Returns a transaction that has not been sent yet. `resultOf` converts its response. */
-  beginRequest<Result>(
-    request: Init<wire.TxnRequest>,
-    resultOf: (response: wire.TxnResponse) => Result,
-  ): GuardedWrite<Result> {
-    return new GuardedWrite(this, request, resultOf);
+  /** Returns the guarded write of a transaction. It has not been sent yet. */
+  begin<Result>(txn: PreparedTxn<Result>): GuardedWrite<Result> {
+    return new GuardedWrite(this, txn);
   }
 
   /** @internal */
@@ -174,7 +161,7 @@ export class GuardedWrite<Result> {
   #hasLeaseEnded = false;
 
   /** @internal */
-  constructor(guards: Guards, request: Init<wire.TxnRequest>, resultOf: (response: wire.TxnResponse) => Result) {
+  constructor(guards: Guards, { request, resultOf }: PreparedTxn<Result>) {
     this.#guards = guards;
     this.#request = request;
     this.#resultOf = resultOf;

@@ -251,7 +251,7 @@ async function applied(
     const { id, guards } = await beforeSending(call, lease.guardsOf(keyspace), failures).catch((error: unknown) => {
       throw error instanceof EtcdError ? amended(error, { outcome }) : error;
     });
-    const write = guards.beginRequest(request, responseIn);
+    const write = guards.begin({ request, resultOf: responseIn });
     let done: Applied<unknown> | undefined;
     try {
       done = await write.send(options);

@@ -210,7 +210,7 @@ function deleteOptions(options: DeleteOptions = {}): DeleteOptions {
 }
 
 /** Returns the transaction with copies of the caller's lists, because the result of the call is read from them, too. */
-export function ownTxn<T extends Txn>(txn: T): T {
+function ownTxn<T extends Txn>(txn: T): T {
   checkFields<Txn, typeof TXN>(txn, TXN, 'txn');
   const lists = (['if', 'then', 'else'] as const).map((name) => [
     name,
@@ -224,7 +224,7 @@ export function ownTxn<T extends Txn>(txn: T): T {
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction is invalid. The message names the invalid argument.
  */
-export function txnRequest(txn: Txn): Init<wire.TxnRequest> {
+function txnRequest(txn: Txn): Init<wire.TxnRequest> {
   if (txn.else !== undefined && txn.if === undefined)
     throw invalidInput('else', 'operations that never run, because the transaction has no if', 'else together with if');
   return {
@@ -284,6 +284,21 @@ function opRequest(operation: Op, argument: string): Init<wire.RequestOp> {
   }
 }
 
+/** A transaction that is checked and ready to be sent, any number of times. */
+export interface PreparedTxn<Result> {
+  readonly request: Init<wire.TxnRequest>;
+  readonly resultOf: (response: wire.TxnResponse) => Result;
+}
+
+export function preparedTxn<
+  const If extends Conditions = undefined,
+  const Then extends readonly Op[] = [],
+  const Else extends readonly Op[] = [],
+>(txn: Txn<If, Then, Else>): PreparedTxn<TxnResult<If, Then, Else>> {
+  const own = ownTxn(txn);
+  return { request: txnRequest(own), resultOf: (response) => txnResult(own, response) };
+}
+
 /** Runs a transaction, see `KV.txn`. `maxTxnOps` is the maximum number of its operations. */
 export async function runTxn<
   const If extends Conditions = undefined,
@@ -296,14 +311,13 @@ export async function runTxn<
   options: WriteOptions = {},
 ): Promise<WithHeader<TxnResult<If, Then, Else>>> {
   checkOptions(options, WRITE_OPTIONS, 'txn');
-  const own = ownTxn(txn);
-  const request = txnRequest(own);
+  const { request, resultOf } = preparedTxn(txn);
   checkTxn(request, maxTxnOps);
   const response = await rpc.call(kvMethods.txn, request, options);
-  return withHeader(response.header, txnResult(own, response));
+  return withHeader(response.header, resultOf(response));
 }
 
-export function txnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]>(
+function txnResult<If extends Conditions, Then extends readonly Op[], Else extends readonly Op[]>(
   txn: Txn<If, Then, Else>,
   { succeeded, responses }: wire.TxnResponse,
 ): TxnResult<If, Then, Else> {

@@ -233,3 +233,6 @@ export function forwardStream<Request>(
     ...replaced,
   };
 }
+
+/** `T` with every property, so that the compiler refuses a copy that lacks one. */
+export type Copy<T> = { readonly [K in keyof Required<T>]: T[K] };

@@ -31,7 +31,7 @@ import { recordingTransport } from '../support/recording-transport.js';
 /** Puts the queue key of a session. */
 async function enqueued({ client, guards, leaseId }: Session, name: string): Promise<Enqueued> {
   const key = queueKey(name, leaseId);
-  return (await enqueue(client, key, NEVER, putUnlessExists(guards, key, ''))) as Enqueued;
+  return (await enqueue(client, key, NEVER, guards.begin(putUnlessExists(key, '')))) as Enqueued;
 }
 
 describe('a `lock` call', () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type CallOptions, type Client, compare, type Interceptor, op, prefix } from '../../src/index.js';
 import { Guards } from '../../src/kv/guards.js';
 import { GUARD_PREFIX } from '../../src/kv/keys.js';
+import { preparedTxn } from '../../src/kv/txn.js';
 import { toBytes } from '../../src/runtime/bytes.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
@@ -59,7 +60,7 @@ describe('a guarded write', () => {
   test('is applied once, even if the key is deleted before each copy arrives', async () => {
     const { guards, name, reader, sendCopies } = await bench();
     for (let round = 0; round < 3; round += 1) {
-      const write = guards.begin({ if: [compare.missing(name)], then: [op.put(name, 'x')] });
+      const write = guards.begin(preparedTxn({ if: [compare.missing(name)], then: [op.put(name, 'x')] }));
       expect(await write.send(NO_OPTIONS)).toMatchObject({ succeeded: true, result: { responses: [{}] } });
       await reader.delete(name);
       await sendCopies();
@@ -70,7 +71,9 @@ describe('a guarded write', () => {
   test('changes nothing when a copy of its second branch arrives after the condition has become true', async () => {
     const { guards, name, reader, sendCopies } = await bench();
     await reader.put(name, 'before');
-    const write = guards.begin({ if: [compare.missing(name)], then: [op.put(name, 'x')], else: [op.get(name)] });
+    const write = guards.begin(
+      preparedTxn({ if: [compare.missing(name)], then: [op.put(name, 'x')], else: [op.get(name)] }),
+    );
     const { succeeded, result } = await write.send(NO_OPTIONS);
     expect([succeeded, result?.responses.length]).toEqual([false, 1]);
     await reader.delete(name);
@@ -84,11 +87,13 @@ describe('a guarded write', () => {
   ] as const)('tells the revision and the branch `%s` when its answer was lost', async ([branch, value]) => {
     const { guards, name, reader } = await bench('answer lost');
     if (value !== undefined) await reader.put(name, value);
-    const write = guards.begin({
-      if: [compare.missing(name)],
-      then: [op.put(name, 'x')],
-      else: [op.put(`${name}/else`, 'x')],
-    });
+    const write = guards.begin(
+      preparedTxn({
+        if: [compare.missing(name)],
+        then: [op.put(name, 'x')],
+        else: [op.put(`${name}/else`, 'x')],
+      }),
+    );
     expect(await errorOf(write.send(NO_OPTIONS))).toMatchObject({ outcome: 'unknown' });
     const { revision, succeeded, result } = await write.send(NO_OPTIONS);
     expect([succeeded, result]).toEqual([branch === 'then', undefined]);
@@ -98,7 +103,7 @@ describe('a guarded write', () => {
 
   test('is not applied any more after `settle`', async () => {
     const { guards, name, reader, sendCopies } = await bench('lost');
-    const write = guards.begin({ then: [op.put(name, 'x')] });
+    const write = guards.begin(preparedTxn({ then: [op.put(name, 'x')] }));
     await errorOf(write.send(NO_OPTIONS));
     expect(await write.settle(NO_OPTIONS)).toBeUndefined();
     await sendCopies();
@@ -107,7 +112,7 @@ describe('a guarded write', () => {
 
   test('is not applied any more after a `settle` whose answer was lost and that is repeated', async () => {
     const { guards, name, reader, sendCopies } = await bench('lost', 'answer lost');
-    const write = guards.begin({ then: [op.put(name, 'x')] });
+    const write = guards.begin(preparedTxn({ then: [op.put(name, 'x')] }));
     await errorOf(write.send(NO_OPTIONS));
     await errorOf(write.settle(NO_OPTIONS));
     expect(await write.settle(NO_OPTIONS)).toBeUndefined();
@@ -117,7 +122,7 @@ describe('a guarded write', () => {
 
   test('tells its revision to `settle` when it was applied and its answer was lost', async () => {
     const { guards, name, reader } = await bench('answer lost');
-    const write = guards.begin({ then: [op.put(name, 'x')] });
+    const write = guards.begin(preparedTxn({ then: [op.put(name, 'x')] }));
     await errorOf(write.send(NO_OPTIONS));
     const applied = await write.settle(NO_OPTIONS);
     expect((await reader.get(name))?.modRevision).toBe(applied?.revision);
@@ -125,7 +130,7 @@ describe('a guarded write', () => {
 
   test('is not applied any more after its lease has ended', async () => {
     const { guards, lease, name, reader, sendCopies } = await bench();
-    await guards.begin({ then: [op.put(name, 'x')] }).send(NO_OPTIONS);
+    await guards.begin(preparedTxn({ then: [op.put(name, 'x')] })).send(NO_OPTIONS);
     await reader.lease.revoke(lease);
     await reader.delete(name);
     await sendCopies();
@@ -134,16 +139,18 @@ describe('a guarded write', () => {
 
   test('takes another guard when another client has deleted its guard', async () => {
     const { guards, lease, name, reader } = await bench();
-    await guards.begin({ then: [op.put(name, '1')] }).send(NO_OPTIONS);
+    await guards.begin(preparedTxn({ then: [op.put(name, '1')] })).send(NO_OPTIONS);
     await reader.delete(prefix(`etcdwire/guards/${lease.toString(16)}`));
-    expect(await guards.begin({ then: [op.put(name, '2')] }).send(NO_OPTIONS)).toMatchObject({ succeeded: true });
+    expect(await guards.begin(preparedTxn({ then: [op.put(name, '2')] })).send(NO_OPTIONS)).toMatchObject({
+      succeeded: true,
+    });
     expect((await reader.get(name))?.text()).toBe('2');
   });
 
   test('rejects with outcome unknown when its answer was lost and another client has deleted its guard', async () => {
     const { guards, lease, name, reader } = await bench('sent', 'answer lost');
-    await guards.begin({ then: [op.put(name, '1')] }).send(NO_OPTIONS);
-    const write = guards.begin({ then: [op.put(name, '2')] });
+    await guards.begin(preparedTxn({ then: [op.put(name, '1')] })).send(NO_OPTIONS);
+    const write = guards.begin(preparedTxn({ then: [op.put(name, '2')] }));
     await errorOf(write.send(NO_OPTIONS));
     await reader.delete(prefix(`etcdwire/guards/${lease.toString(16)}`));
     expect(await errorOf(write.send(NO_OPTIONS))).toMatchObject({ outcome: 'unknown' });
@@ -154,7 +161,7 @@ describe('a guarded write', () => {
     const count = async (): Promise<number> => {
       return (await reader.range(prefix(`etcdwire/guards/${lease.toString(16)}`), { countOnly: true })).count;
     };
-    const put = (key: string) => guards.begin({ then: [op.put(key, 'x')] }).send(NO_OPTIONS);
+    const put = (key: string) => guards.begin(preparedTxn({ then: [op.put(key, 'x')] })).send(NO_OPTIONS);
     for (let write = 0; write < 5; write += 1) await put(name);
     expect(await count()).toBe(1);
     await Promise.all(Array.from({ length: 5 }, (_, index) => put(`${name}/${index}`)));
