@@ -101,7 +101,7 @@ function secret(name: string, value: unknown): string {
  * Maximum number of new tokens that one call requests. A call may need several tokens while users and roles change. If
  * a server refuses every token, this limit ends the call.
  */
-export const MAX_TOKEN_RENEWALS = 3;
+const MAX_TOKEN_RENEWALS = 3;
 
 /**
  * The error reasons that mean that the server refused a token: the token expired, it is older than the latest change to
@@ -114,18 +114,26 @@ export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean
   return TOKEN_REFUSALS.has(reason);
 }
 
+/** Whether the server refused the token, or the client could not obtain one. */
+export function concernsToken(error: EtcdError): boolean {
+  return isTokenRefused(error) || error.reason === 'AuthFailed';
+}
+
 /**
- * Whether a stream that ended with this error, or a watch that was refused with it, may continue with another token.
- * `refusals` counts the tokens that the server has refused before, in a row. A client whose `auth` is a function may get
- * another password later, so it never gives up.
+ * Whether a call whose token the server refused may be made again with a new token. `refusals` counts the tokens that the
+ * server has refused before, in a row.
  */
-export function mayUseAnotherToken(
-  { renewsTokens, rotatesSecrets }: Pick<RpcSettings, 'renewsTokens' | 'rotatesSecrets'>,
-  error: EtcdError,
-  refusals: number,
-): boolean {
-  if (rotatesSecrets) return isTokenRefused(error) || error.reason === 'AuthFailed';
+export function mayRenewToken(renewsTokens: boolean, error: EtcdError, refusals: number): boolean {
   return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
+}
+
+/**
+ * Like `mayRenewToken`, for watches and keepalives, which have no time limit. If `auth` is a function, they never give
+ * up, because the function may return another password later.
+ */
+export function mayUseAnotherToken(settings: RpcSettings, error: EtcdError, refusals: number): boolean {
+  if (settings.rotatesSecrets) return concernsToken(error);
+  return mayRenewToken(settings.renewsTokens, error, refusals);
 }
 
 /**
@@ -252,7 +260,7 @@ export class AuthenticatedTransport implements Transport {
         // The server may refuse the token after the put, so the key may exist although the call failed.
         isInDoubt ||= error.outcome === 'unknown' || PUT_THEN_WAIT.has(call.method.path);
         this.#tokens.refused(token);
-        if (!this.#tokens.renews || renewals === MAX_TOKEN_RENEWALS) throw judged(error);
+        if (!mayRenewToken(this.#tokens.renews, error, renewals)) throw judged(error);
         call.observer?.retry?.(error);
       }
     }

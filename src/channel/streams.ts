@@ -6,7 +6,7 @@ import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';
 import { mayRetry } from './attempts.js';
-import { isTokenRefused, MAX_TOKEN_RENEWALS } from './authentication.js';
+import { mayRenewToken } from './authentication.js';
 import type { CallOptions, Rpc } from './rpc.js';
 
 /** When a stream has this many unread messages, the client makes the server pause by means of flow control. */
@@ -154,6 +154,6 @@ function mayReopen(
   error: EtcdError,
   attempt: number,
 ): boolean {
-  if (isTokenRefused(error)) return rpc.settings.renewsTokens && attempt < MAX_TOKEN_RENEWALS;
+  if (mayRenewToken(rpc.settings.renewsTokens, error, attempt)) return true;
   return mayRetry(method, error) && attempt + 1 < MAX_ATTEMPTS;
 }

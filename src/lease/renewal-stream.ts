@@ -1,13 +1,11 @@
-import { isTokenRefused, mayUseAnotherToken } from '../channel/authentication.js';
-import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
+import { type NextStream, ResumableStream } from '../channel/resumable-stream.js';
+import type { Rpc } from '../channel/rpc.js';
 import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import * as leaseMethods from '../gen/methods/lease.js';
 import { Deadlines, type Expiring } from '../runtime/deadlines.js';
-import { causeOf, log, WaitLog } from '../runtime/log.js';
-import { onAbort } from '../runtime/signals.js';
-import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
-import type { OutgoingStream } from '../transport/transport.js';
+import { type LogDetails, log } from '../runtime/log.js';
+import { monotonicMs } from '../runtime/timers.js';
 import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 import { Moment } from './moment.js';
 
@@ -66,10 +64,10 @@ class RenewedLease implements Expiring {
 }
 
 /**
- * Renews all leases of a keyspace over one stream. The stream is open while the client renews at least one lease.
+ * Renews all leases of a keyspace over one stream. The stream opens when a request is due, and stays open while the
+ * client renews at least one lease.
  */
-export class RenewalStream {
-  readonly #rpc: Rpc;
+export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseKeepAliveResponse> {
   readonly #leases = new Map<bigint, RenewedLease>();
   readonly #timers = new Deadlines<RenewedLease>();
   readonly #deadlines = new Deadlines<Expiring>();
@@ -78,29 +76,20 @@ export class RenewalStream {
    * ended. The server answers in order, so these answers arrive before the answer to a new keepalive of the same lease.
    */
   readonly #ownerless = new Map<bigint, number>();
-  #stream: OutgoingStream<LeaseKeepAliveRequest> | undefined;
   /**
    * `at`: when the latest answer arrived on this stream. `sentAt`: when the client sent the latest answered request.
    */
   #answer = NO_ANSWER;
-  #stopReopening: () => void = () => {};
-  #unsubscribe: () => void = () => {};
-  /** When the backoff before the next stream ends, on the monotonic clock. Undefined if no backoff runs. */
-  #reopenAt: number | undefined;
-  #closed = false;
-  #failures = 0;
+  /** Number of consecutive streams that the client has given up because an answer was late. */
+  #lateAnswers = 0;
   /**
    * Whether the client sends one request at a time. It does so after the server has refused one of several unanswered
    * requests, to learn which request the server refuses.
    */
   #oneByOne = false;
-  /** Number of consecutive streams that the server has ended because it refused the token. */
-  #tokenRefusals = 0;
-  readonly #waitLog: WaitLog;
 
   constructor(rpc: Rpc) {
-    this.#rpc = rpc;
-    this.#waitLog = new WaitLog(rpc.settings.logger, 'keepalives');
+    super(rpc, leaseMethods.leaseKeepAlive, 'keepalives');
   }
 
   /**
@@ -109,14 +98,11 @@ export class RenewalStream {
    */
   keepAlive(id: bigint, granted?: { readonly sent: Moment; readonly ttl: number }): KeepAlive {
     const keepAlive = new KeepAlive(id, this.#deadlines);
-    const { closed } = this.#rpc.settings;
-    if (this.#closed || closed.aborted) {
+    if (this.isClosed) {
       keepAlive.lose(lostWithClient(id));
       return keepAlive;
     }
-    // Subscribe to the client's events only while there are leases. Otherwise, every namespace would leave listeners on
-    // the client after its last use, and a client may create many short-lived namespaces.
-    if (this.#leases.size === 0) this.#subscribe(closed);
+    this.use();
     keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
     const lease = this.#leases.get(id) ?? new RenewedLease(id, (due) => this.#onTimer(due));
     this.#leases.set(id, lease);
@@ -134,8 +120,7 @@ export class RenewalStream {
       // for the answer changes.
       this.#scheduleAt(lease, lease.sent.monotonic + this.#answerTimeoutMs(lease));
     }
-    if (this.#reopenAt !== undefined && this.#reopenAt - monotonicMs() > maxBackoffMs(lease))
-      this.#reopenIn(maxBackoffMs(lease));
+    this.limitBackoff(maxBackoffMs(lease));
     return keepAlive;
   }
 
@@ -147,29 +132,19 @@ export class RenewalStream {
     for (const keepAlive of lease.keepAlives) keepAlive.lose(reason);
   }
 
-  /** Ends every keepalive with reason `ClientClosed`. */
-  close(): void {
-    this.#closed = true;
-    this.#loseAll(lostWithClient);
+  protected get userCount(): LogDetails {
+    return { leases: this.#leases.size };
   }
 
-  #loseAll(reasonOf: (id: bigint) => EtcdError): void {
-    for (const id of [...this.#leases.keys()]) this.lose(id, reasonOf(id));
-  }
-
-  #subscribe(closed: AbortSignal): void {
-    const offClosed = onAbort(closed, () => this.close());
-    const offChange = this.#rpc.settings.cluster?.onChange((error) => this.#loseAll(() => error));
-    this.#unsubscribe = () => {
-      offClosed();
-      offChange?.();
-    };
+  protected endAll(error: EtcdError): void {
+    for (const id of [...this.#leases.keys()])
+      this.lose(id, error.reason === 'ClientClosed' ? lostWithClient(id) : error);
   }
 
   #release(keepAlive: KeepAlive): void {
     const { reason, problem } = keepAlive.signal.reason as EtcdError;
     if (!ASKED_FOR.has(reason))
-      log(this.#rpc.settings.logger, 'warn', 'lease lost', { lease: keepAlive.id.toString(16), reason, problem });
+      log(this.rpc.settings.logger, 'warn', 'lease lost', { lease: keepAlive.id.toString(16), reason, problem });
     const lease = this.#leases.get(keepAlive.id);
     lease?.keepAlives.delete(keepAlive);
     if (lease?.keepAlives.size === 0) this.#drop(lease);
@@ -179,33 +154,17 @@ export class RenewalStream {
     this.#timers.delete(lease);
     this.#leases.delete(lease.id);
     if (isUnanswered(lease)) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
-    if (this.#leases.size === 0) {
-      this.#unsubscribe();
-      this.#stopReopening();
-      this.#reopenAt = undefined;
-      this.#waitLog.reset();
-      this.#cancelStream();
-    } else if (this.#oneByOne && isUnanswered(lease)) {
+    if (this.#leases.size === 0) this.release();
+    else if (this.#oneByOne && isUnanswered(lease)) {
       // The server may still refuse the request for this lease, and the client would then mistake the refusal for an
       // answer to the next request. So the client opens a new stream.
-      this.#cancelStream();
+      this.cancel();
       // Send the next request in a microtask, because the caller may close several keepalives at once, and the request
       // should be for a lease that is still kept alive.
       queueMicrotask(() => {
-        if (this.#reopenAt === undefined) this.#sendDue();
+        if (!this.isWaiting) this.goOn();
       });
     }
-  }
-
-  #cancelStream(why?: 'unresponsive'): void {
-    this.#stream?.cancel(why);
-    this.#forgetStream();
-  }
-
-  #forgetStream(): void {
-    this.#stream = undefined;
-    this.#answer = NO_ANSWER;
-    this.#ownerless.clear();
   }
 
   #schedule(lease: RenewedLease, delayMs: number): void {
@@ -235,8 +194,8 @@ export class RenewalStream {
     if (!this.#leases.has(lease.id)) return;
     if (isUnanswered(lease)) return this.#checkAnswer(lease);
     lease.state = 'due';
-    if (this.#reopenAt !== undefined) return;
-    if (this.#oneByOne) this.#sendDue();
+    if (this.isWaiting) return;
+    if (this.#oneByOne) this.goOn();
     else this.#send(lease);
   }
 
@@ -257,13 +216,13 @@ export class RenewalStream {
       lease.state = 'overdue';
       this.#schedule(lease, GRACE_MS);
     } else {
-      this.#cancelStream('unresponsive');
-      this.#reopen({ problem: 'the server did not answer in time' });
+      this.#lateAnswers += 1;
+      this.reopen({ problem: 'the server did not answer in time' }, 'unresponsive');
     }
   }
 
   /** Sends all requests that are due, or only the first of them while the client sends one request at a time. */
-  #sendDue(): void {
+  protected goOn(): void {
     const all = [...this.#leases.values()];
     const due = all.filter(({ state }) => state === 'due');
     const hasUnanswered = all.some(isUnanswered);
@@ -273,7 +232,7 @@ export class RenewalStream {
   }
 
   #send(lease: RenewedLease): void {
-    const stream = this.#stream ?? this.#open();
+    const stream = this.stream ?? this.open();
     lease.state = 'sent';
     lease.sent = new Moment();
     stream.send({ id: lease.id });
@@ -282,37 +241,16 @@ export class RenewalStream {
 
   /**
    * Returns how long the client waits for an answer: half of the time between two renewals. If the TTL is unknown, the
-   * client cannot tell how soon the lease ends, so it gives a slow server more time after each failure.
+   * client cannot tell how soon the lease ends, so it gives a slow server more time after each late answer.
    */
   #answerTimeoutMs({ ttl }: RenewedLease): number {
-    if (ttl === undefined) return Math.min(MIN_ANSWER_TIMEOUT_MS * 2 ** this.#failures, MAX_FIRST_ANSWER_TIMEOUT_MS);
+    if (ttl === undefined) return Math.min(MIN_ANSWER_TIMEOUT_MS * 2 ** this.#lateAnswers, MAX_FIRST_ANSWER_TIMEOUT_MS);
     return Math.max(intervalMs(ttl) / 2, MIN_ANSWER_TIMEOUT_MS);
   }
 
-  #open(): OutgoingStream<LeaseKeepAliveRequest> {
-    const stream = this.#rpc.stream(
-      leaseMethods.leaseKeepAlive,
-      {
-        message: (response) => this.#receive(response),
-        end: (error) => {
-          if (this.#stream === stream) this.#ended(error);
-        },
-        leaving: () => {
-          if (this.#stream !== stream) return;
-          stream.cancel();
-          this.#ended(undefined);
-        },
-      },
-      { metadata: REQUIRE_LEADER },
-    );
-    this.#stream = stream;
-    return stream;
-  }
-
-  #receive({ id, ttl }: LeaseKeepAliveResponse): void {
-    this.#failures = 0;
-    this.#tokenRefusals = 0;
-    this.#waitLog.goOn({ leases: this.#leases.size });
+  protected message({ id, ttl }: LeaseKeepAliveResponse): void {
+    this.#lateAnswers = 0;
+    this.accepted();
     const ownerless = this.#ownerless.get(id) ?? 0;
     if (ownerless > 0) return void this.#ownerless.set(id, ownerless - 1);
     const lease = this.#leases.get(id);
@@ -321,7 +259,7 @@ export class RenewalStream {
     lease.state = 'idle';
     if (ttl > 0n) this.#renewed(lease, Number(ttl));
     else this.lose(id, leaseLost(id, 'LeaseExpired', 'does not exist on the server'));
-    if (this.#oneByOne) this.#sendDue();
+    if (this.#oneByOne) this.goOn();
   }
 
   /**
@@ -336,56 +274,37 @@ export class RenewalStream {
     if (this.#leases.get(lease.id) === lease) this.#scheduleNext(lease, lease.sent, ttl);
   }
 
-  /** Whether a new stream would fail with the same error. Also counts how often the server has refused the token. */
-  #isFinal(error: EtcdError): boolean {
-    if (error.reason === 'ClusterChanged') return true;
-    if (!isTokenRefused(error) && error.reason !== 'AuthFailed') return false;
-    return !mayUseAnotherToken(this.#rpc.settings, error, this.#tokenRefusals++);
-  }
-
-  #ended(error: EtcdError | undefined): void {
-    this.#forgetStream();
-    if (error?.reason === 'ClientClosed') this.close();
-    else if (error?.reason === 'PermissionDenied') this.#findRefused(error);
-    else if (error !== undefined && this.#isFinal(error)) this.#loseAll(() => error);
-    else this.#reopen(causeOf(error));
-  }
-
-  #reopen(cause: ReturnType<typeof causeOf>): void {
-    this.#waitLog.waits({ ...cause, leases: this.#leases.size });
-    for (const lease of this.#leases.values()) if (lease.state !== 'idle') this.#makeDue(lease);
-    let delayMs = backoffMs(this.#failures++);
-    for (const lease of this.#leases.values()) delayMs = Math.min(delayMs, maxBackoffMs(lease));
-    this.#reopenIn(delayMs);
-  }
-
-  #makeDue(lease: RenewedLease): void {
-    lease.state = 'due';
-    this.#timers.delete(lease);
-  }
-
-  #reopenIn(delayMs: number): void {
-    this.#reopenAt = monotonicMs() + delayMs;
-    this.#stopReopening();
-    this.#stopReopening = after(delayMs, () => {
-      this.#reopenAt = undefined;
-      this.#sendDue();
-    });
-  }
-
   /**
-   * Finds the lease that the server has refused to renew. The server refuses to renew a lease if the user may not write
-   * all of the keys attached to it. It then ends the stream, which all leases share, and does not name the lease. So
-   * the client sends the unanswered requests again, one at a time. If only one request was unanswered when the server
-   * ended the stream, the server has refused that request, and its lease is lost.
+   * Makes the unanswered requests due again.
+   *
+   * If the server refuses to renew a lease, because the user may not write all of the keys attached to it, it ends the
+   * stream, which all leases share, and does not name the lease. So the client sends the unanswered requests again, one
+   * at a time. If only one request was unanswered when the server ended the stream, the server has refused that request,
+   * and its lease is lost.
    */
-  #findRefused(error: EtcdError): void {
+  protected detached(error: EtcdError | undefined): void {
+    this.#answer = NO_ANSWER;
+    this.#ownerless.clear();
     const unanswered = [...this.#leases.values()].filter(isUnanswered);
-    for (const lease of unanswered) this.#makeDue(lease);
+    for (const lease of unanswered) {
+      lease.state = 'due';
+      this.#timers.delete(lease);
+    }
+    if (error?.reason !== 'PermissionDenied') return;
+    this.#oneByOne = true;
     const [only] = unanswered;
     if (only !== undefined && unanswered.length === 1) this.lose(only.id, error);
-    this.#oneByOne = true;
-    this.#sendDue();
+  }
+
+  protected nextStream({ reason }: EtcdError): NextStream {
+    if (reason === 'PermissionDenied') return 'at once';
+    return reason === 'ClusterChanged' ? 'never' : 'after a backoff';
+  }
+
+  protected override maxBackoffMs(): number {
+    let maxMs = Number.POSITIVE_INFINITY;
+    for (const lease of this.#leases.values()) maxMs = Math.min(maxMs, maxBackoffMs(lease));
+    return maxMs;
   }
 }
 

@@ -159,10 +159,12 @@ export class WatchParts implements ServerWatchOwner {
   }
 
   drained(part: ServerWatch): void {
-    if (this.#stopPause === undefined) return this.#add(part);
-    this.#stopPause();
-    this.#stopPause = undefined;
-    this.#stream.resume();
+    if (this.#stopPause !== undefined) {
+      this.#stopPause();
+      this.#stopPause = undefined;
+      this.#stream.resume();
+    }
+    this.#add(part);
     this.#returnIfLevel();
   }
 
@@ -219,7 +221,7 @@ export class WatchParts implements ServerWatchOwner {
   }
 
   #cancel(part: ServerWatch): void {
-    this.#stream.remove(part);
+    this.#stream.suspend(part);
     part.dropPartial();
     this.#mayBeFar = true;
   }
@@ -253,7 +255,7 @@ export class WatchParts implements ServerWatchOwner {
       part.dropPartial();
       stream.add(part);
     }
-    if (from !== this.#shared) this.#shared.returnOwnStream();
+    if (from !== this.#shared) this.#shared.returnOwnStream(from);
   }
 
   #end(error: EtcdError | undefined): void {

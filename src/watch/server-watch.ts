@@ -175,6 +175,16 @@ export class ServerWatch {
     return this.batches.ended;
   }
 
+  /** Whether the server has created the watch, on this stream or an earlier one. */
+  get wasCreated(): boolean {
+    return this.#creation === undefined;
+  }
+
+  /** Whether the client receives no events of the watch, because the buffer is full. */
+  get isSuspended(): boolean {
+    return this.#isSuspended;
+  }
+
   get isOfOneKey(): boolean {
     return this.#options.request.rangeEnd?.length === 0;
   }

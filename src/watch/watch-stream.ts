@@ -1,15 +1,14 @@
 import { mayUseAnotherToken } from '../channel/authentication.js';
-import { REQUIRE_LEADER, type Rpc } from '../channel/rpc.js';
+import { type NextStream, ResumableStream } from '../channel/resumable-stream.js';
+import type { Rpc } from '../channel/rpc.js';
 import { clientClosed, type EtcdError } from '../errors/etcd-error.js';
 import type { RangeRequest, WatchRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import * as maintenanceMethods from '../gen/methods/maintenance.js';
 import * as watchMethods from '../gen/methods/watch.js';
 import type { Init } from '../protobuf/codec.js';
-import { causeOf, WaitLog } from '../runtime/log.js';
-import { onAbort } from '../runtime/signals.js';
-import { after, backoffMs, monotonicMs, pause } from '../runtime/timers.js';
-import type { OutgoingStream } from '../transport/transport.js';
+import { causeOf, type LogDetails } from '../runtime/log.js';
+import { after, backoffMs, pause } from '../runtime/timers.js';
 import type { ServerWatch } from './server-watch.js';
 import { NO_WATCH_ID, WatchIds } from './watch-ids.js';
 import { fragmentOf, isResumable, ordersProgress, refusal } from './watch-responses.js';
@@ -19,8 +18,6 @@ import { fragmentOf, isResumable, ordersProgress, refusal } from './watch-respon
  * next watch can then use the same stream.
  */
 const LINGER_MS = 1_000;
-/** If a stream lasted longer than this many milliseconds, its failure starts the backoff from the shortest delay. */
-const STEADY_MS = 1_000;
 /**
  * Maximum number of watches that have a stream of their own at a time, because they are far behind the store. Some
  * proxies allow only few streams on a connection.
@@ -39,27 +36,24 @@ const VERSION_TIMEOUT_MS = 5_000;
 const MAX_CLUSTER_CHECKS = 5;
 
 /**
- * Carries watches over one stream. When the stream breaks, this class opens a new stream, on which every watch
- * continues from the revision in its cursor. A keyspace (a client, or one of its namespaces) has one `WatchStream` for
- * all its watches. In addition, a watch that is far behind the store has a `WatchStream` of its own: see `WatchParts`.
+ * Carries watches over one stream. On each new stream, every watch continues from the revision in its cursor. A keyspace
+ * (a client, or one of its namespaces) has one `WatchStream` for all its watches. In addition, a watch that is far behind
+ * the store has a `WatchStream` of its own: see `WatchParts`.
  */
-export class WatchStream {
-  readonly #rpc: Rpc;
-  readonly #lingerMs: number;
-  /** How many watches have a stream of their own. */
-  #ownStreams = 0;
+export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
+  /** The streams of the watches that have a stream of their own. */
+  readonly #ownStreams = new Set<WatchStream>();
   readonly #watches = new Set<ServerWatch>();
   readonly #ids = new WatchIds({
     sendCreation: (watch, watchId) => {
       const value = watch.createRequest(watchId, this.#tooLarge > 0);
-      this.#stream?.send({ requestUnion: { case: 'createRequest', value } });
+      this.stream?.send({ requestUnion: { case: 'createRequest', value } });
     },
-    sendCancel: (watchId) => this.#stream?.send({ requestUnion: { case: 'cancelRequest', value: { watchId } } }),
+    sendCancel: (watchId) => this.stream?.send({ requestUnion: { case: 'cancelRequest', value: { watchId } } }),
     created: (watch, revision) => this.#created(watch, revision),
     refused: (watch, response) => this.#refused(watch, response),
     failed: (watch, error) => this.#end(watch, error as EtcdError),
   });
-  #stream: OutgoingStream<WatchRequest> | undefined;
   /** The endpoint of the stream. */
   #endpoint: string | undefined;
   /**
@@ -75,96 +69,69 @@ export class WatchStream {
   #isChecking = false;
   /** How many reads `#checkCluster` may still make. A new stream starts the count again. */
   #checksLeft = 0;
-  #failures = 0;
-  /** How many streams in a row the server has ended because it refused the stream's token. */
-  #tokenRefusals = 0;
   /**
    * How many streams in a row have ended because a response was too large. After the first such stream, the client asks
    * for fragments. It does not ask before, because the time that etcd needs to cut a response into fragments grows with
    * the square of the number of events: 1 s for 15,000 small events.
    */
   #tooLarge = 0;
-  /** When the client opened the stream, on the monotonic clock. */
-  #openedAt = 0;
-  /** Whether the latest stream broke. If so, the cluster may have been restored from a backup in the meantime. */
-  #wasBroken = false;
-  #reopening = false;
-  #stopReopening: () => void = () => {};
-  #stopLingering: () => void = () => {};
-  #unsubscribe: () => void = () => {};
-  readonly #waitLog: WaitLog;
 
   constructor(rpc: Rpc, lingerMs = LINGER_MS) {
-    this.#rpc = rpc;
-    this.#lingerMs = lingerMs;
-    this.#waitLog = new WaitLog(rpc.settings.logger, 'watches');
+    super(rpc, watchMethods.watch, 'watches', lingerMs);
   }
 
   /** The highest revision of the store that the client has seen. 0n if the client has seen none. */
   get storeRevision(): bigint {
-    return this.#rpc.settings.cluster?.revision ?? 0n;
+    return this.rpc.settings.cluster?.revision ?? 0n;
   }
 
   /**
    * Returns another stream, for a watch that is far behind the store. Returns undefined if `MAX_OWN_STREAMS` watches
-   * have one. The watch calls `returnOwnStream` when it no longer uses the other stream.
+   * have one, or if this stream is closed. The watch calls `returnOwnStream` when it no longer uses the other stream.
    */
   takeOwnStream(): WatchStream | undefined {
-    if (this.#ownStreams === MAX_OWN_STREAMS) return undefined;
-    this.#ownStreams += 1;
-    return new WatchStream(this.#rpc, 0);
+    if (this.isClosed || this.#ownStreams.size === MAX_OWN_STREAMS) return undefined;
+    const own = new WatchStream(this.rpc, 0);
+    this.#ownStreams.add(own);
+    return own;
   }
 
-  returnOwnStream(): void {
-    this.#ownStreams -= 1;
+  returnOwnStream(own: WatchStream): void {
+    this.#ownStreams.delete(own);
   }
 
   /** Stops receiving. Flow control then makes the server pause. */
   pause(): void {
     this.#isPaused = true;
-    this.#stream?.pause();
+    this.stream?.pause();
   }
 
   resume(): void {
     this.#isPaused = false;
-    this.#stream?.resume();
+    this.stream?.resume();
   }
 
-  /** Adds a watch. Opens the stream if it is not open. */
+  /** Adds a watch, or lets the server create a watch again after `suspend`. Opens the stream if it is not open. */
   add(watch: ServerWatch): void {
-    const { closed, cluster } = this.#rpc.settings;
-    if (closed.aborted) return watch.end(clientClosed());
-    this.#stopLingering();
-    // Keep the listeners only while there are watches. Otherwise, every namespace would leave its listeners at the
-    // client until the client closes, and a client may create many short-lived namespaces.
-    if (this.#watches.size === 0) {
-      const offClosed = onAbort(closed, () => this.close());
-      const offChange = cluster?.onChange((error) => this.#endAll((each) => each.end(error)));
-      this.#unsubscribe = () => {
-        offClosed();
-        offChange?.();
-      };
-      this.#stream?.hold?.(true);
-    }
+    if (this.isClosed) return watch.end(clientClosed());
+    this.use();
     this.#watches.add(watch);
-    if (this.#stream !== undefined) this.#ids.add([watch]);
-    else if (!this.#reopening) this.#open();
+    if (watch.isSuspended || this.isWaiting || this.#ids.has(watch)) return;
+    if (this.stream !== undefined) return this.#ids.add([watch]);
+    this.#tooLarge = 0;
+    this.goOn();
   }
 
-  /**
-   * Takes a watch off the stream, because it has ended, its consumer is slow, or it moves to another stream. Returns
-   * whether the watch was on the stream.
-   */
+  /** Cancels a suspended watch on the server. The watch still ends if the keyspace closes or the store goes back. */
+  suspend(watch: ServerWatch): void {
+    this.#ids.remove(watch);
+  }
+
+  /** Removes a watch, because it has ended or moves to another stream. Returns whether the stream had the watch. */
   remove(watch: ServerWatch): boolean {
     if (!this.#watches.delete(watch)) return false;
     this.#ids.remove(watch);
-    if (this.#watches.size > 0) return true;
-    this.#unsubscribe();
-    this.#stopLingering();
-    // The stream stays open for a while, but does not keep the process alive without watches.
-    this.#stream?.hold?.(false);
-    if (this.#lingerMs === 0) this.#close();
-    else this.#stopLingering = after(this.#lingerMs, () => this.#close(), 'background');
+    if (this.#watches.size === 0) this.release();
     return true;
   }
 
@@ -174,120 +141,65 @@ export class WatchStream {
    * earlier events. etcd before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
    */
   requestProgress(): void {
-    if (this.#stream === undefined) return;
-    this.#stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
+    if (this.stream === undefined) return;
+    this.stream.send({ requestUnion: { case: 'progressRequest', value: {} } });
     if (this.#progressRequests.length < MAX_PROGRESS_REQUESTS) this.#progressRequests.push(this.#ids.nextId);
     // If the version is unavailable, the client assumes that the member behaves like the older versions.
-    this.#ordersProgress ??= this.#rpc
+    this.#ordersProgress ??= this.rpc
       .call(maintenanceMethods.status, {}, { endpoint: this.#endpoint, timeoutMs: VERSION_TIMEOUT_MS })
       .then(({ version }) => ordersProgress(version))
       .catch(() => false);
   }
 
-  /** Ends every watch because the client is closed. Iterations end without an error. */
-  close(): void {
-    this.#endAll((watch) => watch.close(clientClosed()));
+  /** Ends every watch, including those that have a stream of their own. Iterations end without an error. */
+  override close(): void {
+    super.close();
+    for (const own of this.#ownStreams) own.close();
+  }
+
+  protected get userCount(): LogDetails {
+    return { watches: this.#watches.size };
+  }
+
+  protected detached(error: EtcdError | undefined): void {
+    this.#progressRequests = [];
+    this.#ordersProgress = undefined;
+    this.#ids.reset();
+    for (const watch of this.#watches) watch.detached(error);
+  }
+
+  protected nextStream(error: EtcdError): NextStream {
+    if (error.reason === 'ResponseTooLarge' && ++this.#tooLarge < MAX_TOO_LARGE) return 'at once';
+    return isResumable(error) ? 'after a backoff' : 'never';
+  }
+
+  protected endAll(error: EtcdError): void {
+    for (const watch of this.#watches) this.#end(watch, error);
   }
 
   #end(watch: ServerWatch, error: EtcdError): void {
     this.remove(watch);
-    watch.end(error);
+    if (error.reason === 'ClientClosed') watch.close(error);
+    else watch.end(error);
   }
 
-  #endAll(end: (watch: ServerWatch) => void): void {
-    for (const watch of this.#watches) end(watch);
-    this.#watches.clear();
-    this.#unsubscribe();
-    this.#stopLingering();
-    this.#close();
-  }
-
-  #close(): void {
-    this.#stopReopening();
-    this.#reopening = false;
-    this.#tooLarge = 0;
-    this.#isPaused = false;
-    this.#waitLog.reset();
-    this.#cancelStream();
-  }
-
-  /** Ends the stream with RST_STREAM, because some servers leak the watches on a stream that the client half-closes. */
-  #cancelStream(why?: 'unauthenticated'): void {
-    this.#stream?.cancel(why);
-    this.#forgetStream();
-  }
-
-  #forgetStream(): void {
-    this.#stream = undefined;
-    this.#progressRequests = [];
-    this.#ordersProgress = undefined;
-    this.#ids.reset();
-  }
-
-  #open(): void {
-    const stream = this.#rpc.stream(
-      watchMethods.watch,
-      {
-        message: (response) => {
-          if (this.#stream === stream) this.#receive(response);
-        },
-        end: (error) => {
-          if (this.#stream === stream) this.#ended(error);
-        },
-        leaving: () => {
-          if (this.#stream !== stream) return;
-          stream.cancel();
-          this.#ended(undefined);
-        },
+  /** Opens the stream, and creates the watches on it, except those that are suspended. */
+  protected goOn(): void {
+    const watches = [...this.#watches].filter((watch) => !watch.isSuspended);
+    if (watches.length === 0) return;
+    const observer = {
+      attempt: (endpoint: string) => {
+        this.#endpoint = endpoint;
       },
-      {
-        metadata: REQUIRE_LEADER,
-        ofPiece: fragmentOf,
-        observer: {
-          attempt: (endpoint) => {
-            this.#endpoint = endpoint;
-          },
-        },
-      },
-    );
-    this.#stream = stream;
+    };
+    const stream = this.open({ ofPiece: fragmentOf, observer });
     if (this.#isPaused) stream.pause();
-    this.#openedAt = monotonicMs();
-    this.#ids.add(this.#watches);
-    if (this.#wasBroken) void this.#checkCluster();
-    this.#wasBroken = false;
+    this.#ids.add(watches);
+    // The cluster may have been restored from a backup while these watches had no stream.
+    if (watches.some((watch) => watch.wasCreated)) void this.#checkCluster();
   }
 
-  #ended(error: EtcdError | undefined): void {
-    this.#wasBroken = true;
-    this.#forgetStream();
-    for (const watch of this.#watches) watch.detached(error);
-    if (error !== undefined && error.reason === 'ResponseTooLarge' && ++this.#tooLarge < MAX_TOO_LARGE)
-      return this.#open();
-    if (error?.reason === 'ClientClosed') return this.close();
-    if (
-      error !== undefined &&
-      !isResumable(error) &&
-      !mayUseAnotherToken(this.#rpc.settings, error, this.#tokenRefusals++)
-    )
-      return this.#endAll((watch) => watch.end(error));
-    this.#waitLog.waits({ ...causeOf(error), watches: this.#watches.size });
-    this.#reopening = true;
-    if (monotonicMs() - this.#openedAt > STEADY_MS) this.#failures = 0;
-    this.#stopReopening = after(backoffMs(this.#failures++), () => {
-      this.#reopening = false;
-      if (this.#watches.size > 0) this.#open();
-    });
-  }
-
-  /** Cancels the stream for the reason `why`, and opens a new stream at once. The new stream gets a new token. */
-  #openWithNewToken(why?: 'unauthenticated'): void {
-    this.#cancelStream(why);
-    for (const watch of this.#watches) watch.detached();
-    if (this.#watches.size > 0) this.#open();
-  }
-
-  #receive(response: WatchResponse): void {
+  protected message(response: WatchResponse): void {
     const { watchId } = response;
     if (response.created) return this.#ids.answered(response);
     const revision = response.header?.revision ?? 0n;
@@ -309,19 +221,18 @@ export class WatchStream {
     const nextId = this.#progressRequests.shift() ?? 0n;
     const live = [...this.#ids.live].filter(([, watch]) => watch.requestId < nextId);
     for (const [, watch] of live) watch.progressed(revision, false);
-    const stream = this.#stream;
+    const stream = this.stream;
     void this.#ordersProgress?.then((inOrder) => {
-      if (!inOrder || this.#stream !== stream) return;
+      if (!inOrder || this.stream !== stream) return;
       for (const [id, watch] of live) if (this.#ids.live.get(id) === watch) watch.resumeAfter(revision);
     });
   }
 
   #created(watch: ServerWatch, revision: bigint): void {
-    this.#waitLog.goOn({ watches: this.#watches.size });
-    this.#tokenRefusals = 0;
+    this.accepted();
     // Find out why the store's revision is lower than before: this member may lag behind the previous stream's member,
     // or the cluster was restored from a backup.
-    if (revision < watch.position - 1n && this.#stream !== undefined) void this.#checkCluster();
+    if (revision < watch.position - 1n && this.stream !== undefined) void this.#checkCluster();
     watch.created(revision);
   }
 
@@ -332,13 +243,13 @@ export class WatchStream {
    * the watches with reason `ClusterChanged` if the store went back.
    */
   async #checkCluster(): Promise<void> {
-    const { cluster, closed } = this.#rpc.settings;
+    const { cluster, closed } = this.rpc.settings;
     if (cluster === undefined) return;
     this.#checksLeft = MAX_CLUSTER_CHECKS;
     // During an outage, the first read waits for a connection. The later streams must not add a read each.
     if (this.#isChecking) return;
     this.#isChecking = true;
-    while (this.#checksLeft > 0 && this.#stream !== undefined) {
+    while (this.#checksLeft > 0 && this.stream !== undefined) {
       this.#checksLeft -= 1;
       const left = this.#checksLeft;
       const [watch] = this.#watches;
@@ -356,17 +267,20 @@ export class WatchStream {
   /** Handles a response that says that the server refused to create a watch, or ended the watch. */
   #refused(watch: ServerWatch, response: WatchResponse): void {
     const error = refusal(response);
-    if (mayUseAnotherToken(this.#rpc.settings, error, watch.tokenRefusals)) {
+    const { settings } = this.rpc;
+    if (mayUseAnotherToken(settings, error, watch.tokenRefusals)) {
       watch.tokenRefusals += 1;
-      this.#openWithNewToken('unauthenticated');
-    } else if (error.reason === 'PermissionDenied' && this.#rpc.settings.renewsTokens && watch.tokenRefusals === 0) {
+      this.reopen(causeOf(error), 'unauthenticated');
+    } else if (error.reason === 'PermissionDenied' && settings.renewsTokens && watch.tokenRefusals === 0) {
       watch.tokenRefusals += 1;
       void this.#checkPermission(watch, error);
     } else if (error.code === 'Unavailable') {
-      this.#waitLog.waits({ ...causeOf(error), watches: this.#watches.size });
       watch.detached();
       // The timer runs in the background, because the stream already keeps the process alive.
-      after(backoffMs(this.#failures++), () => this.#createAgain(watch), 'background');
+      const createAgain = (): void => {
+        if (this.#watches.has(watch)) this.add(watch);
+      };
+      after(this.waitMs(causeOf(error)), createAgain, 'background');
     } else this.#end(watch, error);
   }
 
@@ -377,23 +291,17 @@ export class WatchStream {
    */
   async #checkPermission(watch: ServerWatch, refusedWith: EtcdError): Promise<void> {
     watch.detached();
-    const stream = this.#stream;
+    const { stream } = this;
     const { key, rangeEnd } = watch.createRequest(0n, false);
     const error = await this.#readError({ key, rangeEnd });
     if (!this.#watches.has(watch)) return;
     if (error?.reason === 'PermissionDenied') this.#end(watch, refusedWith);
-    else if (this.#stream !== undefined && this.#stream === stream) this.#openWithNewToken();
-    else this.#createAgain(watch);
-  }
-
-  /** Creates a watch on the open stream, unless the watch has ended or is already on this stream. */
-  #createAgain(watch: ServerWatch): void {
-    if (this.#watches.has(watch) && this.#stream !== undefined && !this.#ids.has(watch)) this.#ids.add([watch]);
+    else if (this.stream === stream) this.reopen(causeOf(refusedWith));
   }
 
   /** Returns the error of a linearizable read of these keys, or undefined if the read succeeds. */
-  #readError(keys: Init<Pick<RangeRequest, 'key' | 'rangeEnd'>>, signal?: AbortSignal): Promise<EtcdError | undefined> {
-    return this.#rpc.call(kvMethods.range, { ...keys, countOnly: true }, { signal }).then(
+  #readError(keys: Init<Pick<RangeRequest, 'key' | 'rangeEnd'>>): Promise<EtcdError | undefined> {
+    return this.rpc.call(kvMethods.range, { ...keys, countOnly: true }).then(
       () => undefined,
       (error: EtcdError) => error,
     );

@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
+import { methods } from '../../src/gen/methods.js';
 import type { WatchBatch } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
+import { createdId, header, put } from '../support/scripted-watch.js';
 
 test('watches and locks keep working when one endpoint is a learner, and a watch fails when every endpoint is a learner (S30)', async (context) => {
   const { cluster, endpoints } = await ownEtcd();
@@ -29,4 +32,24 @@ test('watches and locks keep working when one endpoint is a learner, and a watch
 
   const alone = openClient({ endpoints: [learner.endpoint] });
   expect(await errorOf(alone.watch('k').created())).toMatchObject({ reason: 'NotSupportedForLearner' });
+});
+
+test('a watch continues at another member when a learner refuses its stream', async () => {
+  let refused = 0;
+  const learner = await scriptedServer(
+    scriptedStream(methods.watch.watch, async (stream) => {
+      refused += 1;
+      stream.fail(14, 'etcdserver: rpc not supported for learner');
+    }),
+  );
+  const member = await scriptedServer(
+    scriptedStream(methods.watch.watch, async (stream) => {
+      const watchId = await createdId(stream);
+      stream.send({ ...header(10n), watchId, created: true });
+      stream.send({ ...header(11n), watchId, events: [put('k', 11n)] });
+    }),
+  );
+  const etcd = openClient({ endpoints: [learner, member], balance: 'in-order' });
+  expect((await etcd.watch('k').batches().next()).value).toMatchObject({ revision: 11n });
+  expect(refused).toBe(1);
 });

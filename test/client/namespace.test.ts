@@ -219,6 +219,17 @@ describe('`close`', () => {
     expect((value as WatchBatch).events.map(valueText)).toEqual(['still there']);
   });
 
+  test('of a namespace makes the namespace refuse new watches and keepalives with reason ClientClosed', async () => {
+    const { etcd, inside } = namespaceOf();
+    const lease = await etcd.lease.grant({ ttl: 60 });
+    await inside.close();
+    expect(await errorOf(inside.watch('a').created())).toMatchObject({ reason: 'ClientClosed' });
+    const { signal } = inside.lease.keepAlive(lease);
+    expect(signal.aborted && (signal.reason as EtcdError).reason).toBe('ClientClosed');
+    await using kept = etcd.lease.keepAlive(lease);
+    expect(kept.valid()).toBe(true);
+  });
+
   test('of the client ends the watches of its namespaces without an error', async () => {
     const { etcd, inside } = namespaceOf();
     const watch = inside.namespace('deeper/').watch('a');

@@ -19,7 +19,7 @@ function defines(source: string, name: string): boolean {
   const plain = name.replace('#', '');
   const declared = new RegExp(`\\b(?:class|function\\*?|const|interface|type) ${plain}\\b`);
   const member = new RegExp(
-    `^ +(?:static |async |readonly |get |set |abstract |\\* ?)*${name}(?:<[^(]*>)?(?:\\(|[?!]?:| =)`,
+    `^ +(?:static |async |readonly |get |set |abstract |protected |override |\\* ?)*${name}(?:<[^(]*>)?(?:\\(|[?!]?:| =)`,
     'm',
   );
   return declared.test(source) || member.test(source);

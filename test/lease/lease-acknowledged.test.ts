@@ -5,6 +5,7 @@ import { KeepAlive } from '../../src/lease/keep-alive.js';
 import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { Deadlines } from '../../src/runtime/deadlines.js';
+import { ROOT } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
@@ -17,7 +18,7 @@ test('a keepalive is lost when the server acknowledges its first renewal after t
   expect(await errorOf(renewed)).toMatchObject({ reason: 'LeaseUnreachable' });
 });
 
-test('the client reopens the keepalive stream without a growing backoff when the server ends each stream after one answer', async () => {
+test('a lease with a TTL of 1 s stays alive when the server ends each stream after one answer', async () => {
   vi.spyOn(Math, 'random').mockReturnValue(1 - Number.EPSILON);
   onTestFinished(() => void vi.restoreAllMocks());
   let answers = 0;
@@ -32,6 +33,22 @@ test('the client reopens the keepalive stream without a growing backoff when the
   const kept = openClient({ endpoints: [endpoint] }).lease.keepAlive(5n);
   await expect.poll(() => kept.signal.aborted || answers > 8).toBe(true);
   expect(kept.signal.aborted).toBe(false);
+});
+
+test('a keepalive is lost after four streams when the server refuses every token with status Unknown', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(0);
+  onTestFinished(() => void vi.restoreAllMocks());
+  let streams = 0;
+  const endpoint = await scriptedServer(
+    scriptedUnary(methods.auth.authenticate, () => ({ token: 't' })),
+    scriptedStream(methods.lease.leaseKeepAlive, async (stream) => {
+      streams += 1;
+      stream.fail(2, 'etcdserver: invalid auth token');
+    }),
+  );
+  const kept = openClient({ endpoints: [endpoint], auth: ROOT }).lease.keepAlive(5n);
+  expect(await errorOf(kept.renewed())).toMatchObject({ reason: 'InvalidAuthToken' });
+  expect(streams).toBe(4);
 });
 
 test('a closed keepalive leaves no listener on the signal that aborts when the client closes', async () => {

@@ -18,26 +18,44 @@ afterEach(() => clock.restore());
 /** The times at which each lease was renewed, in milliseconds on the monotonic clock. */
 type Renewals = Map<bigint, number[]>;
 
-/** Returns renewals whose server answers each request at once. */
-function renewing(): { readonly renewals: RenewalStream; readonly sent: Renewals } {
+/**
+ * Returns renewals whose server answers each request at once. The server ends a stream after its first answer if
+ * `endsStreams` returns true.
+ */
+function renewing(endsStreams = (): boolean => false): {
+  readonly renewals: RenewalStream;
+  readonly sent: Renewals;
+  /** The times at which the client opened a stream, in milliseconds on the monotonic clock. */
+  readonly opened: number[];
+} {
   const sent: Renewals = new Map();
+  const opened: number[] = [];
   const answering: Transport = {
     unary: () => new Promise<never>(() => {}),
-    stream: (_, handler) => ({
-      send: (request) => {
-        const { id = 0n } = request as Partial<LeaseKeepAliveRequest>;
-        sent.set(id, [...(sent.get(id) ?? []), clock.now]);
-        queueMicrotask(() => (handler as StreamHandler<unknown>).message({ id, ttl: BigInt(TTL_S) }));
-      },
-      end: () => {},
-      cancel: () => {},
-      pause: () => {},
-      resume: () => {},
-    }),
+    stream: (_, handler) => {
+      let isOver = false;
+      opened.push(clock.now);
+      return {
+        send: (request) => {
+          const { id = 0n } = request as Partial<LeaseKeepAliveRequest>;
+          sent.set(id, [...(sent.get(id) ?? []), clock.now]);
+          queueMicrotask(() => {
+            if (isOver) return;
+            isOver = endsStreams();
+            (handler as StreamHandler<unknown>).message({ id, ttl: BigInt(TTL_S) });
+            if (isOver) handler.end(undefined);
+          });
+        },
+        end: () => {},
+        cancel: () => {},
+        pause: () => {},
+        resume: () => {},
+      };
+    },
     close: async () => {},
   };
   const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
-  return { renewals: new RenewalStream(new Rpc(answering, settings)), sent };
+  return { renewals: new RenewalStream(new Rpc(answering, settings)), sent, opened };
 }
 
 test('leases with the same TTL that were granted at different times are renewed together', async () => {
@@ -73,3 +91,24 @@ test('a lease is renewed at most a sixteenth of the interval before a third of i
   }
   renewals.close();
 });
+
+test('the backoff before a new keepalive stream grows while the server ends each stream after one answer, and is short again after a stream that lasted', async () => {
+  let endsStreams = true;
+  const { renewals, opened } = renewing(() => endsStreams);
+  for (let id = 1n; id <= 6n; id += 1n) renewals.keepAlive(id);
+  await clock.pass(1_000);
+  expect(delays(opened)).toEqual([25, 50, 100, 200, 400]);
+  endsStreams = false;
+  await clock.pass(2 * INTERVAL_MS);
+  endsStreams = true;
+  const [before, brokenAt] = [opened.length, clock.now];
+  renewals.keepAlive(7n);
+  renewals.keepAlive(8n);
+  await clock.pass(25);
+  expect(opened.slice(before)).toEqual([brokenAt + 25]);
+  renewals.close();
+});
+
+function delays(times: readonly number[]): number[] {
+  return times.slice(1).map((time, index) => time - (times[index] as number));
+}

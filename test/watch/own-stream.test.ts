@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ClusterIdentity } from '../../src/channel/cluster-identity.js';
 import { Rpc, type RpcSettings } from '../../src/channel/rpc.js';
+import { methods } from '../../src/gen/methods.js';
 import { prefix } from '../../src/kv/keys.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { KeyWatch, type Watch, type WatchOptions } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
+import { errorOf } from '../support/errors.js';
 import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
@@ -15,6 +18,7 @@ let clock: VirtualClock;
 let store: SimulatedStore;
 let streams: SimulatedWatchStream[];
 let shared: WatchStream;
+let cluster: ClusterIdentity;
 
 beforeEach(() => {
   clock = new VirtualClock();
@@ -29,7 +33,9 @@ beforeEach(() => {
     },
     close: async () => {},
   };
-  const settings: RpcSettings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+  cluster = new ClusterIdentity();
+  const { signal: closed } = new AbortController();
+  const settings: RpcSettings = { timeoutMs: 1_000, renewsTokens: false, closed, cluster };
   shared = new WatchStream(new Rpc(transport, settings));
 });
 
@@ -136,6 +142,56 @@ test('a watch that is closed while its own stream is paused ends the stream', as
   expect([opened(), clock.timers]).toEqual([[], 0]);
 });
 
+test('closing a keyspace ends a watch that has a stream of its own, and the keyspace refuses new watches', async () => {
+  const sibling = open('sibling');
+  putAll(1_500);
+  const far = open('a', { startRevision: 2n });
+  expect(opened()).toHaveLength(2);
+  shared.close();
+  expect(opened()).toEqual([]);
+  expect(await Promise.all([sibling.next(), far.next()])).toEqual([
+    { done: true, value: undefined },
+    { done: true, value: undefined },
+  ]);
+  const refused = [new KeyWatch(shared, 'k', {}), new KeyWatch(shared, prefix('a'), { startRevision: 2n })];
+  for (const watch of refused) expect(await errorOf(watch.created())).toMatchObject({ reason: 'ClientClosed' });
+  expect([opened(), clock.timers]).toEqual([[], 0]);
+});
+
+test('a watch whose buffer is full ends without an error when its keyspace is closed', async () => {
+  open('sibling');
+  const slow = open('a', { bufferBytes: 1 });
+  fillBuffer();
+  shared.close();
+  expect(await slow.next()).toEqual({ done: true, value: undefined });
+});
+
+test('a watch whose buffer is full ends with ClusterChanged when the store goes back to an older revision (S40)', async () => {
+  open('sibling');
+  const slow = open('a', { bufferBytes: 1 });
+  fillBuffer();
+  const header = { clusterId: 1n, memberId: 1n, raftTerm: 1n };
+  const call = { method: methods.kv.put, request: {} };
+  cluster.answered(call, { ...header, revision: store.revision }, 0n, 'http://a');
+  cluster.answered(call, { ...header, revision: 2n }, store.revision, 'http://a');
+  expect((await slow.next()).value?.revision).toBe(2n);
+  expect(await errorOf(slow.next())).toMatchObject({ reason: 'ClusterChanged' });
+});
+
+test('the backoff grows when the server ends each stream right after it has created the watch', async () => {
+  const watch = new KeyWatch(shared, 'a', {});
+  const openedAt: number[] = [];
+  while (streams.length < 6) {
+    openedAt.push(clock.now);
+    serve();
+    streams.at(-1)?.break(1);
+    for (const before = streams.length; streams.length === before; ) await clock.pass(1);
+  }
+  const delays = openedAt.slice(1).map((at, index) => at - (openedAt[index] as number));
+  expect(delays).toEqual([25, 50, 100, 200]);
+  await watch.close();
+});
+
 test('a reconnect is prompt after a stream that lasted, although many reconnects failed before', async () => {
   open('a');
   for (let failures = 0; failures < 10; failures += 1) {
@@ -199,6 +255,13 @@ function open(key: string, options: WatchOptions = {}): Batches {
 
 function putAll(count: number): void {
   for (let put = 0; put < count; put += 1) store.put(['a']);
+}
+
+/** Puts keys and delivers their events. The first event fills the buffer of a watch with `bufferBytes: 1`. */
+function fillBuffer(): void {
+  putAll(5);
+  for (const each of opened()) for (let watch = 0; watch < 2; watch += 1) each.sync(watch, 1, 1);
+  serve();
 }
 
 function opened(): SimulatedWatchStream[] {

@@ -8,6 +8,7 @@ import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { ROOT } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put, type WatchedStream } from '../support/scripted-watch.js';
 import { silentRpc } from '../support/silent-rpc.js';
@@ -103,6 +104,22 @@ test('a watch survives seven streams that end with an invalid-token error if the
   onTestFinished(() => void vi.restoreAllMocks());
   const etcd = await loggedInClientOf(refusing(7, (stream) => stream.fail(16, 'etcdserver: invalid auth token')));
   expect((await etcd.watch('a').batches().next()).value).toMatchObject({ revision: 11n });
+});
+
+test('a watch ends after four streams when the server refuses every token with status Unknown', async () => {
+  vi.spyOn(Math, 'random').mockReturnValue(0);
+  onTestFinished(() => void vi.restoreAllMocks());
+  let streams = 0;
+  const etcd = await loggedInClientOf(async (stream) => {
+    streams += 1;
+    if (streams < 6) return stream.fail(2, 'etcdserver: invalid auth token');
+    stream.send({ ...header(10n), watchId: await createdId(stream), created: true });
+  });
+  expect(await errorOf(etcd.watch('a').created())).toMatchObject({ reason: 'InvalidAuthToken' });
+  expect(streams).toBe(4);
+  // The refusals of the ended watch do not count for another watch.
+  expect(await etcd.watch('a').created()).toBe(10n);
+  expect(streams).toBe(6);
 });
 
 test('a watch continues on a new stream each time an overloaded server ends the stream', async () => {

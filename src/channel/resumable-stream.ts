@@ -1,0 +1,235 @@
+import { clientClosed, type EtcdError } from '../errors/etcd-error.js';
+import type { Method } from '../protobuf/schema.js';
+import { causeOf, type LogDetails, WaitLog } from '../runtime/log.js';
+import { onAbort } from '../runtime/signals.js';
+import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
+import type { OutgoingStream, StreamCall } from '../transport/transport.js';
+import { concernsToken, mayUseAnotherToken } from './authentication.js';
+import { REQUIRE_LEADER, type Rpc } from './rpc.js';
+
+/** If an attempt lasted longer than this many milliseconds, its failure starts the backoff from the shortest delay. */
+const STEADY_MS = 1_000;
+
+/** When the client opens the next stream: never, if the next stream would fail for the same reason. */
+export type NextStream = 'at once' | 'after a backoff' | 'never';
+
+/**
+ * A stream that the client opens again each time it ends. The users of the stream are what it carries: watches, or leases
+ * that the client renews. The subclass sends the requests of the users, and sends them again on the next stream.
+ *
+ * ```text
+ *           open              the stream ended
+ *    idle ────────▶ open ─────────────────────────▶ waiting
+ *     ▲              │ ▲      the backoff is over    │   │
+ *     │              │ └─────────────────────────────┘   │
+ *     └── unused ────┴──────────── unused ───────────────┘
+ *   every state ─▶ closed
+ * ```
+ *
+ * - idle: There is no stream. The subclass opens the stream when it has a request to send.
+ * - open: The subclass sends requests, and receives the responses in `message`. This class drops responses of earlier
+ *   streams. If the connection is about to close, the client cancels the stream and waits for the next one.
+ * - waiting: The client opens the next stream after a backoff. The backoff doubles with each failure. It starts again
+ *   from the shortest delay after a stream that lasted. If the server refused the token, the next stream gets another
+ *   token, but only a few times in a row (see `mayUseAnotherToken`).
+ * - unused: The last user has left. The client closes the stream at once, or after `lingerMs`.
+ * - closed: The keyspace or the client is closed. The subclass refuses new users.
+ *
+ * All users end if the keyspace or the client is closed, if the store goes back to an older revision, or if the next
+ * stream would fail for the same reason.
+ */
+export abstract class ResumableStream<Request, Response> {
+  protected readonly rpc: Rpc;
+  readonly #method: Method<Request, Response>;
+  readonly #lingerMs: number;
+  readonly #waitLog: WaitLog;
+  #stream: OutgoingStream<Request> | undefined;
+  /** When the backoff ends, on the monotonic clock. Undefined unless the state is `waiting`. */
+  #reopenAt: number | undefined;
+  #stopReopening: () => void = () => {};
+  #stopLingering: () => void = () => {};
+  /** Removes the listeners at the client. Undefined if the stream is unused. */
+  #unsubscribe: (() => void) | undefined;
+  #isClosed = false;
+  /** Number of consecutive attempts that failed before they had lasted for `STEADY_MS`. */
+  #failures = 0;
+  /** When the latest attempt began, or the next one begins, on the monotonic clock. */
+  #attemptAt = 0;
+  /** Number of consecutive streams that the server has ended because it refused the token. */
+  #tokenRefusals = 0;
+
+  /** `users` is a plural noun for log lines, such as `watches`. `lingerMs` is how long an unused stream stays open. */
+  constructor(rpc: Rpc, method: Method<Request, Response>, users: string, lingerMs = 0) {
+    this.rpc = rpc;
+    this.#method = method;
+    this.#lingerMs = lingerMs;
+    this.#waitLog = new WaitLog(rpc.settings.logger, users);
+  }
+
+  /** Log details that say how many users the stream has. */
+  protected abstract get userCount(): LogDetails;
+  /** Handles a message of the open stream. */
+  protected abstract message(response: Response): void;
+  /** Prepares the users for the next stream. Called when the stream has ended, or the client has canceled it. */
+  protected abstract detached(error: EtcdError | undefined): void;
+  /** Says how the client continues after `error` has ended the stream. Not called if the error concerns a token. */
+  protected abstract nextStream(error: EtcdError): NextStream;
+  /** Opens the next stream, if the users have requests to send. */
+  protected abstract goOn(): void;
+  /** Ends and releases all users. The reason of `error` is `ClientClosed` if the keyspace or the client is closed. */
+  protected abstract endAll(error: EtcdError): void;
+
+  /** Returns the longest backoff that the users allow, in milliseconds. */
+  protected maxBackoffMs(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Ends all users because the keyspace or the client is closed. */
+  close(): void {
+    this.#isClosed = true;
+    this.#endAll(clientClosed());
+  }
+
+  protected get isClosed(): boolean {
+    return this.#isClosed || this.rpc.settings.closed.aborted;
+  }
+
+  /** The stream, if it is open. */
+  protected get stream(): OutgoingStream<Request> | undefined {
+    return this.#stream;
+  }
+
+  protected get isWaiting(): boolean {
+    return this.#reopenAt !== undefined;
+  }
+
+  get #isUsed(): boolean {
+    return this.#unsubscribe !== undefined;
+  }
+
+  /** Records that the stream has a user. */
+  protected use(): void {
+    this.#stopLingering();
+    if (this.#isUsed) return;
+    // Keep the listeners only while there are users. Otherwise, every namespace would leave its listeners at the client
+    // until the client closes, and a client may create many short-lived namespaces.
+    const { closed, cluster } = this.rpc.settings;
+    const offClosed = onAbort(closed, () => this.close());
+    const offChange = cluster?.onChange((error) => this.#endAll(error));
+    this.#unsubscribe = () => {
+      offClosed();
+      offChange?.();
+    };
+    this.#stream?.hold?.(true);
+  }
+
+  /** Records that the last user has left. A stream that lingers does not keep the process alive. */
+  protected release(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    if (this.#lingerMs === 0) return this.#shut();
+    this.#stream?.hold?.(false);
+    this.#stopLingering();
+    this.#stopLingering = after(this.#lingerMs, () => this.#shut(), 'background');
+  }
+
+  /** Opens the stream. */
+  protected open(options: Omit<StreamCall<Request, Response>, 'method'> = {}): OutgoingStream<Request> {
+    const stream = this.rpc.stream(
+      this.#method,
+      {
+        message: (response) => {
+          if (this.#stream === stream) this.message(response);
+        },
+        end: (error) => {
+          if (this.#stream === stream) this.#ended(error);
+        },
+        leaving: () => {
+          if (this.#stream === stream) this.reopen(causeOf(undefined));
+        },
+      },
+      { metadata: REQUIRE_LEADER, ...options },
+    );
+    this.#stream = stream;
+    this.#attemptAt = monotonicMs();
+    return stream;
+  }
+
+  /** Ends the stream with RST_STREAM, because some servers leak the watches on a stream that the client half-closes. */
+  protected cancel(why?: 'unresponsive' | 'unauthenticated'): void {
+    if (this.#stream === undefined) return;
+    this.#stream.cancel(why);
+    this.#forget();
+  }
+
+  /** Cancels the stream, if it is open. Opens the next one after a backoff, unless there are no users. */
+  protected reopen(cause: LogDetails, why?: 'unresponsive' | 'unauthenticated'): void {
+    this.cancel(why);
+    if (!this.#isUsed) return;
+    this.#reopenIn(Math.min(this.waitMs(cause), this.maxBackoffMs()));
+  }
+
+  /** Shortens the current backoff, if there is one, to at most `maxMs`. */
+  protected limitBackoff(maxMs: number): void {
+    if (this.#reopenAt !== undefined && this.#reopenAt - monotonicMs() > maxMs) this.#reopenIn(maxMs);
+  }
+
+  /** Returns the delay in milliseconds before the next attempt after a failed one. Logs that the users wait. */
+  protected waitMs(cause: LogDetails): number {
+    this.#waitLog.waits({ ...cause, ...this.userCount });
+    if (monotonicMs() - this.#attemptAt > STEADY_MS) this.#failures = 0;
+    const delayMs = backoffMs(this.#failures++);
+    this.#attemptAt = monotonicMs() + delayMs;
+    return delayMs;
+  }
+
+  /** Records that the server has accepted a request, and therefore the token of the stream. */
+  protected accepted(): void {
+    this.#waitLog.goOn(this.userCount);
+    this.#tokenRefusals = 0;
+  }
+
+  #ended(error: EtcdError | undefined): void {
+    this.#forget(error);
+    if (error === undefined) return this.reopen(causeOf(error));
+    if (error.reason === 'ClientClosed') return this.close();
+    const next = this.#next(error);
+    if (next === 'never') this.#endAll(error);
+    else if (next === 'after a backoff') this.reopen(causeOf(error));
+    else if (this.#isUsed) this.goOn();
+  }
+
+  #next(error: EtcdError): NextStream {
+    if (!concernsToken(error)) return this.nextStream(error);
+    return mayUseAnotherToken(this.rpc.settings, error, this.#tokenRefusals++) ? 'after a backoff' : 'never';
+  }
+
+  #reopenIn(delayMs: number): void {
+    this.#stopReopening();
+    this.#reopenAt = monotonicMs() + delayMs;
+    this.#stopReopening = after(delayMs, () => {
+      this.#reopenAt = undefined;
+      if (this.#isUsed) this.goOn();
+    });
+  }
+
+  #forget(error?: EtcdError): void {
+    this.#stream = undefined;
+    this.detached(error);
+  }
+
+  #endAll(error: EtcdError): void {
+    this.endAll(error);
+    this.#shut();
+  }
+
+  /** Returns to the state `idle`. */
+  #shut(): void {
+    this.#stopLingering();
+    this.#stopReopening();
+    this.#reopenAt = undefined;
+    this.#tokenRefusals = 0;
+    this.#waitLog.reset();
+    this.cancel();
+  }
+}
