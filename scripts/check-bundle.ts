@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** The bundles to measure. Each limit is in bytes after gzip. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 64_600 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 64_700 },
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",
@@ -35,7 +35,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/gateway`',
     code: "export { Client } from './src/index.js'; export * from './src/gateway.js'",
-    limit: 74_300,
+    limit: 74_400,
   },
   {
     imports: '`Client`, `etcdwire/discovery`',

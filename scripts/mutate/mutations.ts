@@ -308,7 +308,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the conditions of a transaction do not count for the limit of a nested transaction',
-    file: 'src/kv/txn.ts',
+    file: 'src/kv/txn-rules.ts',
     find: 'Math.max(compare.length, success.length, failure.length)',
     replace: 'Math.max(success.length, failure.length)',
     tests: ['test/txn/txn'],

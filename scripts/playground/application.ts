@@ -1,6 +1,7 @@
 import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, compare, EtcdError, op } from '../../src/core.js';
-import type { Process, World } from '../../test/support/simulation/world.js';
+import type { Process } from '../../test/support/simulation/process.js';
+import type { World } from '../../test/support/simulation/world.js';
 
 /** The name of the lock, and the key of the ledger that the clients write. */
 export const LOCK = 'jobs';

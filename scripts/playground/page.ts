@@ -1,7 +1,10 @@
 import { bodyOf, escapeHtml } from '../../src/cli/trace/body.js';
-import { TTL_SECONDS } from './application.js';
-import { isMinor, MAX_STEPS, type PlayClient, Playground, type Step } from './playground.js';
+import { ACTIONS, cardOf, statusOf } from './client-card.js';
+import { leasesHtml, queueHtml, storeHtml } from './panels.js';
+import type { PlayClient } from './play-client.js';
+import { MAX_STEPS, Playground, type Step } from './playground.js';
 import { playStory, STORIES, type Story } from './stories.js';
+import { LANES, stepHtml } from './trace-rows.js';
 
 // The page of the playground: it shows the state of a Playground, and lets the visitor act on it.
 
@@ -9,98 +12,8 @@ import { playStory, STORIES, type Story } from './stories.js';
 const MAX_FRAME_MS = 200;
 /** Simulated time in milliseconds of one step when a story is skipped to its end. */
 const SKIP_MS = 250;
-const BLOCK_MS = 8_000;
-/** Where the lanes of the clients and of etcd are, in percent of the width. */
-const LANES = { A: 10, B: 35, C: 60, etcd: 88 } as const;
 /** Distance in pixels from the end of the trace at which the page still follows it. */
 const FOLLOW_PX = 40;
-
-/** A button of a client. */
-interface Action {
-  readonly id: string;
-  readonly title: string;
-  readonly label: (client: PlayClient) => string;
-  readonly act: (client: PlayClient) => void;
-  readonly isEnabled: (client: PlayClient) => boolean;
-  /** Whether the button shows that something lasts until the next press. */
-  readonly isPressed?: (client: PlayClient) => boolean;
-}
-
-const ACTIONS: readonly Action[] = [
-  {
-    id: 'lock',
-    title: 'Takes the lock "jobs", or waits for it in the queue',
-    label: () => 'Lock',
-    act: ({ app }) => app.lock(),
-    isEnabled: (client) => runs(client) && client.app.token === undefined && !client.app.isWaiting,
-  },
-  {
-    id: 'unlock',
-    title: 'Releases the lock, leaves the queue, or forgets the token of a lost lock',
-    label: () => 'Unlock',
-    act: ({ app }) => app.unlock(),
-    isEnabled: (client) =>
-      runs(client) && (client.app.token !== undefined || client.app.oldToken !== undefined || client.app.isWaiting),
-  },
-  {
-    id: 'write',
-    title: 'Writes the key "ledger". A client that took the lock writes with its fencing token',
-    label: () => 'Write',
-    act: ({ app }) => app.write(),
-    isEnabled: (client) => runs(client) && client.app.lastWrite !== 'pending',
-  },
-  {
-    id: 'watch',
-    title: 'Watches the key "ledger", or stops to watch it',
-    label: () => 'Watch',
-    act: ({ app }) => app.watch(),
-    isEnabled: (client) => runs(client),
-    isPressed: ({ app }) => app.isWatching,
-  },
-  {
-    id: 'kill',
-    title: 'Kills the process, or starts a new one',
-    label: ({ isKilled }) => (isKilled ? 'Start' : 'Kill'),
-    act: (client) => (client.isKilled ? client.restart() : client.kill()),
-    isEnabled: () => true,
-  },
-  {
-    id: 'pause',
-    title: 'Stops the process, as SIGSTOP or a sleeping laptop does, or lets it continue',
-    label: () => 'Pause',
-    act: (client) => (client.isPaused ? client.resume() : client.pause()),
-    isEnabled: ({ isKilled }) => !isKilled,
-    isPressed: ({ isPaused }) => isPaused,
-  },
-  {
-    id: 'block',
-    title: 'Keeps the event loop of the process busy for 8 s',
-    label: () => 'Block the loop',
-    act: (client) => client.block(BLOCK_MS),
-    isEnabled: (client) => runs(client),
-  },
-  {
-    id: 'wire',
-    title: 'Breaks the connection and refuses new ones, until the button is pressed again',
-    label: () => 'Cut the wire',
-    act: (client) => (client.isCut ? client.mendWire() : client.cutWire()),
-    isEnabled: ({ isKilled }) => !isKilled,
-    isPressed: ({ isCut }) => isCut,
-  },
-  {
-    id: 'lose',
-    title: 'etcd applies the next write of this client, but the connection breaks before the answer arrives',
-    label: () => 'Lose the next answer',
-    act: (client) => client.toggleLostAnswer(),
-    isEnabled: ({ isKilled }) => !isKilled,
-    isPressed: ({ losesAnswer }) => losesAnswer,
-  },
-];
-
-/** Whether the process runs code at this moment. */
-function runs({ isKilled, isStalled }: PlayClient): boolean {
-  return !isKilled && !isStalled;
-}
 
 /** The page with its playground, which a story or the visitor replaces. */
 class Page {
@@ -322,92 +235,6 @@ class Page {
     target.innerHTML = html;
     return true;
   }
-}
-
-function cardOf({ name }: PlayClient): string {
-  const buttons = ACTIONS.map(
-    ({ id, title }) =>
-      `<button type="button" id="${id}-${name}" data-client="${name}" data-action="${id}" title="${escapeHtml(title)}"></button>`,
-  );
-  return `<section class="card" id="card-${name}" aria-label="Client ${name}"><h2><b>${name}</b><span id="status-${name}"></span></h2><div class="buttons">${buttons.join('')}</div><ul class="log" id="log-${name}"></ul></section>`;
-}
-
-/** What a client does at this moment, and how the page shows it. */
-function statusOf(client: PlayClient, { queue }: Playground): readonly [text: string, kind: string] {
-  const { app, isKilled, isPaused, isStalled, isCut } = client;
-  if (isKilled) return ['killed', 'bad'];
-  const notes = [
-    ...(isPaused ? ['paused'] : isStalled ? ['blocked'] : []),
-    ...(isCut ? ['wire cut'] : []),
-    ...(app.lastWrite === 'pending' ? ['writing …'] : []),
-    ...(app.isWatching ? ['watches'] : []),
-  ];
-  const after = notes.length === 0 ? '' : `, ${notes.join(', ')}`;
-  const isBad = isStalled || isCut ? 'bad' : '';
-  if (app.token !== undefined) return [`holds the lock, token ${app.token}${after}`, isBad || 'holds'];
-  const ahead = queue.findIndex(({ key }) => key === app.queueKey);
-  if (app.isWaiting) return [`waits${ahead > 0 ? `, ${ahead} ahead` : ''}${after}`, isBad];
-  return [`${app.oldToken === undefined ? 'idle' : `lost the lock, old token ${app.oldToken}`}${after}`, isBad];
-}
-
-function queueHtml({ queue }: Playground): string {
-  if (queue.length === 0) return '<p class="none">The queue is empty: the lock is free.</p>';
-  const items = queue.map(
-    ({ client, key, createRevision }, index) =>
-      `<div class="contender"><b>${escapeHtml(client)} ${index === 0 ? 'holds the lock' : 'waits'}</b> <small>${escapeHtml(key)}, create revision ${createRevision}</small></div>`,
-  );
-  return items.join('');
-}
-
-function leasesHtml({ leases }: Playground): string {
-  if (leases.length === 0) return '<p class="none">There is no lease.</p>';
-  return leases
-    .map(({ id, client, ttlSeconds, remainingSeconds, keys }) => {
-      const percent = Math.round((100 * remainingSeconds) / ttlSeconds);
-      const low = remainingSeconds <= TTL_SECONDS / 2 ? ' low' : '';
-      const what = keys.length === 0 ? `lease ${id.toString(16)}, no keys` : keys.join(', ');
-      return `<div class="lease"><b>${escapeHtml(client)}</b>: ${remainingSeconds} of ${ttlSeconds} s <small>${escapeHtml(what)}</small><div class="bar${low}"><i style="width:${percent}%"></i></div></div>`;
-    })
-    .join('');
-}
-
-function storeHtml({ commits, server }: Playground): string {
-  if (commits.length === 0) return '<p class="none">The store is empty, at revision 1.</p>';
-  const { compacted } = server.member.store;
-  /** The latest change of each key that the compaction covers. If it is a put, it is still there. */
-  const latest = new Map<string, bigint>();
-  for (const { revision, changes } of commits)
-    if (revision <= compacted)
-      for (const { key, type } of changes) latest.set(key, type === 'put' ? revision : compacted + 1n);
-  const rows = commits.flatMap(({ revision, atMs, changes }) =>
-    changes.map(({ type, key, value }) => {
-      const isForgotten = revision <= compacted && latest.get(key) !== revision;
-      const what = type === 'delete' ? '<td class="bad">deleted</td>' : `<td>${escapeHtml(value)}</td>`;
-      return `<tr${isForgotten ? ' class="forgotten"' : ''}><td>${revision}</td><td>${(atMs / 1_000).toFixed(1)} s</td><td>${escapeHtml(key)}</td>${what}</tr>`;
-    }),
-  );
-  const note = compacted > 0n ? `<p class="none">etcd has forgotten what is struck out.</p>` : '';
-  return `<table><tr><th>revision</th><th>time</th><th>key</th><th>value</th></tr>${rows.join('')}</table>${note}`;
-}
-
-function stepHtml(step: Step, isFiltered: boolean): string {
-  const { id, atMs, client, direction, label, protocol, kind, frame } = step;
-  const words = `<span class="words">${escapeHtml(label)}${protocol === '' ? '' : `<small>${escapeHtml(protocol)}</small>`}</span>`;
-  const row = `<span class="at">${(atMs / 1_000).toFixed(2)} s</span>${lanesOf(step)}${words}`;
-  const classes = ['step', kind, direction, ...(isMinor(step) ? ['minor'] : []), ...(isFiltered ? ['filtered'] : [])];
-  const attributes = `class="${classes.join(' ')}" data-step="${id}" data-client="${client ?? 'etcd'}"`;
-  if (frame === undefined) return `<div ${attributes}><div class="row">${row}</div></div>`;
-  return `<details ${attributes}><summary class="row">${row}</summary><div class="body"></div></details>`;
-}
-
-function lanesOf({ client, direction }: Step): string {
-  const lifelines = Object.values(LANES).map((at) => `<i class="life" style="left:${at}%"></i>`);
-  const own = LANES[(client ?? 'etcd') as keyof typeof LANES];
-  const mark =
-    direction === 'none'
-      ? `<i class="dot" style="left:${own}%"></i>`
-      : `<i class="arrow" style="left:${own}%;right:${100 - LANES.etcd}%"></i>`;
-  return `<span class="lane" aria-hidden="true">${lifelines.join('')}${mark}</span>`;
 }
 
 function element(id: string): HTMLElement {

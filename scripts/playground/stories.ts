@@ -1,5 +1,6 @@
 import type { Application } from './application.js';
-import type { PlayClient, Playground } from './playground.js';
+import type { PlayClient } from './play-client.js';
+import type { Playground } from './playground.js';
 
 // The prepared stories of the playground. Each story waits for what it tells, so a story that ends has been true.
 

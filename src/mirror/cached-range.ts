@@ -1,18 +1,18 @@
 import { type CallOptions, internally, TIME_LIMITS } from '../channel/rpc.js';
 import { WaitTrace } from '../channel/wait-trace.js';
-import { canceled, clientClosed, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
+import { canceled, clientClosed, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { checkKey, contains, endOf, type Keys, ownKeys, resolveKeys, type WireRange } from '../kv/keys.js';
 import type { KV, PagedKV } from '../kv/kv.js';
 import { op } from '../kv/txn.js';
 import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
-import { onAbort } from '../runtime/signals.js';
 import { SortedList } from '../runtime/sorted-list.js';
-import { after, monotonicMs, pause } from '../runtime/timers.js';
+import { monotonicMs, pause } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
 import { type MirrorMessage, type MirrorOptions, RangeMirror } from './mirror.js';
+import { RevisionWaits } from './revision-waits.js';
 
 /**
  * Delay in milliseconds before the first read of the store's revision, while a caller waits for a revision. If the
@@ -37,15 +37,6 @@ type MirrorOf = (keys: Keys, options: Pick<MirrorOptions, 'signal'>) => AsyncIte
 export type CachedRangeState =
   | { readonly status: 'current' | 'syncing' }
   | { readonly status: 'stale'; readonly forMs: number };
-
-/** A pending call to `waitForRevision`. */
-interface Waiter {
-  readonly revision: bigint;
-  /** Distinguishes the calls that wait for the same revision. */
-  readonly number: number;
-  resolve(): void;
-  reject(error: unknown): void;
-}
 
 /** Resolves with a cached range when it has read the range for the first time. */
 export async function openCachedRange(
@@ -112,8 +103,7 @@ export class CachedKeyRange implements AsyncDisposable {
   #revision = 0n;
   #ended: EtcdError | undefined;
   readonly #consumers = new Set<Changes>();
-  readonly #waiters = new SortedList<Waiter, Waiter>(compareWaiters);
-  #waits = 0;
+  readonly #waits = new RevisionWaits();
   #isReadingState = false;
   #isSyncing = true;
   readonly #trace = new WaitTrace();
@@ -184,27 +174,11 @@ export class CachedKeyRange implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       checkOptions(options, TIME_LIMITS, 'waitForRevision');
       checkInt64(revision, 'revision');
-      const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
+      const { signal } = options;
       if (this.#ended !== undefined) return reject(this.#ended);
       if (signal?.aborted) return reject(canceled(signal, 'rejected'));
       if (this.#revision > 0n && this.#revision >= revision) return resolve();
-      let undos: readonly (() => void)[] = [];
-      const finish = (settle: () => void): void => {
-        this.#waiters.delete(waiter);
-        for (const undo of undos) undo();
-        settle();
-      };
-      const waiter: Waiter = {
-        revision,
-        number: this.#waits++,
-        resolve: () => finish(resolve),
-        reject: (error) => finish(() => reject(error)),
-      };
-      undos = [
-        after(timeoutMs, () => waiter.reject(timedOut('waitForRevision', timeoutMs, 'rejected'))),
-        onAbort(signal, () => waiter.reject(canceled(signal as AbortSignal, 'rejected'))),
-      ];
-      this.#waiters.put(waiter, waiter);
+      this.#waits.add(revision, options, resolve, reject);
       void this.#readStateWhileAwaited();
     });
   }
@@ -282,7 +256,7 @@ export class CachedKeyRange implements AsyncDisposable {
     this.#isReadingState = true;
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
-      if (this.#waiters.size === 0 || this.#stop.signal.aborted) break;
+      if (this.#waits.isEmpty || this.#stop.signal.aborted) break;
       // A failed read is ignored, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
       await this.#advanceIfUnchanged().catch(() => {});
     }
@@ -355,12 +329,7 @@ export class CachedKeyRange implements AsyncDisposable {
 
   #advance(revision: bigint): void {
     if (revision > this.#revision) this.#revision = revision;
-    for (
-      let next = this.#waiters.first;
-      next !== undefined && next.revision <= this.#revision;
-      next = this.#waiters.first
-    )
-      next.resolve();
+    this.#waits.reached(this.#revision);
   }
 
   #end(error: EtcdError): void {
@@ -368,17 +337,13 @@ export class CachedKeyRange implements AsyncDisposable {
     this.#ended = error;
     this.#stop.abort(error);
     for (const consumer of this.#consumers) consumer.end(error.reason === 'WatchClosed' ? undefined : error);
-    for (let next = this.#waiters.first; next !== undefined; next = this.#waiters.first) next.reject(error);
+    this.#waits.fail(error);
   }
 
   /** Throws if the cached range has ended, because its keys are then no longer updated. */
   #checkOpen(): void {
     if (this.#ended !== undefined) throw this.#ended;
   }
-}
-
-function compareWaiters(a: Waiter, b: Waiter): number {
-  return a.revision === b.revision ? a.number - b.number : a.revision < b.revision ? -1 : 1;
 }
 
 /** Keys in the order of etcd, which is byte order. */

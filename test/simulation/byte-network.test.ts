@@ -1,10 +1,13 @@
 import { expect, inject, test } from 'vitest';
 import { ErrorCode, FrameType } from '../../src/transport/http2/frame.js';
 import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
-import { FrameLog } from '../support/simulation/byte-frames.js';
+import { FrameLog } from '../support/simulation/bytes/frames.js';
 import { PLAIN_CLUSTER } from '../support/simulation/cluster.js';
-import { type Plan, planOf, runHistory, type Workload } from '../support/simulation/history.js';
-import { WORKLOADS } from '../support/simulation/workloads.js';
+import { planOf } from '../support/simulation/draw-plan.js';
+import { runHistory } from '../support/simulation/history.js';
+import type { Plan } from '../support/simulation/plan.js';
+import type { Workload } from '../support/simulation/workload.js';
+import { WORKLOADS } from '../support/simulation/workloads/all.js';
 
 /** The number of histories of each workload in one run of the tests. */
 const HISTORIES = inject('thorough') ? 30 : 6;

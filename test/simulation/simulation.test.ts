@@ -1,7 +1,9 @@
 import { expect, inject, test } from 'vitest';
-import { type Plan, planOf, runHistory } from '../support/simulation/history.js';
+import { planOf } from '../support/simulation/draw-plan.js';
+import { runHistory } from '../support/simulation/history.js';
+import type { Plan } from '../support/simulation/plan.js';
 import { shrink } from '../support/simulation/shrink.js';
-import { WORKLOADS } from '../support/simulation/workloads.js';
+import { WORKLOADS } from '../support/simulation/workloads/all.js';
 
 /** The number of histories of each workload in one run of the tests. */
 const HISTORIES = inject('thorough') ? 300 : 60;

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { environment } from '../../src/runtime/environment.js';
 import { after, monotonicMs, pause } from '../../src/runtime/timers.js';
+import { Process } from '../support/simulation/process.js';
 import { Random } from '../support/simulation/random.js';
-import { Process, World } from '../support/simulation/world.js';
+import { World } from '../support/simulation/world.js';
 
 const FOREVER_MS = 1e9;
 

@@ -2,6 +2,7 @@ import { decode, encode, type Init } from '../../src/protobuf/codec.js';
 import type { Method } from '../../src/protobuf/schema.js';
 import { NO_BYTES } from '../../src/runtime/bytes.js';
 import { type Clock, ManualClock } from '../../src/testing/memory/clock.js';
+import { KeyRange } from '../../src/testing/memory/key-range.js';
 import { Member } from '../../src/testing/memory/member.js';
 import {
   Router,
@@ -11,7 +12,6 @@ import {
   unaryRoute,
 } from '../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../src/testing/memory/settings.js';
-import { KeyRange } from '../../src/testing/memory/store.js';
 import type { Metadata } from '../../src/transport/transport.js';
 import { randomNumbers } from './faults/rounds.js';
 

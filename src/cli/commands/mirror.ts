@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander';
 import type { Client } from '../../client/client.js';
 import { EtcdError } from '../../errors/etcd-error.js';
-import type { KeyValue } from '../../kv/key-value.js';
 import { checkKey, keysOf, prefix as keysWithPrefix, overlaps, type WireRange } from '../../kv/keys.js';
 import type { MirrorMessage } from '../../mirror/mirror.js';
 import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
@@ -18,7 +17,8 @@ import {
   PositionMoved,
   Renaming,
 } from '../copy/mirror-target.js';
-import { isEqual, StoredKeys } from '../copy/stored-keys.js';
+import { RangeCopy } from '../copy/range-copy.js';
+import { StoredKeys } from '../copy/stored-keys.js';
 import { CliError, describeFailure, ExitCode } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { escapeControls } from '../output.js';
@@ -159,7 +159,6 @@ class Follower {
   readonly #job: Job;
   readonly #progress: Progress;
   readonly #run: string;
-  readonly #counts = { written: 0, deleted: 0 };
   /** Whether both clusters have answered. */
   hasWorked = false;
   /** Whether this process has taken the position over. Then the position must remain its own. */
@@ -210,7 +209,7 @@ class Follower {
     const options = { fromRevision: position.revision, clusterId: position.clusterId, signal: stop.signal };
     const messages = from.mirror(keysOf(range), options)[Symbol.asyncIterator]();
     const copy = (): RangeCopy =>
-      new RangeCopy(target, renaming, maxTxnOps, new StoredKeys(to.scan(keysOf(destination), call)), this.#counts);
+      new RangeCopy(target, renaming, maxTxnOps, new StoredKeys(to.scan(keysOf(destination), call)));
     try {
       await this.#follow(messages, target, clusterId, copy);
     } finally {
@@ -284,12 +283,11 @@ class Follower {
 
   async #apply(target: MirrorTarget, changes: readonly Change[], position: Position): Promise<void> {
     await target.apply(changes, position);
-    count(this.#counts, changes);
     this.#showProgress(target);
   }
 
-  #showProgress({ position }: MirrorTarget): void {
-    const { written, deleted } = this.#counts;
+  #showProgress({ position, counts }: MirrorTarget): void {
+    const { written, deleted } = counts;
     const at = position.state === 'reading' ? 'reading' : `at revision ${position.revision}`;
     this.#progress.show(() => `mirror ${at}: wrote ${keysText(written)}, deleted ${keysText(deleted)}`);
   }
@@ -344,70 +342,6 @@ class Follower {
       ExitCode.USAGE,
       '--to: got the cluster of --endpoints; allowed: another cluster, or a destination apart from the source',
     );
-  }
-}
-
-/** Makes the destination equal to the range of the source, whose keys come in ascending order. */
-class RangeCopy {
-  readonly #target: MirrorTarget;
-  readonly #renaming: Renaming;
-  readonly #maxTxnOps: number;
-  readonly #stored: StoredKeys;
-  readonly #counts: { written: number; deleted: number };
-  readonly #pending = new PendingChanges();
-
-  constructor(
-    target: MirrorTarget,
-    renaming: Renaming,
-    maxTxnOps: number,
-    stored: StoredKeys,
-    counts: { written: number; deleted: number },
-  ) {
-    this.#target = target;
-    this.#renaming = renaming;
-    this.#maxTxnOps = maxTxnOps;
-    this.#stored = stored;
-    this.#counts = counts;
-  }
-
-  async take(kvs: readonly KeyValue[], clusterId: bigint): Promise<void> {
-    for (const kv of kvs) {
-      const key = this.#renaming.keyOf(kv.key);
-      if (key === undefined) continue;
-      const stored = await this.#stored.advanceTo(key, (other) => this.#delete(other.key, clusterId));
-      if (!isEqual(stored, kv.value)) await this.#add({ key, value: kv.value }, clusterId);
-    }
-  }
-
-  /** Compares the rest of the destination, and returns the changes that are not applied yet. */
-  async rest(clusterId: bigint): Promise<readonly Change[]> {
-    await this.#stored.advanceTo(undefined, (other) => this.#delete(other.key, clusterId));
-    return this.#pending.all;
-  }
-
-  close(): Promise<void> {
-    return this.#stored.close();
-  }
-
-  async #delete(key: Uint8Array, clusterId: bigint): Promise<void> {
-    if (!this.#renaming.isPosition(key)) await this.#add({ key, value: undefined }, clusterId);
-  }
-
-  async #add(change: Change, clusterId: bigint): Promise<void> {
-    if (!this.#pending.isEmpty && !this.#pending.hasRoomFor([change], this.#maxTxnOps)) {
-      const { all } = this.#pending;
-      this.#pending.clear();
-      await this.#target.apply(all, { revision: 0n, state: 'reading', clusterId });
-      count(this.#counts, all);
-    }
-    this.#pending.add([change], 0n);
-  }
-}
-
-function count(counts: { written: number; deleted: number }, changes: readonly Change[]): void {
-  for (const { value } of changes) {
-    if (value === undefined) counts.deleted += 1;
-    else counts.written += 1;
   }
 }
 

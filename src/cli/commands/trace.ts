@@ -12,9 +12,10 @@ import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code
 import { frameJson, frameText } from '../frames.js';
 import type { Io } from '../io.js';
 import type { LivePage } from '../trace/live-page.js';
-import { type Trace, tracePage } from '../trace/page.js';
+import { tracePage } from '../trace/page.js';
 import { RecordingProxy } from '../trace/recording-proxy.js';
 import { observeQueue, type QueueObserver, type Story, storyOf } from '../trace/story.js';
+import type { Trace } from '../trace/trace.js';
 import { findMethod } from './rpc.js';
 
 interface TraceFlags {

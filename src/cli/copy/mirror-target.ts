@@ -65,6 +65,8 @@ export class MirrorTarget {
   #position: Position = { revision: 0n, state: 'reading', clusterId: 0n };
   /** The revision of the last put of the position key, which each write requires. */
   #modRevision = 0n;
+  /** Numbers of keys that this object has written and deleted. */
+  readonly counts = { written: 0, deleted: 0 };
   /** Distinguishes this process from other mirrors with the same position key. */
   readonly #run: string;
 
@@ -132,7 +134,8 @@ export class MirrorTarget {
     const { maxTxnOps } = this.#options;
     if (changes.length < maxTxnOps && (changes.length < 2 || weightOf(changes) <= TXN_BYTES)) {
       try {
-        return await this.#write(changes.map(opOf), position);
+        await this.#write(changes.map(opOf), position);
+        return this.#count(changes);
       } catch (error) {
         if (!isTooLarge(error) || changes.length === 0) throw error;
       }
@@ -159,6 +162,14 @@ export class MirrorTarget {
       );
     }
     await this.#write([], position);
+    this.#count([change]);
+  }
+
+  #count(changes: readonly Change[]): void {
+    for (const { value } of changes) {
+      if (value === undefined) this.counts.deleted += 1;
+      else this.counts.written += 1;
+    }
   }
 
   #unfinished(): Position {

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
-import { liveParts, type Trace, tracePage } from './page.js';
+import { liveParts, tracePage } from './page.js';
+import type { Trace } from './trace.js';
 
 const LOOPBACK = '127.0.0.1';
 const SECRET_BYTES = 18;

@@ -11,34 +11,8 @@ import {
   checkPositiveCount,
   oneOf,
 } from '../../runtime/arguments.js';
-import { toBytes } from '../../runtime/bytes.js';
-import { eventLoopTurn, monotonicMs, pause } from '../../runtime/timers.js';
-
-/**
- * Returns whether the bytes of one read from a socket match a condition. If a message spans several reads, each call
- * receives one piece of the message.
- */
-export type BytesTest = (bytes: Uint8Array) => boolean;
-
-/**
- * Returns a function that tests whether bytes contain all of the given parts. A string stands for its UTF-8 bytes.
- *
- * @example
- * import { containing, FaultProxy } from 'etcdwire/testing';
- *
- * await using proxy = await FaultProxy.start('http://127.0.0.1:2379');
- * const lost = proxy.loseNextAnswer(containing('/etcdserverpb.KV/Put'));
- */
-export function containing(...parts: readonly (string | Uint8Array)[]): BytesTest {
-  const wanted = parts.map((part, index) => Buffer.from(toBytes(part, `parts[${index}]`)));
-  return (bytes) => {
-    const given = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-    return wanted.every((part) => given.includes(part));
-  };
-}
-
-/** Direction of bytes through a proxy. */
-export type Direction = 'to-server' | 'to-client';
+import { type BytesTest, hasHeaders } from './bytes-test.js';
+import { type Direction, type Pace, pacedPipe, type ThrottleOptions } from './paced-pipe.js';
 
 /** Options of a fault proxy. */
 export interface FaultProxyOptions {
@@ -63,47 +37,11 @@ interface Pair {
   losesAnswer: boolean;
 }
 
-/** How the proxy forwards bytes. */
-interface Pace {
-  /** Milliseconds between reading bytes and writing them; undefined for no delay. */
-  readonly delayMs: number | undefined;
-  /** Maximum number of bytes in one write; undefined for no limit. */
-  readonly sliceBytes: number | undefined;
-  /** How fast the proxy forwards the bytes of one direction of one connection; undefined for no limit. */
-  readonly rate: ThrottleOptions | undefined;
-  /** Whether the proxy has stopped reading from both sides. */
-  readonly paused: boolean;
-}
-
-/**
- * Options of `FaultProxy.throttle`.
- *
- * @example
- * const modem: ThrottleOptions = { bytesPerSecond: 64_000, direction: 'to-client' };
- */
-export interface ThrottleOptions {
-  /** How many bytes the proxy forwards in a second. */
-  readonly bytesPerSecond: number;
-  /**
-   * How many bytes the proxy reads ahead of what it has forwarded. A large buffer acts like the buffers of kernels,
-   * routers and modems: the sender has written its bytes long before they arrive. Default: 4 MiB.
-   */
-  readonly bufferBytes?: number | undefined;
-  /** The direction that is slow. Default: both directions. */
-  readonly direction?: Direction | undefined;
-}
-
 const THROTTLE_OPTIONS = {
   bytesPerSecond: checkPositiveCount,
   bufferBytes: checkPositiveCount,
   direction: oneOf(DIRECTIONS),
 } as const;
-const DEFAULT_BUFFER_BYTES = 4 * 1024 * 1024;
-/** How many times a second the proxy writes in a throttled direction. */
-const WRITES_PER_SECOND = 100;
-/** If a write of a throttled proxy is late by up to this many milliseconds, the next writes make up for it. */
-const MAX_LATENESS_MS = 100;
-
 const UNCHANGED: Pace = { delayMs: undefined, sliceBytes: undefined, rate: undefined, paused: false };
 
 /**
@@ -333,82 +271,7 @@ export class FaultProxy implements AsyncDisposable {
   }
 }
 
-/**
- * Returns a function that forwards bytes to the socket `to`. It writes the bytes in the order of their arrival, even if
- * the delay changes. Stops reading from the socket `from` while the receiver is slower than the sender, or while the
- * buffer of a throttled direction is full.
- */
-function pacedPipe(direction: Direction, from: Socket, to: Socket, paceNow: () => Pace): (bytes: Uint8Array) => void {
-  /** Settles when the latest delayed bytes are written; undefined if no bytes are waiting. */
-  let last: Promise<void> | undefined;
-  /** Number of bytes that were read and not yet written. */
-  let waitingBytes = 0;
-  /** When a throttled direction may write the next bytes, on the monotonic clock. */
-  let freeAt = 0;
-  const rateNow = (): ThrottleOptions | undefined => {
-    const { rate } = paceNow();
-    return rate?.direction === undefined || rate.direction === direction ? rate : undefined;
-  };
-  const hasRoom = (): boolean => waitingBytes < (rateNow()?.bufferBytes ?? DEFAULT_BUFFER_BYTES);
-  const resume = (): void => {
-    if (!paceNow().paused && !to.writableNeedDrain && (rateNow() === undefined || hasRoom())) from.resume();
-  };
-  const write = (bytes: Uint8Array): void => {
-    if (!to.destroyed && !to.write(bytes)) from.pause();
-  };
-  // `write` pauses reading when the buffer of `to` is full. Reading resumes when that buffer is empty again.
-  to.on('drain', resume);
-  /** Writes the bytes in steps, as fast as the pace allows at each step. */
-  const writePaced = async (bytes: Uint8Array): Promise<void> => {
-    let at = 0;
-    while (at < bytes.length && !to.destroyed) {
-      const { sliceBytes } = paceNow();
-      const rate = rateNow();
-      const stepBytes = rate === undefined ? bytes.length : Math.ceil(rate.bytesPerSecond / WRITES_PER_SECOND);
-      const step = bytes.subarray(at, at + Math.min(stepBytes, sliceBytes ?? bytes.length));
-      if (rate !== undefined) {
-        const now = monotonicMs();
-        freeAt = Math.max(now - MAX_LATENESS_MS, freeAt) + (1_000 * step.length) / rate.bytesPerSecond;
-        await pause(freeAt - now);
-      } else if (at > 0) await eventLoopTurn();
-      write(step);
-      at += step.length;
-      waitingBytes -= step.length;
-      if (rate !== undefined) resume();
-    }
-  };
-  return (bytes) => {
-    const { delayMs, sliceBytes } = paceNow();
-    const isPlain = delayMs === undefined && sliceBytes === undefined && rateNow() === undefined;
-    if (last === undefined && isPlain) return write(bytes);
-    const arrivedAt = monotonicMs();
-    waitingBytes += bytes.length;
-    if (rateNow() !== undefined && !hasRoom()) from.pause();
-    const sent = (last ?? Promise.resolve()).then(async () => {
-      await pause(arrivedAt + (delayMs ?? 0) - monotonicMs());
-      await writePaced(bytes);
-      if (last === sent) last = undefined;
-    });
-    last = sent;
-  };
-}
-
 function pausePair({ client, server }: Pair): void {
   client.pause();
   server.pause();
-}
-
-const FRAME_HEADER_BYTES = 9;
-const HEADERS = 1;
-
-/**
- * Whether these bytes contain a HEADERS frame, which is the first frame of the server's answer. Frames such as
- * SETTINGS, PING and WINDOW_UPDATE may come before the answer.
- */
-function hasHeaders(bytes: Uint8Array): boolean {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  for (let at = 0; at + FRAME_HEADER_BYTES <= bytes.length; at += FRAME_HEADER_BYTES + (view.getUint32(at) >>> 8)) {
-    if (bytes[at + 3] === HEADERS) return true;
-  }
-  return false;
 }

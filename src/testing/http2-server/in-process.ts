@@ -3,7 +3,7 @@ import { ProcessHold } from '../../runtime/process-hold.js';
 import { Fifo } from '../../runtime/queues.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import type { EmbeddedTransportFactory } from '../../transport/transport.js';
-import type { Direction } from '../faults/fault-proxy.js';
+import type { Direction } from '../faults/paced-pipe.js';
 import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
 import { Http2Server } from './server.js';
 

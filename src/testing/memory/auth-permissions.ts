@@ -1,5 +1,5 @@
 import { type Permission, PermissionType } from '../../gen/authpb/auth.js';
-import { type KeyId, keyId } from './store.js';
+import { type KeyId, keyId } from './key-range.js';
 
 /** A range of keys of a permission or of a request. `end` is exclusive; undefined means that the range has no end. */
 interface Interval {

@@ -1,8 +1,8 @@
 import type { Permission, PermissionType } from '../../gen/authpb/auth.js';
 import { grantsAccess, isValidPermissionRange } from './auth-permissions.js';
+import { type KeyId, keyId } from './key-range.js';
 import type { PasswordHash } from './password.js';
 import { serverError } from './service.js';
-import { type KeyId, keyId } from './store.js';
 
 /** The user without whom authentication cannot be enabled, and who cannot be deleted while it is enabled. */
 const ROOT_USER = 'root';

@@ -12,9 +12,10 @@ import { NO_BYTES } from '../../runtime/bytes.js';
 import type { Alarms } from './alarms.js';
 import { type AuthSnapshot, AuthStore } from './auth-store.js';
 import { Tokens } from './auth-tokens.js';
+import { KeyRange } from './key-range.js';
 import { type ServerCall, StatusError, serverError } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
-import { KeyRange, type Store } from './store.js';
+import type { Store } from './store.js';
 import { isReadOnly } from './txn.js';
 
 /** Name of the user that makes a call. Undefined if the call has no token, or if authentication is disabled. */

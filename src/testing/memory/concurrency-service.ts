@@ -16,9 +16,9 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
 import { onAbort } from '../../runtime/signals.js';
+import { type KeyId, keyId } from './key-range.js';
 import type { Member } from './member.js';
 import { type ResponseStream, type Router, type ServerCall, type Service, StatusError, unaryRoute } from './service.js';
-import { type KeyId, keyId } from './store.js';
 
 /**
  * TTL in seconds of the lease that the services grant if a request contains no lease ID: the default of Go's sessions.

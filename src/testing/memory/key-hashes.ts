@@ -1,8 +1,10 @@
 import { EventType, KeyValue } from '../../gen/mvccpb/kv.js';
 import { encode } from '../../protobuf/codec.js';
+import type { Change } from './change.js';
 import { Crc32c } from './crc32c.js';
+import type { KeyId } from './key-range.js';
 import { serverError } from './service.js';
-import type { Change, KeyId, Store, StoreSnapshot } from './store.js';
+import type { Store, StoreSnapshot } from './store.js';
 
 /** The name of the bucket in etcd's database that contains the versions of all keys. */
 const BUCKET = new TextEncoder().encode('key');

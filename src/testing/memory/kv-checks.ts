@@ -7,10 +7,10 @@ import {
   SortTarget,
   type TxnRequest,
 } from '../../gen/etcdserverpb/rpc.js';
+import { type KeyId, keyId } from './key-range.js';
 import { hasRevisionFilters, isInKeyOrder } from './range.js';
 import { StatusError, serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
-import { type KeyId, keyId } from './store.js';
 
 // The checks that etcd makes before it looks at its data: `etcdserver/api/v3rpc/key.go`. The order of the checks
 // decides which error a request with several mistakes gets.

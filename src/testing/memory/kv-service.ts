@@ -27,8 +27,8 @@ import {
   StatusError,
   serverError,
 } from './service.js';
-import type { WriteTransaction } from './store.js';
 import { checkBranch, checkLease, chooseBranch, isReadOnly, runBranch, runDeleteRange, runPut } from './txn.js';
+import type { WriteTransaction } from './write-transaction.js';
 
 const { kv } = methods;
 

@@ -1,7 +1,8 @@
 import { NO_BYTES } from '../../runtime/bytes.js';
+import { KeyRange } from './key-range.js';
 import { serverError } from './service.js';
 import type { MemberSettings } from './settings.js';
-import { KeyRange, type Store } from './store.js';
+import type { Store } from './store.js';
 
 /** etcd's defaults of `--heartbeat-interval` and `--election-timeout`. */
 const HEARTBEAT_MS = 100;

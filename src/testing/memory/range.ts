@@ -2,9 +2,10 @@ import { type RangeRequest, RangeResponse, SortOrder, SortTarget } from '../../g
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import { encode } from '../../protobuf/codec.js';
 import { compareBytes, concatBytes, NO_BYTES } from '../../runtime/bytes.js';
+import { KeyRange } from './key-range.js';
 import { serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
-import { KeyRange, type ReadView } from './store.js';
+import type { ReadView } from './write-transaction.js';
 
 /** The answer to a range request. `revision` is the newest revision of the view, even if an older one was read. */
 export interface RangeResult extends Pick<RangeResponse, 'kvs' | 'more' | 'count'> {

@@ -6,9 +6,10 @@ import { type Codec, decode, encode } from '../../protobuf/codec.js';
 import { show } from '../../runtime/arguments.js';
 import { isBytes, NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
 import type { AuthUser } from './auth-store.js';
+import { type Change, type Commit, eventOf } from './change.js';
 import { Crc32c } from './crc32c.js';
+import { keyId } from './key-range.js';
 import type { Member } from './member.js';
-import { type Change, type Commit, eventOf, keyId } from './store.js';
 
 // A snapshot of a member is not a bbolt database, so `etcdutl snapshot restore` and `etcdutl snapshot status` refuse
 // it. A snapshot consists of a header of 512 bytes (a title, and the checksum and the length of the message), a protobuf

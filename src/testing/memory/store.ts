@@ -1,78 +1,17 @@
-import { type Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
+import { EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
 import { lowerBound, SortedList } from '../../runtime/sorted-list.js';
+import type { Change, Commit } from './change.js';
+import type { KeyId, KeyRange } from './key-range.js';
+import { type ReadView, WriteTransaction } from './write-transaction.js';
 
 // The keys of a member with all their versions since the last compaction, as etcd's package `mvcc` keeps them. The
 // store knows neither requests nor permissions; the services check both.
-
-/** A key as a string with one character per byte, so that `<` compares keys in byte order. */
-export type KeyId = string;
-
-/** Maximum number of arguments in one call. Engines limit the number of arguments. */
-const MAX_ARGUMENTS = 8_192;
-
-/** Returns the `KeyId` of a key. */
-export function keyId(key: Uint8Array): KeyId {
-  if (key.length <= MAX_ARGUMENTS) return String.fromCharCode(...key);
-  let id = '';
-  for (let at = 0; at < key.length; at += MAX_ARGUMENTS)
-    id += String.fromCharCode(...key.subarray(at, at + MAX_ARGUMENTS));
-  return id;
-}
-
-/**
- * A set of keys, given as the two fields of etcd's requests: one key if `rangeEnd` is empty, all keys from `key` on if
- * `rangeEnd` is one zero byte, otherwise the keys from `key` to before `rangeEnd`.
- */
-export class KeyRange {
-  readonly first: KeyId;
-  /** The key after the last key of the range. Undefined if the range has no end. */
-  readonly end: KeyId | undefined;
-
-  constructor(key: Uint8Array, rangeEnd: Uint8Array) {
-    this.first = keyId(key);
-    const end = keyId(rangeEnd);
-    if (end === '') this.end = `${this.first}\0`;
-    else this.end = end === '\0' ? undefined : end;
-  }
-
-  has(key: KeyId): boolean {
-    return key >= this.first && (this.end === undefined || key < this.end);
-  }
-}
-
-/** One change of a key: a put, or a deletion (a tombstone). */
-export interface Change {
-  readonly key: KeyId;
-  readonly type: EventType;
-  /** The key after the change. A tombstone has only `key` and `modRevision`. */
-  readonly kv: KeyValue;
-  /** Position of the change within its commit, from 0: the sub-revision in etcd's database. */
-  readonly index: number;
-}
-
-/** All changes of one revision, in the order in which they were made. A compaction may remove changes. */
-export interface Commit {
-  readonly revision: bigint;
-  readonly changes: readonly Change[];
-}
 
 /** A consistent copy of a store, for a backup. */
 export interface StoreSnapshot {
   readonly revision: bigint;
   readonly compacted: bigint;
   readonly commits: readonly Commit[];
-}
-
-/** The keys as a reader sees them: those of the store, or those of a transaction that has made changes. */
-export interface ReadView {
-  /** The revision that is read by default: the newest one. */
-  readonly revision: bigint;
-  /** The oldest revision that can be read. -1 before the first compaction. */
-  readonly compacted: bigint;
-  /** Returns the keys that exist at a revision, in byte order. The caller has checked that the revision is readable. */
-  range(range: KeyRange, revision?: bigint): KeyValue[];
-  /** Returns a key at the newest revision, or undefined if the key does not exist. */
-  get(key: KeyId): KeyValue | undefined;
 }
 
 /** The revision of an empty store. */
@@ -310,108 +249,4 @@ function countUntil(versions: readonly Change[], revision: bigint): number {
   // Most reads ask for the newest version.
   if (last !== undefined && last.kv.modRevision <= revision) return versions.length;
   return lowerBound(versions.length, (at) => (versions[at] as Change).kv.modRevision <= revision);
-}
-
-/**
- * Changes that become visible to other readers together, at one revision. Reads of the transaction see them earlier.
- */
-export class WriteTransaction implements ReadView {
-  readonly #store: Store;
-  readonly #apply: (changes: readonly Change[]) => void;
-  readonly #changes: Change[] = [];
-  /** The last change of each changed key. */
-  readonly #last = new Map<KeyId, Change>();
-
-  constructor(store: Store, apply: (changes: readonly Change[]) => void) {
-    this.#store = store;
-    this.#apply = apply;
-  }
-
-  /** Whether the transaction has changed a key. */
-  get hasChanged(): boolean {
-    return this.#changes.length > 0;
-  }
-
-  /** The revision of the store, as the transaction sees it: its own revision once it has changed a key. */
-  get revision(): bigint {
-    return this.hasChanged ? this.#ownRevision : this.#store.revision;
-  }
-
-  get compacted(): bigint {
-    return this.#store.compacted;
-  }
-
-  get #ownRevision(): bigint {
-    return this.#store.revision + 1n;
-  }
-
-  /** Like `Store.range`. A read of the transaction's own revision sees the changes of this transaction. */
-  range(range: KeyRange, revision: bigint = this.revision): KeyValue[] {
-    const stored = this.#store.range(range, revision);
-    if (revision <= this.#store.revision) return stored;
-    const changed = [...this.#last.values()]
-      .filter(({ key }) => range.has(key))
-      .sort((a, b) => (a.key < b.key ? -1 : 1));
-    return changed.length === 0 ? stored : merge(stored, changed);
-  }
-
-  get(key: KeyId): KeyValue | undefined {
-    const own = this.#last.get(key);
-    if (own === undefined) return this.#store.get(key);
-    return own.type === EventType.DELETE ? undefined : own.kv;
-  }
-
-  put(key: Uint8Array, value: Uint8Array, lease: bigint): void {
-    const id = keyId(key);
-    const before = this.get(id);
-    const modRevision = this.#ownRevision;
-    const createRevision = before?.createRevision ?? modRevision;
-    const version = (before?.version ?? 0n) + 1n;
-    this.#change(id, EventType.PUT, { key, value, lease, createRevision, modRevision, version });
-  }
-
-  /** Deletes the keys of the range. Returns the keys before the deletion. */
-  delete(range: KeyRange): KeyValue[] {
-    const deleted = this.range(range);
-    const modRevision = this.#ownRevision;
-    for (const { key } of deleted)
-      this.#change(keyId(key), EventType.DELETE, { ...KeyValue.create(), key, modRevision });
-    return deleted;
-  }
-
-  /** Makes the changes visible. */
-  commit(): void {
-    this.#apply(this.#changes);
-  }
-
-  #change(key: KeyId, type: EventType, kv: KeyValue): void {
-    const change = { key, type, kv, index: this.#changes.length };
-    this.#changes.push(change);
-    this.#last.set(key, change);
-  }
-}
-
-/** Returns the keys after the changes. Both lists and the result are in the order of their keys. */
-function merge(kvs: readonly KeyValue[], changes: readonly Change[]): KeyValue[] {
-  const merged: KeyValue[] = [];
-  let next = 0;
-  const addChangesUntil = (key: KeyId | undefined): void => {
-    for (let change = changes[next]; change !== undefined; change = changes[next]) {
-      if (key !== undefined && change.key > key) return;
-      if (change.type === EventType.PUT) merged.push(change.kv);
-      next += 1;
-    }
-  };
-  for (const kv of kvs) {
-    const key = keyId(kv.key);
-    addChangesUntil(key);
-    if (changes[next - 1]?.key !== key) merged.push(kv);
-  }
-  addChangesUntil(undefined);
-  return merged;
-}
-
-/** Converts a change to the event that a watch delivers. */
-export function eventOf({ type, kv }: Change, prevKv?: KeyValue): Event {
-  return { type, kv, prevKv };
 }

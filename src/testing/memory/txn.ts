@@ -14,10 +14,11 @@ import {
 import { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Init } from '../../protobuf/codec.js';
 import { compareBytes, NO_BYTES } from '../../runtime/bytes.js';
+import { KeyRange, keyId } from './key-range.js';
 import { readRange } from './range.js';
 import { serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
-import { KeyRange, keyId, type ReadView, type WriteTransaction } from './store.js';
+import type { ReadView, WriteTransaction } from './write-transaction.js';
 
 // Puts, deletions and transactions, as `etcdserver/txn` of etcd applies them. etcd evaluates all conditions of a
 // transaction, and checks the operations of the chosen branches, before it changes anything.

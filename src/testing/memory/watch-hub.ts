@@ -1,5 +1,7 @@
 import { after } from '../../runtime/timers.js';
-import type { Change, Commit, KeyRange, Store } from './store.js';
+import type { Change, Commit } from './change.js';
+import type { KeyRange } from './key-range.js';
+import type { Store } from './store.js';
 
 /** Maximum number of revisions whose events one response to an unsynced watch contains, as in etcd. */
 const MAX_REVISIONS_PER_RESPONSE = 1_000;

@@ -2,10 +2,11 @@ import { FilterType, type WatchCreateRequest, type WatchRequest, WatchResponse }
 import { methods } from '../../gen/methods.js';
 import { type Event, EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
 import { encode, type Init } from '../../protobuf/codec.js';
+import { type Change, eventOf } from './change.js';
+import { KeyRange } from './key-range.js';
 import type { Member } from './member.js';
 import { type RequestSink, type ResponseStream, type Router, type ServerCall, serverError } from './service.js';
 import { maxMessageBytes } from './settings.js';
-import { type Change, eventOf, KeyRange } from './store.js';
 import { type Watch, WatchHub } from './watch-hub.js';
 
 // The sources in etcd: `etcdserver/api/v3rpc/watch.go` and `mvcc/watcher.go`. The releases 3.5.33, 3.6.14 and 3.7.1

@@ -1,17 +1,15 @@
 import { pause } from '../../../src/runtime/timers.js';
 import { rpc } from './methods.js';
 import { type Normal, Normalizer } from './normalize.js';
-import { ROOT, reset } from './reset.js';
-import { latin1, resolve, resolveInteger, type Symbols } from './resolve.js';
-import type { CallStep, ExpireStep, KeepAliveStep, ObserveStep, Step, WatchStep } from './step.js';
+import { reset } from './reset.js';
+import { latin1, learnRevision, resolve, resolveInteger, type Symbols } from './resolve.js';
+import { type CallStep, type ExpireStep, type KeepAliveStep, type ObserveStep, type Step, streamKey } from './step.js';
 import type { Message, OpenStream, Outcome, Server } from './target.js';
+import { Tokens } from './tokens.js';
 import { Observer, type ReadKeys, WaitingCall } from './waiting.js';
-import { RESPONSE_LIMIT_MS, SENTINEL_KEY, type WatchKind, WatchStream } from './watching.js';
+import { RESPONSE_LIMIT_MS } from './watch-stream.js';
+import { Watches } from './watches.js';
 
-/** A token that no server has issued. */
-const FOREIGN_TOKEN = 'abcdefghijklmnop.7';
-/** The user of a step that carries `FOREIGN_TOKEN`. */
-const FOREIGN_USER = '?';
 const POLL_MS = 50;
 /** Longer than the interval of 100 ms at which etcd looks for watches that have to catch up. */
 const CATCH_UP_MS = 250;
@@ -29,13 +27,8 @@ export class Player {
     leaders: [],
   };
   readonly #normalizer = new Normalizer(this.#symbols);
-  /** The last token of each user. */
-  readonly #tokens = new Map<string, string>();
-  /** The token of root that this class uses for its own calls. Undefined if authentication is off. */
-  #rootToken: string | undefined;
-  readonly #watchStreams = new Map<string, WatchStream>();
-  /** The puts of the sentinel key since each stream was opened. */
-  readonly #sentinels = new Map<WatchStream, number>();
+  readonly #tokens: Tokens;
+  readonly #watches: Watches;
   readonly #keepAlives = new Map<string, { readonly stream: OpenStream; wake: () => void }>();
   readonly #waiting: WaitingCall[] = [];
   readonly #observers: Observer[] = [];
@@ -43,6 +36,8 @@ export class Player {
 
   constructor(server: Server) {
     this.#server = server;
+    this.#tokens = new Tokens(server);
+    this.#watches = new Watches(server, this.#tokens, this.#symbols, this.#normalizer);
   }
 
   /** Removes the state that earlier sequences have left, and learns the revision at the start. */
@@ -60,15 +55,15 @@ export class Player {
   async play(step: Step): Promise<Normal> {
     const answer = await this.#answer(step);
     const ended = await this.#settleCalls();
-    const watches = await this.#settleWatches();
-    if ('watch' in step && step.watch === 'progress') answer.progress = this.#progressOf(step);
+    const watches = await this.#watches.settle();
+    if ('watch' in step && step.watch === 'progress') answer.progress = this.#watches.progressOf(step);
     const observed = await this.#settleObservers();
     return { ...answer, ...ended, ...watches, ...observed };
   }
 
   /** Ends all streams. */
   close(): void {
-    for (const stream of this.#watchStreams.values()) stream.close();
+    this.#watches.close();
     for (const { stream } of this.#keepAlives.values()) stream.outgoing.cancel();
     for (const observer of this.#observers) observer.close();
   }
@@ -85,7 +80,7 @@ export class Player {
 
   async #answer(step: Step): Promise<Record<string, Normal>> {
     if ('rpc' in step) return this.#call(step);
-    if ('watch' in step) return this.#watch(step);
+    if ('watch' in step) return this.#watches.play(step);
     if ('keepAlive' in step) return this.#keepAlive(step);
     if ('observe' in step) return this.#observe(step);
     return this.#expire(step);
@@ -99,7 +94,7 @@ export class Player {
       request: { typeName },
     } = rpc(step.rpc);
     const request = resolve(typeName, this.#withUrls(step.request), this.#symbols);
-    const token = this.#tokenOf(step.as);
+    const token = this.#tokens.of(step.as);
     if (step.rpc === 'kv.compact') await this.#catchUp();
     if (step.rpc === 'lock.lock' || step.rpc === 'election.campaign')
       return this.#callThatWaits(step.rpc, request, () => connection.unary(step.rpc, request, token));
@@ -164,102 +159,13 @@ export class Player {
 
   /** Remembers the IDs and revisions of a response, for later steps. */
   #learn(name: string, request: Message, message: Message): void {
-    this.#learnRevision(message);
+    learnRevision(this.#symbols, message);
+    this.#tokens.learn(name, request, message);
     if (name === 'kv.compact') this.#symbols.compacted = request.revision as bigint;
     if (name === 'lease.leaseGrant' && (request.id ?? 0n) === 0n) this.#symbols.leases.push(message.id as bigint);
     if (name === 'cluster.memberAdd') this.#symbols.members.push((message.member as { id: bigint }).id);
-    if (name === 'auth.authenticate') this.#tokens.set(request.name as string, message.token as string);
-    if (name === 'auth.authEnable') this.#rootToken = 'unknown';
-    if (name === 'auth.authDisable') this.#rootToken = undefined;
     if (name === 'lock.lock') this.#symbols.lockKeys.push(message.key as Uint8Array);
     if (name === 'election.campaign') this.#symbols.leaders.push(message.leader);
-  }
-
-  #learnRevision({ header }: Message): void {
-    const { revision } = (header ?? { revision: 0n }) as { revision: bigint };
-    if (revision > this.#symbols.current) this.#symbols.current = revision;
-  }
-
-  async #watch(step: WatchStep): Promise<Record<string, Normal>> {
-    const request = resolve(
-      step.watch === 'cancel' ? 'etcdserverpb.WatchCancelRequest' : 'etcdserverpb.WatchCreateRequest',
-      step.request ?? {},
-      this.#symbols,
-    );
-    if (step.watch === 'create') {
-      const stream = await this.#watchStream(step, this.#kindOf(request));
-      await stream.create(request);
-      return {};
-    }
-    for (const [key, stream] of this.#streamsOf(step)) {
-      if (step.watch === 'cancel' && !stream.ended) await stream.cancel((request.watchId ?? 0n) as bigint);
-      if (step.watch !== 'close') continue;
-      stream.close();
-      this.#watchStreams.delete(key);
-    }
-    return {};
-  }
-
-  #kindOf({ startRevision = 0n }: { startRevision?: bigint }): WatchKind {
-    if (startRevision > this.#symbols.current) return 'future';
-    return startRevision > 0n && startRevision < this.#symbols.compacted ? 'compacted' : 'current';
-  }
-
-  async #watchStream({ stream: index, as }: WatchStep, kind: WatchKind): Promise<WatchStream> {
-    const key = `${streamKey(index, as)} ${kind}`;
-    const open = this.#watchStreams.get(key);
-    if (open !== undefined && !open.ended) return open;
-    const { connection, called } = this.#server;
-    called.add('watch');
-    const stream = new WatchStream(connection, this.#tokenOf(as), kind, this.#normalizer);
-    this.#watchStreams.set(key, stream);
-    if (kind === 'future') {
-      await stream.watchSentinel();
-      this.#sentinels.set(stream, 0);
-    }
-    return stream;
-  }
-
-  /** The open streams of a step: up to one of each kind. */
-  #streamsOf({ stream, as }: WatchStep): [string, WatchStream][] {
-    return [...this.#watchStreams].filter(([key]) => key.startsWith(`${streamKey(stream, as)} `));
-  }
-
-  #progressOf(step: WatchStep): Normal {
-    return Object.fromEntries(this.#streamsOf(step).map(([key, stream]) => [key, stream.lastProgress]));
-  }
-
-  async #settleWatches(): Promise<Record<string, Normal>> {
-    const streams = [...this.#watchStreams];
-    if (streams.length === 0) return {};
-    await this.#updateRevision();
-    const settle = (): Promise<unknown> =>
-      Promise.all(streams.map(([, stream]) => stream.settle(this.#symbols.current, this.#sentinels.get(stream) ?? 0)));
-    await settle();
-    // A watch that has not caught up would report the revision of the put, or the revision before it.
-    if (streams.some(([, { kind, ended }]) => kind === 'future' && !ended)) {
-      await this.#putSentinel();
-      await settle();
-    }
-    const taken: Record<string, Normal> = {};
-    for (const [key, stream] of streams) {
-      const responses = stream.take();
-      if (responses !== undefined) taken[key] = responses;
-    }
-    return Object.keys(taken).length === 0 ? {} : { watches: taken };
-  }
-
-  /** Learns the revision, because steps without a response, such as an expiry, may have changed it. */
-  async #updateRevision(): Promise<void> {
-    const { messages } = await this.#asRoot('kv.range', { key: latin1(SENTINEL_KEY), serializable: true });
-    for (const message of messages) this.#learnRevision(message);
-  }
-
-  async #putSentinel(): Promise<void> {
-    const { messages, error } = await this.#asRoot('kv.put', { key: latin1(SENTINEL_KEY) });
-    if (error !== undefined) return;
-    for (const message of messages) this.#learnRevision(message);
-    for (const [stream, puts] of this.#sentinels) this.#sentinels.set(stream, puts + 1);
   }
 
   async #keepAlive({ keepAlive, stream: index, as }: KeepAliveStep): Promise<Record<string, Normal>> {
@@ -269,7 +175,7 @@ export class Player {
     let open = this.#keepAlives.get(key);
     if (open === undefined || open.stream.ended) {
       const created = {
-        stream: connection.open('lease.leaseKeepAlive', this.#tokenOf(as), () => created.wake()),
+        stream: connection.open('lease.leaseKeepAlive', this.#tokens.of(as), () => created.wake()),
         wake: () => {},
       };
       open = created;
@@ -290,7 +196,7 @@ export class Player {
   async #observe({ observe, as }: ObserveStep): Promise<Record<string, Normal>> {
     const { connection, called } = this.#server;
     called.add('election');
-    const token = this.#tokenOf(as);
+    const token = this.#tokens.of(as);
     const stream = connection.open('election.observe', token, () => {});
     stream.outgoing.send({ name: latin1(observe) });
     stream.outgoing.end();
@@ -342,7 +248,7 @@ export class Player {
     const request = { id: resolveInteger(expire, this.#symbols) };
     const deadline = performance.now() + RESPONSE_LIMIT_MS;
     for (;;) {
-      const outcome = await this.#asRoot('lease.leaseTimeToLive', request);
+      const outcome = await this.#tokens.callAsRoot('lease.leaseTimeToLive', request);
       const [message] = outcome.messages;
       const granted = (message?.grantedTtl ?? 0n) as bigint;
       const isOver = message === undefined || granted === 0n || granted > LONGEST_EXPIRING_TTL_S;
@@ -361,24 +267,9 @@ export class Player {
   }
 
   readonly #readKeys: ReadKeys = async (request) => {
-    const { messages } = await this.#asRoot('kv.range', request);
+    const { messages } = await this.#tokens.callAsRoot('kv.range', request);
     return (messages[0]?.kvs ?? []) as Awaited<ReturnType<ReadKeys>>;
   };
-
-  /** Makes a call that is not part of the sequence. */
-  async #asRoot(name: string, request: Message): Promise<Outcome> {
-    const { connection } = this.#server;
-    const outcome = await connection.unary(name, request, this.#rootToken);
-    if (this.#rootToken === undefined || outcome.error?.reason !== 'InvalidAuthToken') return outcome;
-    const { messages } = await connection.unary('auth.authenticate', ROOT);
-    this.#rootToken = (messages[0]?.token ?? 'unknown') as string;
-    return connection.unary(name, request, this.#rootToken);
-  }
-
-  #tokenOf(as: string | undefined): string | undefined {
-    if (as === undefined) return undefined;
-    return as === FOREIGN_USER ? FOREIGN_TOKEN : this.#tokens.get(as);
-  }
 
   /** Replaces the symbols of peer URLs. */
   #withUrls(fields: CallStep['request']): CallStep['request'] {
@@ -405,7 +296,3 @@ let learners = 0;
 
 /** The longest TTL in seconds of a lease whose expiry an `ExpireStep` waits for. */
 const LONGEST_EXPIRING_TTL_S = 2n;
-
-function streamKey(index: number, as: string | undefined): string {
-  return `stream ${index}${as === undefined ? '' : ` of ${as}`}`;
-}

@@ -80,3 +80,9 @@ function resolveBytes(bytes: Bytes, symbols: Symbols): Uint8Array {
 export function latin1(text: string): Uint8Array {
   return Uint8Array.from(Buffer.from(text, 'latin1'));
 }
+
+/** Remembers the revision of a response header. */
+export function learnRevision(symbols: Symbols, { header }: Record<string, unknown>): void {
+  const { revision } = (header ?? { revision: 0n }) as { revision: bigint };
+  if (revision > symbols.current) symbols.current = revision;
+}

@@ -94,3 +94,8 @@ export function showStep(step: Step): string {
 function showCall({ rpc, request, as }: CallStep): string {
   return `${rpc} ${JSON.stringify(request)}${as === undefined ? '' : ` as ${as}`}`;
 }
+
+/** Returns the key of the stream with an index that belongs to a user. */
+export function streamKey(index: number, as: string | undefined): string {
+  return `stream ${index}${as === undefined ? '' : ` of ${as}`}`;
+}

@@ -2,7 +2,7 @@ import { pause } from '../../../src/runtime/timers.js';
 import type { Normal, Normalizer } from './normalize.js';
 import { latin1 } from './resolve.js';
 import type { Message, OpenStream, Outcome } from './target.js';
-import { RESPONSE_LIMIT_MS } from './watching.js';
+import { RESPONSE_LIMIT_MS } from './watch-stream.js';
 
 /** How often to look whether a call waits, in milliseconds. */
 const POLL_MS = 2;

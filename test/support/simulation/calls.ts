@@ -4,7 +4,8 @@ import { methods } from '../../../src/gen/methods.js';
 import type { Interceptor } from '../../../src/interceptors/interceptors.js';
 import type { StatusError } from '../../../src/testing/memory/service.js';
 import { bothObservers, type Metadata, type UnaryCall } from '../../../src/transport/transport.js';
-import type { Process, World } from './world.js';
+import type { Process } from './process.js';
+import type { World } from './world.js';
 
 /** The metadata that names a call, and the metadata of a copy that the client has not sent. */
 const CALL = 'simulated-call';

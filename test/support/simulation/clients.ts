@@ -9,8 +9,9 @@ import { collectStats } from '../../../src/interceptors/stats.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import type { Calls } from './calls.js';
 import { ROOT, type SimulatedCluster } from './cluster.js';
+import type { Process } from './process.js';
 import type { Random } from './random.js';
-import type { Process, World } from './world.js';
+import type { World } from './world.js';
 
 /** Options of a client that change how it makes calls. */
 export interface ClientPlan {

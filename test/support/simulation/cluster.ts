@@ -1,9 +1,7 @@
 import type {
   Member,
   RangeRequest,
-  RangeResponse,
   TxnRequest,
-  TxnResponse,
   WatchRequest,
   WatchResponse,
 } from '../../../src/gen/etcdserverpb/rpc.js';
@@ -25,6 +23,8 @@ import {
   unaryRoute,
 } from '../../../src/testing/memory/service.js';
 import type { Calls } from './calls.js';
+import { SimulatedMember } from './member.js';
+import { beginStale, isStaleTxn, staleRange, staleTxn } from './stale-reads.js';
 import { WatchOutbox } from './watch-outbox.js';
 import type { World } from './world.js';
 
@@ -64,40 +64,6 @@ export interface TrueEvent extends SeenEvent {
   readonly ms: number;
   readonly lease: bigint;
   readonly createRevision: bigint;
-}
-
-/**
- * A member of the simulated cluster. All members share one store. A member can lag behind it: then its serializable
- * reads and its watches show the store as it was at `frozenAt`.
- */
-export class SimulatedMember {
-  readonly url: string;
-  /** Whether the member's process has stopped. */
-  isDown = false;
-  /** Whether the member is cut off from the other members. */
-  isIsolated = false;
-  /** Whether the member is isolated, and does not know yet that it is no longer the leader. */
-  isOldLeader = false;
-  /** When the member has applied everything, if it is slow. */
-  answersAt = 0;
-  /** The functions that give the answers to the writes that the member has not applied yet. */
-  readonly unapplied = new Set<() => void>();
-  /** The server of another cluster that answers at the member's address. */
-  foreign: MemoryEtcd | undefined;
-  /** Whether the member is a learner, which serves no client. */
-  isLearner = false;
-  /** The store revision that the member has applied, if it lags behind. */
-  frozenAt: bigint | undefined;
-  /** The open streams. */
-  readonly streams = new Set<ResponseStream<unknown>>();
-  /** The streams that a member without a leader ends. */
-  readonly leaderStreams = new Set<ResponseStream<unknown>>();
-  /** The responses of watches that wait until the member has applied their revision, in order. */
-  readonly held: { readonly revision: bigint; readonly send: () => void }[] = [];
-
-  constructor(url: string) {
-    this.url = url;
-  }
 }
 
 /** The call with which the simulation itself changes a store. */
@@ -181,6 +147,12 @@ export class SimulatedCluster {
     return this.server.revision;
   }
 
+  memberAt(url: string): SimulatedMember {
+    const member = this.members.find((each) => each.url === url);
+    if (member === undefined) throw new Error(`no member has the URL ${url}`);
+    return member;
+  }
+
   /** Calls `listener` with each change of the store. */
   onEvent(listener: (event: TrueEvent) => void): void {
     this.#listeners.add(listener);
@@ -223,9 +195,10 @@ export class SimulatedCluster {
     if (member.isLearner) throw serverError('NotSupportedForLearner');
     if (member.foreign !== undefined) return this.#foreignUnary(member.foreign, method, request, call);
     const stale = method.path === methods.kv.range.path && (request as RangeRequest).serializable;
-    if (stale) return encode(methods.kv.range.response, this.#staleRange(member, request as RangeRequest, call));
+    if (stale)
+      return encode(methods.kv.range.response, staleRange(this.server, member.frozenAt, request as RangeRequest, call));
     if (isStaleTxn(method, request))
-      return encode(methods.kv.txn.response, this.#staleTxn(member, request as TxnRequest, call));
+      return encode(methods.kv.txn.response, staleTxn(this.server, member.frozenAt, request as TxnRequest, call));
     if (member.isOldLeader) return this.#later(PROPOSAL_TIMEOUT_MS, () => Promise.reject(serverError('Timeout')));
     if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
     const isSlow = member.answersAt > this.#world.now;
@@ -243,7 +216,7 @@ export class SimulatedCluster {
     const answer = route.unary(request, call);
     if (isSlow) return this.#whenApplied(member, async () => encoded(await answer));
     // A linearizable response proves that the member has applied everything before it.
-    if (member.frozenAt !== undefined) this.catchUp(member, this.revision);
+    member.catchUp(this.revision);
     return answer instanceof Promise ? answer.then(encoded) : encoded(answer);
   }
 
@@ -330,7 +303,7 @@ export class SimulatedCluster {
         const request = isWatch ? (outbox.request(given as WatchRequest) as Request | undefined) : given;
         if (request === undefined) return;
         if (member.isIsolated && method.path === methods.lease.leaseKeepAlive.path) return;
-        if (isWatch && member.frozenAt !== undefined) this.#staleWatch(request as WatchRequest, member.frozenAt);
+        if (isWatch && member.frozenAt !== undefined) beginStale(request as WatchRequest, member.frozenAt);
         sink.message(request);
       },
       halfClosed: () => sink.halfClosed(),
@@ -343,7 +316,7 @@ export class SimulatedCluster {
 
   /** Lets a server of another cluster answer at the member's address. */
   replace(member: SimulatedMember): void {
-    this.catchUp(member, this.revision, true);
+    member.thaw();
     member.foreign = new MemoryEtcd(this.#options);
     const { unary } = unaryRoute(member.foreign, methods.kv.put.path);
     const put = { ...decode(methods.kv.put.request, new Uint8Array(0)), key: toBytes('k/foreign', 'key') };
@@ -360,21 +333,6 @@ export class SimulatedCluster {
     return encode(route.method.response, route.unary(request, call) as Init<unknown>);
   }
 
-  /** Freezes what the member shows to serializable reads and watches. */
-  freeze(member: SimulatedMember): void {
-    member.frozenAt ??= this.revision;
-  }
-
-  /** Lets a frozen member apply all changes up to a revision. It stays frozen unless this is the latest revision. */
-  catchUp(member: SimulatedMember, revision: bigint, thaws = false): void {
-    if (member.frozenAt === undefined) return;
-    if (revision > member.frozenAt) member.frozenAt = revision;
-    while (member.held[0] !== undefined && member.held[0].revision <= member.frozenAt) member.held.shift()?.send();
-    if (!thaws) return;
-    member.frozenAt = undefined;
-    for (const { send } of member.held.splice(0)) send();
-  }
-
   /** Puts a key many times, as another client does. */
   putOften(key: string, puts: number): void {
     const credentials = this.#credentials();
@@ -387,7 +345,7 @@ export class SimulatedCluster {
     const { store } = this.server.member;
     const revision = store.revision - back;
     if (revision <= store.compacted || revision < 1n) return;
-    for (const member of this.members) this.catchUp(member, revision);
+    for (const member of this.members) member.catchUp(revision);
     this.#call(methods.kv.compact, { revision }, this.#credentials());
   }
 
@@ -397,52 +355,4 @@ export class SimulatedCluster {
     const { username: name, password } = ROOT;
     return { token: this.#call(methods.auth.authenticate, { name, password }).token };
   }
-
-  /** Ends all streams without an error, as a server or a proxy does that shuts down. */
-  endStreams(member: SimulatedMember): void {
-    for (const stream of [...member.streams]) stream.end();
-  }
-
-  /** Ends the streams that require a leader. */
-  endLeaderStreams(member: SimulatedMember): void {
-    for (const stream of [...member.leaderStreams]) stream.end(serverError('NoLeader'));
-  }
-
-  #staleRange(member: SimulatedMember, request: RangeRequest, call: ServerCall): Init<RangeResponse> {
-    const { unary } = unaryRoute(this.server, methods.kv.range.path);
-    const { frozenAt } = member;
-    if (frozenAt === undefined) return unary(request, call) as Init<RangeResponse>;
-    if (request.revision > frozenAt) throw serverError('FutureRev');
-    const revision = request.revision > 0n ? request.revision : frozenAt;
-    const response = unary({ ...request, revision }, call) as RangeResponse;
-    return { ...response, header: this.server.member.header(frozenAt) };
-  }
-
-  /** Serves a transaction of serializable reads. */
-  #staleTxn(member: SimulatedMember, request: TxnRequest, call: ServerCall): Init<TxnResponse> {
-    const { unary } = unaryRoute(this.server, methods.kv.txn.path);
-    const { frozenAt } = member;
-    if (frozenAt === undefined) return unary(request, call) as Init<TxnResponse>;
-    const success = request.success.map((op) => {
-      if (op.request?.case !== 'requestRange') return op;
-      return { request: { case: op.request.case, value: { ...op.request.value, revision: frozenAt } } };
-    });
-    const response = unary({ ...request, success }, call) as TxnResponse;
-    return { ...response, header: this.server.member.header(frozenAt) };
-  }
-
-  /** Makes a watch that begins now begin at the revision that the member has applied. */
-  #staleWatch(request: WatchRequest, frozenAt: bigint): void {
-    const { requestUnion } = request;
-    if (requestUnion?.case !== 'createRequest' || requestUnion.value.startRevision !== 0n) return;
-    (requestUnion.value as { startRevision: bigint }).startRevision = frozenAt + 1n;
-  }
-}
-
-/** Whether a member answers the transaction from its own data, because it consists of serializable reads. */
-function isStaleTxn({ path }: { readonly path: string }, request: unknown): boolean {
-  if (path !== methods.kv.txn.path) return false;
-  const { compare, success, failure } = request as TxnRequest;
-  if (compare.length > 0 || failure.length > 0 || success.length === 0) return false;
-  return success.every((op) => op.request?.case === 'requestRange' && op.request.value.serializable);
 }

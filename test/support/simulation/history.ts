@@ -1,27 +1,22 @@
-import type { Balance } from '../../../src/channel/endpoint-pool.js';
-import type { Client, ClientOptions } from '../../../src/client/client.js';
 import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
 import { GUARD_PREFIX } from '../../../src/kv/keys.js';
 import type { Violation } from '../../../src/testing/checks/history.js';
-import { ByteNetwork, type BytePlan, drawBytes } from './byte-network.js';
+import { byteTransport } from './bytes/connection.js';
+import { ByteNetwork } from './bytes/network.js';
 import { Calls } from './calls.js';
-import { type ClientPlan, Clients, drawOptions } from './clients.js';
-import { type ClusterTraits, PLAIN_CLUSTER, SimulatedCluster } from './cluster.js';
-import {
-  drawFaults,
-  FAULT_KINDS,
-  type Fault,
-  type FaultKind,
-  type LockState,
-  MAX_LATE_MS,
-  Nemesis,
-  STORE_FAULTS,
-  STRANGE_COPIES,
-} from './faults.js';
-import { type DelayName, Network } from './network.js';
+import { Clients } from './clients.js';
+import { SimulatedCluster } from './cluster.js';
+import { MIN_RATE } from './draw-plan.js';
+import { MAX_LATE_MS } from './faults.js';
+import { messageTransport } from './messages/transport.js';
+import { Nemesis } from './nemesis.js';
+import { Network } from './network.js';
+import type { Plan, ProcessPlan } from './plan.js';
+import { Process } from './process.js';
 import { Random } from './random.js';
-import { Process, type TraceLine, World } from './world.js';
+import type { Player, Workload } from './workload.js';
+import { type TraceLine, World } from './world.js';
 
 /** How long the waits of a history may last after the faults have ended, in simulated milliseconds. */
 const PROGRESS_MS = 120_000;
@@ -40,9 +35,6 @@ const MAX_CLEANUPS_MS = CLEANUP_WAIT_MS + 5;
 const MAX_LAGS = 2;
 /** How long the world goes on after all clients are closed, until all leases have expired and all copies arrived. */
 const AFTERMATH_MS = 30_000;
-/** The slowest and the fastest clock. A lease with a TTL of up to 10 s is safe if their quotient is below 10/9. */
-const MIN_RATE = 0.96;
-const MAX_RATE = 1.06;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
 const MAX_TIMER_LAG_MS = 600;
 /**
@@ -57,104 +49,6 @@ const MAX_EVENTS = 60_000;
 /** The column of the histories over byte streams in the table of coverage. */
 const OVER_HTTP2 = 'over HTTP/2';
 
-/** What one process does, and what the checks of its workload need to know. */
-export interface ProcessPlan<Op> {
-  readonly ops: readonly Op[];
-  readonly orderedReads?: boolean;
-}
-
-/** Everything that decides a history: the same plan gives the same history. */
-export interface Plan<Op = unknown> {
-  readonly workload: string;
-  readonly seed: number;
-  /** Selects another order of events for the same plan. Default: 0. */
-  readonly schedule?: number;
-  readonly members: number;
-  /** Default: nothing special. */
-  readonly traits?: ClusterTraits;
-  readonly delays: DelayName;
-  readonly timerLagMs: number;
-  /**
-   * How fast the clock of the server runs, and then the clock of each process. Default: as fast as that of the world.
-   */
-  readonly rates?: readonly number[] | undefined;
-  /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
-  readonly bytes?: BytePlan | undefined;
-  /** The option `balance` of all clients. */
-  readonly balance: Balance;
-  /** The option `maxInFlight` of all clients. Undefined: the default, which these few calls never reach. */
-  readonly maxInFlight?: number | undefined;
-  /** Options of all clients that change how they make calls. Default: none. */
-  readonly options?: ClientPlan | undefined;
-  /** How long faults may begin, in milliseconds. */
-  readonly activeMs: number;
-  readonly processes: readonly ProcessPlan<Op>[];
-  readonly faults: readonly Fault[];
-}
-
-/** What a workload sees of its history. */
-export interface Context<Op> {
-  readonly world: World;
-  readonly cluster: SimulatedCluster;
-  readonly network: Network;
-  readonly plan: Plan<Op>;
-  /** Resolves, in each process, when all faults have ended. */
-  healed(): Promise<void>;
-  /**
-   * Checks that an effect is not late: it happens now in the running process, and could have happened at `causeMs`.
-   * Nothing is late while faults may happen.
-   */
-  checkLate(causeMs: number, what: string): void;
-  /** Checks that a call that began at `startMs` and must end after `limitMs` ends now, in the running process. */
-  checkEnd(startMs: number, limitMs: number, what: string): void;
-  /** Returns a process by its index. */
-  process(index: number): Process;
-  /** Opens a client in the running process. It is closed at the end. */
-  client(index: number, options?: Partial<ClientOptions>): Client;
-  /** Reports the state of a contender of a process. */
-  enters(contender: object, process: number, state: LockState): void;
-  /** Counts something that happens in few histories, for the table of coverage. */
-  count(what: string): void;
-  /** Reports a broken rule. */
-  violated(rule: string, detail: string): void;
-  /** Says what a process is waiting for, for the report of a history that does not end. Undefined: nothing. */
-  waits(process: number, what: string | undefined): void;
-}
-
-/** One kind of history. */
-export interface Workload<Op> {
-  readonly name: string;
-  /** How often the workload is drawn. */
-  readonly weight: number;
-  /** The faults that its checks allow. Default: all. */
-  readonly without?: readonly FaultKind[];
-  readonly hasStates?: boolean;
-  /** Whether the workload allows copies before the original, and of requests that were refused. */
-  readonly toleratesCopies?: boolean;
-  /** Whether the clients make only unary calls, so that a server may limit the streams of a connection. */
-  readonly isUnary?: boolean;
-  /** Whether the workload allows that the store is replaced. */
-  readonly isRestored?: boolean;
-  /** Returns how many operations an item of a plan stands for. Default: 1. */
-  readonly sizeOf?: (op: Op) => number;
-  /** Whether all clocks run at the same rate, because the processes compare their wall clocks. */
-  readonly hasOneRate?: boolean;
-  generate(random: Random): readonly ProcessPlan<Op>[];
-  begin(context: Context<Op>): Player<Op>;
-}
-
-/** Plays one history of a workload. */
-export interface Player<Op> {
-  /** Plays the part of one process. */
-  play(index: number, plan: ProcessPlan<Op>): Promise<void>;
-  /** Checks the history after its end. */
-  check(): void;
-  /** Whether a key may be left at the end. */
-  mayStay(key: string): boolean;
-  /** Whether leases may be left at the end. Default: no. */
-  mayLeasesStay?(): boolean;
-}
-
 /** What a history has shown. */
 export interface HistoryResult {
   readonly violations: readonly Violation[];
@@ -164,57 +58,6 @@ export interface HistoryResult {
   readonly virtualMs: number;
   readonly coverage: ReadonlyMap<string, number>;
   readonly trace: readonly TraceLine[];
-}
-
-/** Draws the plan of the history with this seed. */
-export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
-  const random = new Random(seed);
-  const members = random.pick([1, 1, 2, 3]);
-  const processes = workload.generate(random);
-  const activeMs = random.pick([500, 3_000, 10_000, 20_000]);
-  const { without = [], hasStates = false, isRestored = false, isUnary = false, toleratesCopies = false } = workload;
-  const unwanted: readonly FaultKind[] = toleratesCopies ? without : [...without, ...STRANGE_COPIES];
-  const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !unwanted.includes(kind));
-  if (!isRestored) kinds.splice(-STORE_FAULTS.length);
-  // These faults are the point of such a workload.
-  else kinds.push(...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS);
-  return {
-    workload: workload.name,
-    seed,
-    members,
-    delays: random.pick(['none', 'short', 'short', 'long', 'uneven'] as const),
-    timerLagMs: random.pick([0, 0, 2, 40]),
-    rates: workload.hasOneRate ? undefined : drawRates(new Random(seed, 12), processes.length),
-    bytes: drawBytes(new Random(seed, 9), isUnary),
-    maxInFlight: new Random(seed, 10).pick([undefined, undefined, undefined, 1, 2]),
-    balance: new Random(seed, 11).pick(['in-order', 'sticky', 'round-robin'] as const),
-    options: drawOptions(new Random(seed, 13)),
-    activeMs,
-    processes,
-    faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
-    // A store that is replaced has other users, too.
-    traits: isRestored ? PLAIN_CLUSTER : drawTraits(random, members),
-  };
-}
-
-/** Draws rates of clocks that differ by less than the margin of a lease allows (S14). */
-function drawRates(random: Random, processes: number): readonly number[] | undefined {
-  if (random.chance(0.4)) return undefined;
-  return Array.from({ length: 1 + processes }, () => {
-    if (random.chance(0.3)) return random.pick([MIN_RATE, MAX_RATE]);
-    return MIN_RATE + random.fraction() * (MAX_RATE - MIN_RATE);
-  });
-}
-
-function drawTraits(random: Random, members: number): ClusterTraits {
-  const isProxy = random.chance(0.12);
-  return {
-    isProxy,
-    progressOvertakes: !isProxy && random.chance(0.12),
-    splitsEvents: !isProxy && random.chance(0.3),
-    hasLearner: members > 1 && random.chance(0.12),
-    hasAuth: random.chance(0.12),
-  };
 }
 
 /** Plays one history. */
@@ -299,7 +142,8 @@ class Play<Op> {
       plan: plan.options,
       maxInFlight: plan.maxInFlight,
       balance: plan.balance,
-      transportOf: (process) => (this.#bytes ?? this.#network).transportOf(process),
+      transportOf: (process) =>
+        this.#bytes === undefined ? messageTransport(this.#network, process) : byteTransport(this.#bytes, process),
     });
     this.#nemesis = new Nemesis(world, this.#network, this.#processes, plan.faults);
     this.#player = workload.begin({

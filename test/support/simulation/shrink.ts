@@ -1,5 +1,5 @@
 import { PLAIN_CLUSTER } from './cluster.js';
-import type { Plan } from './history.js';
+import type { Plan } from './plan.js';
 
 /** Number of orders of events that the shrinker tries for each smaller plan. */
 const SCHEDULES = 3;

@@ -1,23 +1,16 @@
 import { type Environment, replaceEnvironment } from '../../../src/runtime/environment.js';
+import { type Due, EventQueue } from './event-queue.js';
+import { type OtherClock, type PendingTimer, Process, ROUNDING_MS, START_MS } from './process.js';
 import type { Random } from './random.js';
 
-/** The simulated time at which a world begins, in milliseconds. It is not 0, so that code that mistakes 0 fails. */
-const START_MS = 1_000;
 /** The wall clock at the begin of a world, in milliseconds since 1970. */
 const START_WALL_MS = 1_700_000_000_000;
-/** More than the error of the computation of a time, in milliseconds. */
-const ROUNDING_MS = 1e-6;
 /** Number of events that run before Node.js may handle real input and output again. */
 const EVENTS_PER_BATCH = 64;
 
-/** A clock that a suspension may stop in addition to the monotonic clock. */
-export type OtherClock = 'wall' | 'boot';
-
 /** Something that will happen: a timer fires, a message arrives, or a fault strikes. */
-interface Scheduled {
+interface Scheduled extends Due {
   due: number;
-  /** Decides between events that are due at the same time. */
-  order: number;
   readonly process: Process;
   readonly kind: string;
   readonly detail: string;
@@ -26,9 +19,8 @@ interface Scheduled {
 }
 
 /** A timer of the code in `src/`, as `environment.setTimeout` returns it. */
-class Timer {
+class Timer implements PendingTimer {
   event: Scheduled;
-  /** The calls that have started the timer, if the world records its steps. */
   readonly stack: string | undefined;
 
   constructor(event: Scheduled, stack: string | undefined) {
@@ -38,78 +30,6 @@ class Timer {
 
   unref(): void {
     this.event.process.foreground.delete(this);
-  }
-}
-
-/** A simulated process of the operating system: its code runs only in its own events. */
-export class Process {
-  readonly name: string;
-  /** The process runs no event before this time. */
-  stalledUntil = 0;
-  /**
-   * The time that the process has reached, if that is later than the time of the world: the process was stopped in the
-   * middle of an event. No other code runs in that event, so the rest of the event happens at this time.
-   */
-  reached = 0;
-  /**
-   * The number of clock reads until the process stops in the middle of an event, and for how long it then stops.
-   * `suspends`: the machine is suspended, and `alsoStops` is as in `World.suspend`.
-   */
-  stop:
-    | { reads: number; readonly ms: number; readonly suspends?: { readonly alsoStops: OtherClock | undefined } }
-    | undefined;
-  /** Whether the process was ever stopped in the middle of an event. */
-  wasStopped = false;
-  /** Whether the process was killed. A killed process never runs again. */
-  isKilled = false;
-  /** The number of events that the process still runs, and what then kills it. Undefined: it lives on. */
-  end: { events: number; readonly kill: () => void } | undefined;
-  /** How fast the clocks and timers of the process run: milliseconds in each millisecond of the world. */
-  rate = 1;
-  /** Offset of the wall clock of the process in milliseconds. */
-  wallOffsetMs = 0;
-  /** Offset of the boot clock of the process in milliseconds. */
-  bootOffsetMs = 0;
-  /** The suspensions of the machine of the process, in milliseconds of the world. */
-  readonly suspensions: { readonly fromMs: number; readonly untilMs: number }[] = [];
-  /** How long the machine was suspended in total, in milliseconds of the world. */
-  suspendedMs = 0;
-  /** When the latest suspension of the machine ends. */
-  resumesAt = 0;
-  /** When another clock of the process was last set ahead of the monotonic clock, or advanced further. */
-  leapedAt = 0;
-  /** The pending timers that keep the process alive. */
-  readonly foreground = new Set<Timer>();
-
-  constructor(name: string) {
-    this.name = name;
-  }
-
-  /** Returns the time on the clock of the process at a time of the world, if no suspension stops this clock. */
-  clockAt(worldMs: number): number {
-    return START_MS + (worldMs - START_MS) * this.rate;
-  }
-
-  /** Returns the time on the monotonic clock of the process at a time of the world after all earlier suspensions. */
-  monotonicAt(worldMs: number): number {
-    return this.clockAt(Math.max(worldMs, this.resumesAt) - this.suspendedMs);
-  }
-
-  /** Returns how long the machine of the process was suspended after a time of the world. */
-  suspendedSince(worldMs: number): number {
-    let sum = 0;
-    for (const { fromMs, untilMs } of this.suspensions) sum += Math.max(0, untilMs - Math.max(fromMs, worldMs));
-    return sum;
-  }
-
-  /** Returns how long a timer of the process takes in the world. It never fires before its time on its own clock. */
-  worldMs(delayMs: number): number {
-    return this.rate === 1 ? delayMs : delayMs / this.rate + ROUNDING_MS;
-  }
-
-  /** Returns the time of the world at a time on the monotonic clock of the process, after all suspensions so far. */
-  worldAt(monotonicMs: number): number {
-    return START_MS + (monotonicMs - START_MS) / this.rate + this.suspendedMs;
   }
 }
 
@@ -143,7 +63,7 @@ export class World {
   readonly unhandled: unknown[] = [];
   /** How much later than due a timer may fire, in milliseconds. */
   timerLagMs = 0;
-  readonly #heap: Scheduled[] = [];
+  readonly #queue = new EventQueue<Scheduled>();
   readonly #startTask: (task: () => void) => void;
   #bitsUsed = 0;
 
@@ -355,54 +275,21 @@ export class World {
 
   #schedule(due: number, process: Process, kind: string, detail: string, action: () => void): Scheduled {
     const event = { due, order: this.random.next(), process, kind, detail, action, isCanceled: false };
-    this.#push(event);
+    this.#queue.push(event);
     return event;
   }
 
   /** Returns the first event that may run. Postpones the events of stalled processes. */
   #pop(untilMs: number): Scheduled | undefined {
     for (;;) {
-      const first = this.#heap[0];
+      const { first } = this.#queue;
       if (first === undefined || (first.due > untilMs && !first.isCanceled)) return undefined;
-      this.#removeFirst();
+      this.#queue.removeFirst();
       if (first.isCanceled || first.process.isKilled) continue;
       const { stalledUntil } = first.process;
       if (stalledUntil <= first.due || stalledUntil <= this.now) return first;
       first.due = stalledUntil;
-      this.#push(first);
+      this.#queue.push(first);
     }
   }
-
-  #push(event: Scheduled): void {
-    const heap = this.#heap;
-    let at = heap.length;
-    while (at > 0) {
-      const parent = (at - 1) >> 1;
-      const other = heap[parent] as Scheduled;
-      if (!isBefore(event, other)) break;
-      heap[at] = other;
-      at = parent;
-    }
-    heap[at] = event;
-  }
-
-  #removeFirst(): void {
-    const heap = this.#heap;
-    const last = heap.pop() as Scheduled;
-    if (heap.length === 0) return;
-    let at = 0;
-    for (;;) {
-      let child = 2 * at + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && isBefore(heap[child + 1] as Scheduled, heap[child] as Scheduled)) child += 1;
-      if (!isBefore(heap[child] as Scheduled, last)) break;
-      heap[at] = heap[child] as Scheduled;
-      at = child;
-    }
-    heap[at] = last;
-  }
-}
-
-function isBefore(a: Scheduled, b: Scheduled): boolean {
-  return a.due < b.due || (a.due === b.due && a.order < b.order);
 }

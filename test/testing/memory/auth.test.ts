@@ -7,12 +7,12 @@ import type { Method } from '../../../src/protobuf/schema.js';
 import { NO_BYTES } from '../../../src/runtime/bytes.js';
 import { grantsAccess } from '../../../src/testing/memory/auth-permissions.js';
 import { registerAuth } from '../../../src/testing/memory/auth-service.js';
+import { KeyRange } from '../../../src/testing/memory/key-range.js';
 import { registerKv } from '../../../src/testing/memory/kv-service.js';
 import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { registerMaintenance } from '../../../src/testing/memory/maintenance-service.js';
 import { StatusError, serverError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
-import { KeyRange } from '../../../src/testing/memory/store.js';
 import { randomNumbers } from '../../support/faults/rounds.js';
 import { ServiceBench, utf8 } from '../../support/memory-services.js';
 

@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
 import { EventType } from '../../../src/gen/mvccpb/kv.js';
+import { keyId } from '../../../src/testing/memory/key-range.js';
 import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { StatusError, serverError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
-import { keyId } from '../../../src/testing/memory/store.js';
 import { CountingClock, ServiceBench, text, utf8 } from '../../support/memory-services.js';
 
 const { leaseGrant, leaseRevoke, leaseTimeToLive, leaseLeases, leaseKeepAlive } = methods.lease;

@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { EventType, type KeyValue } from '../../../src/gen/mvccpb/kv.js';
-import { type Commit, KeyRange, keyId, Store, type WriteTransaction } from '../../../src/testing/memory/store.js';
+import type { Commit } from '../../../src/testing/memory/change.js';
+import { KeyRange, keyId } from '../../../src/testing/memory/key-range.js';
+import { Store } from '../../../src/testing/memory/store.js';
+import type { WriteTransaction } from '../../../src/testing/memory/write-transaction.js';
 import { iterations } from '../../support/thorough.js';
 
 const SEED = 17;

@@ -1,7 +1,8 @@
 import type { Client } from '../../../../src/client/client.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { prefix } from '../../../../src/kv/keys.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A put, or a watch until the end of the history. */

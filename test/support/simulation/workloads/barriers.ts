@@ -3,7 +3,8 @@ import { Barrier } from '../../../../src/concurrency/barrier.js';
 import { DoubleBarrier } from '../../../../src/concurrency/double-barrier.js';
 import { Session } from '../../../../src/concurrency/session.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A call to a barrier, or a round of a double barrier. */

@@ -6,8 +6,9 @@ import { Session } from '../../../../src/concurrency/session.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import type { KeyValue } from '../../../../src/kv/key-value.js';
 import { textOf } from '../../../../src/runtime/bytes.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
 import { stateAt } from '../states.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A candidacy, or a read of the election. */

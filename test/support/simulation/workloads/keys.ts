@@ -7,8 +7,9 @@ import { getMany } from '../../../../src/keys/get-many.js';
 import { json, typed } from '../../../../src/keys/typed.js';
 import type { KeyValue } from '../../../../src/kv/key-value.js';
 import { fromKey, keyRange, prefix } from '../../../../src/kv/keys.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
 import { stateAt, textOfState } from '../states.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A conditional write, a read of several keys, or tokens of a rate limiter. */

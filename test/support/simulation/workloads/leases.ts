@@ -2,7 +2,8 @@ import type { Client } from '../../../../src/client/client.js';
 import type { KeepAlive } from '../../../../src/lease/leases.js';
 import { PROPOSAL_TIMEOUT_MS } from '../cluster.js';
 import type { FaultKind } from '../faults.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A lease with a key that a process keeps alive for a time, or a number of puts at once. */

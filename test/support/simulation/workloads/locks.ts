@@ -1,19 +1,16 @@
 import { getEventListeners } from 'node:events';
 import type { Client } from '../../../../src/client/client.js';
-import { Election } from '../../../../src/concurrency/election.js';
-import { Mutex, withLock } from '../../../../src/concurrency/mutex.js';
-import { ReentrantMutex } from '../../../../src/concurrency/reentrant-mutex.js';
-import { RWMutex } from '../../../../src/concurrency/rw-mutex.js';
-import { Semaphore } from '../../../../src/concurrency/semaphore.js';
+import { withLock } from '../../../../src/concurrency/mutex.js';
 import { Session } from '../../../../src/concurrency/session.js';
-import { op } from '../../../../src/kv/txn.js';
 import { textOf } from '../../../../src/runtime/bytes.js';
 import { type Claim, checkLock } from '../../../../src/testing/checks/check-events.js';
 import type { TrueEvent } from '../cluster.js';
 import { STRANGE_COPIES } from '../faults.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
 import type { Random } from '../random.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
+import { acquire, FENCED, type Holding, holdingOf, type LockKind, NAME, PERMITS } from './lock-kinds.js';
 
 /** One attempt to acquire a lock, and what the holder then does. */
 interface LockOp {
@@ -35,27 +32,12 @@ interface LockOp {
   readonly lingers: boolean;
 }
 
-type LockKind = 'mutex' | 'reentrant' | 'read' | 'write' | 'semaphore' | 'election' | 'withLock';
-
-/** What all kinds of locks give to their holder. */
-interface Holding {
-  readonly token: bigint;
-  readonly key: string;
-  valid(): boolean;
-  txn(value: string): Promise<unknown>;
-  release(): Promise<void>;
-}
-
-const NAME = 'lock';
 /**
  * How long a process that lingers keeps its sessions open after its last attempt and after the end of the faults. By
  * then, all late requests have arrived.
  */
 const LINGER_MS = 20_000;
-/** The key that holders write to. */
-const FENCED = 'fenced';
 const TTL_S = 2;
-const PERMITS = 2;
 
 function lockWorkload(name: string, weight: number, kinds: readonly LockKind[]): Workload<LockOp> {
   return {
@@ -207,7 +189,7 @@ class Locks implements Player<LockOp> {
     this.#enqueuing.set(session.leaseId, { contender, process: index });
     enters(contender, index, 'enqueuing');
     const startMs = world.time;
-    const holding = await acquire(session, each, options).finally(() => {
+    const holding = await acquire(session, each.kind, each.isTry, options).finally(() => {
       const limitMs = Math.min(each.maxWaitMs ?? Number.POSITIVE_INFINITY, each.abortMs ?? Number.POSITIVE_INFINITY);
       this.#context.checkEnd(startMs, limitMs, each.kind);
       if (this.#enqueuing.get(session.leaseId)?.contender === contender) this.#enqueuing.delete(session.leaseId);
@@ -345,68 +327,4 @@ class Locks implements Player<LockOp> {
   mayStay(key: string): boolean {
     return key === FENCED;
   }
-}
-
-async function acquire(
-  session: Session,
-  { kind, isTry }: LockOp,
-  options: { readonly maxWaitMs: number | undefined; readonly signal: AbortSignal },
-): Promise<Holding | undefined> {
-  switch (kind) {
-    case 'mutex': {
-      const mutex = new Mutex(session, NAME);
-      return holdingOf(await (isTry ? mutex.tryLock(options) : mutex.lock(options)));
-    }
-    case 'reentrant': {
-      const mutex = new ReentrantMutex(session, NAME);
-      const owner = {};
-      const outer = await (isTry ? mutex.tryLock(owner, options) : mutex.lock(owner, options));
-      if (outer === undefined) return undefined;
-      const inner = await mutex.lock(owner, options);
-      return {
-        ...holdingOf(inner),
-        release: async () => {
-          await inner.release();
-          await outer.release();
-        },
-      };
-    }
-    case 'read': {
-      const lock = new RWMutex(session, NAME);
-      return holdingOf(await (isTry ? lock.tryReadLock(options) : lock.readLock(options)));
-    }
-    case 'write': {
-      const lock = new RWMutex(session, NAME);
-      return holdingOf(await (isTry ? lock.tryLock(options) : lock.lock(options)));
-    }
-    case 'semaphore': {
-      const semaphore = new Semaphore(session, NAME, PERMITS);
-      return holdingOf(await (isTry ? semaphore.tryAcquire(options) : semaphore.acquire(options)));
-    }
-    default: {
-      const leadership = await new Election(session, NAME).campaign('elected', options);
-      return { ...holdingOf(leadership), txn: (value) => leadership.proclaim(value) };
-    }
-  }
-}
-
-interface Lockable {
-  readonly token: bigint;
-  readonly key: string;
-  valid(): boolean;
-  txn(txn: { readonly then: readonly [ReturnType<typeof op.put>] }): Promise<unknown>;
-  release(): Promise<void>;
-}
-
-function holdingOf(held: Lockable): Holding;
-function holdingOf(held: Lockable | undefined): Holding | undefined;
-function holdingOf(held: Lockable | undefined): Holding | undefined {
-  if (held === undefined) return undefined;
-  return {
-    token: held.token,
-    key: held.key,
-    valid: () => held.valid(),
-    txn: (value) => held.txn({ then: [op.put(FENCED, value)] }),
-    release: () => held.release(),
-  };
 }

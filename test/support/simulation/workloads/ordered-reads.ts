@@ -1,6 +1,7 @@
 import type { Client } from '../../../../src/client/client.js';
 import { checkOrder, type OrderedCall, type OrderedResult } from '../../../../src/testing/checks/check-calls.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { WorldHistory } from '../world-history.js';
 import { expected } from './expected.js';
 

@@ -3,8 +3,9 @@ import { PriorityQueue, Queue } from '../../../../src/concurrency/queue.js';
 import { Session } from '../../../../src/concurrency/session.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { prefix } from '../../../../src/kv/keys.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
 import { stateAt } from '../states.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** An item that a process enqueues, or a wait for an item. */

@@ -1,6 +1,7 @@
 import { RateLimiter } from '../../../../src/concurrency/rate-limiter.js';
 import { WALL_CLOCK_FAULTS } from '../faults.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A call of `take` or `tryTake`. */

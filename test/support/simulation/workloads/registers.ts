@@ -12,7 +12,8 @@ import {
   type RegisterCall,
   type RegisterResult,
 } from '../../../../src/testing/checks/check-calls.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { WorldHistory } from '../world-history.js';
 
 /** One call to a register, or the end of the client while calls run. */

@@ -1,5 +1,6 @@
 import { SelfHealingSession } from '../../../../src/concurrency/self-healing-session.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A registration, or its end. */

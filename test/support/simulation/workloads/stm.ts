@@ -1,6 +1,7 @@
 import { stm } from '../../../../src/concurrency/stm.js';
 import type { EtcdError } from '../../../../src/errors/etcd-error.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A transfer between two accounts. */

@@ -7,8 +7,9 @@ import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { json, type TypedChange, typed } from '../../../../src/keys/typed.js';
 import { prefix } from '../../../../src/kv/keys.js';
 import type { MirrorOptions } from '../../../../src/mirror/mirror.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
 import { stateAt, textOfState } from '../states.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A write, or a view of the range that the process keeps until the end of the history. */

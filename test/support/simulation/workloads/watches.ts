@@ -6,7 +6,8 @@ import type { CachedRange } from '../../../../src/mirror/cached-range.js';
 import { checkWatch } from '../../../../src/testing/checks/check-events.js';
 import type { SeenEvent } from '../../../../src/testing/checks/history.js';
 import type { Watch, WatchOptions } from '../../../../src/watch/watch.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A write, or a watch that runs until the end of the history. */

@@ -2,7 +2,8 @@ import type { Job } from '../../../../src/concurrency/job.js';
 import { WorkQueue } from '../../../../src/concurrency/work-queue.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { op } from '../../../../src/kv/txn.js';
-import type { Context, Player, ProcessPlan, Workload } from '../history.js';
+import type { ProcessPlan } from '../plan.js';
+import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
 /** A job that a process enqueues, and what its handler does at the first try. Every later try completes the job. */

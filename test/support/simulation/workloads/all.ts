@@ -1,20 +1,20 @@
-import type { Workload } from './history.js';
-import { Random } from './random.js';
-import { backups } from './workloads/backups.js';
-import { barriers, doubleBarriers } from './workloads/barriers.js';
-import { elections } from './workloads/elections.js';
-import { keys } from './workloads/keys.js';
-import { leases } from './workloads/leases.js';
-import { LOCKS } from './workloads/locks.js';
-import { orderedReads } from './workloads/ordered-reads.js';
-import { QUEUES } from './workloads/queues.js';
-import { rates } from './workloads/rates.js';
-import { registers } from './workloads/registers.js';
-import { registrations } from './workloads/self-healing.js';
-import { transfers } from './workloads/stm.js';
-import { views } from './workloads/views.js';
-import { watches } from './workloads/watches.js';
-import { jobs } from './workloads/work-queue.js';
+import { Random } from '../random.js';
+import type { Workload } from '../workload.js';
+import { backups } from './backups.js';
+import { barriers, doubleBarriers } from './barriers.js';
+import { elections } from './elections.js';
+import { keys } from './keys.js';
+import { leases } from './leases.js';
+import { LOCKS } from './locks.js';
+import { orderedReads } from './ordered-reads.js';
+import { QUEUES } from './queues.js';
+import { rates } from './rates.js';
+import { registers } from './registers.js';
+import { registrations } from './self-healing.js';
+import { transfers } from './stm.js';
+import { views } from './views.js';
+import { watches } from './watches.js';
+import { jobs } from './work-queue.js';
 
 /** All workloads. */
 export const WORKLOADS = [

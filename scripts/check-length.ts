@@ -1,0 +1,35 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+// Checks that no source file is too long to read in one go. A part with an idea of its own becomes a file of its own.
+
+const MAX_LINES = 400;
+const FOLDERS = ['src', 'scripts', 'test/support'];
+/** The code that `npm run generate` writes. */
+const GENERATED = 'src/gen/';
+
+/** Tables, which may be longer. */
+const LONG_FILES: ReadonlySet<string> = new Set(['scripts/mutate/mutations.ts', 'test/support/public-calls.ts']);
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const lengths = new Map<string, number>();
+for (const folder of FOLDERS)
+  for (const path of readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })) {
+    const file = `${folder}/${path.replaceAll('\\', '/')}`;
+    if (!file.endsWith('.ts') || file.includes('/node_modules/') || file.startsWith(GENERATED)) continue;
+    lengths.set(file, readFileSync(join(root, file), 'utf8').trimEnd().split('\n').length);
+  }
+
+const violations: string[] = [];
+for (const [file, lines] of lengths)
+  if (lines > MAX_LINES && !LONG_FILES.has(file))
+    violations.push(
+      `${file} has ${lines} lines, more than ${MAX_LINES}; move a part with an idea of its own to a file`,
+    );
+for (const file of LONG_FILES)
+  if ((lengths.get(file) ?? 0) <= MAX_LINES)
+    violations.push(`${file} has at most ${MAX_LINES} lines; remove it from LONG_FILES in scripts/check-length.ts`);
+
+for (const violation of violations) console.log(violation);
+if (violations.length > 0) process.exitCode = 1;

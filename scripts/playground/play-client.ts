@@ -1,0 +1,216 @@
+import { THIS_CLIENT } from '../../src/cli/trace/sentences.js';
+import { FrameDescriber, withFields } from '../../src/cli/trace/story.js';
+import { Client } from '../../src/core.js';
+import { failedByteStream, type OpenByteStream } from '../../src/host/host.js';
+import { tapped, type WireFrame } from '../../src/inspect/frames.js';
+import { InProcessConnection } from '../../src/testing/http2-server/in-process.js';
+import { Http2Server } from '../../src/testing/http2-server/server.js';
+import type { Route, Service } from '../../src/testing/memory/service.js';
+import { http2Over } from '../../src/transport/http2/transport.js';
+import { Process } from '../../test/support/simulation/process.js';
+import { Application, LOCK } from './application.js';
+import type { Playground } from './playground.js';
+
+/** Time in milliseconds that bytes need from a client to etcd or back. */
+const LATENCY_MS = 25;
+/** Longest simulated time in milliseconds that passes before a paused client is stalled again. */
+export const SLICE_MS = 20;
+
+/** One of the clients: a simulated process with an etcd client, its connection, and what can go wrong with them. */
+export class PlayClient {
+  readonly name: string;
+  readonly #playground: Playground;
+  readonly #connections = new Set<InProcessConnection>();
+  process: Process;
+  app: Application;
+  isPaused = false;
+  #blockedUntil = 0;
+  /** Whether the wire is cut: no connection can be opened. */
+  isCut = false;
+  /** Whether the answer of the next write will be lost. */
+  losesAnswer = false;
+
+  constructor(playground: Playground, name: string) {
+    this.#playground = playground;
+    this.name = name;
+    this.process = new Process(name);
+    this.app = this.#start();
+  }
+
+  get isKilled(): boolean {
+    return this.process.isKilled;
+  }
+
+  /** Whether the process runs no code at this moment. */
+  get isStalled(): boolean {
+    return this.isPaused || this.process.stalledUntil > this.#playground.world.now;
+  }
+
+  /** Kills the process: none of its code runs any more, and its connections break. */
+  kill(): void {
+    if (this.isKilled) return;
+    this.#playground.note(this.name, 'fault', `${this.name} is killed`);
+    this.process.isKilled = true;
+    this.isPaused = false;
+    this.losesAnswer = false;
+    this.#breakConnections();
+  }
+
+  /** Starts a new process after `kill`. It knows nothing of the previous one. */
+  restart(): void {
+    if (!this.isKilled) return;
+    this.process = new Process(this.name);
+    this.#playground.note(this.name, 'event', `${this.name} starts again`);
+    this.app = this.#start();
+  }
+
+  /** Stops the process, as SIGSTOP does. Its connections stay open. */
+  pause(): void {
+    if (this.isPaused || this.isKilled) return;
+    this.isPaused = true;
+    this.#playground.note(this.name, 'fault', `${this.name} is paused; its connection stays open`);
+    this.stayPaused(this.#playground.world.now + SLICE_MS);
+  }
+
+  resume(): void {
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    this.process.stalledUntil = Math.max(this.#playground.world.now, this.#blockedUntil);
+    this.#playground.note(this.name, 'event', `${this.name} continues`);
+  }
+
+  /** Keeps a paused process from running until after this time. */
+  stayPaused(until: number): void {
+    if (this.isPaused) this.process.stalledUntil = Math.max(this.process.stalledUntil, until + 1);
+  }
+
+  /** Keeps the process busy with code of its own, so that it reads no messages and its timers fire late. */
+  block(ms: number): void {
+    if (this.isKilled || this.isPaused) return;
+    this.#blockedUntil = this.#playground.world.now + ms;
+    this.process.stalledUntil = this.#blockedUntil;
+    this.#playground.note(this.name, 'fault', `the event loop of ${this.name} is blocked for ${ms / 1_000} s`);
+  }
+
+  /** Breaks the connection, and refuses new ones until `mendWire`. */
+  cutWire(): void {
+    if (this.isCut) return;
+    this.isCut = true;
+    this.#playground.note(this.name, 'fault', `the wire between ${this.name} and etcd is cut`);
+    this.#breakConnections();
+  }
+
+  mendWire(): void {
+    if (!this.isCut) return;
+    this.isCut = false;
+    this.#playground.note(this.name, 'event', `the wire between ${this.name} and etcd works again`);
+  }
+
+  /** Lets etcd apply the next write, and breaks the connection before its answer arrives. Or no longer does so. */
+  toggleLostAnswer(): void {
+    this.losesAnswer = !this.losesAnswer;
+    const what = this.losesAnswer ? 'will be lost' : 'will arrive';
+    this.#playground.note(this.name, 'event', `the answer of the next write of ${this.name} ${what}`);
+  }
+
+  #start(): Application {
+    const { name, process } = this;
+    const describer = new FrameDescriber({
+      contenderOf: (key) => this.#contenderOf(key),
+      isPrefix: (key) => key === `${LOCK}/`,
+    });
+    const onFrame = (frame: WireFrame): void => {
+      for (const { kind, ...description } of describer.describe(withFields(frame))) {
+        const isRenewal = description.message?.typeName.startsWith('etcdserverpb.LeaseKeepAlive') ?? false;
+        const { direction } = frame;
+        this.#playground.add({ ...description, client: name, direction, frame, kind: isRenewal ? 'renewal' : kind });
+      }
+    };
+    const transport = Object.assign(http2Over(tapped(this.#open, onFrame)), {
+      endpoints: [this.#playground.server.endpoint],
+    });
+    return new Application(this.#playground, name, process, () => new Client({ transport }));
+  }
+
+  /** The name of a contender in sentences about the messages of this client. */
+  #contenderOf(key: string): string | undefined {
+    if (!key.startsWith(`${LOCK}/`)) return undefined;
+    return key === this.app.queueKey ? THIS_CLIENT : (this.#playground.nameOf(key) ?? 'a contender');
+  }
+
+  readonly #open: OpenByteStream = (endpoint, _tls, events) => {
+    if (this.isCut) return failedByteStream('connect ENETUNREACH', events);
+    const { world, clock } = this.#playground;
+    const { process } = this;
+    const server = new Http2Server(this.#service(), { clock });
+    const closed = (problem?: string): void => {
+      this.#connections.delete(connection);
+      this.#playground.note(
+        this.name,
+        'event',
+        `the connection of ${this.name} is closed: ${problem ?? 'by its peer'}`,
+      );
+      events.closed(problem);
+    };
+    const connection: InProcessConnection = new InProcessConnection(
+      server,
+      endpoint.url,
+      { opened: () => events.opened(), read: (bytes) => events.read(bytes), drained: () => events.drained(), closed },
+      ({ direction }, run) => {
+        const receiver = direction === 'to-server' ? world.outside : process;
+        world.at(world.time + LATENCY_MS, receiver, 'receives', '', run);
+      },
+    );
+    this.#connections.add(connection);
+    return connection.client;
+  };
+
+  /** etcd, as this client reaches it. */
+  #service(): Service {
+    const { server } = this.#playground;
+    return {
+      maxMessageBytes: server.maxMessageBytes,
+      find: (path) => this.#route(server.find(path)),
+    };
+  }
+
+  #route(route: Route): Route {
+    const playground = this.#playground;
+    if (!('unary' in route)) {
+      return {
+        method: route.method,
+        streaming: (responses, call) => {
+          const sink = playground.serve(() => route.streaming(responses, call));
+          return {
+            message: (request) => playground.serve(() => sink.message(request)),
+            halfClosed: () => playground.serve(() => sink.halfClosed()),
+            canceled: () => playground.serve(() => sink.canceled()),
+          };
+        },
+      };
+    }
+    const { method } = route;
+    return {
+      method,
+      unary: (request, call) => {
+        const { revision } = playground.server;
+        const answer = playground.serve(() => route.unary(request, call));
+        if (!this.losesAnswer || playground.server.revision === revision) return answer;
+        this.losesAnswer = false;
+        playground.note(this.name, 'fault', `etcd applied the write of ${this.name}, but its answer is lost`);
+        this.#breakConnections();
+        return new Promise(() => {});
+      },
+    };
+  }
+
+  /** Breaks all connections. Each end notices it in its own process. */
+  #breakConnections(): void {
+    const { world } = this.#playground;
+    for (const { client } of this.#connections) {
+      world.soon(this.process, 'loses the connection', () => client.finish('read ECONNRESET'));
+      world.soon(world.outside, 'loses a connection', () => client.peer?.finish('read ECONNRESET'));
+    }
+    this.#connections.clear();
+  }
+}

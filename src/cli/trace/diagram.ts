@@ -1,0 +1,156 @@
+import { escapeControls } from '../output.js';
+import { bodyOf, elided, escapeHtml } from './body.js';
+import { type Step, type Story, streamOf } from './story.js';
+import type { Trace } from './trace.js';
+
+/** Distance in pixels between two columns of the diagram. */
+const COLUMN_WIDTH = 160;
+/**
+ * Distance in pixels between the columns of the traced client and etcd. This distance leaves room for the labels of
+ * the message arrows.
+ */
+const FIRST_WIDTH = 500;
+const ROW_HEIGHT = 48;
+/** Time without messages takes this many pixels per second, up to a maximum. */
+export const GAP_PX_PER_SECOND = 40;
+export const MAX_GAP_PX = 200;
+/** A gap of this height has room for its time. */
+const LABELED_GAP_PX = 18;
+
+/** The kinds of messages that the visitor of a page can hide. */
+export const KINDS = ['keys', 'watches', 'leases', 'other'] as const;
+
+/** Renders the messages of a trace as a sequence diagram. Time runs down the page. */
+export function diagram({ command, story, startMs, leftOut }: Trace, index: number, isBeside: boolean): string {
+  const kinds = new Map<string, string>();
+  for (const { message, frame } of story.steps)
+    if (message !== undefined && frame !== undefined) kinds.set(streamOf(frame), kindOf(message.method));
+  const keys = new Set<string>();
+  let lastMs = startMs;
+  const rows = story.steps.map((step) => {
+    const gap = gapRow(step.atMs - lastMs);
+    lastMs = step.atMs;
+    return gap + stepRow(step, story, startMs, { kinds, trace: index, keys });
+  });
+  const title = isBeside ? `<h2><code>${escapeHtml(command)}</code></h2>` : '';
+  const note =
+    leftOut === 0
+      ? ''
+      : `<p class="left-out">This page shows the beginning and the end. ${leftOut.toLocaleString('en')} frames between them are left out.</p>`;
+  return `<section class="diagram" data-name="${escapeHtml(command)}">${title}${note}
+<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${story.states.length === 0 ? '' : 'queue'}</span></div>
+${rows.join('\n')}
+</section>`;
+}
+
+function kindOf(method: string): (typeof KINDS)[number] {
+  const service = /\.(\w+)\//.exec(method)?.[1];
+  return service === 'KV' ? 'keys' : service === 'Watch' ? 'watches' : service === 'Lease' ? 'leases' : 'other';
+}
+
+/** Shows how long nothing was sent or received. */
+function gapRow(ms: number): string {
+  const height = Math.min(MAX_GAP_PX, Math.round((ms / 1_000) * GAP_PX_PER_SECOND));
+  if (height === 0) return '';
+  const label = height < LABELED_GAP_PX ? '' : `${(ms / 1_000).toFixed(1)} s`;
+  return `<div class="gap" style="height:${height}px">${label}</div>`;
+}
+
+function headings({ participants }: Story): string {
+  const names = participants.map(({ name, key }, index) => {
+    const x = columnX(index);
+    const second = key === undefined ? '' : `<tspan x="${x}" dy="15" class="key">${escapeHtml(shortKey(key))}</tspan>`;
+    return `<text x="${x}" y="16">${escapeHtml(name)}${second}</text>`;
+  });
+  return svg(participants.length, 44, names.join(''));
+}
+
+/** What the rows of a diagram have in common. */
+interface Rows {
+  /** The kind of the messages on each stream. */
+  readonly kinds: ReadonlyMap<string, string>;
+  /** The index of the trace on the page. */
+  readonly trace: number;
+  /** The keys of the rows so far. A live page finds its rows again by their keys. */
+  readonly keys: Set<string>;
+}
+
+function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys }: Rows): string {
+  const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
+  const summary = `${at}${arrow(step, story.participants.length)}${bubble(step, story)}${queueOf(step, story)}`;
+  const body = bodyOf(step, startMs);
+  const stream = step.frame === undefined ? '' : streamOf(step.frame);
+  const kind = kinds.get(stream) ?? 'other';
+  const filter = step.frame === undefined ? '' : ` data-stream="${trace} ${stream}" data-kind="${kind}"`;
+  const ms = (step.atMs - startMs).toFixed(3);
+  let key = `${trace} ${ms} ${stream} ${step.kind}`;
+  while (keys.has(key)) key += '+';
+  keys.add(key);
+  const attributes = `data-ms="${ms}" data-key="${key}"${filter}`;
+  if (body === '') return `<div class="row ${step.kind}" ${attributes}>${summary}</div>`;
+  return `<details class="${step.kind}" ${attributes}><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
+}
+
+function arrow({ from, to, label, kind, protocol }: Step, columns: number): string {
+  const lifelines = Array.from(
+    { length: columns },
+    (_, index) => `<line class="life" x1="${columnX(index)}" x2="${columnX(index)}" y1="0" y2="${ROW_HEIGHT}"/>`,
+  );
+  const [start, end] = [columnX(from), columnX(to)];
+  const y = ROW_HEIGHT / 2;
+  const title = `<title>${escapeHtml(elided(label))}</title>`;
+  if (start === end) {
+    const badge = `<text class="badge" x="${start + 12}" y="${y + 5}">${escapeHtml(label)}${title}</text>`;
+    return svg(
+      columns,
+      ROW_HEIGHT,
+      `${lifelines.join('')}<g class="${kind}"><circle cx="${start}" cy="${y}" r="6"/>${badge}</g>`,
+    );
+  }
+  const tip = end > start ? -7 : 7;
+  const head = `<path d="M${end + tip},${y - 4} L${end},${y} L${end + tip},${y + 4}"/>`;
+  const middle = (start + end) / 2;
+  const shown = escapeHtml(shortened(label, Math.abs(start - end)));
+  const text = `<text x="${middle}" y="${y - 6}">${shown}${title}</text>`;
+  const below =
+    protocol === '' ? '' : `<text class="protocol" x="${middle}" y="${y + 14}">${escapeHtml(protocol)}</text>`;
+  const line = `<line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>`;
+  return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
+}
+
+/** The step as a phone shows it: a message in a conversation, at the side of its sender. */
+function bubble({ from, to, label, kind, protocol }: Step, { participants }: Story): string {
+  const sender = kind === 'seen' ? `${escapeHtml(participants[from]?.name ?? '')} ` : '';
+  const details = protocol === '' ? '' : `<small>${escapeHtml(protocol)}</small>`;
+  const side = from > to || kind === 'seen' ? 'received' : 'sent';
+  return `<span class="bubble ${side} ${kind}">${sender}${escapeHtml(elided(label))}${details}</span>`;
+}
+
+function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
+  const chips = queue.map((key, index) => {
+    const name = participants.find((each) => each.key === key)?.name ?? shortKey(key);
+    const classes = [index === 0 ? 'first' : 'waits', ownKeys.has(key) ? 'own' : ''].join(' ').trim();
+    return `<b class="${classes}" title="${escapeHtml(key)}">${escapeHtml(name)}</b>`;
+  });
+  return `<span class="state">${chips.join(' ')}</span>`;
+}
+
+function svg(columns: number, height: number, content: string): string {
+  return `<svg width="${columnX(columns - 1) + COLUMN_WIDTH / 2}" height="${height}">${content}</svg>`;
+}
+
+function columnX(index: number): number {
+  return COLUMN_WIDTH / 2 + (index === 0 ? 0 : FIRST_WIDTH + (index - 1) * COLUMN_WIDTH);
+}
+
+/** Shortens a label to the width of its arrow in pixels. A character takes about 6.2 pixels. */
+function shortened(label: string, width: number): string {
+  const most = Math.floor((width - 20) / 6.2);
+  return label.length <= most ? label : `${label.slice(0, most - 1)}…`;
+}
+
+/** Shortens a long queue key to its last characters, because only these differ between the contenders. */
+function shortKey(key: string): string {
+  const text = escapeControls(key);
+  return text.length <= 24 ? text : `…${text.slice(-23)}`;
+}

@@ -1,0 +1,20 @@
+import type { WireFrame } from '../../inspect/frames.js';
+import type { Story } from './story.js';
+
+/** What one program did on the wire. */
+export interface Trace {
+  /** The command line. */
+  readonly command: string;
+  readonly exitCode: number | undefined;
+  /** The frames that the story tells about. */
+  readonly frames: readonly WireFrame[];
+  readonly story: Story;
+  /** Number of frames that the story leaves out. */
+  readonly leftOut: number;
+  /** Start of the program, in milliseconds on the monotonic clock. */
+  readonly startMs: number;
+  /** End of the program, in milliseconds on the monotonic clock. */
+  readonly endMs: number;
+  /** What etcdwire has printed to standard error while the program ran. */
+  readonly problems: string;
+}

@@ -1,0 +1,35 @@
+/** A key as a string with one character per byte, so that `<` compares keys in byte order. */
+export type KeyId = string;
+
+/** Maximum number of arguments in one call. Engines limit the number of arguments. */
+const MAX_ARGUMENTS = 8_192;
+
+/** Returns the `KeyId` of a key. */
+export function keyId(key: Uint8Array): KeyId {
+  if (key.length <= MAX_ARGUMENTS) return String.fromCharCode(...key);
+  let id = '';
+  for (let at = 0; at < key.length; at += MAX_ARGUMENTS)
+    id += String.fromCharCode(...key.subarray(at, at + MAX_ARGUMENTS));
+  return id;
+}
+
+/**
+ * A set of keys, given as the two fields of etcd's requests: one key if `rangeEnd` is empty, all keys from `key` on if
+ * `rangeEnd` is one zero byte, otherwise the keys from `key` to before `rangeEnd`.
+ */
+export class KeyRange {
+  readonly first: KeyId;
+  /** The key after the last key of the range. Undefined if the range has no end. */
+  readonly end: KeyId | undefined;
+
+  constructor(key: Uint8Array, rangeEnd: Uint8Array) {
+    this.first = keyId(key);
+    const end = keyId(rangeEnd);
+    if (end === '') this.end = `${this.first}\0`;
+    else this.end = end === '\0' ? undefined : end;
+  }
+
+  has(key: KeyId): boolean {
+    return key >= this.first && (this.end === undefined || key < this.end);
+  }
+}

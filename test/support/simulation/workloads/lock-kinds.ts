@@ -1,0 +1,92 @@
+import { Election } from '../../../../src/concurrency/election.js';
+import { Mutex } from '../../../../src/concurrency/mutex.js';
+import { ReentrantMutex } from '../../../../src/concurrency/reentrant-mutex.js';
+import { RWMutex } from '../../../../src/concurrency/rw-mutex.js';
+import { Semaphore } from '../../../../src/concurrency/semaphore.js';
+import type { Session } from '../../../../src/concurrency/session.js';
+import { op } from '../../../../src/kv/txn.js';
+
+// All kinds of locks behind one function, so that one workload plays all of them.
+
+export type LockKind = 'mutex' | 'reentrant' | 'read' | 'write' | 'semaphore' | 'election' | 'withLock';
+
+/** What all kinds of locks give to their holder. */
+export interface Holding {
+  readonly token: bigint;
+  readonly key: string;
+  valid(): boolean;
+  txn(value: string): Promise<unknown>;
+  release(): Promise<void>;
+}
+
+/** The name of the lock. */
+export const NAME = 'lock';
+/** The key that holders write to. */
+export const FENCED = 'fenced';
+export const PERMITS = 2;
+
+/** Acquires the lock. Resolves with undefined if an attempt that does not wait has found it held. */
+export async function acquire(
+  session: Session,
+  kind: LockKind,
+  isTry: boolean,
+  options: { readonly maxWaitMs: number | undefined; readonly signal: AbortSignal },
+): Promise<Holding | undefined> {
+  switch (kind) {
+    case 'mutex': {
+      const mutex = new Mutex(session, NAME);
+      return holdingOf(await (isTry ? mutex.tryLock(options) : mutex.lock(options)));
+    }
+    case 'reentrant': {
+      const mutex = new ReentrantMutex(session, NAME);
+      const owner = {};
+      const outer = await (isTry ? mutex.tryLock(owner, options) : mutex.lock(owner, options));
+      if (outer === undefined) return undefined;
+      const inner = await mutex.lock(owner, options);
+      return {
+        ...holdingOf(inner),
+        release: async () => {
+          await inner.release();
+          await outer.release();
+        },
+      };
+    }
+    case 'read': {
+      const lock = new RWMutex(session, NAME);
+      return holdingOf(await (isTry ? lock.tryReadLock(options) : lock.readLock(options)));
+    }
+    case 'write': {
+      const lock = new RWMutex(session, NAME);
+      return holdingOf(await (isTry ? lock.tryLock(options) : lock.lock(options)));
+    }
+    case 'semaphore': {
+      const semaphore = new Semaphore(session, NAME, PERMITS);
+      return holdingOf(await (isTry ? semaphore.tryAcquire(options) : semaphore.acquire(options)));
+    }
+    default: {
+      const leadership = await new Election(session, NAME).campaign('elected', options);
+      return { ...holdingOf(leadership), txn: (value) => leadership.proclaim(value) };
+    }
+  }
+}
+
+interface Lockable {
+  readonly token: bigint;
+  readonly key: string;
+  valid(): boolean;
+  txn(txn: { readonly then: readonly [ReturnType<typeof op.put>] }): Promise<unknown>;
+  release(): Promise<void>;
+}
+
+export function holdingOf(held: Lockable): Holding;
+export function holdingOf(held: Lockable | undefined): Holding | undefined;
+export function holdingOf(held: Lockable | undefined): Holding | undefined {
+  if (held === undefined) return undefined;
+  return {
+    token: held.token,
+    key: held.key,
+    valid: () => held.valid(),
+    txn: (value) => held.txn({ then: [op.put(FENCED, value)] }),
+    release: () => held.release(),
+  };
+}
