@@ -22,7 +22,7 @@ export type { Fetch, GatewayOptions } from './transport/gateway/factory.js';
  * - In a browser, a watch stays on a member that has lost its leader, because the browser cannot send `hasleader` (see
  *   `allHeaders`). The watch delivers no events until the member has a leader again, or until the client reopens the
  *   watch after `silenceMs`.
- * - If the runtime may resend a request by itself, the client guards writes and refuses some calls: see `guardWrites`.
+ * - If the runtime may resend a request, the client guards writes and refuses some calls: see `guardWrites`.
  * - The runtime handles TLS, so the client rejects the option `tls`.
  * - A browser allows the requests only if etcd permits the page's origin through CORS, so start etcd with `--cors`.
  *

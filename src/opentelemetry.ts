@@ -89,8 +89,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Interceptor {
   const tracer = (tracerProvider ?? trace).getTracer(SCOPE);
   const histogramOf = durationHistogram(meterProvider);
 
-  /** Starts the span of a call. Returns undefined if the call is not recorded. */
-  const start = (path: string): RecordedCall | undefined =>
+  /** Returns undefined if the call is not recorded. */
+  const startSpan = (path: string): RecordedCall | undefined =>
     safely(() => {
       if (filter !== undefined && !filter(path)) return undefined;
       const method = path.slice(1);
@@ -102,13 +102,13 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Interceptor {
 
   return {
     unary: (call, next) => {
-      const recorded = start(call.method.path);
+      const recorded = startSpan(call.method.path);
       if (recorded === undefined) return next(call);
       const traced = (observed: typeof call) => context.with(recorded.context, next, undefined, observed);
       return observeUnary(recorded, call, traced, recorded.inject(call.metadata));
     },
     stream: (call, handler, next) => {
-      const recorded = start(call.method.path);
+      const recorded = startSpan(call.method.path);
       if (recorded === undefined) return next(call, handler);
       const { metadata } = call;
       const injected =
@@ -123,8 +123,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Interceptor {
 }
 
 /**
- * Returns a function that returns the histogram. Without `given`, the function looks for the registered provider each
- * time, because the program may register its provider after it has created the client.
+ * Without `given`, the returned function looks for the registered provider each time, because the program may register
+ * its provider after it has created the client.
  */
 function durationHistogram(given: MeterProvider | undefined): () => Histogram {
   let created: { readonly provider: MeterProvider; readonly histogram: Histogram } | undefined;
@@ -136,7 +136,6 @@ function durationHistogram(given: MeterProvider | undefined): () => Histogram {
   };
 }
 
-/** A call or stream with a span. */
 class RecordedCall implements CallObserver {
   readonly #span: Span;
   readonly #attributes: Attributes;
@@ -195,7 +194,7 @@ class RecordedCall implements CallObserver {
   }
 }
 
-/** What spans and metrics contain of an error. */
+/** The fields of an error that spans and metrics contain. */
 interface Failure {
   readonly code: StatusCode;
   readonly reason: string;
@@ -203,8 +202,8 @@ interface Failure {
 }
 
 /**
- * Returns what to record of an error. Another error than an `EtcdError` comes from another interceptor. Its texts may
- * contain anything, so they are not recorded.
+ * Returns the fields of an error to record. An error that is not an `EtcdError` comes from another interceptor. Its
+ * texts may contain anything, so they are not recorded.
  */
 function failureOf(error: unknown): Failure {
   // The class may be that of another copy of this package.

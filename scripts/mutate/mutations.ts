@@ -214,7 +214,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client sends the request together with the PING that tests a silent connection',
     file: 'src/transport/http2/connection.ts',
-    find: 'if (!hasRoom || !isNext || !this.pinger.trusts(now)) {',
+    find: 'if (!hasRoom || !isNext || !this.pinger.isTrusted(now)) {',
     replace: 'if (hasRoom) this.pinger.confirm(now);\n    if (!hasRoom || !isNext) {',
     tests: ['test/transport/http2/idle-connection'],
   },
@@ -429,7 +429,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a closed namespace accepts new watches and keepalives',
     file: 'src/channel/resumable-stream.ts',
-    find: 'return this.#isClosed || this.rpc.settings.closed.aborted;',
+    find: 'return this.#closed || this.rpc.settings.closed.aborted;',
     replace: 'return this.rpc.settings.closed.aborted;',
     tests: ['test/watch/own-stream', 'test/client/namespace'],
     notSimulated: 'no simulated program uses a keyspace after it has closed the keyspace',
@@ -521,7 +521,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a guarded write that is given up does not change its guard',
     file: 'src/kv/guards.ts',
-    find: 'if (!this.#inDoubt) {',
+    find: 'if (!this.#isOutcomeUnknown) {',
     replace: 'if (this.#applied === undefined) {',
     tests: ['test/kv/guards', 'test/concurrency/lost-answers'],
   },
@@ -535,24 +535,24 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a repeated write forgets the attempts that the client has repeated by itself',
     file: 'src/kv/guards.ts',
-    find: "wasInDoubt ||= outcome === 'unknown';",
-    replace: "wasInDoubt ||= outcome === 'applied';",
+    find: "wasOutcomeUnknown ||= outcome === 'unknown';",
+    replace: "wasOutcomeUnknown ||= outcome === 'applied';",
     tests: ['test/kv/retried-writes'],
     notSimulated: 'no simulated client deletes guards',
   },
   {
     bug: 'the guard of a client is created by its first write',
     file: 'src/kv/guards.ts',
-    find: '(this.#guards.createsFirst || this.#deletes(guard))',
-    replace: 'this.#deletes(guard)',
+    find: '(this.#guards.createsFirst || this.#mayDeleteGuard(guard))',
+    replace: 'this.#mayDeleteGuard(guard)',
     tests: ['test/kv/retried-writes'],
     notSimulated: 'no simulated client deletes guards',
   },
   {
     bug: 'a repeated write that is given up can be applied later',
     file: 'src/kv/retried-writes.ts',
-    find: '          lease.settleLater(write);\n          throw inDoubt(error);',
-    replace: '          throw inDoubt(error);',
+    find: '          lease.settleLater(write);\n          throw mayStillApply(error);',
+    replace: '          throw mayStillApply(error);',
     tests: ['test/kv/retried-writes'],
   },
   {

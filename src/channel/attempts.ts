@@ -5,7 +5,7 @@ import { onAbort } from '../runtime/signals.js';
 import { at, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
 
-/** Reasons of errors that the client itself ended a call with. They say nothing about the state of the endpoint. */
+/** Reasons of errors with which the client itself ended a call. They say nothing about the state of the endpoint. */
 export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
   'InvalidInput',
   'ClientClosed',
@@ -13,22 +13,18 @@ export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
   'DeadlineExceeded',
 ]);
 
-/** Reasons of errors that mean that a working member refuses the call only for a moment. */
 const MOMENTARY: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDropped', 'TimeoutWaitAppliedIndex']);
 
 /**
- * Whether a working member refused the call only for a moment, because its cluster has just elected another leader or
- * because the member has not applied all entries yet. The same member will soon answer. Another member may need longer.
- * For example, while the old leader is suspended, only a follower that already knows the new leader can answer.
+ * Whether a working member refused the call because its cluster has just elected a leader, or because the member has
+ * not applied all entries yet. The same member will soon answer. Another member may need longer: while the old leader
+ * is suspended, only a follower that already knows the new leader can answer.
  */
 export function isMomentaryRefusal({ reason }: EtcdError): boolean {
   return MOMENTARY.has(reason);
 }
 
-/**
- * Whether the member refused the call because too many proposals wait for it. The member has done nothing, and it works.
- * The call waits and is made again until its deadline.
- */
+/** Whether the member refused the call, without processing it, because too many proposals wait. */
 export function isOverloadRefusal({ reason }: EtcdError): boolean {
   return reason === 'RequestTooManyRequests';
 }
@@ -42,8 +38,7 @@ const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
 ]);
 
 /**
- * Reasons of failures that no endpoint causes, although they have status Unavailable. `Unhealthy` describes the
- * cluster: a member refuses a change of the membership, and serves all other calls.
+ * Reasons of failures that no endpoint causes, although their status is Unavailable: `Unhealthy` describes the cluster.
  */
 const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
 

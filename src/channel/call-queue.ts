@@ -7,10 +7,7 @@ import { after, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
 import { type CallClass, type EndpointPool, hasRoom, type PooledEndpoint } from './endpoint-pool.js';
 
-/**
- * Milliseconds after which the queue looks for an available endpoint again. A call usually leaves the queue when
- * another call ends. If a server stops answering, no call ends, but another endpoint may have room.
- */
+/** Milliseconds between checks for room at an endpoint: if a server stops answering, no call ends and makes room. */
 const RECHECK_MS = 250;
 
 /** RPCs that put a key and answer when another client has released its lock or leadership. */
@@ -27,13 +24,11 @@ const URGENT: ReadonlySet<string> = new Set<MethodPath>([
   '/etcdserverpb.Auth/Authenticate',
 ]);
 
-/** Returns the class of a call, which determines its bound. */
 export function classOf({ method, urgent }: UnaryCall<unknown, unknown>): CallClass {
   if (urgent === true || URGENT.has(method.path)) return 'urgent';
   return PUT_THEN_WAIT.has(method.path) ? 'blocking' : 'normal';
 }
 
-/** The waiting calls of one class with the same option `endpoint`. */
 interface Queue {
   readonly callClass: CallClass;
   readonly endpoint: string | undefined;
@@ -41,22 +36,22 @@ interface Queue {
 }
 
 /**
- * Bounds the number of calls that are in flight at each endpoint, and holds the other calls in queues. Calls leave a
- * queue in the order in which they entered it, and the queues take turns.
+ * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. Calls leave a queue in
+ * the order in which they entered it, and the queues take turns.
  */
 export class CallQueue {
   readonly #endpoints: EndpointPool;
   /** The bound for the normal calls at one endpoint, and also for the urgent calls. */
   readonly maxInFlight: number;
   readonly #queues: Queue[] = [];
-  /** Index of the queue whose turn it is. */
+  /** Number of turns so far. Modulo the number of queues, it is the index of the queue whose turn it is. */
   #turn = 0;
   /** Number of waiting calls in all queues. */
   #size = 0;
   /** The timer does not keep the process alive, because the calls in flight do so. */
   readonly #deadlines = new Deadlines<WaitingCall>('background');
   #stopRecheck: (() => void) | undefined;
-  #isClosed = false;
+  #closed = false;
 
   constructor(endpoints: EndpointPool, maxInFlight: number) {
     this.#endpoints = endpoints;
@@ -64,8 +59,8 @@ export class CallQueue {
   }
 
   /**
-   * Returns the endpoint for a call, and counts the call as in flight there until `leave` is called. Returns undefined
-   * if the call must `wait`.
+   * Returns the endpoint for a call, and counts the call as in flight there until `leaveEndpoint` is called. Returns
+   * undefined if the call must `wait`.
    *
    * @throws EtcdError, reason `InvalidInput`, if the call names an endpoint that the client does not use.
    */
@@ -81,7 +76,7 @@ export class CallQueue {
    */
   wait(call: UnaryCall<unknown, unknown>, callClass: CallClass): Promise<PooledEndpoint> {
     const { signal, deadline, endpoint, method } = call;
-    if (this.#isClosed) throw clientClosed('not-sent', method.path);
+    if (this.#closed) throw clientClosed('not-sent', method.path);
     if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
     if (deadline <= monotonicMs()) throw neverSent(call, this.maxInFlight);
     return new Promise((resolve, reject) => {
@@ -108,12 +103,12 @@ export class CallQueue {
     if (stays && this.#endpoints.isAvailable(before)) return before;
     const picked = this.#endpoints.pickForCall(endpoint, callClass, this.maxInFlight);
     picked.inFlight[callClass] += 1;
-    this.leave(before, callClass);
+    this.leaveEndpoint(before, callClass);
     return picked;
   }
 
   /** Ends the count that `enter`, `wait` or `move` started. Lets waiting calls use the room. */
-  leave(endpoint: PooledEndpoint, callClass: CallClass): void {
+  leaveEndpoint(endpoint: PooledEndpoint, callClass: CallClass): void {
     endpoint.inFlight[callClass] -= 1;
     this.#endpoints.release(endpoint);
     if (this.#size > 0) this.#admit();
@@ -127,7 +122,7 @@ export class CallQueue {
 
   /** Ends all waits with reason `ClientClosed`. */
   close(): void {
-    this.#isClosed = true;
+    this.#closed = true;
     for (const { waiting } of this.#queues)
       for (let entry = waiting.take(); entry !== undefined; entry = waiting.take()) {
         this.#removed(entry);
@@ -204,11 +199,9 @@ export class CallQueue {
   }
 }
 
-/** A call that waits until an endpoint has room for it. */
 class WaitingCall implements Expiring {
   slot = -1;
   readonly call: UnaryCall<unknown, unknown>;
-  /** The queue that contains the call. */
   readonly waiting: UniqueQueue<WaitingCall>;
   readonly resolve: (endpoint: PooledEndpoint) => void;
   readonly reject: (error: EtcdError) => void;
@@ -246,7 +239,6 @@ class WaitingCall implements Expiring {
   }
 }
 
-/** Returns the error for a call whose deadline has passed before there was room for it. */
 function neverSent({ timeoutMs, method }: UnaryCall<unknown, unknown>, maxInFlight: number): EtcdError {
   const { problem, ...details } = timedOut('call', timeoutMs, 'not-sent', method.path);
   const full = `it was never sent, because maxInFlight = ${maxInFlight} earlier calls were in flight`;

@@ -25,22 +25,14 @@ import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
-/**
- * Time in milliseconds. If a call times out, and the endpoint has not answered the call for longer than this time, the
- * timeout counts as a failure of the endpoint.
- */
+/** A timeout counts as a failure of the endpoint if the endpoint has not answered the call for more than this time. */
 const SILENCE_MS = 1_000;
 
-/**
- * Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call that do not count as failures of an
- * endpoint. Each further refusal parks the endpoint that refused, and the call tries another endpoint. The only
- * endpoint is never parked, because nothing would be gained.
- */
+/** Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call before a refusal parks its endpoint. */
 const MAX_MOMENTARY_REFUSALS = 5;
 
 /**
- * Maximum number of retries of a call that has no deadline and names its endpoint (option `endpoint`). All waits
- * between these retries together take up to 3 s.
+ * Maximum number of retries of a call that has no deadline and names its endpoint. All waits together take up to 3 s.
  */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
@@ -57,7 +49,6 @@ interface ChannelOptions {
   readonly logger?: Logger | undefined;
 }
 
-/** A summary of one call's failed attempts. */
 interface FailedAttempts {
   readonly count: number;
   readonly last: EtcdError;
@@ -81,7 +72,6 @@ export class Channel implements Transport {
   readonly #queue: CallQueue;
   readonly #closed = new AbortController();
   readonly #logger: Logger | undefined;
-  /** Identifies the cluster that answers, and tracks the revision of its store. */
   readonly cluster = new ClusterIdentity();
 
   constructor(
@@ -116,10 +106,7 @@ export class Channel implements Transport {
   }
 
   /**
-   * Makes attempts until one succeeds or must not be retried. Chooses an endpoint for each attempt. If too many calls
-   * are in flight, the call first waits until it may be sent.
-   *
-   * @throws EtcdError if no attempt succeeds.
+   * Makes attempts until one succeeds or must not be retried. If too many calls are in flight, first waits for room.
    */
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
     const callClass = classOf(call);
@@ -167,7 +154,7 @@ export class Channel implements Transport {
         }
       }
     } finally {
-      this.#queue.leave(endpoint, callClass);
+      this.#queue.leaveEndpoint(endpoint, callClass);
     }
   }
 
@@ -208,8 +195,7 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error) && !isMomentaryRefusal(error))
           this.#endpoints.failed(endpoint, error.reason, error.problem);
         release();
-        // Servers use different status codes for these refusals. The status code set here tells the caller whether
-        // another endpoint may accept the stream.
+        // Servers use different status codes. This one tells the caller whether another endpoint may accept the stream.
         if (error !== undefined && isUnsuitableEndpoint(error))
           handler.end(
             amended(error, { code: this.#isFinal(call, endpoint, error) ? 'FailedPrecondition' : 'Unavailable' }),
@@ -251,9 +237,7 @@ export class Channel implements Transport {
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }
 
-  /**
-   * Records a failed attempt. If the call may be retried, returns a summary of its failures. Otherwise throws an error.
-   */
+  /** Records a failed attempt. Returns a summary of the failures if the call may be retried. */
   #judge(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
@@ -292,9 +276,8 @@ export class Channel implements Transport {
   }
 
   /**
-   * Whether the channel should give up. The channel gives up if the endpoint can never serve the call and the call has
-   * no other endpoint, or if the call has no deadline, names its endpoint, and has already been retried
-   * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
+   * Whether the channel gives up: the endpoint can never serve the call and the call has no other endpoint, or the call
+   * has no deadline, names its endpoint, and has been retried `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
    */
   #isHopeless(call: UnaryCall<unknown, unknown>, endpoint: PooledEndpoint, error: EtcdError, attempt: number): boolean {
     if (isUnsuitableEndpoint(error) && this.#isFinal(call, endpoint, error)) return true;

@@ -44,9 +44,7 @@ export class ClusterIdentity {
     return this.#revision;
   }
 
-  /**
-   * Calls `listener` each time the store goes back to an older revision. Returns a function that removes the listener.
-   */
+  /** Calls `listener` each time the store goes back to an older revision. Returns a function that removes it. */
   onChange(listener: (error: EtcdError) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
@@ -112,7 +110,6 @@ export class ClusterIdentity {
   }
 }
 
-/** Returns the header of a unary response or of a stream message, or undefined if there is no header. */
 export function headerOf(message: unknown): ResponseHeader | undefined {
   return (message as { readonly header?: ResponseHeader | undefined }).header;
 }
@@ -127,7 +124,6 @@ function clusterChanged(problem: string, method: string, endpoint: string): Etcd
   });
 }
 
-/** Whether the server answers the call with the latest data of the cluster. */
 export function isLinearizable({ method, request }: SentCall): boolean {
   if (ALWAYS_LINEARIZABLE.has(method.path)) return true;
   if (method.path === RANGE) return (request as Init<RangeRequest>).serializable !== true;

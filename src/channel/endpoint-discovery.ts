@@ -25,7 +25,7 @@ export async function syncEndpoints(
   // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
   const before = configured();
   const { members } = await rpc.checkedCall(clusterMethods.memberList, { linearizable: true }, options, 'sync');
-  // `setEndpoints` has replaced the endpoints in the meantime. The member list of the former endpoints must not undo it.
+  // `setEndpoints` has replaced the endpoints. The member list of the former endpoints must not undo this.
   if (configured() !== before) return channel.endpoints;
   const endpoints = memberEndpoints(members, before, allow);
   if (endpoints.length > 0) channel.follow(endpoints);
@@ -53,10 +53,7 @@ export function memberEndpoints(
   return [...byUrl.values()];
 }
 
-/**
- * Calls `allow` and returns its result. Throws unless the result is a boolean, because an `async` function would return
- * a promise, which counts as true.
- */
+/** Throws unless `allow` returns a boolean: the promise of an `async` function would count as true. */
 function isAllowed(url: string, allow: AllowEndpoint): boolean {
   const allowed: unknown = allow(url);
   if (typeof allowed === 'boolean') return allowed;
@@ -64,9 +61,7 @@ function isAllowed(url: string, allow: AllowEndpoint): boolean {
   throw invalidInput('allowEndpoint', given, 'a function that returns true or false');
 }
 
-/**
- * Parses a URL. Returns undefined if it is malformed, or if it names a Unix socket, which is on the member's machine.
- */
+/** Returns undefined if the URL is malformed, or names a Unix socket, which is on the member's machine. */
 function parseAdvertised(url: string): Endpoint | undefined {
   // Members advertise URLs. The scheme of a text without one would be a guess, and might be `http:`.
   if (!url.includes('://')) return undefined;
@@ -80,32 +75,32 @@ function parseAdvertised(url: string): Endpoint | undefined {
 
 /**
  * Returns a transport that starts `sync` at its first call or stream, and then repeats it every `intervalMs`
- * milliseconds. Ignores failures of `sync`, because the next call of `sync` may succeed.
+ * milliseconds. Ignores failures of `sync`.
  */
 export function withAutoSync(inner: Transport, sync: () => Promise<unknown>, intervalMs: number): Transport {
   let isStarted = false;
-  let isClosed = false;
+  let closed = false;
   let stopTimer = (): void => {};
   const syncAndSchedule = async (): Promise<void> => {
     await sync().catch(() => {});
-    if (!isClosed) stopTimer = after(intervalMs, () => void syncAndSchedule(), 'background');
+    if (!closed) stopTimer = after(intervalMs, () => void syncAndSchedule(), 'background');
   };
-  const start = (): void => {
-    if (isStarted || isClosed) return;
+  const startSyncing = (): void => {
+    if (isStarted || closed) return;
     isStarted = true;
     void syncAndSchedule();
   };
   return {
     unary: (call) => {
-      start();
+      startSyncing();
       return inner.unary(call);
     },
     stream: (call, handler) => {
-      start();
+      startSyncing();
       return inner.stream(call, handler);
     },
     close: () => {
-      isClosed = true;
+      closed = true;
       stopTimer();
       return inner.close();
     },

@@ -5,19 +5,16 @@ import { type Logger, log } from '../runtime/log.js';
 import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
-/**
- * Minimum time in milliseconds for which a failed endpoint is parked. Calls and new streams avoid a parked endpoint. A
- * watch whose stream has ended at the endpoint therefore does not open its next stream there at once.
- */
+/** Minimum time in milliseconds for which calls and new streams avoid a failed endpoint. */
 const PARK_MS = 1_000;
 
 /**
- * A class of calls with a bound of its own.
+ * A class of calls. Each class except `blocking` has its own bound.
  *
  * - normal: Most calls.
  * - urgent: Calls that must not wait behind normal calls, such as releases of locks.
- * - blocking: Calls that wait by design, such as those of the lock service. They have no bound. Otherwise, the waiting
- *   calls could fill the bound, and the holder's calls would wait for them.
+ * - blocking: Calls that wait by design, such as those of the lock service. With a bound, the waiting calls could fill
+ *   it, and the holder's calls would wait for them.
  */
 export type CallClass = 'normal' | 'urgent' | 'blocking';
 
@@ -49,7 +46,6 @@ export interface PooledEndpoint {
   readonly transport: Transport;
   /** Failures since the last success. */
   failures: number;
-  /** Time of the last failure. */
   failedAt: number;
   /** The endpoint is parked until this time: calls use it only if no other endpoint is available. */
   parkedUntil: number;
@@ -163,18 +159,13 @@ export class EndpointPool {
     return this.#preferred.includes(endpoint) && isAvailable(endpoint, monotonicMs());
   }
 
-  /**
-   * Removes one user of the endpoint. Closes its transport if no user remains and `replace` has removed the endpoint.
-   */
+  /** Removes one user. Closes the transport of a former endpoint without users. */
   release(endpoint: PooledEndpoint): void {
     endpoint.users -= 1;
     this.#forgetUnused(endpoint);
   }
 
-  /**
-   * Records that an attempt succeeded. Ignores an attempt that started before the last failure, because its success
-   * does not prove that the endpoint is available now.
-   */
+  /** Ignores an attempt that started before the last failure: it does not prove that the endpoint is available now. */
   succeeded(endpoint: PooledEndpoint, startedAt: number): void {
     if (startedAt < endpoint.failedAt) return;
     const { failures } = endpoint;
@@ -185,10 +176,7 @@ export class EndpointPool {
     if (failures > 0) log(this.#logger, 'info', 'endpoint available again', { endpoint: endpoint.url });
   }
 
-  /**
-   * Records that an attempt failed, and parks the endpoint. Does not count failures of an endpoint that is already
-   * parked, because one broken connection makes all its calls fail at the same time.
-   */
+  /** Parks the endpoint. Does not count failures of a parked endpoint: a broken connection makes all its calls fail. */
   failed(endpoint: PooledEndpoint, reason: Reason, problem: string): void {
     const now = monotonicMs();
     if (reason === 'ConnectFailed' && endpoint.connectAt <= now) {
@@ -220,7 +208,7 @@ export class EndpointPool {
     await Promise.all([...this.#known.values()].map(({ transport }) => transport.close()));
   }
 
-  /** Returns the available endpoint with room whose turn is next, or undefined if no preferred endpoint has room. */
+  /** Returns undefined if no preferred endpoint has room. */
   #inTurn(callClass: CallClass, maxInFlight: number): PooledEndpoint | undefined {
     const now = monotonicMs();
     const preferred = this.#preferred;
@@ -246,10 +234,7 @@ export class EndpointPool {
     return spare ?? this.all.reduce((best, other) => (other.parkedUntil < best.parkedUntil ? other : best));
   }
 
-  /**
-   * Returns the index of the endpoint to use first. The choice is random, so that many clients, or the clients of
-   * a failed member, spread over the endpoints.
-   */
+  /** The choice is random, so that many clients, or the clients of a failed member, spread over the endpoints. */
   #firstOf(endpoints: readonly PooledEndpoint[]): number {
     return this.#balance === 'in-order' ? 0 : Math.floor(environment.Math.random() * endpoints.length);
   }
@@ -281,7 +266,6 @@ export class EndpointPool {
   }
 }
 
-/** Whether one more call of the class may be sent to the endpoint. */
 export function hasRoom({ inFlight }: PooledEndpoint, callClass: CallClass, maxInFlight: number): boolean {
   return callClass === 'blocking' || inFlight[callClass] < maxInFlight;
 }

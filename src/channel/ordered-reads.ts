@@ -40,7 +40,7 @@ function isOlder(response: unknown, floor: bigint): boolean {
   return header !== undefined && header.clusterId !== 0n && header.revision < floor;
 }
 
-/** Repeats a serializable read as a linearizable one. Returns undefined if the call reads no key. */
+/** Returns undefined if the call reads no key. */
 async function readLinearizably<Request, Response>(
   call: UnaryCall<Request, Response>,
   inner: Transport,
@@ -61,7 +61,6 @@ async function readLinearizably<Request, Response>(
   return { ...(await again({ success: [read], failure: [read] })), responses: [] };
 }
 
-/** Returns a read of a serializable transaction as a linearizable read. */
 function linearizable(operation: Init<RequestOp>): Init<RequestOp> {
   const { request } = operation;
   if (request?.case !== 'requestRange') return operation;

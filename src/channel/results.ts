@@ -7,7 +7,6 @@ import { plainFields } from '../runtime/printed.js';
  */
 export type WithHeader<Result> = Result & { readonly header: wire.ResponseHeader };
 
-/** The class of all objects that `withHeader` returns. */
 class Result {
   /** @internal The class name that `console.log` shows. It is set here, because a bundler may rename the class. */
   static readonly name = 'Result';
@@ -30,9 +29,7 @@ export function withHeader<Fields extends object>(
   return new Result(header, fields) as Result & Fields;
 }
 
-/**
- * Returns the response, which needs no other conversion, with its header. Replaces a missing header with an empty one.
- */
+/** Returns a response that needs no other conversion. Replaces a missing header with an empty one. */
 export async function withHeaderOf<Response extends { readonly header: wire.ResponseHeader | undefined }>(
   response: Promise<Response>,
 ): Promise<WithHeader<Response>> {

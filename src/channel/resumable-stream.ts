@@ -50,7 +50,7 @@ export abstract class ResumableStream<Request, Response> {
   #stopLingering: () => void = () => {};
   /** Removes the listeners at the client. Undefined if the stream is unused. */
   #unsubscribe: (() => void) | undefined;
-  #isClosed = false;
+  #closed = false;
   /** Number of consecutive attempts that failed before they had lasted for `STEADY_MS`. */
   #failures = 0;
   /** When the latest attempt began, or the next one begins, on the monotonic clock. */
@@ -86,12 +86,12 @@ export abstract class ResumableStream<Request, Response> {
 
   /** Ends all users because the keyspace or the client is closed. */
   close(): void {
-    this.#isClosed = true;
+    this.#closed = true;
     this.#endAll(clientClosed());
   }
 
   protected get isClosed(): boolean {
-    return this.#isClosed || this.rpc.settings.closed.aborted;
+    return this.#closed || this.rpc.settings.closed.aborted;
   }
 
   /** The stream, if it is open. */
@@ -120,7 +120,7 @@ export abstract class ResumableStream<Request, Response> {
       offClosed();
       offChange?.();
     };
-    this.#stream?.hold?.(true);
+    this.#stream?.keepProcessAlive?.(true);
   }
 
   /** Records that the last user has left. A stream that lingers does not keep the process alive. */
@@ -128,7 +128,7 @@ export abstract class ResumableStream<Request, Response> {
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
     if (this.#lingerMs === 0) return this.#shut();
-    this.#stream?.hold?.(false);
+    this.#stream?.keepProcessAlive?.(false);
     this.#stopLingering();
     this.#stopLingering = after(this.#lingerMs, () => this.#shut(), 'background');
   }

@@ -18,10 +18,7 @@ import {
 import type { ClusterIdentity } from './cluster-identity.js';
 import type { WaitTrace } from './wait-trace.js';
 
-/**
- * Metadata that makes a member end a stream when the member loses its leader. Without this metadata, a member that is
- * cut off from the cluster keeps the stream open and sends nothing, so the client does not try another member.
- */
+/** Makes a member end a stream when the member loses its leader, so that the client tries another member. */
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
 /**
@@ -51,8 +48,8 @@ export interface CallOptions {
  */
 export interface WriteOptions extends CallOptions {
   /**
-   * Whether the client repeats the write until a server answers, and applies it exactly once nevertheless. Default: the
-   * client's `retryWrites`. Only the `Client` of `etcdwire` has this option.
+   * Whether the client repeats the write until a server answers. A repeated write is still applied exactly once.
+   * Default: the client's `retryWrites`. Only the `Client` of `etcdwire` has this option.
    */
   readonly retryWrites?: boolean | undefined;
 }
@@ -74,7 +71,6 @@ type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'obs
 };
 type MarkedOptions = WriteOptions & { readonly [INTERNAL]?: InternalOptions | undefined };
 
-/** Returns the options of a call with these properties in addition. */
 export function internally(options: CallOptions, internal: InternalOptions): CallOptions {
   // Each property is named, because V8 needs more than a microsecond for spreading all of them.
   const { signal, timeoutMs, endpoint, retryWrites, [INTERNAL]: before }: MarkedOptions = options;
@@ -89,27 +85,22 @@ export function internally(options: CallOptions, internal: InternalOptions): Cal
   return marked;
 }
 
-/** Returns the options of a call with an observer in addition. */
 export function withObserver(options: CallOptions, observer: AttemptObserver): CallOptions {
   return internally(options, { observer: bothObservers(observer, (options as MarkedOptions)[INTERNAL]?.observer) });
 }
 
-/** Returns the trace of the wait that these options belong to. */
 export function traceIn(options: object): WaitTrace | undefined {
   return (options as MarkedOptions)[INTERNAL]?.trace;
 }
 
-/**
- * Checks the options of the method that `what` names. @throws EtcdError with reason `InvalidInput` for an unknown
- * option.
- */
+/** @throws EtcdError with reason `InvalidInput` for an unknown option of the method that `what` names. */
 export function checkCallOptions(options: CallOptions | undefined, what: string): void {
   checkOptions(options, CALL_OPTIONS, what);
 }
 
 /** Settings that apply to all of a client's calls. */
 export interface RpcSettings {
-  /** Time limit in milliseconds for calls without a `timeoutMs` of their own. */
+  /** Time limit in milliseconds for calls without `timeoutMs`. */
   readonly timeoutMs: number;
   /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
   readonly renewsTokens: boolean;
@@ -139,9 +130,7 @@ export class Rpc {
     this.settings = settings;
   }
 
-  /**
-   * Makes a unary call. The caller has already checked the options.
-   */
+  /** Makes a unary call. The caller has already checked the options. */
   call<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
@@ -172,11 +161,7 @@ export class Rpc {
     return this.settings.callSites ? withCallSite(response) : response;
   }
 
-  /**
-   * Checks the options of the method that `what` names, and makes the call.
-   *
-   * @throws EtcdError with reason `InvalidInput` for an unknown option. The method throws this error synchronously.
-   */
+  /** Makes the call. @throws EtcdError synchronously, with reason `InvalidInput`, for an unknown option of `what`. */
   checkedCall<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
@@ -187,14 +172,11 @@ export class Rpc {
     return this.call(method, request, options);
   }
 
-  /** Returns the options with the client's time limit, unless the options already have a time limit. */
   withDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
 
-  /**
-   * Starts one time limit that several calls share. The returned function returns `options` with the remaining time.
-   */
+  /** Starts a time limit that several calls share. The returned function returns `options` with the remaining time. */
   sharedTimeout(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + (options.timeoutMs ?? this.settings.timeoutMs);
     return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
@@ -209,10 +191,7 @@ export class Rpc {
   }
 }
 
-/**
- * Returns the options without a time limit, unless `timeoutMs` is given. For calls that wait by design, such as a call
- * that waits for a lock.
- */
+/** For calls that wait by design, such as a call that waits for a lock. */
 export function withoutDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
   return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };
 }

@@ -2,10 +2,7 @@ import { type EtcdError, noteFailure, type Outcome } from '../errors/etcd-error.
 import { monotonicMs } from '../runtime/timers.js';
 import type { AttemptObserver } from '../transport/transport.js';
 
-/**
- * What happened to the calls and watches of one wait, such as that of `lock`. If the wait times out or is canceled, its
- * error contains this information.
- */
+/** What happened to the calls and watches of one wait, such as that of `lock`. The error of the wait contains it. */
 export class WaitTrace implements AttemptObserver {
   /** URL of the endpoint that has not answered the current attempt yet. */
   endpoint: string | undefined;
@@ -44,7 +41,7 @@ export class WaitTrace implements AttemptObserver {
     this.failures.clear();
   }
 
-  /** No stream carries the watch of the wait any more. */
+  /** No stream carries the watch of the wait. */
   detached(error: EtcdError | undefined): void {
     this.detachedAt ??= monotonicMs();
     if (error !== undefined) noteFailure(this.failures, error);

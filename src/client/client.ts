@@ -46,9 +46,9 @@ export interface ClientOptions extends CoreClientOptions {
    */
   readonly orderedReads?: boolean | undefined;
   /**
-   * Whether the client repeats each write until a server answers, and applies it exactly once nevertheless. The option
-   * of a call overrides this one. Applies to `put`, `delete`, `txn` and everything that consists of them; see
-   * `docs/writes.md` for what it costs. Default false.
+   * Whether the client repeats each write until a server answers. A repeated write is still applied exactly once. The
+   * option of a call overrides this one. Applies to `put`, `delete`, `txn` and everything that consists of them;
+   * `docs/writes.md` describes the cost. Default false.
    */
   readonly retryWrites?: boolean | undefined;
   /**
@@ -183,7 +183,6 @@ export function checkFullClient(client: Client, method: 'snapshot' | 'status'): 
     throw invalidInput('client', show(client), 'a Client of etcdwire');
 }
 
-/** A namespace of a `Client`. */
 class Namespace extends CoreClient implements Keyspace {
   mirror(keys: Keys, options?: MirrorOptions): Mirror {
     return mirrorOf(this, keys, options);

@@ -42,8 +42,8 @@ const WITHOUT_LEADER: ReadonlySet<Reason> = new Set([
 const REFUSALS: ReadonlySet<Reason> = new Set(['PermissionDenied', 'UserEmpty', 'InvalidAuthToken', 'AuthOldRevision']);
 
 /**
- * Advice that the error of a call does not contain, because a running client may meet the same failure in a setup that
- * is right. The error shows the advice of the first pattern that matches its text.
+ * Advice that other errors lack, because a running client may meet the same failure in a correct setup. The error shows
+ * the advice of the first pattern that matches its text.
  */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
@@ -66,7 +66,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
  * it starts. With `auth`, also checks the credentials. `new Client` alone connects at the first call, which waits for a
  * member until its `timeoutMs` has passed.
  *
- * Asks all endpoints at the same time, and needs the answer of only one. Opens connections of its own for this purpose,
+ * Asks all endpoints at the same time, and needs the answer of only one. Opens separate connections for this purpose,
  * and closes them again.
  *
  * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
@@ -103,7 +103,6 @@ function throwUnlessPermission(error: EtcdError): void {
   throw explained(error, `${error.problem}: the cluster requires authentication; set auth`);
 }
 
-/** The limits, with the defaults. */
 interface Limits {
   readonly failFastMs: number;
   readonly signal: SignalOption;
@@ -132,18 +131,18 @@ async function firstAnswer(options: ClientOptions, limits: Limits): Promise<Etcd
   }
 }
 
-/** Asks one endpoint. Resolves with undefined, or with the member's error if it has refused the read. */
+/** Resolves with undefined, or with the member's error if it has refused the read. */
 async function answerOf(client: Client, endpoint: string, limits: Limits): Promise<EtcdError | undefined> {
   const { failFastMs, signal } = limits;
-  const over = new AbortController();
+  const ended = new AbortController();
   /** Whether the member knows a leader. Undefined if the member does not answer at all. */
   let hasLeader: boolean | undefined;
   // Asks the member repeatedly, because a member needs some time to notice that it has lost its leader.
   const observe = async (): Promise<void> => {
-    while (!over.signal.aborted) {
-      const { leader } = await client.maintenance.status(endpoint, { signal: over.signal });
+    while (!ended.signal.aborted) {
+      const { leader } = await client.maintenance.status(endpoint, { signal: ended.signal });
       hasLeader = leader !== 0n;
-      await pause(failFastMs / STATUS_CALLS, over.signal);
+      await pause(failFastMs / STATUS_CALLS, ended.signal);
     }
   };
   observe().catch(() => {});
@@ -162,7 +161,7 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
     if (REFUSALS.has(error.reason)) return error;
     throw described(error, endpoint, failFastMs, hasLeader);
   } finally {
-    over.abort();
+    ended.abort();
   }
 }
 
@@ -195,7 +194,6 @@ function described(error: EtcdError, endpoint: string, failFastMs: number, hasLe
   return text(advice === undefined ? what : `${what}; ${advice}`);
 }
 
-/** Returns one error for the failures of all endpoints. */
 function unreachable(errors: readonly EtcdError[]): EtcdError {
   const [first, ...others] = errors as readonly [EtcdError, ...EtcdError[]];
   const isSame = others.every(({ reason }) => reason === first.reason);

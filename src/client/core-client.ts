@@ -64,10 +64,7 @@ const CORE_CLIENT_HINTS = {
   allowEndpoint: ONLY_FULL,
 } as const;
 
-/**
- * Maximum time, in milliseconds, that `close` waits for sessions to revoke their leases. An available server answers
- * much sooner.
- */
+/** Maximum time, in milliseconds, that `close` waits for sessions to revoke their leases. */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /**
@@ -198,8 +195,7 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /**
-   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes
-   * `closer`.
+   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes it.
    */
   beforeClose(closer: Closer): () => void {
     const all = [this.#closers, this.core.closers];
@@ -244,10 +240,7 @@ function coreOf(options: CoreClientOptions | Embedded<CoreClientOptions>): Keysp
   return coreLayers(options);
 }
 
-/**
- * Runs all closers. Also runs closers that are added in the meantime, because a session may open while the client
- * closes.
- */
+/** Runs all closers, including closers that are added while it runs: a session may open while the client closes. */
 async function closeAll(closers: Iterable<Closer>): Promise<void> {
   const called = new Set<Closer>();
   for (;;) {

@@ -16,7 +16,7 @@ const DEFAULT_TIMEOUT_MS = 2_000;
 /** A key that no program uses. etcdctl reads the same key for `endpoint health`. */
 export const HEALTH_KEY = 'health';
 
-/** What one endpoint answers. The fields that are undefined are unknown, because the member did not answer. */
+/** The answers of one endpoint. A field that is undefined is unknown, because the member did not answer. */
 export interface EndpointHealth {
   readonly endpoint: string;
   /** Whether the member answered a linearizable read, which needs a leader and a quorum. */
@@ -35,7 +35,7 @@ export interface EndpointHealth {
   readonly dbSize: bigint | undefined;
 }
 
-/** What the endpoints of a client answer. */
+/** The answers of all endpoints of a client. */
 export interface Health {
   /** Whether all endpoints are healthy and report no problems. */
   readonly isHealthy: boolean;

@@ -71,15 +71,15 @@ export interface Keyspace extends CoreKeyspace {
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
   /**
-   * Holds a range in memory and keeps it up to date. Resolves when the client has read the range for the first time.
-   * Close the cached range after use.
+   * Keeps a range in memory and up to date. Resolves when the client has read the range for the first time. Close the
+   * cached range after use.
    */
   cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
 
   namespace(prefix: BytesLike): Keyspace;
 }
 
-/** What a client consists of. A namespace of the client shares every field except `transport` and `prefix`. */
+/** The parts of a client. A namespace of the client shares every field except `transport` and `prefix`. */
 export interface KeyspaceCore extends GuardedKeyspace {
   readonly channel: Channel;
   /** Aborts `settings.closed`. */
@@ -101,7 +101,6 @@ export type Closer = () => Promise<void>;
 
 /** A client or a namespace, with the members that only this package uses. A test double does not have these members. */
 export interface KeyspaceClient extends CoreKeyspace, PagedKV {
-  /** The same object as `lease`, with its internal methods. */
   readonly leaseClient: LeaseClient;
   readonly core: KeyspaceCore;
   readonly rpc: Rpc;
@@ -110,13 +109,11 @@ export interface KeyspaceClient extends CoreKeyspace, PagedKV {
   beforeClose(closer: Closer): () => void;
 }
 
-/** Mirrors the keys, see `Keyspace.mirror`. */
 export function mirrorOf(client: CoreKeyspace, keys: Keys, options: MirrorOptions = {}): Mirror {
   const keyspace = keyspaceClientOf(client);
   return new RangeMirror(keyspace, keyspace.watchStream, keys, options);
 }
 
-/** Caches the keys, see `Keyspace.cachedRange`. */
 export function cachedRangeOf(
   client: CoreKeyspace,
   keys: Keys,
@@ -137,11 +134,7 @@ export function checkClient(client: CoreKeyspace, method: 'namespace' | 'range' 
   return checkCan(client, method, 'client', ALLOWED);
 }
 
-/**
- * Returns `client` with the members that sessions need.
- *
- * @throws EtcdError with reason `InvalidInput` if `client` is neither a `Client` nor a namespace of one.
- */
+/** @throws EtcdError with reason `InvalidInput` if `client` is neither a `Client` nor a namespace of one. */
 export function keyspaceClientOf(client: CoreKeyspace): KeyspaceClient {
   return checkCan(client as KeyspaceClient, 'beforeClose', 'client', ALLOWED);
 }

@@ -46,10 +46,10 @@ export interface CoreClientOptions {
    */
   readonly tls?: TlsSource | undefined;
   /**
-   * Time limit in milliseconds for calls without a `timeoutMs` of their own, retries included. Default 15,000. That is
-   * longer than the client needs to detect a dead connection, so a read can still be retried at another endpoint. The
-   * limit also ends a call whose bytes are still arriving: over a slow link, give a call with a large request or
-   * response as much time as its bytes take.
+   * Time limit in milliseconds for calls without `timeoutMs`, retries included. Default 15,000. That is longer than the
+   * client needs to detect a dead connection, so a read can still be retried at another endpoint. The limit also ends a
+   * call whose bytes are still arriving: over a slow link, give a call with a large request or response as much time as
+   * its bytes take.
    */
   readonly timeoutMs?: number | undefined;
   /** Time limit in milliseconds for opening a connection. Default 3,000. */
@@ -82,7 +82,7 @@ export interface CoreClientOptions {
   /**
    * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
    * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
-   * revocations of leases have a bound of their own, so that they never wait behind other calls. Default 512.
+   * revocations of leases have a separate bound, so that they never wait behind other calls. Default 512.
    */
   readonly maxInFlight?: number | undefined;
   /**
@@ -167,7 +167,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   const { auth, logger, callSites, timeoutMs = 15_000, maxTxnOps = 128, maxInFlight = MAX_IN_FLIGHT } = options;
   const scheme = options.tls === undefined ? 'http' : 'https';
   let endpoints = parseEndpoints(endpointsOf(options), scheme);
-  /** A copy of the credentials, or of those that the function `auth` has returned last. */
+  /** A copy of the credentials that the option `auth` contains, or that its function returned last. */
   let known: Credentials | undefined;
   if (auth !== undefined && typeof auth !== 'function') known = checkCredentials(auth, endpoints);
   const credentials =
@@ -238,7 +238,6 @@ function checkPingInterval(value: number, argument: string): void {
   throw invalidInput(argument, show(value), allowed);
 }
 
-/** Returns the option `endpoints`, those that the transport defines, or the default. */
 function endpointsOf({ endpoints, transport }: CoreClientOptions | Embedded<CoreClientOptions>): readonly string[] {
   if (endpoints !== undefined) return endpoints;
   return (transport as Partial<EmbeddedTransportFactory> | undefined)?.endpoints ?? DEFAULT_ENDPOINTS;

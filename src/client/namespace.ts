@@ -15,7 +15,9 @@ interface Translation {
   readonly response: (message: never) => unknown;
 }
 
-/** Returns what the namespace of the keys that begin with `prefix` consists of. `core` is the client or namespace around it. */
+/**
+ * Returns the parts of the namespace of the keys that begin with `prefix`. `core` is the client or namespace around it.
+ */
 export function namespaceCore(core: KeyspaceCore, prefix: BytesLike): KeyspaceCore {
   const inner = checkKey(prefix, 'prefix');
   const transport = namespaceTransport(core.transport, inner);
@@ -68,9 +70,7 @@ export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireR
   };
 }
 
-/**
- * Returns the translations by gRPC path. The messages of other RPCs are not translated, because they contain no keys.
- */
+/** Returns the translations by gRPC path. The messages of other RPCs contain no keys. */
 function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation>> {
   const withPrefix = <T extends Init<WireRange>>(message: T): T => ({ ...message, ...prefixInterval(prefix, message) });
   const put = (message: Init<rpc.PutRequest>): Init<rpc.PutRequest> => {

@@ -61,8 +61,8 @@ export class Barrier {
       await watchUntil(this.#client, { keys: this.name, event: 'delete' }, waiting, async (callOptions) => {
         const held = (await this.#client.get(this.name, callOptions))?.createRevision;
         first ??= held;
-        // A different create revision means that the key was deleted and put again between the two reads. The barrier
-        // was released in between, so the wait ends.
+        // A different create revision means that the barrier was released, and its key put again, between the two
+        // reads.
         return held === undefined || held !== first ? true : undefined;
       });
     });

@@ -30,22 +30,15 @@ const BY_CREATION = { target: 'createRevision', order: 'asc' } as const;
 interface Participant {
   readonly key: string;
   readonly createRevision: bigint;
-  /**
-   * Create revision of the ready key, `NAME/ready`. It identifies the round, because each round creates the ready key
-   * again.
-   */
+  /** Create revision of the ready key, `NAME/ready`, which each round creates again. */
   readonly round: bigint;
 }
 
-/** The barrier's keys, all read at one store revision. */
 interface State {
   readonly ready: KeyValue | undefined;
   /** This participant's key. */
   readonly own: KeyValue | undefined;
-  /**
-   * Mod revision of the epoch key, `NAME/epoch`, or 0n if it does not exist. A participant that stops waiting puts the
-   * epoch key.
-   */
+  /** Mod revision of the epoch key, `NAME/epoch`, or 0n if it does not exist. */
   readonly epoch: bigint;
   /** The participants' keys in the order of their creation, at most `count + 1` of them. */
   readonly waiters: readonly KeyValue[];
@@ -302,7 +295,7 @@ export class DoubleBarrier {
     return ready?.createRevision === round ? waiters.kvs[0] : undefined;
   }
 
-  /** Ends the round if no participant is left in it, for example because all participants' sessions were lost. */
+  /** Ends the round if no participant is left in it. */
   async #endRoundIfEmpty(round: bigint, options: CallOptions): Promise<void> {
     const isEmpty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
     // The put of the epoch key prevents late copies of this round's puts from taking effect.

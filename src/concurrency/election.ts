@@ -28,8 +28,8 @@ export class Leadership extends Held {
   #modRevision: bigint;
 
   /** @internal */
-  constructor(session: Session, name: string, own: OwnKey, leave: () => void) {
-    super(session, name, own, leave);
+  constructor(session: Session, name: string, own: OwnKey, leaveLocalQueue: () => void) {
+    super(session, name, own, leaveLocalQueue);
     this.#modRevision = own.modRevision;
   }
 
@@ -107,13 +107,13 @@ export class Election {
     const { client } = session;
     const wanted = queueKey(this.name, session.leaseId);
     return withinLimit('resume', options, session.signal, async ({ waiting }) => {
-      const leave = await session.localQueue(wanted.key).enter(waiting.signal);
+      const leaveLocalQueue = await session.localQueue(wanted.key).enter(waiting.signal);
       try {
         const own = await readIfFirst(client, wanted, waiting);
         if (own?.createRevision !== token) throw keyGone();
-        return hold(Leadership, session, this.name, own, leave);
+        return hold(Leadership, session, this.name, own, leaveLocalQueue);
       } catch (error) {
-        leave();
+        leaveLocalQueue();
         throw error;
       }
     });

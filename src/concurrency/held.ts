@@ -9,17 +9,16 @@ import { settledWithin } from '../runtime/timers.js';
 import { keyGone, leaveQueue, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
 import type { Session } from './session.js';
 
-/** Default time limit of `release`, in milliseconds. */
 const RELEASE_TIMEOUT_MS = 10_000;
 
 export type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (
   session: Session,
   name: string,
   own: Own,
-  leave: () => void,
+  leaveLocalQueue: () => void,
 ) => T;
 
-/** What a hold needs to know about its key. */
+/** The parts of an `OwnKey` that `Held` uses. */
 type HeldKey = Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
 
 /** Options of a release. */
@@ -30,20 +29,15 @@ export interface ReleaseOptions {
 
 export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
 
-/**
- * Creates the `Held` object of a lock that was just acquired.
- *
- * @throws EtcdError with the reason of the session's end, if the session was lost in the meantime. etcd then deletes
- * the queue key with the lease.
- */
+/** @throws EtcdError with the reason of the session's end, if the session was lost. etcd then deletes the queue key. */
 export function hold<T extends Held, Own extends HeldKey>(
   type: HeldClass<T, Own>,
   session: Session,
   name: string,
   own: Own,
-  leave: () => void,
+  leaveLocalQueue: () => void,
 ): T {
-  const held = new type(session, name, own, leave);
+  const held = new type(session, name, own, leaveLocalQueue);
   const lost = held.lostBy();
   if (lost !== undefined) throw lost;
   return held;
@@ -69,23 +63,23 @@ export class Held implements AsyncDisposable {
   readonly token: bigint;
   /** @internal */
   protected readonly session: Session;
-  /** The signal. Created when the program first reads it, because many programs never do. */
+  /** Created when the program first reads `signal`. */
   #signal: CheckedSignal | undefined;
   /** Returns why the caller no longer holds the lock. Undefined while the caller holds the lock. */
   #endedBy: (() => EtcdError) | undefined;
-  readonly #leave: () => void;
+  readonly #leaveLocalQueue: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
   /** The deletion of the queue key; undefined while the caller holds the lock. Never rejects. */
   #releasing: Promise<void> | undefined;
 
-  /** @internal `leave` lets the next locker in the same session use the key. */
-  constructor(session: Session, name: string, own: HeldKey, leave: () => void) {
+  /** @internal `leaveLocalQueue` lets the next locker in the same session use the key. */
+  constructor(session: Session, name: string, own: HeldKey, leaveLocalQueue: () => void) {
     this.name = name;
     this.key = own.key;
     this.token = own.createRevision;
     this.session = session;
-    this.#leave = leave;
+    this.#leaveLocalQueue = leaveLocalQueue;
     const sessionLost = (): void => this.#end(() => session.signal.reason);
     this.#offSessionLost = onAbort(session.signal, sessionLost);
     this.#stopWatching = watchOwnKey(session.client, own, (error) => this.#end(() => error), WATCH_AFTER_MS.holder);
@@ -99,7 +93,7 @@ export class Held implements AsyncDisposable {
   get signal(): AbortSignal {
     if (this.#signal === undefined) {
       this.#signal = new CheckedSignal(() => this.lostBy());
-      // Aborts the signal if the caller does not hold the lock any more.
+      // Aborts the signal if the caller no longer holds the lock.
       void this.#signal.aborted;
     }
     return this.#signal.signal;
@@ -189,8 +183,8 @@ export class Held implements AsyncDisposable {
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }
 
-  /** @internal Ends the hold like `release`, but leaves the key: the caller deletes it in a transaction of its own. */
-  settle(): void {
+  /** @internal Ends the hold like `release`, but keeps the key, which the caller deletes in a separate transaction. */
+  endKeepingKey(): void {
     this.#end(lockReleased, async () => {});
   }
 
@@ -199,10 +193,7 @@ export class Held implements AsyncDisposable {
     return this.release();
   }
 
-  /**
-   * Ends the caller's hold on the lock: aborts `signal`, deletes the queue key, and then lets the next locker of the
-   * session use the key.
-   */
+  /** Aborts `signal`, deletes the queue key, and then lets the next locker of the session use the key. */
   #end(reason: () => EtcdError, deleteKey = () => this.#deleteKey()): void {
     if (this.#releasing !== undefined) return;
     let error: EtcdError | undefined;
@@ -222,7 +213,7 @@ export class Held implements AsyncDisposable {
     } catch {
       // The session has ended or the client was closed, so etcd deletes the key with the lease.
     } finally {
-      this.#leave();
+      this.#leaveLocalQueue();
     }
   }
 }

@@ -13,12 +13,11 @@ import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText }
 import type { Session } from './session.js';
 import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
-/** How many jobs a worker reads at a time. If another worker takes one of them first, it tries the next. */
+/** Number of jobs that a worker reads at a time. If another worker takes one of them first, it tries the next. */
 const PAGE = 16;
-/** How many times in a row a worker looks for jobs without a pause. */
+/** Number of rounds in a row in which a worker looks for jobs without a pause. */
 const EAGER_ROUNDS = 4;
 
-/** What a `JobSource` passes on to the jobs that it takes. */
 interface JobSettings {
   readonly maxAttempts: number;
   readonly retryDelayMs: (attempt: number) => number;
@@ -53,7 +52,7 @@ export class JobSource {
   async take(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job> {
     const { signal } = waiting;
     for (;;) {
-      const job = await this.#look(session, waiting, stop);
+      const job = await this.#lookForJob(session, waiting, stop);
       if (job instanceof Job) return job;
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
@@ -70,7 +69,11 @@ export class JobSource {
       ];
       try {
         await Promise.all(watches.map((watch) => watch.created()));
-        for (let found = await this.#look(session, waiting, stop); ; found = await this.#look(session, waiting, stop)) {
+        for (
+          let found = await this.#lookForJob(session, waiting, stop);
+          ;
+          found = await this.#lookForJob(session, waiting, stop)
+        ) {
           if (found instanceof Job) return found;
           await news.next(found.dueMs);
         }
@@ -89,7 +92,7 @@ export class JobSource {
    * Looks for a job once, and takes it. If there is none, returns when the next delayed job is due, on the monotonic
    * clock. Also moves the delayed jobs that are due, and the jobs of dead workers, to the ready jobs.
    */
-  async #look(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
+  async #lookForJob(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
     const name = this.#name;
     const count = { countOnly: true } as const;
     for (let rounds = 0; ; rounds += 1) {
@@ -167,8 +170,8 @@ export class JobSource {
     });
     // Only an operator can leave such a key, which would hide an orphan as long as it exists.
     const claims = new Set(claimed.kvs.map(lastPart));
-    const strays = running.kvs.filter((kv) => !claims.has(lastPart(kv)));
-    const removed = strays.map((kv) => {
+    const leftovers = running.kvs.filter((kv) => !claims.has(lastPart(kv)));
+    const removed = leftovers.map((kv) => {
       const isStray = [
         compare.modRevision(kv.key, '==', kv.modRevision),
         compare.missing(keysOf(this.#name, lastPart(kv)).claimed),
@@ -195,7 +198,7 @@ export class JobSource {
     await untilDone(session, (call) => this.#client.txn({ if: isClaimed, then }, call));
   }
 
-  /** Takes a ready job. Returns undefined if another worker was faster, or if the job's value is gone. */
+  /** Returns undefined if another worker was faster, or if the job's value is gone. */
   async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job | undefined> {
     const id = lastPart(kv);
     const keys = keysOf(this.#name, id);
@@ -309,7 +312,6 @@ function dueOf(kv: KeyValue): number {
   return Number.isFinite(dueMs) ? dueMs : 0;
 }
 
-/** Returns the keys of a job of the queue `name`. */
 export function keysOf(name: string, id: string): JobKeys {
   return {
     job: `${name}/jobs/${id}`,
@@ -323,7 +325,7 @@ export function keysOf(name: string, id: string): JobKeys {
 }
 
 /**
- * Deletes the key that holds a job's state, and does the other operations, unless the state has changed. A late copy
+ * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A late copy
  * of the request has no effect, because the key has gone.
  */
 export async function moveState(

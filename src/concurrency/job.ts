@@ -65,7 +65,7 @@ export function parseState(kv: KeyValue): JobState {
 
 /** Options of `Job.retry`. */
 export interface RetryOptions {
-  /** Milliseconds before the job is tried again. Default: what `retryDelayMs` of the queue returns. */
+  /** Milliseconds before the job is tried again. Default: the result of `retryDelayMs` of the queue. */
   readonly delayMs?: number | undefined;
   /**
    * The reason for the retry. The queue stores the message of an error, a string itself, or the type of another value.
@@ -81,8 +81,8 @@ const MAX_DELAY_MS = 3_200_000_000_000;
 const MAX_ERROR_LENGTH = 1_000;
 
 /**
- * Grants the leases of the IDs of completed jobs. Each lease lasts for at least `ttl` seconds from the call of `use`. Many
- * IDs share a lease, which is therefore granted for twice as long.
+ * Grants the leases of the IDs of completed jobs. Each lease lasts for at least `ttl` seconds from the call of
+ * `withLease`. Many IDs share a lease, which is therefore granted for twice as long.
  */
 export class IdLease {
   readonly #client: CoreKeyspace;
@@ -96,8 +96,8 @@ export class IdLease {
     if (ttl > MAX_TTL / 2) throw invalidInput('idTtl', show(ttl), `whole seconds from 1 to ${MAX_TTL / 2}`);
   }
 
-  /** Calls `action` with the lease, and once more with a new lease if etcd does not have the present one any more. */
-  async use<T>(waiting: Waiting, action: (lease: bigint) => Promise<T>): Promise<T> {
+  /** Calls `action` with the lease. If etcd no longer has this lease, calls `action` again with a new lease. */
+  async withLease<T>(waiting: Waiting, action: (lease: bigint) => Promise<T>): Promise<T> {
     try {
       return await action(await untilAnswered(waiting, () => this.#get()));
     } catch (error) {
@@ -150,7 +150,7 @@ interface JobParts {
 export class Job {
   readonly id: string;
   readonly value: Uint8Array;
-  /** How many times the job was tried, with this try: 1 for the first. */
+  /** Number of tries of the job, including this one: 1 for the first. */
   readonly attempt: number;
   readonly priority: number;
   /**
@@ -198,7 +198,7 @@ export class Job {
     return textOf(this.value);
   }
 
-  /** Parses the value as JSON. @throws a `SyntaxError`, or what `parse` throws. */
+  /** Parses the value as JSON. @throws a `SyntaxError`, or the error of `parse`. */
   json<T>(parse: (json: unknown) => T): T {
     checkFunction(parse, 'parse');
     return parse(parseJsonValue(this.value));
@@ -220,10 +220,12 @@ export class Job {
     const { keys, client, lifetime, state, idLease } = this.#parts;
     const isDone = async (): Promise<boolean> =>
       (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
-    await this.#settle(isDone, (settle) =>
+    await this.#settle(isDone, (endClaim) =>
       state.keepsId
-        ? idLease.use(lifetime, (lease) => settle([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]))
-        : settle([op.delete(keys.job), ...own]),
+        ? idLease.withLease(lifetime, (lease) =>
+            endClaim([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]),
+          )
+        : endClaim([op.delete(keys.job), ...own]),
     );
   }
 
@@ -240,7 +242,7 @@ export class Job {
     const delayMs = checkDelay(options.delayMs ?? retryDelayMs(state.attempts));
     const next = { ...state, delayMs, error: undefined, ...errorField(options.error) };
     const to = delayMs === 0 ? keys.ready(next) : keys.delayed(environment.Date.now() + delayMs);
-    await this.#settle(always, (settle) => settle([op.put(to, stateText(next))]));
+    await this.#settle(always, (endClaim) => endClaim([op.put(to, stateText(next))]));
   }
 
   /**
@@ -251,23 +253,23 @@ export class Job {
   async bury(error?: unknown): Promise<void> {
     const { keys, state } = this.#parts;
     const dead = stateText({ ...state, error: undefined, ...errorField(error) });
-    await this.#settle(always, (settle) => settle([op.put(keys.dead, dead)]));
+    await this.#settle(always, (endClaim) => endClaim([op.put(keys.dead, dead)]));
   }
 
   /** @internal Returns the job to the queue at once. The try does not count. */
   async giveBack(): Promise<void> {
     const { keys, state } = this.#parts;
     const next = { ...state, attempts: state.attempts - 1 };
-    await this.#settle(always, (settle) => settle([op.put(keys.ready(next), stateText(next))]));
+    await this.#settle(always, (endClaim) => endClaim([op.put(keys.ready(next), stateText(next))]));
   }
 
   /**
-   * Settles the job. `act` calls the function that it gets with the operations for the transaction that ends the claim.
-   * `isDone` finds out, after a lost answer, whether that transaction has taken effect.
+   * Settles the job. `act` calls `endClaim` with the operations for the transaction that ends the claim. `isDone` finds
+   * out, after a lost answer, whether that transaction has taken effect.
    */
   #settle(
     isDone: () => Promise<boolean>,
-    act: (settle: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
+    act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
   ): Promise<void> {
     if (!this.isOwned) throw notOwned(this.held.lostBy(), 'rejected');
     const settling = this.#trySettle(isDone, act);
@@ -277,12 +279,12 @@ export class Job {
 
   async #trySettle(
     isDone: () => Promise<boolean>,
-    act: (settle: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
+    act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
   ): Promise<void> {
     const { client, keys, held, lifetime } = this.#parts;
-    held.settle();
+    held.endKeepingKey();
     const isHeld = [compare.createRevision(keys.running, '==', held.token)];
-    const settle = async (ops: readonly Op[]): Promise<boolean> => {
+    const endClaim = async (ops: readonly Op[]): Promise<boolean> => {
       const then = [op.delete(keys.claimed), op.delete(keys.running), ...ops];
       const noteUnknown = (): void => {
         this.#isUnknown = true;
@@ -292,7 +294,7 @@ export class Job {
     };
     let isSettled: boolean;
     try {
-      isSettled = await act(settle);
+      isSettled = await act(endClaim);
     } catch (error) {
       if (lifetime.signal.aborted) throw notOwned(lifetime.signal.reason, this.#isUnknown ? 'unknown' : 'rejected');
       this.#settling = undefined;
@@ -303,7 +305,7 @@ export class Job {
   }
 }
 
-/** What proves that a job whose claim has ended after a lost answer is settled: nothing else ends the claim. */
+/** Proves that a job is settled whose claim has ended after a lost answer: nothing else ends the claim. */
 async function always(): Promise<boolean> {
   return true;
 }

@@ -15,7 +15,7 @@ export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   readonly ttl?: number | undefined;
 }
 
-/** What `lead` passes to its action. */
+/** The argument of the action of `lead`. */
 export interface Term {
   /**
    * Aborts when this process is no longer the leader, or when the signal in the options aborts. Reading `aborted`
@@ -34,9 +34,9 @@ const LEAD_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const;
  * times. `candidate` is the value that observers of the election see.
  *
  * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
- * `lead` resigns and rejects with the error. What `action` returns or throws after the leadership was lost, or after the
- * signal in the options has aborted, is ignored. An action that does not end when its signal aborts delays the next
- * campaign, and its writes are only safe through `held.txn`.
+ * `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after the leadership was
+ * lost, or after the signal in the options has aborted. An action that does not end when its signal aborts delays the
+ * next campaign, and its writes are only safe through `held.txn`.
  *
  * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
  * the server refuses the lease or the campaign. While no server answers, `lead` waits.
@@ -68,7 +68,7 @@ export async function lead<T>(
   });
 }
 
-/** Waits for the leadership. Returns undefined if `stop` aborts, the session is lost or the queue key is deleted. */
+/** Returns undefined if `stop` aborts, the session is lost or the queue key is deleted. */
 async function campaign(
   session: Session,
   name: string,
@@ -84,7 +84,7 @@ async function campaign(
   }
 }
 
-/** Runs the action for one term, and resigns. Returns `AGAIN` if the leadership was lost or `stop` has aborted. */
+/** Returns `AGAIN` if the leadership was lost or `stop` has aborted. */
 async function runTerm<T>(
   held: Leadership,
   action: (term: Term) => Promise<T> | T,

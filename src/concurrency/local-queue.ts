@@ -24,8 +24,8 @@ export class LocalQueue {
   enter(signal: AbortSignal): Promise<() => void> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason);
-      const leave = this.tryEnter();
-      if (leave !== undefined) return resolve(leave);
+      const leaveLocalQueue = this.tryEnter();
+      if (leaveLocalQueue !== undefined) return resolve(leaveLocalQueue);
       const waiter = (): void => {
         offAbort();
         resolve(this.#occupy());

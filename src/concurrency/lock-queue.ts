@@ -18,15 +18,9 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting 
 // that shows its own key and no key before it. The keys before it can only disappear, so its key stays first until that
 // key is deleted or its lease ends. This is true even if the read shows an old revision of the store (S20).
 
-/**
- * Milliseconds before a holder or waiter watches its own key. Most holds and waits end sooner, and then need no watch. A
- * holder's delay is shorter, because it must learn of the deletion as soon as possible.
- */
+/** Milliseconds before a holder or a waiter watches its own key. Most holds and waits end sooner, without a watch. */
 export const WATCH_AFTER_MS = { holder: 10, waiter: 100 } as const;
-/**
- * Abort reason of a signal whose reason is never read. It is cheaper than the default reason, an error, which captures
- * a stack trace.
- */
+/** Abort reason of a signal whose reason is never read. An error, the default, would capture a stack trace. */
 const STOPPED = 'stopped';
 
 /** The queue key of one contender, and the queue in which the contender waits. */
@@ -60,12 +54,10 @@ export function queueKey(name: string, lease: bigint): QueueKey {
   return { key: `${name}/${lease.toString(16)}`, prefix: `${name}/`, lease };
 }
 
-/** Returns a new key that begins with `prefix` and that no other contender uses. */
 export function uniqueKey(prefix: string, lease: bigint): string {
   return `${prefix}${lease.toString(16)}-${randomId().toString(16).padStart(16, '0')}`;
 }
 
-/** The result of `enqueue`. */
 export interface Enqueued {
   readonly own: OwnKey;
   /** A key before the own key, if there is one. */
@@ -141,7 +133,6 @@ function newKey({ key, prefix, lease }: QueueKey, revision: bigint): OwnKey {
   return { key, prefix, lease, createRevision: revision, modRevision: revision, seenAt: revision };
 }
 
-/** Combines a queue key with its revisions from a response. `seenAt` is the store revision of the response. */
 function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, seenAt: bigint): OwnKey {
   return { ...queueKey, createRevision, modRevision, seenAt };
 }
@@ -218,12 +209,9 @@ interface Before {
 }
 
 /**
- * Reads the waiter's own key and the key right before it in one transaction. The absence of a predecessor means that
- * the waiter is first only if the waiter's own key still exists (S20).
- *
- * `after` is the revision of an event that the client has received. The waiter then usually needs no quorum: the member
- * that has sent the event answers from its own data, which contains the revision or will contain it in an instant. If
- * the answer is older, or another member answers that lags, the waiter reads linearizably.
+ * Reads the waiter's own key and the key right before it in one transaction: without a predecessor, the waiter is first
+ * only if its own key still exists (S20). If `after` is the revision of a received event, the member that has sent it
+ * usually answers from its own data. If the answer is older, the waiter reads linearizably.
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
@@ -236,8 +224,8 @@ async function readBefore(client: CoreKeyspace, own: OwnKey, waiting: Waiting, a
 }
 
 /**
- * Does the same as `readBefore`, but reads the queue only if `predecessor` has left it. In a long queue, this saves the
- * server much work: to find the key right before another one, the server reads all keys of the queue.
+ * Like `readBefore`, but reads the queue only if `predecessor` has left it. To find the key right before another one,
+ * the server reads all keys of the queue.
  */
 async function readUnlessAhead(
   predecessor: KeyValue,
@@ -309,9 +297,8 @@ export async function undoPut(
 }
 
 /**
- * Watches the contender's own key, and calls `gone` when the key has been deleted. The returned function stops the
- * watch. The watch is created after `afterMs`, because most waits and holds are short. It starts at the revision after
- * `seenAt`, so it misses no deletion.
+ * Watches the contender's own key after `afterMs`, and calls `gone` when the key has been deleted. The returned
+ * function stops the watch. The watch starts at the revision after `seenAt`, so it misses no deletion.
  */
 export function watchOwnKey(
   client: CoreKeyspace,

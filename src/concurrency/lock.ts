@@ -19,7 +19,6 @@ import {
 import type { Session } from './session.js';
 import { cleanedUp, untilDone, type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
 
-/** One contender for a lock: its session, its queue key, and whether it shares that key. */
 export interface Contender {
   readonly session: Session;
   readonly name: string;
@@ -28,8 +27,7 @@ export interface Contender {
   /** Enters the queue. Prepared once, because a `Mutex` enters many times. */
   readonly entry: QueueKeyTxn;
   /**
-   * Whether all lockers of the session use this queue key. The lockers are the callers in this process that want this
-   * lock. If they share the key, they wait for each other in the session's `LocalQueue`.
+   * Whether the lockers of the session share this queue key, and so wait for each other in the session's `LocalQueue`.
    */
   readonly isShared: boolean;
 }
@@ -65,7 +63,7 @@ export function acquire<T extends Held>(
   const { client } = session;
   return withinLimit(what, options, session.signal, async (limit) => {
     limit.forLock().taken(true);
-    const leave = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
+    const leaveLocalQueue = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
     limit.taken(false);
     const put = session.guards.begin(contender.entry);
     let enqueued: Enqueued | undefined;
@@ -82,10 +80,10 @@ export function acquire<T extends Held>(
         limit.taken(false);
       }
     } catch (error) {
-      await giveUp(contender, limit, put, enqueued?.own, leave, error);
+      await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
       throw error;
     }
-    return hold(type, session, name, own, leave);
+    return hold(type, session, name, own, leaveLocalQueue);
   });
 }
 
@@ -94,8 +92,8 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
   const { session, name, queueKey, value } = contender;
   const { client } = session;
   return withinLimit(what, options, session.signal, async (limit) => {
-    const leave = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
-    if (leave === undefined) return undefined;
+    const leaveLocalQueue = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
+    if (leaveLocalQueue === undefined) return undefined;
     const put = session.guards.begin(putIfFirst(queueKey, value));
     let enqueued: Enqueued | undefined;
     let own: OwnKey | undefined;
@@ -107,11 +105,11 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
       else if (enqueued !== undefined)
         await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
     } catch (error) {
-      await giveUp(contender, limit, put, enqueued?.own, leave, error);
+      await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
       throw error;
     }
-    if (own !== undefined) return hold(Held, session, name, own, leave);
-    leave();
+    if (own !== undefined) return hold(Held, session, name, own, leaveLocalQueue);
+    leaveLocalQueue();
     return undefined;
   });
 }
@@ -124,19 +122,18 @@ function localQueueOf({ session, queueKey, isShared }: Contender) {
 }
 
 /**
- * Deletes the queue key of a contender whose attempt has failed with `error`, and then lets the next locker of the
- * session use the key. `own` is the key as etcd has returned it, undefined if no answer has arrived.
+ * Deletes the queue key of a contender that has failed with `error`, and then leaves the local queue. `own` is
+ * undefined if no answer has arrived.
  */
 async function giveUp(
   { session, queueKey }: Contender,
   limit: WaitLimit,
   put: QueueKeyPut,
   own: OwnKey | undefined,
-  leave: () => void,
+  leaveLocalQueue: () => void,
   error: unknown,
 ): Promise<void> {
-  // If the lease is gone, end the session now, so that the session is no longer valid if the caller tries again at
-  // once.
+  // If the lease is gone, end the session now: it must not be valid if the caller tries again at once.
   session.losesWith(error);
   const { mayBeApplied } = put;
   const deleteKey = async (): Promise<void> => {
@@ -144,11 +141,11 @@ async function giveUp(
     if (createRevision !== undefined) await leaveQueue(session.client, queueKey.key, createRevision, session);
   };
   // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
-  const isDeleted = await cleanedUp(deleteKey().finally(leave));
-  if (mayBeApplied) limit.settle(isDeleted ? 'rejected' : 'unknown');
+  const isDeleted = await cleanedUp(deleteKey().finally(leaveLocalQueue));
+  if (mayBeApplied) limit.setOutcome(isDeleted ? 'rejected' : 'unknown');
 }
 
-/** Makes sure that the key is not put any more. Returns the create revision of the key if it exists. */
+/** Makes sure that no attempt puts the key later. Returns the create revision of the key if it exists. */
 async function createdAt(session: Session, { key }: QueueKey, put: QueueKeyPut): Promise<bigint | undefined> {
   const applied = await untilDone(session, (options) => put.settle(options));
   if (applied === undefined || applied.succeeded) return applied?.revision;

@@ -139,7 +139,6 @@ export async function withLocks<T>(
 interface Holding {
   readonly client: CoreKeyspace;
   readonly names: readonly string[];
-  /** Whether the action still runs. */
   isActive: boolean;
   readonly outer: Holding | undefined;
 }
@@ -169,7 +168,7 @@ async function holding<T>(
   { ttl, allowLongTtl, value, ...wait }: WithLockOptions,
 ): Promise<T> {
   const checkedValue = toBytes(value ?? '', 'value');
-  // A call with a limit ends by itself.
+  // A call with a limit cannot wait forever.
   if (wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined) checkNotNested(client, names);
   const limit = waitLimit(what, wait).forLock();
   let session: Session | undefined;
@@ -201,7 +200,7 @@ async function holding<T>(
     if (holdsAll()) throw error;
     const loss = held.map((each) => each.loss()).find((each) => each !== undefined);
     // A caller that did not get all locks waits only a short time for the session to close, which frees them.
-    if (session !== undefined && !(await cleanedUp(session.close()))) limit.settle('unknown');
+    if (session !== undefined && !(await cleanedUp(session.close()))) limit.setOutcome('unknown');
     throw loss ?? limit.endedBy(error);
   } finally {
     if (own !== undefined) own.isActive = false;

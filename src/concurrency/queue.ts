@@ -114,7 +114,7 @@ export class PriorityQueue {
     const equals = `${this.name}/${String(priority).padStart(5, '0')}`;
     // The key of an item ends in a sequence number. Every `enqueue` with this priority also puts the key `base`, and
     // checks that `base` has not changed since the range request. So no item gets the sequence number of an item that
-    // was put in the meantime, even if that item has already been taken.
+    // was put since, even if that item has already been taken.
     const base = `__${equals}`;
     for (let attempt = 0; ; attempt += 1) {
       const { header, kvs } = await this.#client.range(prefix(`${equals}/`), { ...options, ...withLastKey() });
@@ -139,10 +139,7 @@ export class PriorityQueue {
   }
 }
 
-/**
- * Returns the nanoseconds since 1970, which become the last part of an item's key, as in Go. The digits below a
- * millisecond are random.
- */
+/** The nanoseconds since 1970 are the last part of an item's key, as in Go. Those below a millisecond are random. */
 function unixNanoseconds(): bigint {
   return BigInt(environment.Date.now()) * 1_000_000n + (randomId() % 1_000_000n);
 }
@@ -183,7 +180,7 @@ async function takeFirst(session: Session, name: string, order: RangeOptions, op
   } catch (error) {
     if (error instanceof UncertainClaim) throw error.cause;
     // No item was taken, even if the outcome of a call that acquires the lock is unknown.
-    limit.settle('rejected');
+    limit.setOutcome('rejected');
     const ended = limit.endedBy(error);
     throw ended instanceof EtcdError && ended.outcome === 'unknown' ? amended(ended, { outcome: 'rejected' }) : ended;
   } finally {
@@ -212,7 +209,7 @@ function waitForItem(
  * an answer may have deleted the item, and no other consumer would then get the item.
  */
 async function claim(session: Session, consumer: Held, item: KeyValue): Promise<boolean> {
-  let inDoubt = false;
+  let isOutcomeUnknown = false;
   try {
     const result = await untilAnswered(
       session,
@@ -226,14 +223,14 @@ async function claim(session: Session, consumer: Held, item: KeyValue): Promise<
           options,
         ),
       () => {
-        inDoubt = true;
+        isOutcomeUnknown = true;
       },
     );
     if (result.succeeded) return true;
     const recorded = result.responses[0];
     return recorded !== undefined && compareBytes(recorded.value, item.key) === 0;
   } catch (error) {
-    throw inDoubt && error instanceof EtcdError ? new UncertainClaim(error) : error;
+    throw isOutcomeUnknown && error instanceof EtcdError ? new UncertainClaim(error) : error;
   }
 }
 
@@ -246,7 +243,6 @@ class UncertainClaim {
   }
 }
 
-/** Checks that the value is a priority of an item in a queue. */
 export function checkPriority(priority: number, argument: string): void {
   if (!Number.isInteger(priority) || priority < 0 || priority > MAX_PRIORITY)
     throw invalidInput(argument, show(priority), `a whole number from 0 to ${MAX_PRIORITY}`);

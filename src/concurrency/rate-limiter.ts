@@ -10,9 +10,9 @@ import { untilAnswered, WAIT_OPTIONS, type Waiting, type WaitOptions, withinLimi
 
 /** Options of a `RateLimiter`. All processes must have the same. */
 export interface RateLimiterOptions {
-  /** How many tokens the fleet gets in each second. It may be a fraction, such as 0.1. */
+  /** Number of tokens that the fleet gets in each second. It may be a fraction, such as 0.1. */
   readonly perSecond: number;
-  /** How many tokens the fleet can take at once after a pause. Default 1. */
+  /** Number of tokens that the fleet can take at once after a pause. Default 1. */
   readonly burst?: number | undefined;
 }
 
@@ -41,7 +41,6 @@ const EAGER_ATTEMPTS = 3;
 /** The backoff attempt from which the pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
-/** Tokens that were taken for this process. */
 interface Reservation {
   /** Milliseconds until the tokens are due. The caller must wait until then. */
   readonly waitMs: number;
@@ -76,7 +75,6 @@ export class RateLimiter {
   readonly #client: CoreKeyspace;
   readonly #intervalUs: number;
   readonly #burst: number;
-  /** How late a timer of this process may fire, in milliseconds. */
   #graceMs: number;
   readonly #minGraceMs: number;
 
@@ -110,8 +108,9 @@ export class RateLimiter {
     await this.#waiting('RateLimiter.take', options, async (waiting) => {
       const { maxWaitMs = Number.POSITIVE_INFINITY } = options;
       const endMs = monotonicMs() + maxWaitMs;
-      const take = (patience: number) => untilAnswered(waiting, () => this.#reserve(tokens, patience, endMs, waiting));
-      if (await this.#goOnInTime(take, waiting.signal)) return;
+      const takeTokens = (patience: number) =>
+        untilAnswered(waiting, () => this.#reserve(tokens, patience, endMs, waiting));
+      if (await this.#goOnInTime(takeTokens, waiting.signal)) return;
       throw timedOut('RateLimiter.take', maxWaitMs, 'rejected', undefined, undefined, undefined, 'maxWaitMs');
     });
   }

@@ -58,7 +58,7 @@ export class SelfHealingSession implements AsyncDisposable {
   /** Makes the calls of `register` and `unregister` run one at a time. */
   readonly #registrations = new LocalQueue();
   readonly #gaps = new AsyncQueue<Gap>();
-  readonly #over = new AbortController();
+  readonly #ended = new AbortController();
   /** Number of leases lost so far. If the number grows during a put, the session repeats the put with the new lease. */
   #losses = 0;
   #session: Session;
@@ -71,8 +71,10 @@ export class SelfHealingSession implements AsyncDisposable {
     this.#session = first;
     this.#whole = Promise.resolve(first);
     this.#leases.add(first.leaseId);
-    const use = (session: Session): Promise<typeof AGAIN> => this.#use(session);
-    sessionAfterSession(client, lease, this.#over.signal, use, first).catch((error: EtcdError) => this.#end(error));
+    const keepRegistered = (session: Session): Promise<typeof AGAIN> => this.#keepRegistered(session);
+    sessionAfterSession(client, lease, this.#ended.signal, keepRegistered, first).catch((error: EtcdError) =>
+      this.#end(error),
+    );
   }
 
   /**
@@ -93,7 +95,7 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /** Aborts when the session ends: the caller closed the session or the client, or the server refused a new lease. */
   get signal(): AbortSignal {
-    return this.#over.signal;
+    return this.#ended.signal;
   }
 
   /**
@@ -107,7 +109,7 @@ export class SelfHealingSession implements AsyncDisposable {
     await this.registerOwn(key, value, options);
   }
 
-  /** @internal Does the same as `register`, and returns what `unregisterOwn` takes. */
+  /** @internal Does the same as `register`, and returns the argument for `unregisterOwn`. */
   async registerOwn(key: BytesLike, value: BytesLike, limits: WaitOptions): Promise<RegisteredKey> {
     const registered = new RegisteredKey(checkKey(key, 'key'), toBytes(value, 'value'));
     await this.#inTurn('register', limits, async (waiting) => {
@@ -135,7 +137,7 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   async #unregister(id: string, isMeant: (registered: RegisteredKey) => boolean, options: WaitOptions): Promise<void> {
-    if (this.#over.signal.aborted) return;
+    if (this.#ended.signal.aborted) return;
     await this.#inTurn('unregister', options, async (waiting) => {
       const registered = this.#registered.get(id);
       if (registered === undefined || !isMeant(registered)) return;
@@ -175,31 +177,31 @@ export class SelfHealingSession implements AsyncDisposable {
   }
 
   #end(reason: EtcdError): void {
-    this.#over.abort(reason);
+    this.#ended.abort(reason);
     this.#gaps.end();
   }
 
   /** Puts the registered keys again if `session` is a new one, and then waits until it is lost. */
-  async #use(session: Session): Promise<typeof AGAIN> {
-    const { signal: over } = this.#over;
+  async #keepRegistered(session: Session): Promise<typeof AGAIN> {
+    const { signal: ended } = this.#ended;
     if (session !== this.#session) {
       this.#session = session;
       this.#leases.add(session.leaseId);
       try {
-        over.throwIfAborted();
+        ended.throwIfAborted();
         this.#gaps.push({ type: 'healed', leaseId: session.leaseId, ...(await this.#restore(session)) });
       } catch (error) {
         session.losesWith(error);
-        if (over.aborted || !session.valid()) return AGAIN;
+        if (ended.aborted || !session.valid()) return AGAIN;
         throw error;
       }
       this.#healed(session);
     }
     return new Promise((resolve, reject) => {
-      const ended = (): void => {
+      const sessionEnded = (): void => {
         const { reason } = session.signal;
         if (reason.reason === 'ClientClosed') return reject(reason);
-        if (!over.aborted) {
+        if (!ended.aborted) {
           this.#losses += 1;
           this.#whole = new Promise((heal) => {
             this.#healed = heal;
@@ -208,8 +210,8 @@ export class SelfHealingSession implements AsyncDisposable {
         }
         resolve(AGAIN);
       };
-      if (session.signal.aborted) ended();
-      else onAbort(session.signal, ended);
+      if (session.signal.aborted) sessionEnded();
+      else onAbort(session.signal, sessionEnded);
     });
   }
 
@@ -248,14 +250,13 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /** Runs `action` within the limits of `options`, after all earlier calls of `register` and `unregister`. */
   #inTurn(what: string, options: WaitOptions, action: (waiting: Waiting) => Promise<void>): Promise<void> {
-    return withinLimit(what, options, this.#over.signal, async ({ waiting }) => {
-      const leave = await this.#registrations.enter(waiting.signal);
-      await action(waiting).finally(leave);
+    return withinLimit(what, options, this.#ended.signal, async ({ waiting }) => {
+      const leaveQueue = await this.#registrations.enter(waiting.signal);
+      await action(waiting).finally(leaveQueue);
     });
   }
 }
 
-/** A key that a session keeps registered. */
 export class RegisteredKey {
   readonly key: Uint8Array;
   readonly value: Uint8Array;

@@ -17,7 +17,6 @@ import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 const DEFAULT_TTL_S = 10;
 /** The longest TTL in seconds without `allowLongTtl`. */
 const MAX_USUAL_TTL_S = 3_600;
-/** Time limit in milliseconds for revoking the lease in `close`. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Options of `Session.open`. */
@@ -146,9 +145,7 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.valid();
   }
 
-  /**
-   * @internal Returns the milliseconds for which the lease is certainly still alive, by the clocks of the machine.
-   */
+  /** @internal Returns the milliseconds for which the lease is certainly still alive. */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();
   }
@@ -165,10 +162,7 @@ export class Session implements AsyncDisposable {
     return queue;
   }
 
-  /**
-   * @internal If `error` says that the lease does not exist, ends the session and returns true. Otherwise returns
-   * false.
-   */
+  /** @internal Ends the session and returns true if `error` says that the lease does not exist. */
   losesWith(error: unknown): boolean {
     if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') return false;
     this.#keepAlive.lose(error);
@@ -187,8 +181,8 @@ export class Session implements AsyncDisposable {
   /**
    * Ends the session and revokes the lease, so that everything held under the lease is free at once.
    *
-   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within 10 s. The lease then expires by
-   * itself.
+   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within 10 s. The lease then expires after its
+   * TTL.
    */
   close(): Promise<void> {
     return this.#end(() => void this.#keepAlive.close());
@@ -219,13 +213,13 @@ export class Session implements AsyncDisposable {
 
 async function keptAlive(client: KeyspaceClient, lease: bigint, options: CallOptions): Promise<KeepAlive> {
   const { timeoutMs, ...rest } = client.leaseClient.withDefaultTimeout(options);
-  const begin = async (limit: WaitLimit): Promise<KeepAlive> => {
+  const startKeepAlive = async (limit: WaitLimit): Promise<KeepAlive> => {
     const keepAlive = client.leaseClient.keepAlive(lease);
     const offAbort = onAbort(limit.signal, () => keepAlive.lose(limit.signal.reason));
     await keepAlive.renewed().finally(offAbort);
     return keepAlive;
   };
-  return withinLimit('session open', { ...rest, maxWaitMs: timeoutMs }, undefined, begin, 'timeoutMs');
+  return withinLimit('session open', { ...rest, maxWaitMs: timeoutMs }, undefined, startKeepAlive, 'timeoutMs');
 }
 
 /**

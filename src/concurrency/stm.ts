@@ -11,13 +11,9 @@ import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type Waiting, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
-/**
- * Number of conflicts after which the backoff between attempts stops growing. The transaction that caused a conflict
- * commits within milliseconds, so longer delays would not help.
- */
+/** Number of conflicts after which the backoff stops growing: the commit that caused a conflict takes milliseconds. */
 const MAX_BACKOFF_ATTEMPT = 3;
 
-/** The guarantees of an isolation level. */
 interface Guarantees {
   /** All reads see the same store revision. */
   readonly snapshot: boolean;
@@ -35,7 +31,7 @@ const ISOLATIONS = {
 } as const satisfies Record<string, Guarantees>;
 
 /**
- * What a transaction guarantees against concurrent changes. The levels are those of Go's `concurrency` package.
+ * The guarantees of a transaction against concurrent changes. The levels are those of Go's `concurrency` package.
  *
  * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed
  *   since that revision when the transaction commits.
@@ -110,7 +106,7 @@ export async function stm<T>(
   } catch (error) {
     if (!limit.signal.aborted || !(error instanceof EtcdError)) throw error;
     // Only the commit writes, so the outcome is unknown only if the commit was in progress when the wait ended.
-    if (tx.committing && error.outcome === 'unknown') limit.settle('unknown');
+    if (tx.isCommitting && error.outcome === 'unknown') limit.setOutcome('unknown');
     throw limit.endedBy(error);
   } finally {
     limit.dispose();
@@ -187,7 +183,7 @@ export class StmTransaction {
   readonly #writes = new Map<string, Write>();
   /** The keys that the failed commit of the previous run has read, all at one store revision. */
   readonly #prefetched: ReadonlyMap<string, Read>;
-  #committing = false;
+  #isCommitting = false;
   /** Store revision of the first read. */
   #revision: Promise<bigint> | undefined;
 
@@ -217,9 +213,9 @@ export class StmTransaction {
 
   /**
    * Returns the keys of a range, in ascending order. Sees the writes of this transaction, like `get`. If another client
-   * puts or deletes a key of the range before the commit, the transaction runs again. This is also true for keys that did
-   * not exist before, under all isolation levels that check the reads. The commit has a condition for each key that was read, so the number of keys is limited by the
-   * option `maxTxnOps` of the client.
+   * puts or deletes a key of the range before the commit, the transaction runs again. This is also true for keys that
+   * did not exist before, under all isolation levels that check the reads. The commit has a condition for each key that
+   * was read, so the option `maxTxnOps` of the client limits the number of keys.
    *
    * @example
    * const total = await stm(etcd, async (tx) => {
@@ -262,8 +258,8 @@ export class StmTransaction {
   }
 
   /** @internal Whether the client may have sent the writes. */
-  get committing(): boolean {
-    return this.#committing;
+  get isCommitting(): boolean {
+    return this.#isCommitting;
   }
 
   /** @internal Commits. Returns undefined if the transaction took effect, or else the transaction for the next run. */
@@ -273,7 +269,7 @@ export class StmTransaction {
     // require that the keys read are unchanged.
     if (this.#writes.size === 0 && (snapshot || !readsUnchanged)) return undefined;
     const reads = [...this.#reads.values()];
-    this.#committing = true;
+    this.#isCommitting = true;
     const result = await this.#client.txn(
       {
         if: await this.#conditions(reads),
@@ -363,7 +359,7 @@ function modRevisionOf(kv: KeyValue | undefined): bigint {
   return kv?.modRevision ?? 0n;
 }
 
-/** Returns the key as the transaction has written it, or undefined if the transaction has deleted the key. */
+/** Returns undefined if the transaction has deleted the key. */
 function asWritten({ key, value, options }: Write): KeyValue | undefined {
   if (value === undefined) return undefined;
   const lease = options.lease === undefined ? 0n : leaseIdOf(options.lease, 'lease', 0n);

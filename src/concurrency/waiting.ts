@@ -65,12 +65,11 @@ export class WaitLimit {
     this.#option = option;
     this.#source = signal;
     this.#lifetime = lifetime;
-    if ((signal ?? undefined) !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY) this.#start();
+    if ((signal ?? undefined) !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY) this.#createSignal();
   }
 
-  /** Aborts when the wait must end. */
   get signal(): AbortSignal {
-    return (this.#controller ?? this.#start()).signal;
+    return (this.#controller ?? this.#createSignal()).signal;
   }
 
   /** The options of the calls and waits that belong to this wait. */
@@ -81,7 +80,7 @@ export class WaitLimit {
 
   /**
    * The options of the first calls of a wait. Their signal need not abort when `end` is called. If the wait has no
-   * options, it is the signal of the lifetime, so that a wait that ends with its first call needs no signal of its own.
+   * options, it is the signal of the lifetime, so that a wait that ends with its first call creates no signal.
    */
   get firstCalls(): Waiting {
     const isBare = this.#controller === undefined && this.#lifetime !== undefined;
@@ -89,7 +88,7 @@ export class WaitLimit {
   }
 
   /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
-  settle(outcome: Outcome): void {
+  setOutcome(outcome: Outcome): void {
     if (this.#trace !== undefined) this.#trace.outcome = outcome;
   }
 
@@ -109,10 +108,7 @@ export class WaitLimit {
     this.#end(reason, 'other');
   }
 
-  /**
-   * Returns the error to reject with. If the wait was ended, this is the reason of `signal`, with the outcome of the
-   * wait. Otherwise, it is `error`.
-   */
+  /** If the wait was ended, returns the reason of `signal`, with the outcome of the wait. Otherwise returns `error`. */
   endedBy(error: unknown): unknown {
     const { signal } = this.firstCalls;
     if (!signal.aborted) return error;
@@ -127,8 +123,7 @@ export class WaitLimit {
     for (const undo of this.#undos) undo();
   }
 
-  /** Creates the signal, and arms everything that aborts it. */
-  #start(): AbortController {
+  #createSignal(): AbortController {
     const controller = new AbortController();
     this.#controller = controller;
     const source = this.#source;
@@ -212,8 +207,8 @@ export function waitLimit(
 }
 
 /**
- * Repeats a call until a server answers it or `signal` aborts. Use it only for calls that are safe to repeat.
- * `onUnknown` is called for each attempt whose outcome is unknown, because such an attempt may take effect later.
+ * Repeats a call until a server answers it or `signal` aborts. Use it only for calls that are safe to repeat. Calls
+ * `onUnknown` for each attempt whose outcome is unknown, because such an attempt may take effect later.
  *
  * @throws the reason of `signal`, or the error of a failed call if a repetition would fail the same way.
  */
@@ -265,8 +260,7 @@ export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => P
 const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
 
 /**
- * Reasons of errors that a repeated call would get again. A call that fails with one of these reasons is not repeated,
- * even if its outcome is unknown.
+ * Reasons of errors that a repeated call would get again. Such a call is not repeated, even if its outcome is unknown.
  */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
@@ -277,10 +271,7 @@ function isTransient(error: EtcdError): boolean {
   return code === 'Unavailable' || code === 'DeadlineExceeded' || outcome === 'unknown';
 }
 
-/**
- * How long, in milliseconds, a failed call waits for its cleanup, such as the deletion of its queue key. After this
- * time, the cleanup continues in the background.
- */
+/** Milliseconds that a failed call waits for its cleanup, which then continues in the background. */
 export const CLEANUP_WAIT_MS = 1_000;
 
 /** Waits for the cleanup of a failed call, at most `CLEANUP_WAIT_MS`. Returns whether it has ended. Never rejects. */
@@ -333,10 +324,7 @@ async function isInterrupted(step: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/**
- * Whether the caller may create a new watch after a watch failed with this error: the events were compacted, or a
- * response was too large.
- */
+/** Whether a new watch may succeed after this error: the events were compacted, or a response was too large. */
 export function isWatchInterrupted(error: unknown): boolean {
   return error instanceof EtcdError && (error.reason === 'Compacted' || error.reason === 'ResponseTooLarge');
 }

@@ -5,7 +5,7 @@ import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
 import { cleanedUp, untilSpace } from './waiting.js';
 
-/** What `use` returns if its session was lost or its caller has asked to stop, so that the result does not count. */
+/** The result of `useSession` if the session was lost or its caller has asked to stop. Any other result counts. */
 export const AGAIN = Symbol('again');
 
 /** A session that lasted longer than this time, in milliseconds, ends the backoff before the next one. */
@@ -20,16 +20,16 @@ export interface WithSessionsOptions extends LeaseOptions {
 const WITH_SESSIONS_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const;
 
 /**
- * Runs `action` with a session. Each time the session is lost, runs `action` again with a new session, after a pause of up
- * to 2 s. Resolves with what `action` returns. The session ends when `action` ends.
+ * Runs `action` with a session. Each time the session is lost, runs `action` again with a new session, after a pause of
+ * up to 2 s. Resolves with the result of `action`. The session ends when `action` ends.
  *
  * `signal` aborts when the session is lost or the option `signal` aborts. `action` should then return soon, because the
- * next session opens only after that. If the session is lost, what `action` returns or throws does not count. If the option
- * `signal` aborts, `withSessions` resolves with what `action` returns, or with undefined if `action` throws or no session is
- * open.
+ * next session opens only after that. If the session is lost, the result or the error of `action` does not count. If
+ * the option `signal` aborts, `withSessions` resolves with the result of `action`, or with undefined if `action` throws
+ * or no session is open.
  *
- * @throws what `action` throws while its session lives, and EtcdError if the client is closed or the server refuses a
- * lease.
+ * @throws the error of `action` if its session still lives, and EtcdError if the client is closed or the server refuses
+ * a lease.
  *
  * @example
  * const result = await withSessions(etcd, async (session, signal) => {
@@ -59,14 +59,14 @@ export async function withSessions<T>(
 }
 
 /**
- * Runs `use` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves with that
- * result; undefined if `stop` has aborted. If `first` is given, it is the first session.
+ * Runs `useSession` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves
+ * with that result; undefined if `stop` has aborted. If `first` is given, it is the first session.
  */
 export async function sessionAfterSession<T>(
   client: CoreKeyspace,
   lease: LeaseOptions,
   stop: AbortSignal,
-  use: (session: Session) => Promise<T | typeof AGAIN>,
+  useSession: (session: Session) => Promise<T | typeof AGAIN>,
   first?: Session,
 ): Promise<T | undefined> {
   let given = first;
@@ -75,7 +75,7 @@ export async function sessionAfterSession<T>(
     const session = given ?? (await opened(client, lease, stop));
     given = undefined;
     if (session === undefined) return undefined;
-    const outcome = await use(session).finally(() => cleanedUp(session.close()));
+    const outcome = await useSession(session).finally(() => cleanedUp(session.close()));
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;
     failures = monotonicMs() - startedAt > STABLE_MS ? 0 : failures + 1;
@@ -83,7 +83,7 @@ export async function sessionAfterSession<T>(
   }
 }
 
-/** Opens a session. Resolves with undefined if `stop` aborts first. */
+/** Resolves with undefined if `stop` aborts first. */
 async function opened(client: CoreKeyspace, lease: LeaseOptions, stop: AbortSignal): Promise<Session | undefined> {
   try {
     return await untilSpace({ signal: stop }, (options) => Session.open(client, { ...options, ...lease }));
@@ -96,7 +96,7 @@ async function opened(client: CoreKeyspace, lease: LeaseOptions, stop: AbortSign
 /** Reasons of sessions that ended because this process asked for it. */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['ClientClosed', 'KeepAliveClosed']);
 
-/** Whether the session has ended although nobody in this process has ended it, so that another one may be opened. */
+/** Whether the session has ended although this process has not ended it, so that another one may be opened. */
 export function isSessionLost({ signal }: Session): boolean {
   return signal.aborted && !ASKED_FOR.has(signal.reason.reason);
 }

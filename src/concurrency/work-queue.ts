@@ -25,19 +25,19 @@ import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
-/** How long the queue remembers the ID of a completed job by default, in seconds. */
+/** Default number of seconds for which the queue remembers the ID of a completed job. */
 const DEFAULT_ID_TTL_S = 3_600;
 /** The default delays before a job is tried again: they start here and double each time, in milliseconds. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
-/** The reasons of errors that mean that the job does not belong to the worker any more. */
+/** The reasons of errors that mean that the job no longer belongs to the worker. */
 const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 
 /** Options of a `WorkQueue`. All workers of a queue should have the same. */
 export interface WorkQueueOptions {
-  /** How many times a job is tried before it becomes a dead job. A worker that dies counts as a try. Default 5. */
+  /** Number of tries before a job becomes a dead job. A worker that dies counts as a try. Default 5. */
   readonly maxAttempts?: number | undefined;
   /**
    * Returns the milliseconds before a job that has failed `attempt` times is tried again. Default: 1 s after the first
@@ -45,8 +45,8 @@ export interface WorkQueueOptions {
    */
   readonly retryDelayMs?: ((attempt: number) => number) | undefined;
   /**
-   * How long the queue at least remembers the ID of a completed job, in seconds, if the caller of `enqueue` chose the
-   * ID: up to 4,500,000,000. Default 3,600.
+   * Minimum number of seconds for which the queue remembers the ID of a completed job, if the caller of `enqueue` chose
+   * the ID: up to 4,500,000,000. Default 3,600.
    */
   readonly idTtl?: number | undefined;
 }
@@ -54,7 +54,7 @@ export interface WorkQueueOptions {
 /** Options of `WorkQueue.enqueue`. */
 export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   /**
-   * An ID of the caller's own, without `/`: an idempotency token. If the queue contains a job with this ID, or has
+   * An ID that the caller chooses, without `/`: an idempotency token. If the queue contains a job with this ID, or has
    * completed one within `idTtl`, nothing is added. Default: a random ID.
    */
   readonly id?: string | undefined;
@@ -69,7 +69,7 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 
 /** Options of `WorkQueue.work`. */
 export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
-  /** How many jobs this process works on at the same time. Default 1. */
+  /** Number of jobs that this process works on at the same time. Default 1. */
   readonly concurrency?: number | undefined;
   /** TTL of the worker's lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
   readonly ttl?: number | undefined;
@@ -98,7 +98,7 @@ export interface WorkQueueCounts {
 export interface DeadJob {
   readonly id: string;
   readonly value: Uint8Array;
-  /** How many times the job was tried. */
+  /** Number of tries of the job. */
   readonly attempts: number;
   /** The message of the last error. Undefined if there was none, because workers died or gave none. */
   readonly error: string | undefined;
@@ -231,7 +231,7 @@ export class WorkQueue {
           continue;
         }
         const job = await this.#source.take(session, { signal: ending }, stop);
-        const run: Promise<void> = this.#run(job, handler, stop, onFailure)
+        const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
           .catch((error: unknown) => {
             if (!isSessionOver(error, session, stop)) failed.abort(error);
           })
@@ -301,7 +301,7 @@ export class WorkQueue {
         const id = lastPart(kv);
         const job = await this.#client.get(keysOf(this.name, id).job, options);
         const { attempts, error } = parseState(kv);
-        // Undefined if another process has completed or discarded the job in the meantime.
+        // Undefined if another process has completed or discarded the job since.
         return job === undefined ? undefined : { id, value: job.value, attempts, error };
       }),
     );
@@ -334,13 +334,13 @@ export class WorkQueue {
     const kv = await this.#client.get(keys.dead, options);
     if (kv === undefined) return false;
     if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], options);
-    return this.#idLease.use({ signal: options?.signal ?? new AbortController().signal }, (lease) =>
+    return this.#idLease.withLease({ signal: options?.signal ?? new AbortController().signal }, (lease) =>
       moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], options),
     );
   }
 
   /** Calls the handler, and then settles the job unless the handler has done so. Never rejects because of the handler. */
-  async #run(
+  async #runJob(
     job: Job,
     handler: (job: Job) => Promise<void> | void,
     stop: AbortSignal,
@@ -351,7 +351,7 @@ export class WorkQueue {
       await (job.settling ?? job.complete());
     } catch (error) {
       if (job.settling !== undefined) await job.settling.catch(() => {});
-      // The handler has settled the job, or it was lost or released, so it returns to the queue by itself.
+      // The handler has settled the job, or it was lost or released, so it returns to the queue.
       if (!job.isOwned) return;
       if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
       onFailure(error, job);
@@ -360,7 +360,7 @@ export class WorkQueue {
   }
 }
 
-/** @throws the error, unless it means that the job does not belong to the worker any more. */
+/** @throws the error, unless it means that the job no longer belongs to the worker. */
 function ignoreLoss(error: unknown): void {
   if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
 }

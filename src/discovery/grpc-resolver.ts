@@ -111,7 +111,7 @@ function statusOf(error: unknown): Pick<StatusObject, 'code' | 'details'> {
   return { code: status.UNAVAILABLE, details: `could not find the service in etcd: ${messageOf(error)}` };
 }
 
-/** Returns the parts of `host:port`, or undefined if the text has another form. Square brackets enclose IPv6 addresses. */
+/** Returns undefined if the text is not `host:port`. Square brackets enclose IPv6 addresses. */
 function addressOf(address: string): { readonly host: string; readonly port: number } | undefined {
   const { host, bracketed, port } =
     /^(?:\[(?<bracketed>[^\]]+)\]|(?<host>[^:]+)):(?<port>\d{1,5})$/.exec(address)?.groups ?? {};

@@ -316,7 +316,6 @@ export class ServiceView implements AsyncDisposable {
   }
 }
 
-/** Returns the first of the IDs with the fewest uses. */
 function leastOf(ids: readonly string[], usesOf: (id: string) => number): string | undefined {
   let [least] = ids;
   for (const id of ids) if (usesOf(id) < usesOf(least as string)) least = id;
@@ -357,7 +356,7 @@ function encodeEndpoint(endpoint: ServiceEndpoint): string {
   }
 }
 
-/** Decodes a stored endpoint. Returns undefined if the value is not an endpoint. */
+/** Returns undefined if the value is not an endpoint. */
 function decodeEndpoint(value: Uint8Array): ServiceEndpoint | undefined {
   let parsed: unknown;
   try {

@@ -205,14 +205,11 @@ function describe(problem: string, { method, endpoint, outcome }: EtcdErrorDetai
   return `${problem} (${where}${READ.test(method) ? '' : `: ${OUTCOME_TEXT[outcome]}`})`;
 }
 
-/** Returns a copy of the error with these changes. */
 export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): EtcdError {
   return new EtcdError(error.problem, { ...error, cause: error.cause, ...changes });
 }
 
-/**
- * Returns an error with a new text, which says what to do about `error`. `error` becomes the cause of the new error.
- */
+/** Returns an error that says what to do about `error`, which becomes its cause. */
 export function explained(error: EtcdError, problem: string): EtcdError {
   return new EtcdError(problem, { ...error, cause: error });
 }
@@ -222,9 +219,8 @@ interface StackCapture {
 }
 
 /**
- * Adds the callers that await a call to the stack of the call's error. An error is created where a response is read or
- * a timer fires, so its stack does not show these callers. After an `await` in an async function, V8 and Bun can
- * determine the callers, and show them as "at async". This function costs time only when a call fails.
+ * Adds the callers that await a call to the stack of the call's error, which is created where a response is read or a
+ * timer fires. V8 and Bun show these callers as "at async". This function costs time only when a call fails.
  *
  * @param below The function whose callers the stack shows. For an uncaught error, Node.js prints the source line of the
  * first caller.
@@ -262,10 +258,7 @@ export function missingInput(argument: string, toDo: string): EtcdError {
   });
 }
 
-/**
- * The latest failure at each endpoint, by URL, in the order in which the failures occurred. The error of a call that
- * its caller or its deadline ends shows all of them, because the last one may be the least important one.
- */
+/** The latest failure at each endpoint, by URL, in the order in which the failures occurred. */
 export type Failures = ReadonlyMap<string, EtcdError>;
 const NO_FAILURES: Failures = new Map();
 
@@ -341,7 +334,6 @@ export function callTimedOut(
   return timedOut('call', timeoutMs, outcome, method.path, failures);
 }
 
-/** Returns the error for a call that ended because its client was closed. */
 export function clientClosed(outcome: Outcome = 'unknown', method?: string): EtcdError {
   return new EtcdError('the client was closed', { code: 'Canceled', reason: 'ClientClosed', outcome, method });
 }

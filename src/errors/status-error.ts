@@ -8,9 +8,8 @@ const GO_PRINTED = /^rpc error: code = (\w+) desc = (.*)$/s;
 const INCONCLUSIVE: ReadonlySet<StatusCode> = new Set(['Canceled', 'DeadlineExceeded', 'Unavailable', 'DataLoss']);
 
 /**
- * Reasons of refusals after which the write may have taken effect. `NoSpace` is one of them, because etcd checks the
- * quota again while it applies a write. If the write exceeds the quota then, etcd applies it and still returns the
- * error.
+ * Reasons of refusals after which the write may have taken effect. etcd checks the quota again while it applies a
+ * write, and returns `NoSpace` although it applies the write.
  */
 const REFUSED_AFTER_APPLYING: ReadonlySet<ServerReason> = new Set(['NoSpace']);
 
@@ -28,10 +27,7 @@ const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
   'Corrupt',
 ]);
 
-/**
- * Maximum length of an error text. It equals the client's limit for header fields, so only the `cancel_reason` of a
- * watch can be longer. A longer text is truncated.
- */
+/** Maximum length of an error text, which is truncated. Only the `cancel_reason` of a watch can be longer. */
 const MAX_TEXT_CHARS = 65_536;
 
 /** The methods that every supported etcd has. `RangeStream` is newer. */
@@ -65,10 +61,7 @@ export function errorFromText(text: string, context: Partial<ErrorContext> = {})
   return new EtcdError(problemOf(code, message), { code, reason: reason ?? 'Other', outcome: 'rejected', ...context });
 }
 
-/**
- * Returns the status code with this name, or `Unknown` if there is none. `OK` also becomes `Unknown`, because an error
- * cannot have status `OK`.
- */
+/** Returns `Unknown` for an unknown name, and for `OK`, because an error cannot have status `OK`. */
 function printedCode(name: string | undefined): StatusCode {
   return STATUS_CODES.find((code) => code === name && code !== 'OK') ?? 'Unknown';
 }

@@ -16,16 +16,11 @@ const DEFAULT_PORT = 2379;
 const PORT_IN_URL = /^\w+:\/+[^/]+:(\d+)(?:\/|$)/;
 const HOST_AND_PORT = /^(?:[\w.-]+|\[[\da-f:.]+\]):\d+$/i;
 /**
- * Matches a URL without a user name, password, query or fragment. White space, control characters and backslashes do
- * not match either, because a URL parser would silently remove or replace them.
+ * Matches a URL without user name, password, query, fragment, or characters that a URL parser would remove or replace.
  */
 const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
 
-/**
- * Parses a list of endpoints like `parseEndpoint`.
- *
- * @throws EtcdError with reason `InvalidInput` if the list is empty, or if one of the endpoints is invalid.
- */
+/** @throws EtcdError with reason `InvalidInput` if the list is empty, or if one of the endpoints is invalid. */
 export function parseEndpoints(given: readonly string[] | undefined, defaultScheme?: 'http' | 'https'): Endpoint[] {
   const allowed = 'a list of at least one URL';
   const list = checkList(given as readonly string[], 'endpoints', allowed);
@@ -59,10 +54,7 @@ export function parseEndpoint(given: string, argument: string, defaultScheme: 'h
   };
 }
 
-/**
- * Describes, for an error message, a value that the caller passed as a URL. Does not show text that may contain a
- * secret or that does not look like a URL.
- */
+/** Shows no text that may contain a secret or that does not look like a URL. */
 export function showUrl(given: unknown): string {
   if (typeof given !== 'string') return describeType(given);
   if (/[@?#]/.test(given)) return 'a URL with a user name or password, query or fragment';
@@ -70,7 +62,7 @@ export function showUrl(given: unknown): string {
   return HOST_AND_PORT.test(given) || given.includes('://') ? JSON.stringify(given) : 'text without "://"';
 }
 
-/** Decodes a percent-encoded path. Returns an empty string if the encoding is invalid. */
+/** Returns an empty string if the encoding is invalid. */
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path);

@@ -17,7 +17,7 @@ export interface ByteStream {
    * Sets whether the stream keeps the process alive: it does if `busy` is true, which is the default. Has no effect on
    * runtimes that do not offer this choice.
    */
-  hold(busy: boolean): void;
+  keepProcessAlive(busy: boolean): void;
   /**
    * Closes both directions. First sends the bytes that are still unsent, unless the peer does not read them in time.
    */
@@ -127,13 +127,10 @@ export function bytesOfChunk(chunk: unknown): Uint8Array {
   throw new Error(`the stream that connect returned yields ${describeType(chunk)}; allowed: Uint8Array`);
 }
 
-/**
- * Returns a byte stream that has failed because of `problem`. The stream sends nothing. It calls `events.closed` with
- * `problem` in the next microtask.
- */
+/** Returns a byte stream that sends nothing, and calls `events.closed` with `problem` in the next microtask. */
 export function failedByteStream(problem: string, events: ByteStreamEvents): ByteStream {
   queueMicrotask(() => events.closed(problem));
-  return { write: () => undefined, hold: () => {}, close: () => {} };
+  return { write: () => undefined, keepProcessAlive: () => {}, close: () => {} };
 }
 
 /**
@@ -144,7 +141,7 @@ interface DiagnosticsChannel {
   publish(message: unknown): void;
 }
 
-/** Returns the diagnostics channel for runtimes without `node:diagnostics_channel`. The channel publishes nothing. */
+/** For runtimes without `node:diagnostics_channel`. */
 export function silentChannel(): DiagnosticsChannel {
   return { hasSubscribers: false, publish: () => {} };
 }
@@ -156,12 +153,12 @@ export interface AsyncContext<T> {
   getStore(): T | undefined;
 }
 
-/** Returns the context for runtimes without `AsyncLocalStorage`. Its value is always undefined. */
+/** For runtimes without `AsyncLocalStorage`. */
 export function noContext(): AsyncContext<never> {
   return { run: (_, action) => action(), getStore: () => undefined };
 }
 
-/** Returns the time on the boot clock, for hosts without a boot clock that the client can use: undefined. */
+/** For hosts without a boot clock that the client can use. */
 export function noBootClock(): number | undefined {
   return undefined;
 }

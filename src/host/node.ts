@@ -7,7 +7,7 @@ import { Duplex } from 'node:stream';
 import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
 import { readError } from '../errors/etcd-error.js';
 import { environment } from '../runtime/environment.js';
-import { ProcessHold } from '../runtime/process-hold.js';
+import { ProcessKeeper } from '../runtime/process-keeper.js';
 import { after } from '../runtime/timers.js';
 import type { Endpoint } from './endpoint.js';
 import {
@@ -24,12 +24,8 @@ import {
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
-/** Size in bytes of the buffer into which a connection reads the bytes that it receives. */
 const READ_BUFFER_BYTES = 65_536;
-/**
- * The length of a long backlog of unsent bytes, not counting the kernel's buffer. Once the backlog has reached this
- * length, the client stops writing until the event `drained`.
- */
+/** Backlog of unsent bytes at which the client waits for the event `drained`. Excludes the kernel's buffer. */
 const LONG_BACKLOG_BYTES = 262_144;
 /** Time limit in milliseconds for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
@@ -107,7 +103,7 @@ export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream
       }
       return socket.writableLength < LONG_BACKLOG_BYTES;
     },
-    hold: (busy) => void (busy ? socket.ref() : socket.unref()),
+    keepProcessAlive: (busy) => void (busy ? socket.ref() : socket.unref()),
     close: () => {
       // A destroyed socket has emitted "close" already, or will emit it soon.
       if (socket.destroyed) return;
@@ -135,30 +131,30 @@ export const overCallerStream: OverCallerStream = (stream, endpoint, tls, events
 };
 
 function overDuplex(duplex: Duplex, events: ByteStreamEvents): ByteStream {
-  const hold = holdOf(duplex);
-  let isOver = false;
+  const keepProcessAlive = processKeeperOf(duplex);
+  let ended = false;
   let stopTimer = (): void => {};
   const finish = (error?: Error): void => {
-    if (isOver) return;
-    isOver = true;
+    if (ended) return;
+    ended = true;
     stopTimer();
-    hold(false);
+    keepProcessAlive(false);
     duplex.destroy();
     if (error === undefined) events.closed();
     else events.closed(describe(error), error);
   };
   duplex
     .on('drain', () => {
-      if (!isOver) events.drained();
+      if (!ended) events.drained();
     })
     .on('error', finish)
     .on('end', () => finish())
     .on('close', () => finish());
   queueMicrotask(() => {
-    if (isOver) return;
+    if (ended) return;
     events.opened();
     duplex.on('data', (chunk: unknown) => {
-      if (isOver) return;
+      if (ended) return;
       try {
         events.read(bytesOfChunk(chunk));
       } catch (error) {
@@ -168,16 +164,16 @@ function overDuplex(duplex: Duplex, events: ByteStreamEvents): ByteStream {
   });
   return {
     write(parts) {
-      if (isOver || duplex.destroyed) return undefined;
+      if (ended || duplex.destroyed) return undefined;
       let hasRoom = true;
       duplex.cork?.();
       for (const part of parts) hasRoom = duplex.write(part);
       duplex.uncork?.();
       return hasRoom;
     },
-    hold: (busy) => hold(busy && !isOver),
+    keepProcessAlive: (busy) => keepProcessAlive(busy && !ended),
     close() {
-      if (isOver) return;
+      if (ended) return;
       duplex.end(() => finish());
       // Without this time limit, a peer that does not read could keep the stream from ever closing.
       stopTimer = after(FLUSH_TIMEOUT_MS, () => finish());
@@ -191,7 +187,7 @@ function tlsOverDuplex(
   tls: TlsOptions | undefined,
   events: ByteStreamEvents,
 ): ByteStream {
-  const hold = holdOf(duplex);
+  const keepProcessAlive = processKeeperOf(duplex);
   let cause: Error | undefined;
   const socket = connectTls({ socket: duplex, ...tlsOptions(endpoint, tls) }, events);
   duplex
@@ -203,14 +199,14 @@ function tlsOverDuplex(
   socket
     .on('data', (bytes) => events.read(bytes))
     .on('close', () => {
-      hold(false);
+      keepProcessAlive(false);
       duplex.destroy();
     });
   const bytes = overSocket(socket, { ...forwarded(events), closed: (problem) => events.closed(problem, cause) });
-  return { ...bytes, hold: (busy) => hold(busy && !socket.destroyed) };
+  return { ...bytes, keepProcessAlive: (busy) => keepProcessAlive(busy && !socket.destroyed) };
 }
 
-/** Returns a copy of the callbacks that an object of any class may implement. */
+/** Copies the callbacks. A spread would not copy the methods of an instance of a class. */
 function forwarded(events: ByteStreamEvents): ByteStreamEvents {
   return {
     opened: () => events.opened(),
@@ -224,13 +220,13 @@ function forwarded(events: ByteStreamEvents): ByteStreamEvents {
  * Returns a function that sets whether the stream keeps the process alive. A stream without the method `unref`, such as
  * a channel of an SSH connection, does not control this. For such a stream, a timer keeps the process alive.
  */
-function holdOf(stream: Duplex): (busy: boolean) => void {
+function processKeeperOf(stream: Duplex): (busy: boolean) => void {
   const socket = stream as Duplex & Partial<Pick<Socket, 'ref' | 'unref'>>;
   if (typeof socket.unref === 'function' && typeof socket.ref === 'function')
     return (busy) => void (busy ? socket.ref?.() : socket.unref?.());
-  const timer = new ProcessHold();
-  timer.set(true);
-  return (busy) => timer.set(busy);
+  const keeper = new ProcessKeeper();
+  keeper.keepProcessAlive(true);
+  return (busy) => keeper.keepProcessAlive(busy);
 }
 
 /**
@@ -305,10 +301,7 @@ function pem(text: string | Uint8Array): string | Buffer {
   return typeof text === 'string' ? text : Buffer.from(text);
 }
 
-/**
- * Describes an error. If a host name has several addresses, Node.js reports one error for each address; the description
- * joins their messages.
- */
+/** Joins the messages if Node.js reports one error for each address of a host name. */
 function describe(error: Error): string {
   const { message } = readError(error) ?? {};
   if (message === undefined) return 'the stream failed';

@@ -2,10 +2,7 @@ import { type FileHandle, lstat, open, realpath, rename, rm, stat } from 'node:f
 import { invalidInput } from '../errors/etcd-error.js';
 import { concatBytes, randomId } from '../runtime/bytes.js';
 
-/**
- * Number of bytes that a `PartFile` collects before it writes to the file, because writing each small piece separately
- * would take most of the time.
- */
+/** Number of bytes that a `PartFile` collects before it writes them to the file. */
 const WRITE_BYTES = 1_048_576;
 
 /**
@@ -53,7 +50,6 @@ export class PartFile {
     await rename(this.#part, this.#target);
   }
 
-  /** Removes the incomplete file. */
   async discard(): Promise<void> {
     await this.#file.close().catch(() => {});
     await rm(this.#part, { force: true });

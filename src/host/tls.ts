@@ -54,7 +54,6 @@ export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
   return tls === undefined || typeof tls === 'function' ? tls : checkTlsOptions(tls);
 }
 
-/** Checks the options, and returns a copy of them. */
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
   // A promise is refused. It has no TLS fields, so the client would silently ignore the options inside the promise.
   if (typeof tls !== 'object' || tls === null || reading(tls, 'tls', () => 'then' in tls))
@@ -71,7 +70,7 @@ function checkTlsOptions(tls: TlsOptions): TlsOptions {
   };
 }
 
-/** Returns the checked options for one connection. If `tls` is a function, calls it and checks the result. */
+/** If `tls` is a function, calls it and checks the result. */
 export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions | undefined> {
   if (typeof tls !== 'function') return tls;
   let given: TlsOptions;
@@ -84,9 +83,7 @@ export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions
   return checkTlsOptions(given);
 }
 
-/**
- * Returns the name that the server's certificate must contain. Removes a trailing dot, because TLS does not allow one.
- */
+/** Returns the name that the server's certificate must contain. TLS allows no trailing dot. */
 export function serverNameOf({ address }: Endpoint, tls: TlsOptions | undefined): string {
   return (tls?.serverName ?? ('host' in address ? address.host : '')).replace(/\.$/, '');
 }
@@ -126,10 +123,7 @@ function checkPem(pem: string | Uint8Array | undefined, name: string, label: str
   return blocks.map(([block]) => block).join('\n');
 }
 
-/**
- * Whether the base64 text holds a complete DER SEQUENCE (X.690, section 8.1). Every key and every certificate is a DER
- * SEQUENCE.
- */
+/** Whether the base64 text is a complete DER SEQUENCE (X.690, section 8.1), as every key and certificate is. */
 function isSequence(base64: string): boolean {
   let der: string;
   try {

@@ -12,21 +12,16 @@ import {
   type WebWriter,
 } from './host.js';
 
-/**
- * The maximum backlog of unsent bytes. Once the backlog has reached this length, the client stops writing until the
- * event `drained`.
- */
+/** Backlog of unsent bytes at which the client waits for the event `drained`. */
 const LONG_BACKLOG_BYTES = 262_144;
 /** The time limit in milliseconds for sending the last bytes of a connection that the client closes. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
-/** What a pair of web streams belongs to. */
 interface Opening {
-  /** Resolves when the streams are connected. Default: they are. */
+  /** Resolves when the streams are connected. Undefined if they already are. */
   readonly opened?: Promise<unknown>;
 }
 
-/** A byte stream over a pair of web streams. */
 export class WebByteStream implements ByteStream {
   readonly #reader: WebReader;
   readonly #writer: WebWriter;
@@ -34,7 +29,7 @@ export class WebByteStream implements ByteStream {
   /** The number of bytes that the client has written, but that the writable stream has not accepted yet. */
   #waitingBytes = 0;
   #closing = false;
-  #over = false;
+  #ended = false;
 
   /** @throws TypeError if one of the streams is locked to another reader or writer. */
   constructor(streams: WebStreams & Opening, events: ByteStreamEvents) {
@@ -43,11 +38,11 @@ export class WebByteStream implements ByteStream {
     this.#writer = streams.writable.getWriter();
     // If only the writable stream fails, the readable stream may stay open.
     this.#writer.closed.catch((error: unknown) => this.#finish(error));
-    this.#run(streams.opened).catch((error: unknown) => this.#finish(error));
+    this.#readAll(streams.opened).catch((error: unknown) => this.#finish(error));
   }
 
   write(parts: readonly Uint8Array[]): boolean | undefined {
-    if (this.#over || this.#closing) return undefined;
+    if (this.#ended || this.#closing) return undefined;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
     // The error of a failed write is ignored here, because `closed` of the writer rejects, too.
@@ -58,11 +53,11 @@ export class WebByteStream implements ByteStream {
     return this.#waitingBytes < LONG_BACKLOG_BYTES;
   }
 
-  /** Does nothing, because web streams have no influence on the life of the process. */
-  hold(): void {}
+  /** Does nothing: web streams cannot influence whether the process stays alive. */
+  keepProcessAlive(): void {}
 
   close(): void {
-    if (this.#over || this.#closing) return;
+    if (this.#ended || this.#closing) return;
     this.#closing = true;
     // Without this time limit, a peer that does not read could keep the streams from ever closing.
     const flushed = this.#writer.close().catch(() => {});
@@ -72,24 +67,24 @@ export class WebByteStream implements ByteStream {
   #sent(bytes: number): void {
     const wasLong = this.#waitingBytes >= LONG_BACKLOG_BYTES;
     this.#waitingBytes -= bytes;
-    if (wasLong && this.#waitingBytes < LONG_BACKLOG_BYTES && !this.#over) this.#events.drained();
+    if (wasLong && this.#waitingBytes < LONG_BACKLOG_BYTES && !this.#ended) this.#events.drained();
   }
 
-  async #run(opened: Promise<unknown> | undefined): Promise<void> {
+  async #readAll(opened: Promise<unknown> | undefined): Promise<void> {
     await opened;
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#events.opened();
     for (let read = await this.#reader.read(); !read.done; read = await this.#reader.read()) {
-      if (this.#over) return;
+      if (this.#ended) return;
       this.#events.read(bytesOfChunk(read.value));
     }
     this.#finish();
   }
 
-  /** Releases both streams, and reports the end. `error` is undefined if the end is not a failure. */
+  /** `error` is undefined if the end is not a failure. */
   #finish(error?: unknown): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     // Both streams may have ended or failed already. Then these calls reject, and change nothing.
     this.#reader.cancel(error).catch(() => {});
     this.#writer.abort(error).catch(() => {});

@@ -4,10 +4,7 @@ import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
 import { textOf } from '../runtime/bytes.js';
 import { STATIC_TABLE } from '../transport/http2/hpack/tables.js';
 
-/**
- * The wire types of Protobuf, in the order of their numbers:
- * https://protobuf.dev/programming-guides/encoding/#structure.
- */
+/** The wire types of Protobuf by number: https://protobuf.dev/programming-guides/encoding/#structure. */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';
 
 const WIRE_TYPES: readonly WireType[] = ['varint', 'fixed64', 'length-delimited', 'group', 'end of group', 'fixed32'];
@@ -28,7 +25,6 @@ export interface Span {
    * message's fields follow the `length` span instead.
    */
   readonly part: 'tag' | 'length' | 'value';
-  /** Field number. */
   readonly number: number;
   readonly wireType: WireType;
   /** Descriptor of the field. Undefined if the message has no field with this number and wire type. */
@@ -94,7 +90,7 @@ function* fieldsOf(
   }
 }
 
-/** Returns the field of a tag, or undefined if the message has no field with this number and a matching wire type. */
+/** Returns undefined if the message has no field with this number and a matching wire type. */
 function fieldOf(typeName: string, tag: number): FieldDescriptor | undefined {
   const field = messageFields[typeName]?.find(({ number }) => number === tag >>> 3);
   if (field === undefined) return undefined;
@@ -133,10 +129,7 @@ export interface HeaderSpan {
   readonly tableBytes?: number;
 }
 
-/**
- * Lists the representations of a complete HPACK header block, in order. The block must be valid, because this function
- * does not check it.
- */
+/** Lists the representations of a complete and valid HPACK header block, in order. */
 export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, undefined> {
   let at = 0;
   /** Reads an integer (RFC 7541, section 5.1). `prefix` is a mask whose set bits are the bits of the prefix. */

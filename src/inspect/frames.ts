@@ -68,10 +68,7 @@ export interface WireMessage {
   readonly bytes: Uint8Array;
 }
 
-/**
- * Wraps a function that opens byte streams. The returned function opens the same byte streams, and calls `onFrame` with
- * each frame that is sent or received on them.
- */
+/** The returned function opens the same byte streams, and calls `onFrame` with each frame sent or received on them. */
 export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void): OpenByteStream {
   let connections = 0;
   return (endpoint, tls, events) => {
@@ -96,7 +93,7 @@ export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void
         if (hasRoom !== undefined) for (const part of parts) sent.push(part);
         return hasRoom;
       },
-      hold: (busy) => stream.hold(busy),
+      keepProcessAlive: (busy) => stream.keepProcessAlive(busy),
       close: () => stream.close(),
     };
   };
@@ -113,8 +110,8 @@ const SETTING_NAMES = new Map<number, string>(Object.entries(Setting).map(([name
 const MAX_MESSAGE_BYTES = 2 ** 32;
 
 /**
- * Decodes the frames that one side of a connection sends. If a frame violates HTTP/2, the decoder silently ignores the
- * rest of the bytes, because the connection itself reports the violation.
+ * Decodes the frames that one side of a connection sends. Silently ignores all bytes after a violation of HTTP/2, which
+ * the connection itself reports.
  */
 export class FrameDecoder {
   readonly #side: 'client' | 'server';
@@ -167,7 +164,7 @@ export class FrameDecoder {
     if (ends && (this.#side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
   }
 
-  /** Decodes a payload. Replaces the bytes of secrets in `payload` with 0. */
+  /** Replaces the bytes of secrets in `payload` with 0. */
   #detail(type: number, flags: number, streamId: number, payload: Uint8Array): FrameDetail {
     switch (type) {
       case FrameType.DATA:
@@ -197,12 +194,12 @@ export class FrameDecoder {
 
   /**
    * Returns the header fields of the block that ends with this frame, or an empty array if the block continues in
-   * another frame. Sets all of `payload` to 0 if it may hold a secret.
+   * another frame. Sets all of `payload` to 0 if it may contain a secret.
    */
   #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
     if ((flags & Flag.END_HEADERS) === 0) {
-      // An incomplete block cannot be decoded. It may hold a secret, so all its bytes are hidden.
+      // An incomplete block cannot be decoded. It may contain a secret, so all its bytes are hidden.
       payload.fill(0);
       return [];
     }
@@ -217,7 +214,7 @@ export class FrameDecoder {
     return shown;
   }
 
-  /** Changes the copy of the dynamic table as a header block with these fields changes the table. */
+  /** Applies a header block to the copy of the dynamic table. */
   #followTable(block: Uint8Array, fields: readonly HeaderField[]): void {
     let at = 0;
     for (const { kind, isAdded, tableBytes } of headerSpans(block)) {
@@ -236,7 +233,8 @@ export class FrameDecoder {
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
     if (method === undefined) {
-      // The stream was reset before this frame arrived, so the message type is unknown. The message may hold a token.
+      // The stream was reset before this frame arrived, so the message type is unknown. The message may contain a
+      // token.
       payload.fill(0);
       return [];
     }
@@ -244,7 +242,7 @@ export class FrameDecoder {
     this.#assemblerOf(streamId).receive(payload, 0, payload.length);
     const { typeName } = this.#side === 'client' ? method.request : method.response;
     const messages = this.#completed.map((bytes) => withoutSecrets({ method: method.path, typeName, bytes }));
-    if (mayHoldSecrets(typeName)) payload.fill(0);
+    if (mayContainSecrets(typeName)) payload.fill(0);
     return messages;
   }
 
@@ -295,23 +293,16 @@ function withoutSecret([name, value]: HeaderField): HeaderField {
   return [name, SECRET_HEADERS.has(name) ? '(not shown)' : value];
 }
 
-/**
- * Names of fields that hold passwords, tokens or hashes of passwords. A snapshot (`blob`) holds the password hashes of
- * all users.
- */
+/** Names of fields for passwords, tokens or hashes of passwords. `blob` is a snapshot, with the hashes of all users. */
 const SECRET_FIELDS: ReadonlySet<string> = new Set(['password', 'hashedPassword', 'token', 'blob']);
 
-/** Whether messages of this type have a field that holds a secret. */
-export function mayHoldSecrets(typeName: string): boolean {
+export function mayContainSecrets(typeName: string): boolean {
   return messageFields[typeName]?.some(({ name }) => SECRET_FIELDS.has(name)) ?? false;
 }
 
-/**
- * Returns the message with the bytes of its secrets replaced with 0. If the message is malformed, all its bytes are
- * replaced.
- */
+/** Replaces the bytes of secrets with 0, and all bytes of a malformed message. */
 function withoutSecrets(message: WireMessage): WireMessage {
-  if (!mayHoldSecrets(message.typeName)) return message;
+  if (!mayContainSecrets(message.typeName)) return message;
   const bytes = message.bytes.slice();
   try {
     for (const { start, end, part, field, depth } of explain(message.typeName, message.bytes)) {

@@ -19,9 +19,9 @@ export interface HedgedReadsOptions {
 
 const HEDGED_READS_OPTIONS = { endpoints: checkFunction, delayMs: checkMs } as const;
 const DEFAULT_DELAY_MS = 50;
-/** How many second calls may be of no use before the interceptor makes no more of them for a while. */
+/** Number of useless second calls after which the interceptor makes no more of them for a while. */
 const MAX_TOKENS = 50;
-/** How many second calls of no use each read allows. */
+/** Number of useless second calls that each read allows. */
 const TOKENS_PER_READ = 0.1;
 
 /**
@@ -64,19 +64,23 @@ function hedged<Request, Response>(
   return new Promise((resolve, reject) => {
     const stops = new Set<AbortController>();
     let tried: string | undefined;
-    const settle = (action: () => void): void => {
+    const settleCall = (action: () => void): void => {
       stopTimer();
       offAbort();
       for (const stop of stops) stop.abort();
       action();
     };
-    const start = (given: UnaryCall<Request, Response>, won: () => void, failed: (error: unknown) => void): void => {
+    const startAttempt = (
+      given: UnaryCall<Request, Response>,
+      won: () => void,
+      failed: (error: unknown) => void,
+    ): void => {
       const stop = new AbortController();
       stops.add(stop);
       next({ ...given, signal: stop.signal }).then(
         (response) => {
           stops.delete(stop);
-          settle(() => resolve(response));
+          settleCall(() => resolve(response));
           won();
         },
         (error: unknown) => {
@@ -96,7 +100,7 @@ function hedged<Request, Response>(
       // A second call that answers first gives its token back.
       budget.tokens -= 1;
       const { observer } = call;
-      // The observer learns only of the attempts of the first call, and of everything else.
+      // The observer receives the events of the second call, but not its attempts.
       const second: AttemptObserver = {
         sent: () => observer?.sent?.(),
         failed: (error) => observer?.failed?.(error),
@@ -104,7 +108,7 @@ function hedged<Request, Response>(
         answered: () => observer?.answered?.(),
       };
       // If the second call fails, the first call continues.
-      start(
+      startAttempt(
         { ...call, endpoint: other, observer: second },
         () => {
           budget.tokens += 1;
@@ -116,8 +120,8 @@ function hedged<Request, Response>(
       tried = endpoint;
     };
     // The first call has tried all members. The second call names one member, and would wait for it until the deadline.
-    const firstFailed = (error: unknown): void => settle(() => reject(error));
-    start({ ...call, observer: bothObservers({ attempt }, call.observer) }, () => {}, firstFailed);
+    const firstFailed = (error: unknown): void => settleCall(() => reject(error));
+    startAttempt({ ...call, observer: bothObservers({ attempt }, call.observer) }, () => {}, firstFailed);
     if (call.signal?.aborted) abort();
   });
 }

@@ -39,7 +39,7 @@ export interface Interceptor {
   ): OutgoingStream<Request>;
 }
 
-/** Wraps the transport in the interceptors. The first interceptor is the outermost. */
+/** The first interceptor is the outermost. */
 export function withInterceptors(transport: Transport, interceptors: readonly Interceptor[]): Transport {
   return interceptors.reduceRight<Transport>(withInterceptor, transport);
 }

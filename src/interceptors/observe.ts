@@ -32,8 +32,8 @@ const CANCEL_FAILURES = {
 } as const satisfies Readonly<Record<string, CancelFailure>>;
 
 /**
- * Learns what happens to one unary call or stream. Its methods must not throw, and cannot change the call. The messages
- * contain keys and values.
+ * Observes one unary call or stream. Its methods must not throw, and cannot change the call. The messages contain keys
+ * and values.
  */
 export interface CallObserver extends AttemptObserver {
   /** The caller has sent a message on the stream. */
@@ -45,7 +45,7 @@ export interface CallObserver extends AttemptObserver {
    * something else. Either this method or `canceled` is called, once.
    */
   ended(error: unknown): void;
-  /** The client canceled the stream. `failure` is undefined if the client does not need the stream any more. */
+  /** The client canceled the stream. `failure` is undefined if the client no longer needs the stream. */
   canceled?(failure: CancelFailure | undefined): void;
 }
 
@@ -90,39 +90,39 @@ export function observeStream<Request, Response>(
   next: (call: StreamCall<Request, Response>, handler: StreamHandler<Response>) => OutgoingStream<Request>,
 ): OutgoingStream<Request> {
   // A stream may be canceled after its end.
-  let isOver = false;
+  let ended = false;
   const observed = { ...call, observer: bothObservers(observer, call.observer) };
-  const ended = (error: unknown): void => {
-    if (isOver) return;
-    isOver = true;
+  const end = (error: unknown): void => {
+    if (ended) return;
+    ended = true;
     observer.ended(error);
   };
   let stream: OutgoingStream<Request>;
   try {
     stream = next(observed, {
       message: (message) => {
-        if (!isOver) observer.response?.(message);
+        if (!ended) observer.response?.(message);
         handler.message(message);
       },
       leaving: () => handler.leaving?.(),
       end: (error) => {
-        ended(error);
+        end(error);
         handler.end(error);
       },
     });
   } catch (error) {
-    ended(error);
+    end(error);
     throw error;
   }
   return forwardStream(stream, {
     send: (message) => {
       stream.send(message);
-      if (!isOver) observer.request?.(message);
+      if (!ended) observer.request?.(message);
     },
     cancel: (why) => {
       stream.cancel(why);
-      if (isOver) return;
-      isOver = true;
+      if (ended) return;
+      ended = true;
       observer.canceled?.(why && CANCEL_FAILURES[why]);
     },
   });

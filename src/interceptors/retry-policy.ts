@@ -7,7 +7,7 @@ import type { Interceptor } from './interceptors.js';
 
 /** Options of `retryPolicy`. */
 export interface RetryPolicy {
-  /** How many times a call is attempted at most, with the first time. 1: no call is repeated. Default: no limit. */
+  /** Maximum number of attempts of a call, including the first one. 1: no call is repeated. Default: no limit. */
   readonly maxAttempts?: number | undefined;
   /**
    * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
@@ -18,9 +18,9 @@ export interface RetryPolicy {
   readonly maxBackoffMs?: number | undefined;
   /**
    * Decides whether a failed read is repeated. `failures` counts its failed attempts, from 1. `isSafe` says whether the
-   * client would repeat it by itself. The function is not called for writes, because the client repeats a write only if
-   * the server provably did not process it. Nor is it called if the server refused the token, because the client repeats
-   * the read with a new token.
+   * client would repeat the read without this function. The client does not call the function for writes, because it
+   * repeats a write only if the server provably did not process it. Nor does it call the function if the server refused
+   * the token: it repeats the read with a new token.
    */
   readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
 }

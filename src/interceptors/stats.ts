@@ -82,7 +82,7 @@ export interface StreamStats {
   readonly received: number;
 }
 
-/** What `Stats.snapshot` returns. It contains only numbers and names, so that it can become JSON. */
+/** The result of `Stats.snapshot`. It contains only numbers and names, so that it can become JSON. */
 export interface StatsSnapshot {
   /** The methods that were called, by gRPC path, such as `/etcdserverpb.KV/Put`. */
   readonly calls: Readonly<Record<string, CallStats>>;
@@ -100,7 +100,7 @@ export interface StatsSnapshot {
 
 /** The interceptor that `collectStats` returns. */
 export interface Stats extends Interceptor {
-  /** Returns the numbers of now. They count from the call of `collectStats`, and are never reset. */
+  /** Returns the current numbers. They count from the call of `collectStats`, and are never reset. */
   snapshot(): StatsSnapshot;
 }
 
@@ -161,7 +161,6 @@ function snapshotOf<T>(entries: ReadonlyMap<string, { snapshot(): T }>): Readonl
   return Object.fromEntries([...entries].map(([path, entry]) => [path, entry.snapshot()]));
 }
 
-/** Counts failures by reason. */
 class Failures {
   count = 0;
   readonly #byReason = new Map<Reason, number>();
@@ -290,7 +289,7 @@ class ObservedStream implements CallObserver {
   }
 }
 
-/** Learns from the messages of one stream what exists on the server. */
+/** Tracks objects on the server by the messages of one stream. */
 interface MessageTracker {
   request(message: unknown): void;
   response(message: unknown): void;
@@ -350,7 +349,7 @@ class RenewedLeases {
     this.#endMs.delete(id);
   }
 
-  /** Removes the expired leases. Returns the number of the others. */
+  /** Removes the expired leases. Returns the number of the remaining leases. */
   count(): number {
     const now = monotonicMs();
     for (const [id, endMs] of this.#endMs) if (endMs <= now) this.#endMs.delete(id);
@@ -358,7 +357,6 @@ class RenewedLeases {
   }
 }
 
-/** Follows the renewals on one stream. */
 class RenewalTracker implements MessageTracker {
   readonly #leases: RenewedLeases;
   /** When the latest unanswered request for each lease was sent, by lease ID. Answers to other requests are ignored. */

@@ -140,7 +140,7 @@ export async function deleteKeyIf(
 
 /** Options of `modifyKey`. `timeoutMs` limits each call; use `signal` to limit the whole. */
 export interface ModifyOptions extends UpdateOptions {
-  /** How many times `change` runs at most. Default 100. */
+  /** Maximum number of times that `change` runs. Default 100. */
   readonly maxAttempts?: number | undefined;
 }
 
@@ -148,10 +148,10 @@ const MODIFY_OPTIONS = { maxAttempts: checkPositiveCount, ...CREATE_OPTIONS } as
 const DEFAULT_MAX_ATTEMPTS = 100;
 /** The number of attempts without a pause between them. */
 const EAGER_ATTEMPTS = 3;
-/** The exponent from which the pause between two attempts does not grow any more. */
+/** The exponent from which the pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
-/** What `modifyKey` did. */
+/** The result of `modifyKey`. */
 export interface Modified {
   /** Whether the key was put: false if `change` returned undefined. */
   readonly changed: boolean;
@@ -160,9 +160,9 @@ export interface Modified {
 }
 
 /**
- * Reads a key, lets `change` calculate its new value, and puts the value unless another client has changed the key in
- * the meantime. In that case `change` runs again with the key as it is then, so it must have no other side effects. If
- * `change` returns undefined, nothing is written. If it throws, `modifyKey` rejects with the same error.
+ * Reads a key, lets `change` calculate its new value, and puts the value. If another client changes the key between the
+ * read and the put, `change` runs again with the latest key, so it must have no other side effects. If `change` returns
+ * undefined, nothing is written. If it throws, `modifyKey` rejects with the same error.
  *
  * @throws EtcdError with reason `TxnConflict` after `maxAttempts`, and otherwise as `txn` does. A put whose outcome is
  * unknown is not repeated.
@@ -209,7 +209,6 @@ function conflict(maxAttempts: number): EtcdError {
   return new EtcdError(problem, { code: 'Aborted', reason: 'TxnConflict', outcome: 'rejected' });
 }
 
-/** Runs the operation if the key exists and is the expected version. */
 async function writeIfUnchanged(
   client: CoreKeyspace,
   key: BytesLike,
@@ -227,7 +226,6 @@ async function writeIfUnchanged(
   return withHeader(header, { succeeded, reason: 'changed', current });
 }
 
-/** Returns the conditions that hold while the key exists and is the expected version. */
 function unchanged(key: BytesLike, { modRevision, oldValue }: Expected): readonly Compare[] {
   if ((modRevision === undefined) === (oldValue === undefined))
     throw invalidInput('options', modRevision === undefined ? 'neither' : 'both', 'one of modRevision and oldValue');

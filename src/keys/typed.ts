@@ -138,7 +138,7 @@ export interface TypedWatch<T> extends AsyncIterableIterator<TypedChange<T>> {
 
 /**
  * Returns the keys under `prefix` as values of one type. Names are keys without the prefix. A value that the codec
- * cannot decode never ends a watch: `TypedKeyValue.error` tells it.
+ * cannot decode never ends a watch: `TypedKeyValue.error` reports it.
  *
  * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
  *
@@ -232,7 +232,7 @@ export class TypedKeys<T> {
     return Object.assign(changes, { created: () => watch.created() });
   }
 
-  /** Holds all keys under the prefix in memory; see `Keyspace.cachedRange`. */
+  /** Keeps all keys under the prefix in memory; see `Keyspace.cachedRange`. */
   async cachedRange(options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<TypedCachedRange<T>> {
     const cached = await cachedRangeOf(this.#client, this.all, options);
     return {

@@ -5,8 +5,6 @@ import { checkChoice, checkedLaterAll, checkFields, checkInt64, show } from '../
 import { type BytesLike, ownBytes, toBytes } from '../runtime/bytes.js';
 import { type Keys, ownKeys, resolveKeys } from './keys.js';
 
-// The conditions of a transaction.
-
 /** How a condition compares a property of a key with the operand. */
 export type Operator = '==' | '!=' | '<' | '>';
 

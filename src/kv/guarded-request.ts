@@ -39,11 +39,7 @@ export function guardedRequest(
   return { compare: [unchanged(guard), ...compare], success: then, failure: [nested] };
 }
 
-/**
- * Checks that the request is not too long together with its guard.
- *
- * @throws EtcdError with reason `InvalidInput` if it is.
- */
+/** @throws EtcdError with reason `InvalidInput` if the request is too long together with its guard. */
 export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: number): void {
   const guard = { key: NO_BYTES, revision: 0n, writes: 0 };
   const count = countOf(guardedRequest(request, guard, () => read(guard)));
@@ -96,7 +92,7 @@ export function onlyNested(operations: Operations): Init<wire.TxnRequest> | unde
   return others.length === 0 && nested?.request?.case === 'requestTxn' ? nested.request.value : undefined;
 }
 
-/** Returns the operations of a branch together with the put of the guard. `path` is that of the branch. */
+/** `path` is the path of the branch. */
 function withGuard(
   operations: Operations,
   key: Uint8Array,

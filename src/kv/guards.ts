@@ -19,7 +19,7 @@ import { mismatch, type PreparedTxn } from './txn.js';
 // A guard makes a write safe to repeat: however often the server receives the request, and however late, it applies the
 // write at most once.
 //
-//   The write.   if the guard is unchanged, and the conditions of the caller hold:
+//   The write.   if the guard is unchanged, and the conditions of the caller are true:
 //                  the operations of `then`, put the guard with "7 1"
 //                else, if the guard is unchanged:
 //                  the operations of `else`, put the guard with "7 0"
@@ -41,9 +41,11 @@ import { mismatch, type PreparedTxn } from './txn.js';
 //    whole transaction. So a guard that was deleted with its lease cannot let a copy pass. The server chooses the ID of
 //    the lease, so a late copy of the grant does not bring the lease back.
 //
-// The first write with a guard of a session creates it: R is 0. If another client deletes the guard, a copy of that first
-// write would pass again. The guards of a client are created by transactions of their own, so for them R is never 0.
-// After the restore of a backup, revisions come again, and with them a copy of a write from before the restore may pass.
+// The first write with a guard of a session creates it: R is 0. If another client deletes the guard, a copy of that
+// first
+// write would pass again. The guards of a client are created by separate transactions, so for them R is never 0.
+// After the restore of a backup, revisions come again, and with them a copy of a write from before the restore may
+// pass.
 //
 // etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example because
 // it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write needs a
@@ -60,7 +62,7 @@ export interface Applied<Result> {
   readonly succeeded: boolean;
   /** A digit for each transaction whose branch is known, from the outside inwards: 1 for `then`, 0 for `else`. */
   readonly path: string;
-  /** The header of the response that told so. */
+  /** The header of the response that reported this. */
   readonly header: wire.ResponseHeader;
   /** The result of the transaction. Undefined if its answer was lost. */
   readonly result: Result | undefined;
@@ -72,10 +74,7 @@ export class Guards {
   readonly #lease: bigint;
   readonly #guardPrefix: Uint8Array;
   readonly #prefix: string;
-  /**
-   * Whether each guard is created by a transaction of its own. Then no late copy of its first write passes, even if the
-   * guard is deleted.
-   */
+  /** Whether a separate transaction creates each guard, so that no late copy of its first write ever passes. */
   readonly createsFirst: boolean;
   #free: Guard[] = [];
   #count = 0;
@@ -156,7 +155,7 @@ export class GuardedWrite<Result> {
   /** The guard of this write. Undefined before the first attempt, and after the outcome is known. */
   #guard: Guard | undefined;
   /** Whether the server may apply an attempt later, or may have applied it. */
-  #inDoubt = false;
+  #isOutcomeUnknown = false;
   #applied: Applied<Result> | undefined;
   #hasLeaseEnded = false;
 
@@ -169,7 +168,7 @@ export class GuardedWrite<Result> {
 
   /** Whether the server has applied the write, or may have. */
   get mayBeApplied(): boolean {
-    return this.#inDoubt || this.#applied !== undefined;
+    return this.#isOutcomeUnknown || this.#applied !== undefined;
   }
 
   /** Whether the server has said that the lease of the guard does not exist. */
@@ -179,7 +178,7 @@ export class GuardedWrite<Result> {
 
   /** Whether the server may still apply an attempt. */
   get isOpen(): boolean {
-    return this.#guard !== undefined && this.#inDoubt;
+    return this.#guard !== undefined && this.#isOutcomeUnknown;
   }
 
   /**
@@ -191,19 +190,19 @@ export class GuardedWrite<Result> {
     for (;;) {
       this.#guard ??= this.#guards.take();
       const guard = this.#guard;
-      const isFirst = guard.revision === 0n && (this.#guards.createsFirst || this.#deletes(guard));
+      const isFirst = guard.revision === 0n && (this.#guards.createsFirst || this.#mayDeleteGuard(guard));
       if (isFirst && !(await this.#create(guard, options))) continue;
       const number = guard.writes + 1;
       const guarded = guardedRequest(this.#request, guard, (path) => this.#guards.move(guard, `${number} ${path}`));
-      /** Whether the server may have applied an earlier attempt, also one that the client has repeated by itself. */
-      let wasInDoubt = this.#inDoubt;
+      /** Whether the server may have applied an earlier attempt, including one that the channel repeated. */
+      let wasOutcomeUnknown = this.#isOutcomeUnknown;
       const attempt = withObserver(options, {
         retry: ({ outcome }) => {
-          wasInDoubt ||= outcome === 'unknown';
+          wasOutcomeUnknown ||= outcome === 'unknown';
         },
       });
       const { success = [], failure = [] } = this.#request;
-      const response = await this.#inDoubtDuring(this.#guards.run(guarded, attempt), () => wasInDoubt);
+      const response = await this.#outcomeUnknownDuring(this.#guards.run(guarded, attempt), () => wasOutcomeUnknown);
       const nested = response.succeeded || !hasConditions(this.#request) ? undefined : nestedIn(response.responses);
       if (response.succeeded || nested?.succeeded) {
         const { header, succeeded } = response;
@@ -221,8 +220,8 @@ export class GuardedWrite<Result> {
       // Another client has changed or deleted the guard.
       this.#guard = undefined;
       if (found === undefined) this.#guards.break();
-      if (wasInDoubt) throw guardLost();
-      this.#inDoubt = false;
+      if (wasOutcomeUnknown) throw guardLost();
+      this.#isOutcomeUnknown = false;
     }
   }
 
@@ -237,7 +236,7 @@ export class GuardedWrite<Result> {
     const guard = this.#guard;
     if (this.#applied !== undefined || guard === undefined) return this.#applied;
     const number = guard.writes + 1;
-    if (!this.#inDoubt) {
+    if (!this.#isOutcomeUnknown) {
       this.#guard = undefined;
       // A number is never used again.
       this.#guards.release(guard, guard.revision, number);
@@ -260,7 +259,7 @@ export class GuardedWrite<Result> {
     if (applied !== undefined) return applied;
     this.#guard = undefined;
     if (moved.found !== undefined && textOf(moved.found.value) === value) {
-      this.#inDoubt = false;
+      this.#isOutcomeUnknown = false;
       this.#guards.release(guard, moved.found.modRevision, number + 1);
       return undefined;
     }
@@ -293,17 +292,17 @@ export class GuardedWrite<Result> {
   }
 
   /** Whether a branch of the write may delete the guard. */
-  #deletes({ key }: Guard): boolean {
+  #mayDeleteGuard({ key }: Guard): boolean {
     return mayDelete({ request: { case: 'requestTxn', value: this.#request } }, key);
   }
 
-  /** The write is in doubt from the start of an attempt, unless the client has not sent the attempt. */
-  async #inDoubtDuring<T>(attempt: Promise<T>, wasInDoubt: () => boolean): Promise<T> {
-    this.#inDoubt = true;
+  /** The outcome of the write is unknown from the start of an attempt, unless the client has not sent the attempt. */
+  async #outcomeUnknownDuring<T>(attempt: Promise<T>, wasOutcomeUnknown: () => boolean): Promise<T> {
+    this.#isOutcomeUnknown = true;
     try {
       return await attempt;
     } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#inDoubt = wasInDoubt();
+      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#isOutcomeUnknown = wasOutcomeUnknown();
       throw error;
     }
   }

@@ -23,10 +23,7 @@ export interface WireRange {
 /** The default prefix of the guards, see guards.ts. */
 export const GUARD_PREFIX = 'etcdwire/guards/';
 
-/**
- * The name of the property that marks a `KeyRange`. The symbol is in the global registry, so that all copies of this
- * package that a program loads use the same symbol.
- */
+/** Marks a `KeyRange`. The symbol is global, so that all copies of this package in a program use the same symbol. */
 const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
 
 /**
@@ -71,7 +68,6 @@ export class KeyRange {
 export type Keys = BytesLike | KeyRange;
 
 const NUL = new Uint8Array([0]);
-/** Hint for an empty key where a range is allowed too. */
 const SELECT_ALL = ' (to select every key, use prefix(""))';
 const ALLOWED = 'a key, prefix(bytes), fromKey(key) or keyRange(start, end)';
 
@@ -136,17 +132,15 @@ function isRange(keys: Keys, argument: string): keys is KeyRange {
   return reading(keys, argument, () => (keys as Partial<KeyRange> | undefined)?.[KEY_RANGE] === true);
 }
 
-/** Returns the range that contains only this key. */
 export function singleKey(key: Uint8Array): WireRange {
   return { key, rangeEnd: NO_BYTES };
 }
 
-/** Returns a copy of the keys, because the caller may later overwrite the buffer that it passed. */
+/** Copies the keys: the caller may later overwrite its buffer. */
 export function ownKeys(keys: Keys): Keys {
   return isTextKey(keys) ? keys : keysOf(resolveKeys(keys, 'keys'));
 }
 
-/** Converts a range in the form that requests use back to `Keys`. */
 export function keysOf({ key, rangeEnd }: WireRange): Keys {
   return rangeEnd.length === 0 ? key : new KeyRange(key, rangeEnd);
 }
@@ -165,7 +159,6 @@ export function checkKey(key: BytesLike, argument: string, hint = ''): Uint8Arra
   return bytes;
 }
 
-/** Whether the value is a string that is a valid key: not empty, and well-formed. */
 function isTextKey(key: unknown): key is string {
   return typeof key === 'string' && key !== '' && isWellFormed(key);
 }
@@ -203,7 +196,6 @@ export function contains(range: WireRange, key: Uint8Array): boolean {
   return compareBytes(range.key, key) <= 0 && (hasNoEnd(range) || compareBytes(key, range.rangeEnd) < 0);
 }
 
-/** Whether the two ranges have a key in common. */
 export function overlaps(one: WireRange, other: WireRange): boolean {
   const isBefore = (end: Uint8Array | undefined, start: Uint8Array): boolean =>
     end !== undefined && compareBytes(end, start) <= 0;

@@ -41,7 +41,7 @@ export interface KV {
   delete(keys: Keys, options?: DeleteOptions & WriteOptions): Promise<WithHeader<DeleteResult>>;
 
   /**
-   * Runs a transaction. The server runs `then` if every condition in `if` holds, and `else` otherwise, all at one
+   * Runs a transaction. The server runs `then` if every condition in `if` is true, and `else` otherwise, all at one
    * revision. `succeeded` is true if `then` ran, and narrows the type of `responses`. Without `if`, `then` always runs,
    * and `else` is not allowed.
    *

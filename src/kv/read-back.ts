@@ -25,7 +25,7 @@ export class ReadBack {
   }
 
   /**
-   * Adds the reads for a branch that was run. `path` tells the branches of the nested transactions, see `Applied`.
+   * Adds the reads for a branch that was run. `path` identifies the branches of the nested transactions, see `Applied`.
    * Returns undefined if no read can find out the responses.
    */
   branch(operations: Operations, path: string): Responses | undefined {

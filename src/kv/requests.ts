@@ -102,7 +102,7 @@ export const PUT_OPTIONS = {
   ignoreLease: checkBoolean,
 } as const;
 
-/** A hint for callers who know other etcd clients, whose `put` accepts a `ttl` and grants a lease itself. */
+/** Other etcd clients accept a `ttl` for a put, and grant a lease. */
 export const PUT_HINTS = { ttl: 'to attach a lease, pass { lease: await etcd.lease.grant({ ttl: 5 }) }' } as const;
 
 /** Options of `delete` and of `op.delete`. */
@@ -280,7 +280,6 @@ export function deleteRequest(keys: Keys, options: DeleteOptions = {}): Init<wir
   return { key, rangeEnd, prevKv: options.prevKv };
 }
 
-/** Returns the only key of a response to `get`, or undefined if the response has none. */
 export function getResult({ kvs: [kv] }: wire.RangeResponse): KeyValue | undefined {
   return kv && new KeyValue(kv);
 }

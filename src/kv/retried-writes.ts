@@ -19,15 +19,15 @@ import { type Conditions, mismatch, type Op, runTxn, type Txn, type TxnResult } 
 /** TTL in seconds of the lease of a client's guards. */
 const TTL_S = 600;
 /**
- * How long the client begins writes with the guards of one lease, in milliseconds. The rest of the TTL is left for
- * attempts of these writes, so that the client needs not renew the lease.
+ * Milliseconds for which the client begins writes with the guards of one lease. The rest of the TTL is for attempts of
+ * these writes, so the client does not renew the lease.
  */
 const USABLE_MS = (TTL_S / 2) * 1_000;
 
 /** The server never chooses the ID of an ended lease again, so a second copy does nothing. */
 const REVOKE = { ...leaseMethods.leaseRevoke, repeatable: true } as const;
 
-/** What the guards of a keyspace need of the keyspace. */
+/** The parts of a keyspace that its guards use. */
 export interface GuardedKeyspace {
   readonly transport: Transport;
   readonly prefix: Uint8Array;
@@ -51,26 +51,26 @@ interface LeasedGuards {
 class GuardLease {
   readonly #rpc: Rpc;
   #current: { readonly id: Promise<bigint>; readonly since: Moment; readonly guards: Map<string, Guards> } | undefined;
-  /** The lease before the current one. Writes with its guards may still be in doubt. */
+  /** The lease before the current one. The outcome of writes with its guards may be unknown. */
   #former: Promise<bigint> | undefined;
   /** The writes that the client makes sure of in the background. */
   readonly #unsettled: Unsettled[] = [];
   readonly #closed: AbortSignal;
-  #isClosing = false;
+  #closing = false;
 
   constructor(keyspace: GuardedKeyspace) {
     this.#closed = keyspace.settings.closed;
     this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
-    // After the leases are revoked, no write of the client is applied any more.
+    // After the leases are revoked, no write of the client can be applied.
     keyspace.closers.add(async () => {
-      this.#isClosing = true;
+      this.#closing = true;
       await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);
     });
   }
 
   /** Returns the guards of the keyspace. Their lease lasts at least for another half of its TTL. */
   async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<LeasedGuards> {
-    if (this.#isClosing) throw clientClosed('not-sent');
+    if (this.#closing) throw clientClosed('not-sent');
     const now = new Moment();
     if (this.#current === undefined || now.since(this.#current.since) >= USABLE_MS) {
       const current = { id: this.#granted(), since: now, guards: new Map<string, Guards>() };
@@ -110,8 +110,8 @@ class GuardLease {
   }
 
   /**
-   * Makes sure in the background that the write is not applied later. The end of the guard's lease ends that, too. One
-   * write after another, so that the client has room for other calls while no server answers.
+   * Makes sure in the background that the write is not applied later, or waits until the guard's lease ends. Handles
+   * one write after another, so that the client has room for other calls while no server answers.
    */
   settleLater(write: GuardedWrite<unknown>): void {
     this.#unsettled.push({ write, since: new Moment() });
@@ -200,7 +200,7 @@ function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | unde
     case kvMethods.txn.path: {
       const value = request as Init<wire.TxnRequest>;
       const { success = [], failure = [] } = value;
-      return changesIn([...success, ...failure], '')
+      return mayHaveChangedKeys([...success, ...failure], '')
         ? { request: value, responseIn: (response) => response }
         : undefined;
     }
@@ -209,7 +209,7 @@ function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | unde
   }
 }
 
-/** Returns an operation as a transaction. The response to the operation has the header of the transaction. */
+/** The response to the operation has the header of the transaction. */
 function single(request: Init<wire.RequestOp>['request'], expected: 'responsePut' | 'responseDeleteRange'): Write {
   return {
     request: { success: [{ request }] },
@@ -221,17 +221,17 @@ function single(request: Init<wire.RequestOp>['request'], expected: 'responsePut
 }
 
 /**
- * Whether a branch that ran may have changed keys. `path` tells the branches of the nested transactions, see `Applied`.
- * Without it, they may all have run.
+ * Whether a branch that ran may have changed keys. `path` identifies the branches of the nested transactions, see
+ * `Applied`. Without it, they may all have run.
  */
-function changesIn(operations: Operations, path: string): boolean {
+function mayHaveChangedKeys(operations: Operations, path: string): boolean {
   const isKnown = path !== '' && onlyNested(operations) !== undefined;
   return operations.some(({ request }) => {
     if (request?.case !== 'requestTxn') return request?.case === 'requestPut' || request?.case === 'requestDeleteRange';
     const { success = [], failure = [] } = request.value;
-    if (!isKnown) return changesIn(success, '') || changesIn(failure, '');
+    if (!isKnown) return mayHaveChangedKeys(success, '') || mayHaveChangedKeys(failure, '');
     const branch = branchOf(request.value, path);
-    return changesIn(branch.operations, branch.path);
+    return mayHaveChangedKeys(branch.operations, branch.path);
   });
 }
 
@@ -266,7 +266,7 @@ async function applied(
         if (hasLeaseEnded) lease.forget(id);
         if (isOpen) {
           lease.settleLater(write);
-          throw inDoubt(error);
+          throw mayStillApply(error);
         }
         if (error.outcome === 'unknown') throw amended(error, { outcome: mayBeApplied ? 'unknown' : 'rejected' });
         if (error.reason !== 'LeaseNotFound' || !hasLeaseEnded) throw error;
@@ -286,13 +286,14 @@ async function applied(
     if (done.result !== undefined) return done.result;
     const branch = branchOf(request, done.path);
     // A transaction that has changed nothing may run again. Its result is then the later one.
-    if (changesIn(branch.operations, branch.path)) return readBack(keyspace, branch, done, responseIn, options);
+    if (mayHaveChangedKeys(branch.operations, branch.path))
+      return readBack(keyspace, branch, done, responseIn, options);
   }
 }
 
 /**
- * Reads at the endpoint that has refused several leases of the guards in a row. Its refusals did not tell the ID of its
- * cluster. The answer to a read does.
+ * Reads at the endpoint that has refused several leases of the guards in a row. Its refusals did not contain the ID of
+ * its cluster. The answer to a read does.
  *
  * @throws EtcdError, reason `ClusterChanged`, if the endpoint belongs to another cluster than the endpoint that has
  * granted the leases.
@@ -320,7 +321,7 @@ async function settled(
   return write.settle(options).catch(() => undefined);
 }
 
-function inDoubt(error: EtcdError): EtcdError {
+function mayStillApply(error: EtcdError): EtcdError {
   const until = `until the client changes the guard or revokes its lease, and for ${TTL_S} s at most`;
   return explained(
     amended(error, { outcome: 'unknown' }),

@@ -14,16 +14,10 @@ import { onAbort } from '../runtime/signals.js';
 import { KeyValue } from './key-value.js';
 import { endOf, keyAfter, type WireRange } from './keys.js';
 
-/**
- * Number of keys in the first page. The number is small, because the client does not know yet how large the values are.
- */
+/** Number of keys in the first page: small, because the client does not know yet how large the values are. */
 const FIRST_PAGE_KEYS = 32;
-/** The maximum number of keys that the client requests in one page. */
 const MAX_PAGE_KEYS = 40_000;
-/**
- * Intended size of a page in bytes. This size is large enough to hide the network round trip, and small enough to hold
- * the page in memory.
- */
+/** Intended size of a page in bytes: large enough to hide the network round trip, and small enough for memory. */
 const PAGE_BYTES = 4_194_304;
 
 /**
@@ -105,9 +99,8 @@ export class Scanner {
         } catch (error) {
           if (!(error instanceof EtcdError)) throw error;
           if (error.code === 'Unimplemented') this.#canStream = false;
-          // If the response was too large, the endpoint failed or the server refused the token, the scanner requests
-          // the rest page by page. The next request may succeed, because it asks for less data, goes to another
-          // endpoint, or carries a new token.
+          // The next page request may succeed, because it asks for less data, goes to another endpoint, or carries a
+          // new token.
           else if (error.reason !== 'ResponseTooLarge' && !isEndpointFailure(error) && !isTokenRefused(error))
             throw error;
         }
@@ -118,7 +111,7 @@ export class Scanner {
     }
   }
 
-  /** Reads the rest of a range with one stream. Returns undefined if the server cannot stream this range. */
+  /** Returns undefined if the server cannot stream this range. */
   #stream(request: Init<RangeRequest>, options: CallOptions): AsyncGenerator<readonly KeyValue[], void> | undefined {
     const { minModRevision, maxModRevision, minCreateRevision, maxCreateRevision } = request;
     // etcd does not stream ranges with revision bounds.
@@ -136,14 +129,14 @@ export class Scanner {
     }
   }
 
-  /** Returns the number of keys that fill a page, assuming that the next keys are as large as `kvs`. */
+  /** Assumes that the next keys are as large as `kvs`. */
   #limitAfter(kvs: PackedKeyValues): number {
     const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
     return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));
   }
 }
 
-/** Returns the range after `key` and before `end`, or undefined if that range cannot contain a key. */
+/** Returns undefined if the range cannot contain a key. */
 function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | undefined {
   const start = keyAfter(key);
   if (end === undefined) return { key: start, rangeEnd: new Uint8Array([0]) };
@@ -233,5 +226,4 @@ const RangePage: Codec<RangePage> = {
   },
 };
 
-/** The RPC `Range`, whose response is decoded as a `RangePage`. */
 const rangePage: Method<RangeRequest, RangePage, 'unary'> = { ...kvMethods.range, response: RangePage };

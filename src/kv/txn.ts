@@ -103,8 +103,8 @@ export type OpResult<O> = O extends GetOp
 export type Conditions = readonly Compare[] | undefined;
 
 /**
- * A transaction. The server runs `then` if every condition in `if` holds, and `else` otherwise. The conditions and the
- * operations see the store at one revision. Without `if`, the server always runs `then`, and `else` is not allowed.
+ * A transaction. The server runs `then` if every condition in `if` is true, and `else` otherwise. The conditions and
+ * the operations see the store at one revision. Without `if`, the server always runs `then`, and `else` is not allowed.
  */
 export interface Txn<
   If extends Conditions = Conditions,
@@ -210,7 +210,7 @@ function deleteOptions(options: DeleteOptions = {}): DeleteOptions {
   return { ...options };
 }
 
-/** Returns the transaction with copies of the caller's lists, because the result of the call is read from them, too. */
+/** Copies the caller's lists, because the result of the call is read from them, too. */
 function ownTxn<T extends Txn>(txn: T): T {
   checkFields<Txn, typeof TXN>(txn, TXN, 'txn');
   const lists = (['if', 'then', 'else'] as const).map((name) => [
@@ -221,8 +221,6 @@ function ownTxn<T extends Txn>(txn: T): T {
 }
 
 /**
- * Converts a transaction that `ownTxn` has returned to its request.
- *
  * @throws EtcdError with reason `InvalidInput` if the transaction is invalid. The message names the invalid argument.
  */
 function txnRequest(txn: Txn): Init<wire.TxnRequest> {
@@ -339,7 +337,6 @@ function opResult(operation: Op, { response }: wire.ResponseOp): OpResult<Op> {
   throw mismatch();
 }
 
-/** Returns the error for a response whose parts do not fit the transaction. */
 export function mismatch(): EtcdError {
   return malformedResponse('the responses of the transaction do not match its operations');
 }

@@ -3,12 +3,8 @@ import type { Deadlines, Expiring } from '../runtime/deadlines.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { Moment } from './moment.js';
 
-/**
- * The safety margin as a fraction of the TTL. The client's deadline for a lease is earlier than the end of the TTL by
- * this margin.
- */
+/** The margin, as a fraction of the TTL, by which the client's deadline is earlier than the end of the TTL. */
 const MARGIN_PART = 0.1;
-/** The maximum safety margin, in milliseconds. */
 const MARGIN_MAX_MS = 1_000;
 
 /**
@@ -59,7 +55,7 @@ export class KeepAlive implements AsyncDisposable {
       const now = new Moment();
       if (this.#sent === undefined || this.#leftMs(now) > 0) return undefined;
       deadlines.delete(this.#expiry);
-      return leaseLost(id, 'LeaseUnreachable', `may have expired, because ${this.#whyOver(now, this.#sent)}`);
+      return leaseLost(id, 'LeaseUnreachable', `may have expired, because ${this.#whyExpired(now, this.#sent)}`);
     });
   }
 
@@ -129,8 +125,7 @@ export class KeepAlive implements AsyncDisposable {
     return this.#sent === undefined ? Number.POSITIVE_INFINITY : this.#lifetimeMs - now.since(this.#sent);
   }
 
-  /** Says why the lifetime of the lease is over. */
-  #whyOver(now: Moment, sent: Moment): string {
+  #whyExpired(now: Moment, sent: Moment): string {
     const ranMs = now.monotonic - sent.monotonic;
     const seconds = Math.round((now.since(sent) - ranMs) / 1_000);
     // The clocks never agree to the millisecond.
@@ -149,7 +144,7 @@ export class KeepAlive implements AsyncDisposable {
   }
 }
 
-/** Returns the error for a lease that is lost. `why` completes the sentence "lease ID …". */
+/** `why` completes the sentence "lease ID …". */
 export function leaseLost(
   id: bigint,
   reason: 'LeaseExpired' | 'LeaseRevoked' | 'LeaseUnreachable' | 'KeepAliveClosed' | 'ClientClosed',

@@ -57,10 +57,7 @@ export type TimeToLive = {
   | { readonly grantedTtl: undefined; readonly remainingTtl: undefined }
 );
 
-/**
- * The method of a grant whose ID the server chooses. A second copy of such a request grants another lease, so it never
- * brings back a lease that has ended.
- */
+/** A grant whose ID the server chooses: a second copy grants another lease, and never brings back an ended lease. */
 export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
 
 /**
@@ -237,7 +234,7 @@ export class LeaseClient {
     });
   }
 
-  /** @internal Returns the options. Adds the client's default time limit if the options do not set a limit. */
+  /** @internal Adds the client's default time limit if the options have none. */
   withDefaultTimeout(options: CallOptions): CallOptions {
     return this.#rpc.withDefaultTimeout(options);
   }
@@ -262,7 +259,7 @@ function checkGranted(lease: Lease): { readonly ttl: number; readonly sent: Mome
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 
-/** Returns the lease that a server has granted, and remembers when the client sent the request. */
+/** Remembers when the client sent the request. */
 function granted(
   header: Parameters<typeof withHeader>[0],
   id: bigint,
@@ -278,7 +275,6 @@ function checkLeaseId(id: bigint, argument: string): bigint {
   return checkInt64(id, argument, 1n);
 }
 
-/** Checks that the value is a TTL that etcd grants. */
 export function checkTtl(ttl: number, argument: string): number {
   if (Number.isInteger(ttl) && ttl >= 1 && ttl <= MAX_TTL) return ttl;
   throw invalidInput(argument, show(ttl), `whole seconds from 1 to ${MAX_TTL}`);

@@ -109,7 +109,7 @@ export class ElectionService {
 
 const LEADER = checkedLaterAll('name', 'key', 'rev', 'lease');
 
-/** Checks the key of a leader. Returns a copy, because the caller may overwrite its buffers. */
+/** Returns a copy, because the caller may overwrite its buffers. */
 function ownLeader(leader: LeaderKey): LeaderKey {
   checkFields(leader, LEADER, 'leader');
   return {

@@ -19,7 +19,7 @@ export interface ChangesOptions {
 
 export const CHANGES_OPTIONS = { initial: checkBoolean, signal: checkSignal } as const;
 
-/** The two states of a key between which a consumer has not seen any state. */
+/** A change that the consumer has not taken: from the state that the consumer knows to the latest state of the key. */
 interface Pending {
   readonly old: KeyValue | undefined;
   kv: KeyValue | undefined;
@@ -34,9 +34,9 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
   readonly #pending = new Map<string, Pending>();
   readonly #consumers: Set<Changes>;
   readonly #offAbort: (() => void) | undefined;
-  /** Let the calls of `next` that wait look for a change again. */
+  /** Functions that make the waiting calls of `next` look for a change again. */
   #wakes: (() => void)[] = [];
-  #isOver = false;
+  #ended = false;
   #error: EtcdError | undefined;
 
   /** Adds itself to `consumers`, which gets the changes, until the iteration ends. */
@@ -54,7 +54,7 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
 
   /** Adds a change of a key from `old` to `kv`. */
   note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
-    if (this.#isOver) return;
+    if (this.#ended) return;
     const id = idOf(key);
     const pending = this.#pending.get(id) ?? { old, kv };
     pending.kv = kv;
@@ -65,8 +65,8 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
 
   /** Ends the iteration after the changes so far, with the error if there is one. */
   end(error?: EtcdError): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.#error = error;
     this.#consumers.delete(this);
     this.#offAbort?.();
@@ -79,7 +79,7 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
         this.#pending.delete(id);
         return { done: false, value: changeOf(pending) };
       }
-      if (this.#isOver) break;
+      if (this.#ended) break;
       await new Promise<void>((resolve) => void this.#wakes.push(resolve));
     }
     const error = this.#error;

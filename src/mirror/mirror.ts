@@ -142,7 +142,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
         return;
       } catch (error) {
         if (!(error instanceof EtcdError) || signal?.aborted || !canResync(error)) throw error;
-        // A caller that continues from a revision keeps its keys if it is only that no server answers.
+        // A caller that continues from a revision keeps its keys if the only problem is that no server answers.
         if (!hasDelivered && (fromRevision === 0n || !isHistoryLost(error))) throw error;
         readsWhole = isReading && !readsWhole && error.reason === 'Compacted';
         fromRevision = 0n;
@@ -191,7 +191,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
         yield first.value;
         return yield* pages;
       }
-      // These keys were read before the watch was created. Read the range again, now that the watch exists.
+      // These keys were read before the watch was created, so read the range again.
       await pages.return();
     }
   }
@@ -213,10 +213,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   }
 }
 
-/**
- * Whether the mirror can continue after the error by reading the range again. This is possible after a compaction,
- * after a restore from a backup, and after a time when no server answered.
- */
+/** Whether a new read of the range helps: after a compaction, a restore from a backup, or a time without an answer. */
 function canResync(error: EtcdError): boolean {
   return isHistoryLost(error) || error.code === 'Unavailable' || error.reason === 'DeadlineExceeded';
 }

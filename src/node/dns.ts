@@ -59,7 +59,7 @@ const DISCOVER_SRV_OPTIONS = {
 /** Codes of DNS errors that mean that the name has no such records. */
 const NO_RECORDS: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
 
-/** What a record of weight 0 counts as. It should rarely come before the records of other weights: RFC 2782. */
+/** The weight that a record of weight 0 gets. It should rarely come before the other records: RFC 2782. */
 const LEAST_WEIGHT = 0.01;
 
 /**
@@ -206,12 +206,11 @@ function checkAddressResolver(resolver: AddressResolver, argument: string): void
   checkCan(resolver, 'resolve6', argument, RESOLVER);
 }
 
-/** Returns the host of an endpoint, or an empty string for a Unix socket. */
+/** Returns an empty string for a Unix socket. */
 function hostOf({ address }: Endpoint): string {
   return 'host' in address ? address.host : '';
 }
 
-/** Returns one URL for each address of the endpoint. */
 async function urlsOf(endpoint: Endpoint, resolver: AddressResolver | undefined): Promise<readonly string[]> {
   const { address, tls, url } = endpoint;
   if (!('host' in address) || isIP(address.host) !== 0) return [url];
@@ -296,7 +295,7 @@ export class DnsFollower implements Disposable {
   #running: Promise<void> | undefined;
   #stopTimer = (): void => {};
   #isFailing = false;
-  #isClosed = false;
+  #closed = false;
 
   /** @internal */
   constructor(
@@ -325,7 +324,7 @@ export class DnsFollower implements Disposable {
 
   /** Ends the updates. The client keeps its endpoints. */
   close(): void {
-    this.#isClosed = true;
+    this.#closed = true;
     this.#stopTimer();
   }
 
@@ -336,10 +335,10 @@ export class DnsFollower implements Disposable {
 
   async #update(): Promise<void> {
     this.#stopTimer();
-    if (this.#isClosed) return;
+    if (this.#closed) return;
     try {
       const { endpoints } = await this.#resolve();
-      if (this.#isClosed) return;
+      if (this.#closed) return;
       if (this.#isFailing) log(this.#logger, 'info', 'endpoints resolved again', { endpoints });
       this.#isFailing = false;
       this.#apply(endpoints);
@@ -349,7 +348,7 @@ export class DnsFollower implements Disposable {
       if (!this.#isFailing) log(this.#logger, 'warn', 'endpoints could not be resolved', { problem });
       this.#isFailing = true;
     }
-    if (!this.#isClosed) this.#stopTimer = after(this.#intervalMs, () => void this.update(), 'background');
+    if (!this.#closed) this.#stopTimer = after(this.#intervalMs, () => void this.update(), 'background');
   }
 
   #apply(endpoints: readonly string[]): void {

@@ -3,19 +3,15 @@ import { type Init, type MessageWriter, Writer } from './writer.js';
 
 export type { Init };
 
-/** Encodes and decodes one message type. */
 export interface Codec<T> extends MessageReader<T>, MessageWriter<T> {
   /** Full protobuf name, such as `etcdserverpb.PutRequest`. */
   readonly typeName: string;
 }
 
-/**
- * The writer that `encode` reuses, so that each call allocates only its result. Undefined while `encode` uses the
- * writer.
- */
+/** The writer that `encode` reuses. Undefined while `encode` uses the writer. */
 let spare: Writer | undefined = new Writer();
 
-/** Encodes a message. @throws TypeError or RangeError if the type of a field cannot hold its value. */
+/** Encodes a message. @throws TypeError or RangeError if the type of a field cannot represent its value. */
 export function encode<T>(codec: Codec<T>, message: Init<T>): Uint8Array {
   const writer = spare ?? new Writer();
   spare = undefined;

@@ -152,7 +152,7 @@ export class Reader {
     return this.#bytes.slice(start, this.#end);
   }
 
-  /** Skips the value of the field whose tag was just read. Called for fields that the .proto files do not define. */
+  /** Skips the value of the field whose tag was just read. */
   skip(tag: number): void {
     const wireType = tag & 7;
     if (wireType === VARINT) this.#varint();

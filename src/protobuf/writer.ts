@@ -19,7 +19,6 @@ export type Init<T> = T extends Scalar
       ? { readonly case: Case; readonly value: Init<Value> }
       : { readonly [Field in keyof T]?: Init<T[Field]> | undefined };
 
-/** Initial size of the buffer. */
 const INITIAL_BYTES = 1_024;
 /** Maximum size of a buffer that a writer reuses. The writer releases a larger buffer after the message. */
 const KEPT_BYTES = 65_536;
@@ -184,36 +183,34 @@ export class Writer {
     this.packed(values, write);
   }
 
-  /** Throws the error for a case that the oneof does not have. */
   unknownCase(oneof: string): never {
     throw new TypeError(`${oneof}: got a case that this oneof does not have`);
   }
 
   message<T>(codec: MessageWriter<T>, message: Init<T>): void {
-    const start = this.#open();
+    const start = this.#openLengthDelimited();
     codec.write(this, message);
-    this.#close(start);
+    this.#closeLengthDelimited(start);
   }
 
   /** Writes the packed values of a repeated numeric field. */
   packed<T>(values: readonly T[], write: (value: T) => void): void {
-    const start = this.#open();
+    const start = this.#openLengthDelimited();
     for (const value of values) write(value);
-    this.#close(start);
+    this.#closeLengthDelimited(start);
   }
 
   /**
    * Reserves one byte for the length of a nested message, and returns the position after that byte. One byte is enough
-   * for most messages, which are shorter than 128 bytes. `#close` moves a longer message to make room for its length.
+   * for most messages, which are shorter than 128 bytes. `#closeLengthDelimited` moves a longer message to make room for its length.
    */
-  #open(): number {
+  #openLengthDelimited(): number {
     this.#reserve(1);
     this.#at += 1;
     return this.#at;
   }
 
-  /** Writes the length of the nested message that begins at `start`. */
-  #close(start: number): void {
+  #closeLengthDelimited(start: number): void {
     const length = this.#at - start;
     let extra = 0;
     for (let rest = length >>> 7; rest > 0; rest >>>= 7) extra += 1;

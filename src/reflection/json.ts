@@ -7,7 +7,6 @@ import { toBase64 } from '../runtime/bytes.js';
 
 // This file implements the JSON mapping of protobuf: https://protobuf.dev/programming-guides/json/
 
-/** A value that JSON can represent. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
 
 export interface JsonObject {
@@ -20,7 +19,6 @@ export function isJsonObject(value: unknown): value is JsonObject {
 
 type Message = Record<string, unknown>;
 
-/** Encodes bytes as a JSON string. */
 export type BytesToJson = (bytes: Uint8Array) => string;
 
 /**
@@ -43,7 +41,7 @@ function messageToJson(typeName: string, message: Message, bytesToJson: BytesToJ
   return json;
 }
 
-/** Returns the value of the field, or undefined if the field has its default value. */
+/** Returns undefined if the field has its default value. */
 function setValueOf({ property, oneof }: FieldDescriptor, message: Message): unknown {
   if (oneof !== undefined) {
     const chosen = message[oneof] as { readonly case: string; readonly value: unknown } | undefined;
@@ -66,7 +64,7 @@ export function enumName(typeName: string, value: number): string | undefined {
   return Object.entries(enumValues[typeName] ?? {}).find(([, number]) => number === value)?.[0];
 }
 
-/** Decodes the JSON string of a bytes field. `argument` is the path of the field in error messages. */
+/** `argument` is the path of the field in error messages. */
 export type BytesFromJson = (text: string, argument: string) => Uint8Array;
 
 export interface FromJsonOptions {
@@ -177,10 +175,7 @@ function integerFromJson(type: keyof typeof INTEGERS, json: unknown, path: strin
   return type === 'uint32' ? Number(value) : value;
 }
 
-/**
- * Returns the error for a value of the wrong type. `what` names the value if the path is empty, that is, at the top
- * level.
- */
+/** `what` names the value at the top level, where the path is empty. */
 function refused(path: string, what: string, json: unknown, allowed: string): EtcdError {
   return invalidInput(path.replace(/\.$/, '') || what, show(json), allowed);
 }

@@ -3,7 +3,6 @@ import type { Method } from '../protobuf/schema.js';
 
 export type AnyMethod = Method<unknown, unknown>;
 
-/** Every RPC of etcd. */
 export const allMethods = methodList as readonly unknown[] as readonly AnyMethod[];
 
 /** Every RPC by its gRPC path, such as `/etcdserverpb.KV/Put`. */

@@ -31,7 +31,6 @@ export function checkCount(value: number, argument: string, least = 0): number {
   throw invalidInput(argument, show(value), `a whole number, ${least} or more`);
 }
 
-/** Checks that the value is a safe integer of at least 1. */
 export function checkPositiveCount(value: number, argument: string): number {
   return checkCount(value, argument, 1);
 }
@@ -96,7 +95,6 @@ export function checkList<T>(list: readonly T[], argument: string, allowed = 'a 
 /** The option `signal` of a function. As in `fetch`, null means that there is no signal. */
 export type SignalOption = AbortSignal | null | undefined;
 
-/** Checks that the value is an AbortSignal, null or undefined. */
 export function checkSignal(signal: SignalOption, argument = 'signal'): void {
   if (signal === undefined || signal === null) return;
   const isSignal = reading(
@@ -141,10 +139,7 @@ function unreadable(value: unknown, argument: string): EtcdError {
 /** A function that throws an EtcdError with reason `InvalidInput` if the value of the argument is not allowed. */
 export type Check = (value: never, argument: string) => unknown;
 
-/**
- * The names of all options of a function, and a check for the value of each. Each options type has such a table next to
- * it, because types do not exist at run time.
- */
+/** The names of all options of a function, each with a check of its value. Types do not exist at run time. */
 type Checks = Readonly<Record<string, Check>>;
 
 /**
@@ -153,9 +148,7 @@ type Checks = Readonly<Record<string, Check>>;
  */
 type NameOf<T> = T extends unknown ? { [K in keyof T]-?: T[K] extends undefined ? never : K }[keyof T] : never;
 
-/**
- * A type that makes the compiler refuse a table that lacks a name of `T`, or contains a name that `T` does not have.
- */
+/** Makes the compiler refuse a table that lacks a name of `T`, or contains a name that `T` does not have. */
 type Exact<N, T> = [keyof N] extends [NameOf<T>]
   ? [NameOf<T>] extends [keyof N]
     ? unknown
@@ -169,10 +162,10 @@ type Hints = Readonly<Record<string, string>>;
 export const KEYS_HINTS: Hints = { prefix: 'to name all keys with a prefix, pass prefix(key) as the key' };
 
 /**
- * Throws if the caller passes options that the function `what` does not have, or a value that the check of the option
- * refuses. Plain JavaScript has no compiler that refuses such options, and it would be dangerous to ignore them,
- * because the program might put a key without its lease, or watch one key instead of a prefix. A value of `undefined`
- * is allowed for every name, because programs spread objects that contain such names.
+ * Throws if the caller passes an option that the function `what` does not have, or a value that the check of the option
+ * refuses. An ignored option would be dangerous: the program might put a key without its lease, or watch one key
+ * instead of a prefix. A value of `undefined` is allowed for every name, because programs spread objects that contain
+ * such names.
  */
 export function checkOptions<T extends object, N extends Checks>(
   options: T | undefined,

@@ -9,11 +9,11 @@ export function once<Args extends readonly unknown[], T>(
     if (result === undefined) {
       // `result` is set before `action` runs. Otherwise, if `action` itself called the returned function, `action`
       // would run again.
-      let settle: (value: Promise<T>) => void = () => {};
+      let resolveResult: (value: Promise<T>) => void = () => {};
       result = new Promise((resolve) => {
-        settle = resolve;
+        resolveResult = resolve;
       });
-      settle(action(...args));
+      resolveResult(action(...args));
     }
     return result;
   };
@@ -77,7 +77,7 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
   readonly #itemsOf: (batch: Batch) => Iterable<Item>;
   #items: Iterator<Item> | undefined;
   readonly #reads = new SerialRunner();
-  #isClosed = false;
+  #closed = false;
 
   constructor(batches: AsyncIterator<Batch, unknown>, itemsOf: (batch: Batch) => Iterable<Item>) {
     this.#batches = batches;
@@ -90,7 +90,7 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
   }
 
   async return(): Promise<IteratorResult<Item, undefined>> {
-    this.#isClosed = true;
+    this.#closed = true;
     this.#items = undefined;
     await this.#batches.return?.();
     return END;
@@ -110,16 +110,13 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
   }
 
   async #nextBatch(): Promise<IteratorResult<Item, undefined>> {
-    const { done, value } = this.#isClosed ? END : await this.#batches.next();
-    if (done || this.#isClosed) return END;
+    const { done, value } = this.#closed ? END : await this.#batches.next();
+    if (done || this.#closed) return END;
     this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
     return this.#nextOfBatch() ?? this.#nextBatch();
   }
 
-  /**
-   * Closes the batches and throws `error`, because an item could not be read. A `for await` loop does the same when its
-   * body throws.
-   */
+  /** Closes the batches, as a `for await` loop does when its body throws, and throws `error`. */
   async #closeAndThrow(error: unknown): Promise<never> {
     await this.return();
     throw error;

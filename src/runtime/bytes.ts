@@ -182,10 +182,7 @@ export class LineSplitter {
   }
 }
 
-/**
- * Describes the type of a value without showing the value, because errors must not contain keys and values. Never
- * throws.
- */
+/** Describes the type of a value without showing the value. Never throws. */
 export function describeType(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (value === '') return 'an empty string';
@@ -195,7 +192,7 @@ export function describeType(value: unknown): string {
 
 function classOf(value: object): string {
   try {
-    // Reads the prototype, because an own property `constructor` may hold anything.
+    // Reads the prototype, because an own property `constructor` may have any value.
     const name: unknown = Object.getPrototypeOf(value)?.constructor?.name;
     if (typeof name === 'string') return name;
   } catch {

@@ -2,10 +2,7 @@ import { at, monotonicMs } from './timers.js';
 
 /** An item of `Deadlines`, such as a call that expires at its deadline. */
 export interface Expiring {
-  /**
-   * The index of the item in the heap of `Deadlines`, or -1 if the item is not in the heap. Only `Deadlines` writes
-   * this field.
-   */
+  /** Index in the heap of `Deadlines`, or -1 outside the heap. Only `Deadlines` writes it. */
   slot: number;
   /** When the item expires, in milliseconds on the monotonic clock. Must not change while the item is in the heap. */
   readonly deadline: number;
@@ -13,10 +10,7 @@ export interface Expiring {
   expire(): void;
 }
 
-/**
- * Maximum number of items that expire in one turn of the event loop. After that many items, other timers run first, such
- * as those that renew leases.
- */
+/** Maximum number of items that expire in one turn of the event loop, so that other timers can run. */
 const EXPIRED_IN_A_TURN = 1_000;
 
 /**
@@ -31,10 +25,7 @@ const EXPIRED_IN_A_TURN = 1_000;
 export class Deadlines<T extends Expiring> {
   /** The item at `index` expires no later than the items at `2 * index + 1` and `2 * index + 2`. */
   readonly #heap: T[] = [];
-  /**
-   * When the timer fires. The item for which the timer was set may be gone by then. In that case, the timer fires
-   * although no item expires.
-   */
+  /** When the timer fires. The item for which the timer was set may be gone by then. */
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
   readonly #place: 'background' | undefined;
@@ -69,7 +60,6 @@ export class Deadlines<T extends Expiring> {
     else this.#moveDown(last, slot);
   }
 
-  /** Stops the timer. Called when no item is left. */
   stop(): void {
     this.#stopTimer();
     this.#due = Number.POSITIVE_INFINITY;

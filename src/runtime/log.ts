@@ -69,7 +69,7 @@ export function causeOf(error: EtcdError | undefined): LogDetails {
   return { reason: error.reason, problem: error.problem, endpoint: error.endpoint };
 }
 
-/** Logs a line. Ignores errors that the logger throws, because they must not end a call or the process. */
+/** Logs a line. Ignores errors that the logger throws. */
 export function log(logger: Logger | undefined, level: keyof Logger, message: string, details: LogDetails): void {
   if (logger === undefined) return;
   try {
@@ -109,7 +109,7 @@ export class WaitLog {
     log(this.#logger, 'info', `${this.#what} go on`, details);
   }
 
-  /** Ends the wait without a log line. Called when nothing waits for a server anymore. */
+  /** Ends the wait without a log line. */
   reset(): void {
     this.#waiting = false;
   }

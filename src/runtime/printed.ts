@@ -40,10 +40,7 @@ export function plainFields(value: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toPlain(field)]));
 }
 
-/**
- * Returns the message of a value that any code may have thrown. If the value is not an error with a message, describes
- * its type, because the value may be a secret. Never throws.
- */
+/** Returns the message of an error, or the type of any other value, which may be a secret. Never throws. */
 export function messageOf(thrown: unknown): string {
   return readError(thrown)?.message ?? describeType(thrown);
 }

@@ -1,7 +1,4 @@
-/**
- * The minimum number of items to remove at once from the array of a `Fifo`. Taken items are removed together, because
- * each removal copies the remaining items.
- */
+/** Minimum number of taken items to remove from the array of a `Fifo` at once: each removal copies the other items. */
 const REMOVED_TOGETHER = 1_024;
 
 /** A first-in, first-out queue. `shift` takes constant time on average, even in a long queue. */
@@ -17,7 +14,6 @@ export class Fifo<T> {
     return this.#items[this.#head];
   }
 
-  /** The item that was added last. */
   get last(): T | undefined {
     return this.#items.at(-1);
   }
@@ -45,7 +41,9 @@ export class Fifo<T> {
   }
 }
 
-/** A first-in, first-out queue that holds each item once, and from which any item can be deleted in constant time. */
+/**
+ * A first-in, first-out queue that contains each item once, and from which any item can be deleted in constant time.
+ */
 export class UniqueQueue<T> {
   readonly #items = new Set<T>();
   /**
@@ -132,7 +130,7 @@ export class AsyncQueue<T> {
     return this.#items.length === 0;
   }
 
-  get ended(): boolean {
+  get hasEnded(): boolean {
     return this.#end !== undefined;
   }
 

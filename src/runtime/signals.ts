@@ -1,10 +1,7 @@
 import { invalidInput } from '../errors/etcd-error.js';
 import { checkSignal, type SignalOption } from './arguments.js';
 
-/**
- * The callbacks that `onAbort` has registered for each signal. A signal gets one event listener for all its callbacks,
- * because runtimes such as Node.js warn of a memory leak when a signal has more than a few listeners.
- */
+/** A signal gets one event listener for all its callbacks: Node.js warns if it has more than a few listeners. */
 const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
 /**
@@ -18,7 +15,7 @@ export function onAbort(signal: SignalOption, callback: () => void): () => void 
     const set = new Set<() => void>();
     const listener = (): void => {
       callbacks.delete(signal);
-      for (const call of set) call();
+      for (const registered of set) registered();
     };
     entry = { set, listener };
     callbacks.set(signal, entry);
@@ -26,10 +23,10 @@ export function onAbort(signal: SignalOption, callback: () => void): () => void 
   }
   const { set, listener } = entry;
   // Add a new function to the Set for each call of `onAbort`, so that a callback that is passed twice is called twice.
-  const call = (): void => callback();
-  set.add(call);
+  const registered = (): void => callback();
+  set.add(registered);
   return () => {
-    if (!set.delete(call) || set.size > 0) return;
+    if (!set.delete(registered) || set.size > 0) return;
     if (callbacks.get(signal)?.set === set) callbacks.delete(signal);
     signal.removeEventListener('abort', listener);
   };

@@ -1,4 +1,3 @@
-/** Maximum number of items in a block. */
 const BLOCK_ITEMS = 512;
 
 /**
@@ -20,7 +19,6 @@ export class SortedList<Item, Key> {
     return this.#size;
   }
 
-  /** The first item in the order of the keys. */
   get first(): Item | undefined {
     return this.#blocks[0]?.[0];
   }
@@ -53,7 +51,6 @@ export class SortedList<Item, Key> {
       this.#blocks.splice(at + 1, 0, block.splice(index === block.length - 1 ? index : BLOCK_ITEMS / 2));
   }
 
-  /** Removes the item with this key, if there is one. */
   delete(key: Key): void {
     const at = this.#blockOf(key);
     const block = this.#blocks[at];

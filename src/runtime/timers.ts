@@ -39,9 +39,7 @@ export function after(delayMs: number, action: () => void, place?: 'background')
   return at(monotonicMs() + delayMs, action, place);
 }
 
-/**
- * Resolves after the event loop has handled the pending input and output. Needs the global `setImmediate` of Node.js.
- */
+/** Resolves after the event loop has handled the pending input and output. Needs `setImmediate` of Node.js. */
 export function eventLoopTurn(): Promise<void> {
   return new Promise((resolve) => void environment.setImmediate(resolve));
 }
@@ -51,10 +49,7 @@ export function pause(delayMs: number, ...signals: readonly SignalOption[]): Pro
   return pauseUntil(monotonicMs() + delayMs, ...signals);
 }
 
-/**
- * Like `pause`, but resolves at the time `dueMs` of `monotonicMs`. Use it for a deadline: if the process is suspended
- * after it has computed a delay, a timer with this delay fires too late.
- */
+/** Use it for a deadline: if the process is suspended, a timer for a delay that was computed before fires too late. */
 export function pauseUntil(dueMs: number, ...signals: readonly SignalOption[]): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {
@@ -77,10 +72,7 @@ export function settledWithin(timeoutMs: number, settling: Promise<unknown>): Pr
   });
 }
 
-/**
- * Returns the delay before the next attempt: a random time up to an exponential limit, which grows from 50 ms to 2 s
- * (full jitter). `attempt` counts from 0.
- */
+/** Returns a random delay up to a limit that grows from 50 ms to 2 s (full jitter). `attempt` counts from 0. */
 export function backoffMs(attempt: number): number {
   return environment.Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
 }

@@ -27,7 +27,7 @@ const ACCESS = {
 
 /**
  * Users, roles and permissions. etcd enables authentication only if a user "root" with the role "root" exists. A change
- * of users or roles can invalidate tokens; a client that has a password then obtains a new token by itself.
+ * of users or roles can invalidate tokens; a client that has a password then obtains a new token.
  *
  * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, the
  * reason says why the call failed, such as `PermissionDenied`.
@@ -276,10 +276,7 @@ function permission({ permType, key, rangeEnd }: WirePermission): Permission {
   return { access: access ?? 'read', keys: keysOf({ key, rangeEnd }) };
 }
 
-/**
- * Returns the fields of a request that say how a user logs in. Refuses a login with neither `password` nor
- * `noPassword`, because the server would set an empty password.
- */
+/** Refuses a login with neither `password` nor `noPassword`: the server would set an empty password. */
 function loginFields(login: Login): {
   readonly password?: string;
   readonly options?: { readonly noPassword: true };
@@ -293,7 +290,7 @@ function loginFields(login: Login): {
   throw invalidInput('login', shown, 'either { password } or { noPassword: true }');
 }
 
-/** Checks that the password is a non-empty string. Unlike `checkName`, never shows the value of a number. */
+/** Unlike `checkName`, never shows the value of a number. */
 function checkPassword(password: string): string {
   if (typeof password === 'string' && password !== '') return password;
   throw invalidInput('password', describeType(password), 'a non-empty string');

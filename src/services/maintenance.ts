@@ -227,23 +227,18 @@ export class Maintenance {
   }
 }
 
-/**
- * Checks and returns the options of a call to one member. Refuses the option `endpoint`, because the endpoint is a
- * separate argument of the call.
- *
- * @throws EtcdError with reason `InvalidInput` if an option is not allowed.
- */
+/** @throws EtcdError with reason `InvalidInput` for other options. The endpoint is a separate argument of the call. */
 function checkMemberCall(options: MemberCallOptions, what: string): MemberCallOptions {
   checkOptions(options, TIME_LIMITS, what, MEMBER_CALL_HINTS);
   return options;
 }
 
-/** Returns the URL of the endpoint. Refuses undefined: without an endpoint, the client would choose a member. */
+/** Refuses undefined: without an endpoint, the client would choose a member. */
 function checkUrl(endpoint: string): string {
   return parseEndpoint(endpoint, 'endpoint').url;
 }
 
-/** Returns the options of a call that has no default time limit, because its duration depends on the database size. */
+/** Such a call has no default time limit, because its duration depends on the size of the database. */
 function slowCall(
   endpoint: string,
   options: MemberCallOptions,
@@ -273,8 +268,7 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
 /** Length in bytes of the SHA-256 digest that follows the database in a snapshot. */
 const DIGEST_BYTES = 32;
 /**
- * The size of a database in bytes is a multiple of this number. If the size of a snapshot has the remainder
- * `DIGEST_BYTES`, the snapshot therefore ends with a digest.
+ * A database is a multiple of this size, so a snapshot whose size has the remainder `DIGEST_BYTES` ends with a digest.
  */
 const SECTOR_BYTES = 512;
 
@@ -318,10 +312,10 @@ export class Snapshot implements AsyncIterable<Uint8Array> {
       }
       remaining = remainingBytes;
       size += blob.length;
-      const held = concatBytes(tail, blob);
-      const ready = held.subarray(0, Math.max(0, held.length - DIGEST_BYTES));
+      const received = concatBytes(tail, blob);
+      const ready = received.subarray(0, Math.max(0, received.length - DIGEST_BYTES));
       // Copies the tail, because the consumer may transfer the memory of `ready` to another thread.
-      tail = held.slice(ready.length);
+      tail = received.slice(ready.length);
       hash.update(ready);
       if (ready.length > 0) yield ready;
     }

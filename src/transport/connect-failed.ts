@@ -24,13 +24,9 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
   [/answers in HTTP/, 'workerd cannot request HTTP/2 by ALPN; on workerd, use etcdwire/gateway'],
   [/key values mismatch/, 'tls.key does not belong to tls.cert'],
 ];
-/** Maximum number of characters of the failure reason that an error message shows. */
 const MAX_PROBLEM_CHARS = 300;
 
-/**
- * Returns the error for a connection that failed before it opened. No call was sent on such a connection.
- * `hasAnswered`: the peer has closed the connection, or has answered something else than HTTP/2.
- */
+/** No call was sent on the connection. `hasAnswered`: the peer has closed it, or has not answered in HTTP/2. */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown, hasAnswered = false): EtcdError {
   const problem = opensslReason(reason)
     .slice(0, MAX_PROBLEM_CHARS)

@@ -55,17 +55,17 @@ export function http2(options: Http2Options): TransportFactory {
   checkFunction(connect, 'connect');
   /** The streams that belong to a connection. A stream that two connections use would mix their bytes. */
   const used = new WeakSet<CallerStream>();
-  const open: OpenByteStream = (endpoint, tls, events) => {
+  const openByteStream: OpenByteStream = (endpoint, tls, events) => {
     const gaveUp = new AbortController();
     let bytes: ByteStream | undefined;
-    let isClosed = false;
+    let closed = false;
     const dial = async (): Promise<void> => {
       const stream = await connect(endpoint, { signal: gaveUp.signal });
       checkStream(stream);
       if (used.has(stream))
         throw new Error('connect returned the same stream twice; allowed: a new stream for each call');
       used.add(stream);
-      if (isClosed) return discard(stream);
+      if (closed) return discard(stream);
       try {
         bytes = overCallerStream(stream, endpoint, tls, events);
       } catch (error) {
@@ -75,20 +75,20 @@ export function http2(options: Http2Options): TransportFactory {
     };
     dial().catch((error: unknown) => {
       const reason = readError(error)?.message ?? `connect threw ${describeType(error)}`;
-      if (!isClosed) events.closed(reason, error);
+      if (!closed) events.closed(reason, error);
     });
     return {
       write: (parts) => bytes?.write(parts),
-      hold: (busy) => bytes?.hold(busy),
+      keepProcessAlive: (busy) => bytes?.keepProcessAlive(busy),
       close() {
-        if (isClosed) return;
-        isClosed = true;
+        if (closed) return;
+        closed = true;
         if (bytes === undefined) gaveUp.abort();
         else bytes.close();
       },
     };
   };
-  return http2Over(open);
+  return http2Over(openByteStream);
 }
 
 /** @throws EtcdError with reason `InvalidInput` if the value is neither a `Duplex` nor a pair of web streams. */

@@ -4,10 +4,8 @@ import type { Method } from '../protobuf/schema.js';
 import type { Metadata } from './transport.js';
 
 /**
- * Encodes a request.
- *
  * @throws EtcdError with reason `InvalidInput` if a value does not fit the type of its field, or if the request is
- *   longer than `maxRequestBytes`.
+ * longer than `maxRequestBytes`.
  */
 export function encodeRequest<Request>(
   method: Method<Request, unknown>,
@@ -50,7 +48,6 @@ export function decodeResponse<Request, Response>(
   }
 }
 
-/** Returns the error for a response that is longer than `maxReceiveBytes`. */
 export function responseTooLarge(
   bytes: number | string,
   allowed: number,
@@ -67,10 +64,7 @@ export function responseTooLarge(
   });
 }
 
-/**
- * Whether all metadata values are printable ASCII. The transports refuse other characters, because a line break could
- * inject another header.
- */
+/** The transports refuse other values, because a line break could inject another header. */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {
     if (!/^[\x20-\x7e]*$/.test(metadata[name] as string)) return false;
@@ -79,10 +73,7 @@ export function isPrintable(metadata: Metadata | undefined): boolean {
 }
 
 /**
- * Checks that all metadata values are printable ASCII.
- *
- * @throws EtcdError with reason `Other` if a value contains another character. The error does not show the value,
- * because the value may be a token.
+ * @throws EtcdError with reason `Other` unless all values are printable ASCII. Does not show them: one may be a token.
  */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;

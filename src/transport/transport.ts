@@ -7,7 +7,7 @@ import type { Method } from '../protobuf/schema.js';
 /** gRPC metadata. The names are in lower case, and the values are printable ASCII. */
 export type Metadata = Readonly<Record<string, string>>;
 
-/** Learns what happens to the attempts of a call. Its methods must not throw, and cannot change the call. */
+/** Observes the attempts of a call. Its methods must not throw, and cannot change the call. */
 export interface AttemptObserver {
   /** An attempt goes to the endpoint with this URL. */
   attempt?(endpoint: string): void;
@@ -67,8 +67,9 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly retryWrites?: boolean | undefined;
   /**
    * Decides whether the call is attempted again after an error. `failures` counts the failed attempts. `isSafe` says
-   * whether the client would do so by itself. The result is the delay in milliseconds before the next attempt, or
-   * undefined for the client's own, or false for no attempt. A write is never attempted again unless `isSafe` is true.
+   * whether the client would attempt it again without this function. The result is the delay in milliseconds before the
+   * next attempt, undefined for the client's own delay, or false for no attempt. A write is never attempted again
+   * unless `isSafe` is true.
    */
   readonly retryAfter?:
     | ((error: EtcdError, failures: number, isSafe: boolean) => number | false | undefined)
@@ -103,7 +104,7 @@ export interface OutgoingStream<Request> {
   /** Half-closes the stream: the client sends no more messages. */
   end(): void;
   /**
-   * Ends the stream at once, with RST_STREAM. The handler is not called any more. If `why` is `unresponsive`, the
+   * Ends the stream at once, with RST_STREAM. The handler receives no further calls. If `why` is `unresponsive`, the
    * server did not answer, so another endpoint should be tried. If `why` is `unauthenticated`, the server refused the
    * token.
    */
@@ -116,7 +117,7 @@ export interface OutgoingStream<Request> {
    * Sets whether the stream keeps the process alive, which it does by default. If a transport does not have this
    * method, its streams always keep the process alive.
    */
-  hold?(busy: boolean): void;
+  keepProcessAlive?(busy: boolean): void;
 }
 
 /**
@@ -161,7 +162,6 @@ export interface TransportOptions {
   readonly maxReceiveBytes: number;
 }
 
-/** The defaults of `TransportOptions`. */
 export const TRANSPORT_DEFAULTS = {
   connectTimeoutMs: 3_000,
   pingIntervalMs: 6_000,
@@ -188,7 +188,7 @@ export type EmbeddedTransportFactory = TransportFactory & {
   readonly endpoints: readonly string[];
 };
 
-/** Returns an observer that tells both. */
+/** Returns an observer that calls both. */
 export function bothObservers(first: AttemptObserver, second: AttemptObserver | undefined): AttemptObserver {
   if (second === undefined) return first;
   return {
@@ -215,10 +215,7 @@ export function bothObservers(first: AttemptObserver, second: AttemptObserver | 
   };
 }
 
-/**
- * Returns a stream that forwards all method calls to `stream`, except those of the methods in `replaced`. Used by
- * transports that wrap other transports.
- */
+/** Returns a stream that forwards all method calls to `stream`, except those of the methods in `replaced`. */
 export function forwardStream<Request>(
   stream: OutgoingStream<Request>,
   replaced: Partial<OutgoingStream<Request>>,
@@ -229,7 +226,7 @@ export function forwardStream<Request>(
     cancel: (why) => stream.cancel(why),
     pause: () => stream.pause(),
     resume: () => stream.resume(),
-    hold: (busy) => stream.hold?.(busy),
+    keepProcessAlive: (busy) => stream.keepProcessAlive?.(busy),
     ...replaced,
   };
 }

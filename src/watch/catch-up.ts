@@ -11,27 +11,19 @@ import type { WatchStream } from './watch-stream.js';
  * ten seconds for 100,000 revisions.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/**
- * Maximum number of parts (server watches; see `WatchParts`) that one watch has at a time. Each server watch slows the
- * others down.
- */
+/** Maximum number of parts (see `WatchParts`) of one watch at a time. Each server watch slows the others down. */
 const MAX_PARTS = 32;
-/**
- * The length of a part (see `WatchParts`) as a fraction of the revisions that a full response spans. Because it is less
- * than 1, one full response contains the whole part and at least one event beyond it. Receiving that event is what ends
- * the part.
- */
+/** Length of a part as a fraction of a full response, which then contains the whole part and the event that ends it. */
 const PART_PER_RESPONSE = 0.95;
 
 /**
- * A watch that begins at least this many revisions behind the store gets a stream of its own at once. Such a distance
- * may contain many megabytes of events, which would delay the events of the other watches on a shared stream.
+ * A watch that begins at least this many revisions behind the store gets its own stream at once. Such a distance may
+ * contain many megabytes of events, which would delay the events of the other watches on a shared stream.
  */
 const FAR_BEHIND_REVISIONS = 32n;
 /**
- * How long, in milliseconds, the client pauses the stream of a watch while the buffer of the watch is full. Then it
- * cancels the watch on the server, because the server keeps up to 128 responses for a paused stream (`chanBufLen` in
- * etcd's `mvcc/watchable_store.go`).
+ * Milliseconds for which the client pauses a stream whose watch has a full buffer. Then it cancels the watch, because
+ * the server keeps up to 128 responses for a paused stream (`chanBufLen` in etcd's `mvcc/watchable_store.go`).
  */
 const MAX_PAUSE_MS = 5_000;
 
@@ -47,24 +39,20 @@ export interface WatchPartsOptions extends ServerWatchOptions {
  * of the second part, and so on. A part ends when it receives an event beyond its own revisions. If the store has no
  * such event, the part does not end, and no later part has an event either.
  *
- * The server watches are on the stream that all watches share, or on a stream of their own while the watch is far
- * behind the store. etcd sends the responses of one stream one after another, so the large responses of a watch that
- * catches up would delay the events of the other watches on its stream.
+ * The server watches are on the stream that all watches share, or on a separate stream while the watch is far behind
+ * the store. etcd sends the responses of one stream one after another, so the large responses of a watch that catches
+ * up would delay the events of the other watches on its stream.
  */
 export class WatchParts implements ServerWatchOwner {
   readonly #shared: WatchStream;
-  /** The stream that carries the server watches: `#shared`, or a stream of their own. */
+  /** The stream that carries the server watches: `#shared`, or a separate stream. */
   #stream: WatchStream;
   readonly #options: WatchPartsOptions;
   readonly #first: ServerWatch;
   /** The parts in order of their revisions. The consumer takes the batches of the first part. */
   #parts: ServerWatch[];
-  /** The number of revisions in a part. */
   #partRevisions = 0n;
-  /**
-   * Maximum number of parts at a time, chosen so that together they fill at most half of the watch's buffer. 0 until
-   * `received` finds that the watch is far behind the store.
-   */
+  /** Maximum number of parts, which together fill half of the buffer. 0 until the watch is found to be far behind. */
   #maxParts = 0;
   /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
   #storeRevision = 0n;
@@ -120,7 +108,7 @@ export class WatchParts implements ServerWatchOwner {
 
   /**
    * Handles a whole response to the last part, or a progress report. If the response is full and its last event is far
-   * behind the store, this method moves the watch to a stream of its own and adds parts. A full response also shows how
+   * behind the store, this method moves the watch to a separate stream and adds parts. A full response also shows how
    * many revisions one response spans. A response that is not full may be followed by others, for example because a
    * filter has left out events, so only its last event shows that the watch is near the store's revision.
    */
@@ -129,8 +117,7 @@ export class WatchParts implements ServerWatchOwner {
     this.#isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
     if (this.#isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
     if (this.#parts.length === 1 && this.#stream === this.#shared) this.#moveToOwnStream();
-    // With `progress`, the watch is not divided into parts, because a progress report for one part says nothing about
-    // the other parts, and the consumer needs the progress of the whole watch.
+    // With `progress`, the watch is not divided, because a report for one part says nothing about the other parts.
     if (progress) return;
     const covered = Number(last - first) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
@@ -214,7 +201,6 @@ export class WatchParts implements ServerWatchOwner {
     }
   }
 
-  /** Lets the server create a part on the stream. */
   #add(part: ServerWatch): void {
     if (this.#isFar(part, this.#stream.storeRevision)) this.#moveToOwnStream();
     this.#stream.add(part);
@@ -226,7 +212,7 @@ export class WatchParts implements ServerWatchOwner {
     this.#mayBeFar = true;
   }
 
-  /** Whether the part is on the shared stream, but so far behind the store that it needs a stream of its own. */
+  /** Whether the part is on the shared stream, but so far behind the store that it needs a separate stream. */
   #isFar(part: ServerWatch, storeRevision: bigint): boolean {
     const isAlone = this.#stream === this.#shared && this.#parts.length === 1;
     // A single key usually has few events, so a watch of one key moves only after a full response.

@@ -106,8 +106,8 @@ export function weightOf({ events }: WatchBatch): number {
 
 /**
  * Assembles whole revisions from responses. The server may split a response into fragments anywhere, even within a
- * revision. So the assembler holds back the events of the latest revision until the last fragment, or an event of the
- * next revision, shows that this revision is complete.
+ * revision. So the assembler keeps the events of the latest revision until the last fragment, or an event of the next
+ * revision, shows that this revision is complete.
  */
 export class RevisionAssembler {
   #revision = 0n;
@@ -133,8 +133,8 @@ export class RevisionAssembler {
     this.#events = [];
   }
 
-  /** Whether part of a revision is held back. */
-  get partial(): boolean {
+  /** Whether the assembler keeps the events of an incomplete revision. */
+  get hasPartial(): boolean {
     return this.#events.length > 0;
   }
 

@@ -10,7 +10,6 @@ import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 export class RevisionCursor {
   /** Events below this revision were delivered, or precede the start of the watch. */
   #floor: bigint;
-  /** The start revision for the next stream: see `resume`. */
   #resume: bigint;
 
   /** With `startRevision` 0n, the watch begins with the first event after its creation. */
@@ -74,21 +73,15 @@ export interface ResponseSpan {
 
 /** The methods of a `WatchParts` that its server watches use. */
 export interface ServerWatchOwner {
-  /** Called each time the server has created the server watch. `storeRevision` is the revision of the store. */
+  /** The server has created the server watch. `storeRevision` is the revision of the store. */
   created(watch: ServerWatch, storeRevision: bigint): void;
-  /**
-   * Called when a server watch without `until` has received a whole response. `storeRevision` is the revision of the
-   * store when the server sent the response.
-   */
+  /** A server watch without `until` has received a whole response, which the server sent at `storeRevision`. */
   received(span: Readonly<ResponseSpan>, storeRevision: bigint): void;
-  /** Called when the buffer of a server watch is full. The owner stops the server watch. */
+  /** The buffer of a server watch is full. The owner stops the server watch. */
   filled(watch: ServerWatch): void;
-  /** Called when the consumer has taken half of the buffer after `filled`. */
+  /** The consumer has taken half of the buffer after `filled`. */
   drained(watch: ServerWatch): void;
-  /**
-   * Called when the server watch has ended. If `error` is undefined, the server watch was closed, or has all revisions
-   * below its `until`.
-   */
+  /** The server watch has ended. Without `error`, it was closed, or has all revisions below its `until`. */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
   /** Ends all server watches of the owner and drops their batches, because the client was closed. */
   discard(): void;
@@ -108,7 +101,7 @@ export interface ServerWatchOptions {
 }
 
 /**
- * One watch on the server. The `WatchStream` passes responses to it. Its cursor holds the revision from which it
+ * One watch on the server. The `WatchStream` passes responses to it. Its cursor contains the revision from which it
  * continues after a stream has broken. A `Watch` has one server watch, or several while the `Watch` catches up. Each of
  * several server watches, except the last, ends at the revision `until`.
  *
@@ -126,7 +119,7 @@ export interface ServerWatchOptions {
  * - requested: The client has sent the creation request, and the server has not answered it.
  * - live: The server sends the events of the watch.
  * - catching up: The watch is live, but its cursor is far behind the store. `WatchParts` then moves the watch to a
- *   stream of its own, and divides the distance.
+ *   separate stream, and divides the distance.
  * - suspended: The consumer is slow. The client has canceled the watch on the server, or has paused the stream that
  *   carries only this watch, until the consumer has taken half of the buffer.
  * - reopening: The stream broke, and `WatchStream` opens the next one after a backoff.
@@ -147,7 +140,7 @@ export class ServerWatch {
   tokenRefusals = 0;
   /**
    * The first revision of the next server watch of the same `Watch`. An event at or after that revision shows that this
-   * server watch has received all of its own events. Undefined for the last server watch, which has no end.
+   * server watch has received all of its events. Undefined for the last server watch, which has no end.
    */
   until: bigint | undefined;
   bufferBytes: number;
@@ -171,8 +164,8 @@ export class ServerWatch {
     this.whenCreated.catch(() => {});
   }
 
-  get ended(): boolean {
-    return this.batches.ended;
+  get hasEnded(): boolean {
+    return this.batches.hasEnded;
   }
 
   /** Whether the server has created the watch, on this stream or an earlier one. */
@@ -191,7 +184,7 @@ export class ServerWatch {
 
   /** Whether the rest of a revision is still to come. `position` does not count that revision. */
   get isPartial(): boolean {
-    return this.#assembler.partial;
+    return this.#assembler.hasPartial;
   }
 
   /** Every event before this revision was delivered; 0n for a watch "from now" that has not been created. */
@@ -199,7 +192,7 @@ export class ServerWatch {
     return this.#cursor.resume;
   }
 
-  /** Returns the request that creates the watch on a stream, starting at the revision that its cursor has reached. */
+  /** The watch starts at the revision that its cursor has reached. */
   createRequest(watchId: bigint, fragment: boolean): Init<WatchCreateRequest> {
     return { ...this.#options.request, startRevision: this.#cursor.resume, watchId, fragment };
   }
@@ -220,7 +213,7 @@ export class ServerWatch {
   progressed(headerRevision: bigint, isCertain: boolean): void {
     // The cursor must not pass a partial revision, because the rest of that revision is still to come, even if the
     // revision in the header is higher.
-    if (this.#assembler.partial || this.#cursor.isRepeat(headerRevision + 1n)) return;
+    if (this.#assembler.hasPartial || this.#cursor.isRepeat(headerRevision + 1n)) return;
     if (isCertain) this.#cursor.progressed(headerRevision);
     // A slow consumer needs only the latest of several reports in a row.
     if (this.#options.progress)
@@ -231,18 +224,19 @@ export class ServerWatch {
 
   /** Moves the cursor past this revision, because the server has certainly sent all events up to this revision. */
   resumeAfter(headerRevision: bigint): void {
-    if (!this.#assembler.partial) this.#cursor.progressed(headerRevision);
+    if (!this.#assembler.hasPartial) this.#cursor.progressed(headerRevision);
   }
 
   /** Buffers the events of a response. Ends the watch at `until`, and suspends the watch if the buffer is full. */
   receive(response: WatchResponse): void {
     const { until } = this;
-    const isOver = until !== undefined && response.events.some(({ kv }) => kv !== undefined && kv.modRevision >= until);
+    const isBeyondEnd =
+      until !== undefined && response.events.some(({ kv }) => kv !== undefined && kv.modRevision >= until);
     const isWanted = ({ kv }: WireEvent): boolean =>
-      kv !== undefined && !this.#cursor.isRepeat(kv.modRevision) && !(isOver && kv.modRevision >= until);
+      kv !== undefined && !this.#cursor.isRepeat(kv.modRevision) && !(isBeyondEnd && kv.modRevision >= until);
     const { events } = response;
     const wanted = events.every(isWanted) ? events : events.filter(isWanted);
-    const batches = this.#assembler.push(wanted, response.fragment && !isOver);
+    const batches = this.#assembler.push(wanted, response.fragment && !isBeyondEnd);
     const span = this.#span;
     for (const batch of batches) {
       this.#cursor.delivered(batch.revision);
@@ -253,7 +247,7 @@ export class ServerWatch {
       span.weight += size;
       this.batches.push(batch, size);
     }
-    if (isOver) return this.end();
+    if (isBeyondEnd) return this.end();
     if (!response.fragment) {
       this.#span = emptySpan();
       if (until === undefined) this.#owner.received(span, response.header?.revision ?? 0n);
@@ -263,13 +257,13 @@ export class ServerWatch {
     this.#owner.filled(this);
   }
 
-  /** Called when the watch is no longer on a stream. On the next stream, the watch continues from its cursor. */
+  /** The watch is no longer on a stream. On the next stream, it continues from its cursor. */
   detached(error?: EtcdError): void {
     this.#options.trace?.detached(error);
     this.dropPartial();
   }
 
-  /** Drops the part of a response that has arrived, because the client does not receive the rest of the response. */
+  /** Drops the part of a response whose rest does not arrive. */
   dropPartial(): void {
     this.#assembler.reset();
     this.#span = emptySpan();
@@ -279,7 +273,7 @@ export class ServerWatch {
    * Ends the watch. The consumer can still take the batches in the buffer, and then gets the error, if there is one.
    */
   end(error?: EtcdError): void {
-    if (this.ended) return;
+    if (this.hasEnded) return;
     this.batches.end(error);
     this.#owner.ended(this, error);
     this.#creation?.reject(error ?? watchClosed());
@@ -290,7 +284,7 @@ export class ServerWatch {
    * without an error, as it does when the watch itself is closed.
    */
   close(error: EtcdError): void {
-    if (this.ended) return;
+    if (this.hasEnded) return;
     this.batches.discard();
     this.#owner.discard();
     this.#creation?.reject(error);
@@ -299,7 +293,7 @@ export class ServerWatch {
   #taken(): void {
     if (!this.#isSuspended || this.batches.size > this.bufferBytes / 2) return;
     this.#isSuspended = false;
-    if (!this.ended) this.#owner.drained(this);
+    if (!this.hasEnded) this.#owner.drained(this);
   }
 }
 

@@ -2,10 +2,7 @@ import type { WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import { UniqueQueue } from '../runtime/queues.js';
 import type { ServerWatch } from './server-watch.js';
 
-/**
- * The watch ID in a response that belongs to no live watch. Such a response either says that the server refused to
- * create a watch, or concerns every watch on the stream.
- */
+/** The watch ID in a response that refuses a creation, or that concerns every watch on the stream. */
 export const NO_WATCH_ID = -1n;
 
 /** The methods of a `WatchStream` that its `WatchIds` calls. */
@@ -15,7 +12,7 @@ export interface WatchIdsOwner {
   sendCancel(watchId: bigint): void;
   created(watch: ServerWatch, revision: bigint): void;
   refused(watch: ServerWatch, response: WatchResponse): void;
-  /** Called when the creation request could not be sent. */
+  /** The creation request could not be sent. */
   failed(watch: ServerWatch, error: unknown): void;
 }
 
@@ -36,18 +33,13 @@ export class WatchIds {
   readonly #owner: WatchIdsOwner;
   /** Watches whose creation the client has not sent yet. */
   readonly #queued = new UniqueQueue<ServerWatch>();
-  /**
-   * The watches whose creation the server has not answered, by the ID that the client asked for, in the order of
-   * sending. Undefined in place of a watch that has been removed.
-   */
+  /** Watches with unanswered creations, by requested ID, in the order of sending. Undefined for a removed watch. */
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
   /** The watches that the server has created, by ID. */
   readonly live = new Map<bigint, ServerWatch>();
   /** The ID of each watch in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
-  /**
-   * Whether the server uses the IDs that the client asks for; undefined until it answers the stream's first creation.
-   */
+  /** Whether the server uses the requested IDs. Undefined until it answers the stream's first creation. */
   #keepsIds: boolean | undefined;
   /** Refusals that the client cannot match to a creation yet. */
   #refusals: WatchResponse[] = [];
@@ -89,7 +81,6 @@ export class WatchIds {
     this.#liveId.delete(watch);
   }
 
-  /** Handles the server's answer to a creation. */
   answered(response: WatchResponse): void {
     if (response.watchId === NO_WATCH_ID) this.#refusals.push(response);
     else if (!this.#assign(response)) return;
@@ -97,7 +88,7 @@ export class WatchIds {
     this.#sendCreations();
   }
 
-  /** Forgets all watches and their IDs on the server, because these IDs are valid only on the stream that has ended. */
+  /** Forgets all watches, and their IDs, which are valid only on the stream that has ended. */
   reset(): void {
     this.#queued.clear();
     this.#requested.clear();
@@ -128,10 +119,7 @@ export class WatchIds {
     }
   }
 
-  /**
-   * Assigns the ID in an answer to the watch whose creation was answered. Returns false if the response does not answer
-   * a creation on this stream.
-   */
+  /** Returns false if the response does not answer a creation on this stream. */
   #assign(response: WatchResponse): boolean {
     const { watchId } = response;
     const requestId = this.#requestAnswered(watchId);
@@ -152,8 +140,7 @@ export class WatchIds {
   }
 
   /**
-   * Returns the ID that the client asked for in the creation that a response with `watchId` answers. Returns undefined
-   * if the response answers no creation, or repeats an answer.
+   * Returns the requested ID of the answered creation. Undefined if the response answers none, or repeats an answer.
    */
   #requestAnswered(watchId: bigint): bigint | undefined {
     if (this.live.has(watchId)) return undefined;

@@ -89,7 +89,7 @@ fuzz<Input>({
       expect(list).toEqual(within(maxListBytes, expected));
       // The fields must also be correct if `HeaderReader` returns them from its cache.
       const last = (name: string) => list.fields.filter((each) => each[0] === name).at(-1)?.[1];
-      expect(known).toMatchObject({ contentType: last('content-type'), tooLarge: list.tooLarge });
+      expect(known).toMatchObject({ contentType: last('content-type'), isTooLarge: list.isTooLarge });
       const status = last(':status');
       if (known.malformed === undefined) expect(known.httpStatus).toBe(status && Number(status));
       if (decoder.version === version) expect(orRefused(() => decoder.decode(bytes, 1, end))).toEqual(list);
@@ -108,13 +108,13 @@ function fieldsReadBy(reader: BlockReader, bytes: Uint8Array): readonly Field[] 
 }
 
 /** Returns the first fields that fit within the limit, and whether the limit excludes any field. */
-function within(maxListBytes: number, fields: readonly Field[]): { fields: readonly Field[]; tooLarge: boolean } {
+function within(maxListBytes: number, fields: readonly Field[]): { fields: readonly Field[]; isTooLarge: boolean } {
   let bytes = 0;
   const fit = fields.filter(([name, value]) => {
     bytes += name.length + value.length + 32;
     return bytes <= maxListBytes;
   });
-  return { fields: fit, tooLarge: bytes > maxListBytes };
+  return { fields: fit, isTooLarge: bytes > maxListBytes };
 }
 
 function orRefused<T>(read: () => T): T | 'refused' {

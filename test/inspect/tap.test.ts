@@ -62,7 +62,7 @@ test('`tapped` reports all bytes that the connection sends and receives, in orde
       for (const part of parts) bytes.sent.push(part.slice());
       return stream.write(parts);
     };
-    return { write, hold: (busy) => stream.hold(busy), close: () => stream.close() };
+    return { write, keepProcessAlive: (busy) => stream.keepProcessAlive(busy), close: () => stream.close() };
   };
   const etcd = openClient({ transport: http2Over(tapped(counted, (frame) => frames.push(frame))) });
   const name = unique();

@@ -93,7 +93,7 @@ describe('AsyncQueue', () => {
     await queue.next();
     expect([queue.size, taken]).toEqual([5, 1]);
     queue.discard();
-    expect([queue.size, queue.ended]).toEqual([0, true]);
+    expect([queue.size, queue.hasEnded]).toEqual([0, true]);
   });
 
   test('does not keep taken items in memory, even if the queue never becomes empty', async () => {

@@ -136,7 +136,7 @@ export class PeerConnection implements ByteStream {
     return this.roomy;
   }
 
-  hold(busy: boolean): void {
+  keepProcessAlive(busy: boolean): void {
     this.held = busy;
   }
 

@@ -59,7 +59,7 @@ export class RawClient {
       events = serverEvents;
       return {
         write: (parts) => this.#receive(parts),
-        hold: () => {},
+        keepProcessAlive: () => {},
         close: () => {
           this.closed = true;
         },

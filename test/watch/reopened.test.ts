@@ -158,7 +158,7 @@ test('a watch stream keeps the process alive only while the stream has watches',
   const stream = { send: () => {}, end: () => {}, cancel: () => {}, pause: () => {}, resume: () => {} };
   const transport = {
     unary: () => new Promise<never>(() => {}),
-    stream: () => ({ ...stream, hold: (busy: boolean) => void held.push(busy) }),
+    stream: () => ({ ...stream, keepProcessAlive: (busy: boolean) => void held.push(busy) }),
     close: async () => {},
   };
   const { signal } = new AbortController();

@@ -19,7 +19,7 @@ describe('the revision assembler (S4, S5)', () => {
   test('returns a revision before the last fragment when an event of the next revision follows', () => {
     const assembler = new RevisionAssembler();
     expect(shape(assembler.push([event(3n), event(4n)], true))).toEqual([[3n, 1]]);
-    expect(assembler.partial).toBe(true);
+    expect(assembler.hasPartial).toBe(true);
   });
 
   test('drops a partial revision when `reset()` is called', () => {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
 import { openByteStream } from '../../host/node.js';
-import { mayHoldSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
+import { mayContainSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
 import { textOf } from '../../runtime/bytes.js';
 import { onAbort, orAborted } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
@@ -326,7 +326,7 @@ function problemsOf(args: readonly string[], stderr: string): string {
 
 /** Whether the arguments name an RPC whose request may contain passwords or tokens. */
 function holdsSecrets(args: readonly string[]): boolean {
-  return args.some((arg) => mayHoldSecrets(findMethod(arg)?.request.typeName ?? ''));
+  return args.some((arg) => mayContainSecrets(findMethod(arg)?.request.typeName ?? ''));
 }
 
 /**

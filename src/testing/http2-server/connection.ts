@@ -156,7 +156,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
   }
 
   drained(): void {
-    this.flow.congested = false;
+    this.flow.isCongested = false;
     this.limits.drained();
     this.flow.pump();
   }
@@ -227,8 +227,8 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
 
   #write(parts: readonly Uint8Array[]): void {
     if (this.#state === 'closed') return;
-    if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
-    this.flow.congested = this.#bytes.write(parts) === false;
+    if (this.flow.isCongested) for (const { length } of parts) this.limits.wroteCongested(length);
+    this.flow.isCongested = this.#bytes.write(parts) === false;
   }
 }
 

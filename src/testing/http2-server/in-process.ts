@@ -1,5 +1,5 @@
 import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from '../../host/host.js';
-import { ProcessHold } from '../../runtime/process-hold.js';
+import { ProcessKeeper } from '../../runtime/process-keeper.js';
 import { Fifo } from '../../runtime/queues.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import type { EmbeddedTransportFactory } from '../../transport/transport.js';
@@ -64,7 +64,7 @@ export class InProcessConnection {
     this.client = ends('to-server');
     this.#server = ends('to-client');
     this.client.events = events;
-    this.client.hold(true);
+    this.client.keepProcessAlive(true);
     // The handshake takes one delivery in each direction, as in TCP.
     this.client.send([], () => {
       const accepted = server.accept(endpoint, (serverEvents) => {
@@ -103,7 +103,7 @@ class End implements ByteStream {
   #congested = false;
   #closing = false;
   #over = false;
-  readonly #hold = new ProcessHold();
+  readonly #keeper = new ProcessKeeper();
 
   constructor(deliver: (bytes: readonly Uint8Array[], run: () => void) => void) {
     this.#deliver = deliver;
@@ -118,8 +118,8 @@ class End implements ByteStream {
     return !this.#congested;
   }
 
-  hold(busy: boolean): void {
-    this.#hold.set(busy && !this.#over);
+  keepProcessAlive(busy: boolean): void {
+    this.#keeper.keepProcessAlive(busy && !this.#over);
   }
 
   close(): void {
@@ -147,7 +147,7 @@ class End implements ByteStream {
     if (this.#over) return;
     this.#over = true;
     this.#closing = true;
-    this.hold(false);
+    this.keepProcessAlive(false);
     this.events?.closed(problem);
   }
 

@@ -22,7 +22,7 @@ export interface RequestFields {
   readonly contentLength: number | undefined;
   readonly metadata: Metadata;
   /** Whether the field list exceeds the server's SETTINGS_MAX_HEADER_LIST_SIZE. */
-  readonly tooLarge: boolean;
+  readonly isTooLarge: boolean;
   /** Why the fields are malformed as headers, or undefined if they are well-formed: RFC 9113, section 8.1.1. */
   readonly malformed: string | undefined;
   /** Why the fields are malformed as trailers, or undefined if they are well-formed. */
@@ -39,7 +39,7 @@ const RESERVED =
 const GRPC_CONTENT_TYPE = /^application\/grpc(?:$|[+;])/;
 
 /** Picks the fields that the server uses, and checks all fields. */
-export function requestFields({ fields, tooLarge }: HeaderList): RequestFields {
+export function requestFields({ fields, isTooLarge }: HeaderList): RequestFields {
   const pseudo = new Map<string, string>();
   const metadata: Record<string, string> = Object.create(null);
   let contentType = '';
@@ -79,7 +79,7 @@ export function requestFields({ fields, tooLarge }: HeaderList): RequestFields {
     encoding,
     contentLength,
     metadata,
-    tooLarge,
+    isTooLarge,
     malformed: problem ?? (isComplete ? undefined : 'a request without :method, :scheme or :path'),
     malformedTrailers: problem ?? (pseudo.size > 0 ? 'a pseudo-header field in trailers' : undefined),
     rejection: rejectionOf(method, contentType, timeoutMs, pseudo.has(':authority') ? 1 : 0, hosts),

@@ -113,7 +113,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   #openCall(fields: RequestFields): void {
     this.#hasRequestHeaders = true;
     const { contentLength, encoding, metadata, path, rejection, timeoutMs } = fields;
-    if (fields.tooLarge) return this.#reset(ErrorCode.FRAME_SIZE_ERROR);
+    if (fields.isTooLarge) return this.#reset(ErrorCode.FRAME_SIZE_ERROR);
     if (fields.malformed !== undefined) throw malformed(fields.malformed);
     if (!this.#connection.hasRoom) return this.#reset(ErrorCode.REFUSED_STREAM);
     if (rejection !== undefined) return this.#sendTrailers(rejection.fields, rejection.message);
@@ -202,7 +202,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     this.sendWindowBytes += increment;
     if (this.sendWindowBytes > MAX_WINDOW_BYTES)
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
-    if (!this.#queue.waiting) return;
+    if (!this.#queue.hasMessages) return;
     this.#connection.flow.wait(this);
     this.#connection.flow.pump();
   }
@@ -214,7 +214,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     const { flow, writer } = this.#connection;
     flow.sent(this, frame.bytes.length);
     writer.data(this.id, frame.bytes, false);
-    if (this.#queue.waiting) return true;
+    if (this.#queue.hasMessages) return true;
     if (this.#status !== undefined) this.#sendStatus(this.#status.code, this.#status.message);
     return false;
   }
@@ -263,7 +263,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     if (route === undefined || this.#closed) return;
     const isUnary = 'unary' in route;
     if (isUnary && this.#request !== undefined) return;
-    if (this.#assembler.midMessage) return this.#finish(isUnary ? 'Unknown' : 'Internal', 'unexpected EOF');
+    if (this.#assembler.isMidMessage) return this.#finish(isUnary ? 'Unknown' : 'Internal', 'unexpected EOF');
     if (isUnary) return this.#finish('Unknown', 'EOF');
     if (route.method.kind === 'server-streaming') {
       if (this.#request === undefined) return this.#finish('Internal', cardinality('received no request message from'));
@@ -299,7 +299,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     if (this.#closed || this.#status !== undefined) return;
     this.#assembler.close();
     if (this.#sink !== undefined) this.#cancelCall();
-    if (!this.#queue.waiting) return this.#sendStatus(code, message);
+    if (!this.#queue.hasMessages) return this.#sendStatus(code, message);
     this.#status = { code, message };
   }
 
@@ -319,10 +319,10 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
       this.#sentHeaders = true;
       if (!this.#sendHeaders(HEADERS, undefined, 0)) return;
     }
-    if (!this.#queue.waiting && flow.take(this, message)) return writer.message(this.id, message, false);
+    if (!this.#queue.hasMessages && flow.take(this, message)) return writer.message(this.id, message, false);
     this.#queue.push(message);
     while (this.sendFrame(flow.allowance(this)));
-    if (this.#queue.waiting) flow.wait(this);
+    if (this.#queue.hasMessages) flow.wait(this);
   }
 
   #sendStatus(code: StatusCode, message: string): void {

@@ -20,7 +20,7 @@ interface StreamContext {
   /** Converts an error of the server to the error that the client reports. */
   readonly errorOf: (error: unknown) => EtcdError;
   /** Sets whether the stream keeps the process alive. */
-  readonly hold: (busy: boolean) => void;
+  readonly keepProcessAlive: (busy: boolean) => void;
   /** Called when the stream has ended for the client. */
   readonly released: () => void;
 }
@@ -67,7 +67,7 @@ export class MemoryStream<Request, Response> implements OpenCall {
         this.#paused = false;
         this.#deliverSoon();
       },
-      hold: (busy) => this.#context.hold(busy),
+      keepProcessAlive: (busy) => this.#context.keepProcessAlive(busy),
     };
   }
 

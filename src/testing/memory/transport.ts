@@ -3,7 +3,7 @@ import { errorFromStatus } from '../../errors/status-error.js';
 import type { Endpoint } from '../../host/endpoint.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
-import { ProcessHold } from '../../runtime/process-hold.js';
+import { ProcessKeeper } from '../../runtime/process-keeper.js';
 import { onAbort } from '../../runtime/signals.js';
 import { at, monotonicMs } from '../../runtime/timers.js';
 import { connectFailed } from '../../transport/connect-failed.js';
@@ -53,7 +53,7 @@ class MemoryTransport implements Transport {
   readonly #calls = new Set<OpenCall>();
   /** The calls that keep the process alive. */
   readonly #busy = new Set<OpenCall>();
-  readonly #hold = new ProcessHold();
+  readonly #keeper = new ProcessKeeper();
   /** Unregisters the connection at the server. Undefined if no connection is open. */
   #disconnect: (() => void) | undefined;
   #closed = false;
@@ -111,7 +111,7 @@ class MemoryTransport implements Transport {
       maxReceiveBytes: this.#options.maxReceiveBytes,
       check: (request) => checkMessageBytes(this.#server, request.length),
       errorOf: (error) => this.#errorOf(error, method.path),
-      hold: (busy) => this.#setBusy(stream, busy),
+      keepProcessAlive: (busy) => this.#setBusy(stream, busy),
       released: () => this.#remove(stream),
     });
     const start = (known: Metadata | undefined): void => {
@@ -230,7 +230,7 @@ class MemoryTransport implements Transport {
   #setBusy(call: OpenCall, busy: boolean): void {
     if (busy && this.#calls.has(call)) this.#busy.add(call);
     else this.#busy.delete(call);
-    this.#hold.set(this.#busy.size > 0);
+    this.#keeper.keepProcessAlive(this.#busy.size > 0);
   }
 }
 

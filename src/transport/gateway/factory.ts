@@ -22,10 +22,10 @@ export interface GatewayOptions {
   readonly allHeaders?: boolean | undefined;
   /**
    * Whether the client adds an extra key, the guard key, to each write, so that the write takes effect at most once
-   * even if the runtime resends the POST request by itself. Browsers and Deno resend a POST when a kept-alive
-   * connection is reset before the response headers arrive. Node.js, Bun and workerd never resend a POST. Set this
-   * option to true if you pass a `fetch` that may resend requests, or if a proxy in front of etcd may do so. Default:
-   * false on Node.js, Bun and workerd, true everywhere else.
+   * even if the runtime resends the POST request. Browsers and Deno resend a POST when a kept-alive connection is reset
+   * before the response headers arrive. Node.js, Bun and workerd never resend a POST. Set this option to true if you
+   * pass a `fetch` that may resend requests, or if a proxy in front of etcd may do so. Default: false on Node.js, Bun
+   * and workerd, true everywhere else.
    *
    * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, also if the client is
    * that of `etcdwire/core`: see `docs/writes.md`. If a request would take effect each time it arrives, and a guard
@@ -35,9 +35,9 @@ export interface GatewayOptions {
   /**
    * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
    * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
-   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a change made in the meantime,
-   * for example restore an old password. This option has no effect without `guardWrites`. Default: false, so that such
-   * calls reject with reason `NotInGateway`.
+   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a later change, for example
+   * restore an old password. This option has no effect without `guardWrites`. Default: false, so that such calls reject
+   * with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**

@@ -20,7 +20,7 @@ export interface HttpOptions {
   readonly maxRequestBytes: number;
   /** Whether to send headers that etcd's CORS support does not allow. */
   readonly allHeaders: boolean;
-  /** Whether `fetch` may resend a request by itself. */
+  /** Whether `fetch` may resend a request. */
   readonly mayRepeat: boolean;
 }
 
@@ -36,10 +36,7 @@ const JSON_CHARACTERS_PER_BYTE = 10;
 /** Maximum length of a response text, in characters: a little less than V8's maximum string length of 2^29 - 24. */
 const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 
-/**
- * The client reads only about this many characters of an error response. etcd's error responses are short, but a proxy
- * may send a page of any length.
- */
+/** About the maximum number of characters that the client reads of an error response. A proxy may send a long page. */
 const MAX_ERROR_CHARACTERS = 65_536;
 
 /**
@@ -58,8 +55,8 @@ export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
   /**
-   * Whether a response of etcd's gateway has arrived from this endpoint. From then on, a response that does not come
-   * from the gateway counts as a temporary failure, because it probably comes from a proxy that cannot reach etcd now.
+   * Whether etcd's gateway has answered. From then on, other responses probably come from a proxy that cannot reach
+   * etcd.
    */
   #isKnown = false;
 
@@ -113,15 +110,10 @@ export class GatewayHttp {
         text += chunk;
         if (text.length > MAX_ERROR_CHARACTERS) break;
       }
-    throw errorFromResponse(response.status, text, this.#call(method), this.#isKnown);
+    throw errorFromResponse(response.status, text, this.#contextOf(method), this.#isKnown);
   }
 
-  /**
-   * Reads the response to a unary call.
-   *
-   * @throws EtcdError if the connection breaks, if the response is malformed or longer than `maxBytes`, or if it
-   * reports an error.
-   */
+  /** @throws EtcdError if the connection breaks, or the response is malformed, longer than `maxBytes`, or an error. */
   async unaryResponse<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): Promise<T> {
     let text = '';
     for await (const chunk of this.#text(response, method)) {
@@ -138,7 +130,7 @@ export class GatewayHttp {
     }
     // A proxy may send an error with status 200.
     if (isJsonObject(json) && !('header' in json) && ('code' in json || 'error' in json))
-      throw errorFromJson(json, this.#call(method));
+      throw errorFromJson(json, this.#contextOf(method));
     return this.#decoded(method, text, json, maxBytes);
   }
 
@@ -159,12 +151,12 @@ export class GatewayHttp {
 
   /** Returns the error for a call whose connection broke or did not deliver a response in time. */
   connectionLost(method: { readonly path: string }, problem: string): EtcdError {
-    return connectionLost(problem, this.#call(method));
+    return connectionLost(problem, this.#contextOf(method));
   }
 
   /** Returns the error for a call that the gateway does not offer, or that the client does not send to the gateway. */
   unsupported(method: { readonly path: string }, problem?: string): EtcdError {
-    return unsupported(this.#call(method), 'not-sent', problem);
+    return unsupported(this.#contextOf(method), 'not-sent', problem);
   }
 
   #streamMessage<T>(line: string, method: ResponseMethod<T>, maxBytes: number, place?: 'last'): T {
@@ -172,14 +164,14 @@ export class GatewayHttp {
     try {
       json = JSON.parse(line);
     } catch {
-      // Either a proxy lost its connection to etcd and ended the response in the middle of a line, or the proxy sent a
-      // page of its own, such as an error page.
+      // Either a proxy lost its connection to etcd and ended the response in the middle of a line, or the proxy sent
+      // its own page, such as an error page.
       const isCut = place === 'last' && line.startsWith('{');
       if (isCut || (this.#isKnown && !line.startsWith('{')))
         throw this.connectionLost(method, 'a line of the response is not complete JSON');
       throw this.#malformed(method, 'a line is not JSON');
     }
-    if (isJsonObject(json) && 'error' in json) throw errorFromJson(json.error, this.#call(method));
+    if (isJsonObject(json) && 'error' in json) throw errorFromJson(json.error, this.#contextOf(method));
     if (isJsonObject(json) && 'result' in json) return this.#decoded(method, line, json.result, maxBytes);
     if (this.#isKnown) throw this.connectionLost(method, "a line of the response does not come from etcd's gateway");
     throw this.#malformed(method, 'a line has neither result nor error');
@@ -187,7 +179,7 @@ export class GatewayHttp {
 
   #decoded<T>(method: ResponseMethod<T>, text: string, json: unknown, maxBytes: number): T {
     const codec = schemaOf(method).response;
-    // A proxy may send JSON of its own, such as a health report.
+    // A proxy may send its own JSON, such as a health report.
     if (!mayBeFromEtcd(json, method)) throw this.#malformed(method, 'the JSON does not come from etcd');
     let message: object;
     try {
@@ -199,7 +191,7 @@ export class GatewayHttp {
     // The encoded message is shorter than its JSON text. So if the text is within the limit, the message is too.
     if (codec === method.response && text.length <= maxBytes) return message as T;
     const bytes = encode(codec, message);
-    if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.#call(method));
+    if (bytes.length > maxBytes) throw responseTooLarge(bytes.length, maxBytes, this.#contextOf(method));
     return codec === method.response ? (message as T) : decode(method.response, bytes);
   }
 
@@ -221,7 +213,7 @@ export class GatewayHttp {
   #checkLength(characters: number, maxBytes: number, method: ResponseMethod<unknown>): void {
     const most = Math.min(maxBytes * JSON_CHARACTERS_PER_BYTE, MAX_CHARACTERS);
     if (characters <= most) return;
-    throw responseTooLarge(`more than ${most} characters of JSON`, maxBytes, this.#call(method));
+    throw responseTooLarge(`more than ${most} characters of JSON`, maxBytes, this.#contextOf(method));
   }
 
   #headers(metadata: Metadata): Record<string, string> {
@@ -233,7 +225,7 @@ export class GatewayHttp {
     return headers;
   }
 
-  #call({ path }: { readonly path: string }): ErrorContext {
+  #contextOf({ path }: { readonly path: string }): ErrorContext {
     return { method: path, endpoint: this.endpoint };
   }
 
@@ -242,7 +234,7 @@ export class GatewayHttp {
       code: 'Internal',
       reason: 'MalformedMessage',
       outcome: 'unknown',
-      ...this.#call(method),
+      ...this.#contextOf(method),
     });
   }
 
@@ -258,12 +250,12 @@ export class GatewayHttp {
     const isUnreached = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);
     const why = [cause, error].map((each) => readError(each)?.message).find(Boolean) ?? 'fetch failed';
     if (!isUnreached || this.#options.mayRepeat)
-      return connectionLost(`the connection was lost: ${why}`, { ...this.#call(method), cause: error });
+      return connectionLost(`the connection was lost: ${why}`, { ...this.#contextOf(method), cause: error });
     return new EtcdError(`cannot connect to ${this.endpoint}: ${why}`, {
       code: 'Unavailable',
       reason: 'ConnectFailed',
       outcome: 'not-sent',
-      ...this.#call(method),
+      ...this.#contextOf(method),
       cause: error,
     });
   }
@@ -300,7 +292,6 @@ function connectionLost(problem: string, details: ErrorContext & { readonly caus
   return new EtcdError(problem, { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown', ...details });
 }
 
-/** Number of the gRPC status `Unknown`. */
 const UNKNOWN = 2;
 
 /** Converts an error object of the gateway, `{ code, message }`, or `{ error: { code, message } }` in a stream. */

@@ -10,8 +10,8 @@ import {
 import { methods } from '../../gen/methods.js';
 
 /**
- * What a second copy of a request does when the copy reaches the server, however late. Browsers and Deno resend a POST
- * by themselves when a kept-alive connection is reset before the response headers arrive.
+ * The effect of a second copy of a request, however late the copy reaches the server. Browsers and Deno resend a POST
+ * when a kept-alive connection is reset before the response headers arrive.
  *
  * - `harmless`: The copy changes nothing that a client relies on. If the server refuses the request, no copy of the
  *   request had an effect.
@@ -55,15 +55,15 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Lease/LeaseKeepAlive': { path: '/v3/lease/keepalive', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseTimeToLive': { path: '/v3/lease/timetolive', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseLeases': { path: '/v3/lease/leases', repeat: 'harmless' },
-  // The copy may add a member that was removed in the meantime.
+  // The copy may add a member that was removed since.
   '/etcdserverpb.Cluster/MemberAdd': { path: '/v3/cluster/member/add', repeat: 'harmful' },
   // The ID of a removed member is never used again, and a promoted member never becomes a learner again.
   '/etcdserverpb.Cluster/MemberRemove': { path: '/v3/cluster/member/remove', repeat: 'spent' },
   '/etcdserverpb.Cluster/MemberPromote': { path: '/v3/cluster/member/promote', repeat: 'spent' },
-  // The copy may restore URLs that were changed in the meantime.
+  // The copy may restore URLs that were changed since.
   '/etcdserverpb.Cluster/MemberUpdate': { path: '/v3/cluster/member/update', repeat: 'harmful' },
   '/etcdserverpb.Cluster/MemberList': { path: '/v3/cluster/member/list', repeat: 'harmless' },
-  // The copy may raise an alarm that was cleared in the meantime, or clear a new one. The action GET only reads.
+  // The copy may raise an alarm that was cleared since, or clear a new one. The action GET only reads.
   '/etcdserverpb.Maintenance/Alarm': { path: '/v3/maintenance/alarm', repeat: 'harmful' },
   '/etcdserverpb.Maintenance/Status': { path: '/v3/maintenance/status', repeat: 'harmless' },
   // Defragmentation blocks the member for a while, but changes no data.
@@ -73,8 +73,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Maintenance/Snapshot': { path: '/v3/maintenance/snapshot', repeat: 'harmless' },
   // The copy may move the leadership back after another move.
   '/etcdserverpb.Maintenance/MoveLeader': { path: '/v3/maintenance/transfer-leadership', repeat: 'harmful' },
-  // The copy may start a downgrade that was canceled in the meantime, or cancel a new one. The action VALIDATE changes
-  // nothing.
+  // The copy may start a downgrade that was canceled since, or cancel a new one. The action VALIDATE changes nothing.
   '/etcdserverpb.Maintenance/Downgrade': { path: '/v3/maintenance/downgrade', repeat: 'harmful' },
   // The copy may revert a later change of users, roles, passwords or permissions.
   '/etcdserverpb.Auth/AuthEnable': { path: '/v3/auth/enable', repeat: 'harmful' },
@@ -108,7 +107,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/v3electionpb.Election/Resign': { path: '/v3/election/resign', repeat: 'spent' },
 };
 
-/** Returns the HTTP path of an RPC; undefined if the gateway does not offer the RPC. */
+/** Returns undefined if the gateway does not offer the RPC. */
 export function gatewayPath({ path }: { readonly path: string }): string | undefined {
   return RPCS[path]?.path;
 }
@@ -120,7 +119,7 @@ export function gatewayPath({ path }: { readonly path: string }): string | undef
 export function repeatEffectOf({ path }: { readonly path: string }, request: unknown): RepeatEffect {
   switch (path) {
     case methods.kv.txn.path:
-      return writes(request as TxnRequest) ? 'guarded' : 'harmless';
+      return hasWrites(request as TxnRequest) ? 'guarded' : 'harmless';
     case methods.lease.leaseGrant.path:
       return (request as LeaseGrantRequest).id === 0n ? 'harmless' : 'spent';
     case methods.maintenance.alarm.path:
@@ -133,9 +132,9 @@ export function repeatEffectOf({ path }: { readonly path: string }, request: unk
 }
 
 /** Whether a branch of the transaction, or of a nested transaction, puts or deletes a key. */
-function writes({ success, failure }: TxnRequest): boolean {
+function hasWrites({ success, failure }: TxnRequest): boolean {
   return [...success, ...failure].some(({ request }: RequestOp) => {
-    if (request?.case === 'requestTxn') return writes(request.value);
+    if (request?.case === 'requestTxn') return hasWrites(request.value);
     return request?.case === 'requestPut' || request?.case === 'requestDeleteRange';
   });
 }

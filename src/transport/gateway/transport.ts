@@ -9,7 +9,7 @@ import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, Un
 import type { GatewayHttp, ResponseMethod } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 
-/** How the transport treats writes on a runtime that may resend a request by itself. */
+/** How the transport treats writes on a runtime that may resend a request. */
 export interface RepeatPolicy {
   /** Whether to send requests whose second copy would take effect again, although no guard key can prevent this. */
   readonly allowHarmful: boolean;
@@ -31,10 +31,7 @@ type SendMessage = <Response>(
   onSent?: () => void,
 ) => Promise<Response>;
 
-/**
- * Maximum number of watches that a stream creates at once. Each creation needs a connection of its own, and a browser
- * opens at most six to one server.
- */
+/** Maximum number of watches that a stream creates at once. Browsers open at most six connections to one server. */
 const CREATIONS_AT_ONCE = 6;
 
 /** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
@@ -45,7 +42,6 @@ const CREATION_MS = 10_000;
  */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
 
-/** Sends calls to the JSON gateway of one member. */
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
@@ -142,10 +138,7 @@ export class GatewayTransport implements Transport {
   }
 }
 
-/**
- * Changes the outcome `rejected` to `unknown`, because the refusal may be the answer to a second copy of the request,
- * and the server may have applied the first copy.
- */
+/** The refusal may be the answer to a second copy of the request, and the server may have applied the first copy. */
 function withUnknownOutcome(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
 }
@@ -182,17 +175,13 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #requests = new Set<AbortController>();
   /** The open request of each watch, by watch ID. */
   readonly #watches = new Map<bigint, AbortController>();
-  /**
-   * Requests to create watches wait in these chains. Each promise settles when the server has answered the latest
-   * request of its chain, or that request has failed.
-   */
+  /** Chains of creations of watches. Each promise settles when the latest creation was answered or has failed. */
   readonly #creating: Promise<unknown>[] = Array.from({ length: CREATIONS_AT_ONCE }, () => Promise.resolve());
-  /** Index of the chain for the next request. */
   #nextChain = 0;
   #resumed: Promise<void> | undefined;
   #resume: () => void = () => {};
   #halfClosed = false;
-  #over = false;
+  #ended = false;
 
   constructor(
     http: GatewayHttp,
@@ -219,7 +208,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
    * message is a progress request.
    */
   send(message: Init<Request>): void {
-    if (this.#over || gatewayPath(this.#method) === undefined) return;
+    if (this.#ended || gatewayPath(this.#method) === undefined) return;
     if (isWatch(this.#method)) this.#sendToWatch(message as Init<WatchRequest>);
     else void this.#request(this.#body(this.#method, message), this.#newRequest());
   }
@@ -230,7 +219,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   }
 
   cancel(): void {
-    if (!this.#over) this.#stop();
+    if (!this.#ended) this.#stop();
   }
 
   pause(): void {
@@ -246,7 +235,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
 
   /** Ends the stream. `error` is undefined if the server ended the stream without an error. */
   fail(error: EtcdError | undefined): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#stop();
     this.#handler.end(error);
   }
@@ -296,7 +285,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
 
   /** Delivers the message that a gRPC server would send in response to a cancellation. */
   #deliverCanceled(watchId: bigint): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     const answer = encode(methods.watch.watch.response, { header: {}, watchId, canceled: true });
     this.#handler.message(decode(this.#method.response, answer));
   }
@@ -326,19 +315,19 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
       if (ofWatch) stopTimer = after(withinMs, () => this.fail(this.#http.connectionLost(this.#method, problem)));
     };
     const expectNext = (): void => expectMessage(silenceMs, silence);
-    const isOver = (): boolean => this.#over || request.signal.aborted;
+    const hasEnded = (): boolean => this.#ended || request.signal.aborted;
     try {
-      if (isOver()) return;
+      if (hasEnded()) return;
       expectNext();
       const metadata = await this.#metadata;
-      if (isOver()) return;
+      if (hasEnded()) return;
       expectMessage(creationMs, notCreated(creationMs));
       const response = await this.#http.post(this.#method, body, metadata, request.signal);
       for await (const message of this.#http.streamMessages(response, this.#method, maxReceiveBytes)) {
         // While the caller has paused the stream, the server does not count as silent.
         stopTimer();
         while (this.#resumed !== undefined) await this.#resumed;
-        if (isOver()) return;
+        if (hasEnded()) return;
         expectNext();
         this.#handler.message(message);
         onFirst();
@@ -358,13 +347,12 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     }
   }
 
-  /** Ends the stream if the caller has half-closed it and all requests have been answered. */
   #endIfDone(): void {
     if (this.#halfClosed && this.#requests.size === 0) this.fail(undefined);
   }
 
   #stop(): void {
-    this.#over = true;
+    this.#ended = true;
     this.resume();
     for (const request of this.#requests) request.abort();
     this.#onOver();

@@ -15,7 +15,7 @@ import type { TransportOptions } from '../transport.js';
 
 const { READY, TRANSIENT_FAILURE } = connectivityState;
 
-/** Returns a Buffer that shares the memory of the bytes, because grpc-js requires Buffers. */
+/** Returns a Buffer that shares the memory of the bytes. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
@@ -89,7 +89,7 @@ export class GrpcJsConnection {
         if (settled) return;
         // A new channel is needed, because the old channel has the old certificates. Calls on the old channel continue.
         this.#drop();
-        this.#client = this.#open(known);
+        this.#client = this.#openClient(known);
         look(this.#client);
       };
       (this.#endpoint.tls ? tlsForDial(tls) : Promise.resolve(undefined))
@@ -103,7 +103,7 @@ export class GrpcJsConnection {
     this.#client = undefined;
   }
 
-  #open(tls: TlsOptions | undefined): Client {
+  #openClient(tls: TlsOptions | undefined): Client {
     return new Client(target(this.#endpoint), channelCredentials(this.#endpoint, tls), {
       ...channelOptions(this.#options),
       ...(this.#endpoint.tls ? { 'grpc.ssl_target_name_override': serverNameOf(this.#endpoint, tls) } : {}),

@@ -25,10 +25,7 @@ import type {
 } from '../transport.js';
 import { asBuffer, GrpcJsConnection } from './connection.js';
 
-/**
- * Matches the status text of grpc-js for a response that is too large. A server's error about a large request has a
- * different text.
- */
+/** Matches grpc-js's status text for a response that is too large. Servers refuse a large request with another text. */
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
 /**
@@ -55,10 +52,7 @@ export function grpcJs(): TransportFactory {
 class GrpcJsTransport implements Transport {
   readonly url: string;
   readonly options: TransportOptions;
-  /**
-   * Functions that end the calls under way. `close` calls them, because grpc-js lets calls continue on a closed
-   * channel.
-   */
+  /** Functions that end the calls under way, because grpc-js lets calls continue on a closed channel. */
   readonly live = new Set<(error: EtcdError) => void>();
   readonly #connection: GrpcJsConnection;
   #closed = false;
@@ -74,13 +68,13 @@ class GrpcJsTransport implements Transport {
     return new Promise((resolve, reject) => {
       const request = encodeRequest(method, call.request, this.options.maxRequestBytes);
       let running: ClientUnaryCall | undefined;
-      let over = false;
+      let ended = false;
       let offAbort = (): void => {};
       const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
-      /** Marks the call as ended. Returns false if the call had already ended. */
+      /** Returns false if the call had already ended. */
       const finish = (): boolean => {
-        if (over) return false;
-        over = true;
+        if (ended) return false;
+        ended = true;
         stopTimer();
         offAbort();
         this.live.delete(fail);
@@ -108,7 +102,7 @@ class GrpcJsTransport implements Transport {
         }
       };
       const send = (client: Client): void => {
-        if (over) return;
+        if (ended) return;
         call.observer?.sent?.();
         const metadata = grpcMetadata(call.metadata);
         running = client.makeUnaryRequest(method.path, asBuffer, asBytes, request, metadata, onResponse);
@@ -139,7 +133,7 @@ class GrpcJsTransport implements Transport {
     this.live.add(stream.fail);
     const { ready } = this.#connection;
     const start = async (known: Metadata | undefined): Promise<void> => {
-      if (!stream.over) stream.start(await this.#connection.connect(), known);
+      if (!stream.ended) stream.start(await this.#connection.connect(), known);
     };
     if (ready !== undefined && !(metadata instanceof Promise) && isPrintable(metadata)) stream.start(ready, metadata);
     else
@@ -166,7 +160,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   #halfClosed = false;
   #paused = false;
   /** Whether the stream was canceled, or has ended. */
-  over = false;
+  ended = false;
 
   constructor(call: StreamCall<Request, Response>, transport: GrpcJsTransport, handler: StreamHandler<Response>) {
     this.#call = call;
@@ -175,7 +169,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   }
 
   start(client: Client, metadata: Metadata | undefined): void {
-    if (this.over) return;
+    if (this.ended) return;
     const { path } = this.#call.method;
     const stream = client.makeBidiStreamRequest(path, asBuffer, asBytes, grpcMetadata(metadata));
     this.#stream = stream;
@@ -194,7 +188,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   }
 
   send(message: Init<Request>): void {
-    if (this.over || this.#halfClosed) return;
+    if (this.ended || this.#halfClosed) return;
     const bytes = encodeRequest(this.#call.method, message, this.#transport.options.maxRequestBytes);
     if (this.#stream === undefined) this.#unsent.push(bytes);
     else this.#stream.write(bytes);
@@ -206,8 +200,8 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   }
 
   cancel(): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.ended) return;
+    this.ended = true;
     this.#transport.live.delete(this.fail);
     this.#unsent = [];
     this.#stream?.cancel();
@@ -227,13 +221,13 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
 
   /** Ends the stream, and notifies the handler. If `error` is undefined, the stream ends with status OK. */
   readonly fail = (error: EtcdError | undefined): void => {
-    if (this.over) return;
+    if (this.ended) return;
     this.cancel();
     this.#handler.end(error);
   };
 
   #receive(bytes: Uint8Array): void {
-    if (this.over) return;
+    if (this.ended) return;
     let message: Response;
     try {
       message = decodeResponse(this.#call.method, this.#transport.url, bytes);

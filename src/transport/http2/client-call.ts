@@ -11,19 +11,13 @@ import type { Connection } from './connection.js';
 import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
-/**
- * Maximum number of attempts of a call on one endpoint. A call makes another attempt only if the connection closed, or
- * began to close, before the server processed the previous attempt. After this many attempts, the call fails, and the
- * channel layer chooses another endpoint.
- */
+/** Maximum number of attempts of a call on one endpoint. After that, the channel layer chooses another endpoint. */
 const MAX_ATTEMPTS = 4;
 /**
- * The length in bytes above which a response is decoded in pieces, if its call allows pieces. Decoding a piece of this
- * length blocks the event loop for a few milliseconds.
+ * Length in bytes above which a response is decoded in pieces. A piece blocks the event loop for a few milliseconds.
  */
 const PIECE_BYTES = 256 * 1024;
 
-/** A call under way. */
 export interface ClientCall extends Expiring {
   /** Ends the call with reason `ClientClosed`. */
   close(): void;
@@ -35,11 +29,10 @@ export interface CallOwner {
   readonly options: TransportOptions;
   /** The connection for new calls. Reading this property dials if there is no such connection. */
   readonly connection: Connection;
-  /** Called once the call has ended. */
+  /** The call has ended. */
   ended(call: ClientCall): void;
 }
 
-/** A unary call, from its request to its response. */
 export class UnaryClientCall<Request, Response> implements StreamReceiver, ClientCall {
   slot = -1;
   readonly #call: UnaryCall<Request, Response>;
@@ -47,17 +40,16 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   readonly #owner: CallOwner;
   #resolve!: (response: Response) => void;
   #reject!: (error: EtcdError) => void;
-  /** Resolves with the response, or rejects with an `EtcdError`. */
   readonly response = new Promise<Response>((resolve, reject) => {
     this.#resolve = resolve;
     this.#reject = reject;
   });
   readonly #offAbort: (() => void) | undefined;
-  /** The stream of the current attempt. Undefined before the first attempt. */
+  /** Undefined before the first attempt. */
   #stream: Http2Stream | undefined;
   #attempts = 0;
   #message: Response | undefined;
-  #over = false;
+  #ended = false;
 
   constructor(call: UnaryCall<Request, Response>, request: Uint8Array, owner: CallOwner) {
     this.#call = call;
@@ -73,7 +65,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     return this.#call.deadline;
   }
 
-  /** Begins an attempt. Returns the stream to open for it. */
+  /** Begins an attempt, and returns its stream, which the caller opens. */
   attempt(): Http2Stream {
     this.#attempts += 1;
     this.#stream = new Http2Stream(this.#head, this);
@@ -83,7 +75,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   mayOpen(now: number): boolean {
     if (this.#call.signal?.aborted) this.#abort();
     else if (now >= this.deadline) this.expire();
-    return !this.#over;
+    return !this.#ended;
   }
 
   opened(): void {
@@ -119,7 +111,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 
   unprocessed(error: EtcdError): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     if (this.#attempts >= MAX_ATTEMPTS) this.#fail(error);
     else this.#owner.connection.open(this.attempt());
   }
@@ -146,16 +138,15 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     if (this.#finish()) this.#reject(error);
   }
 
-  /** Marks the call as ended. Returns false if the call had already ended. */
+  /** Returns false if the call had already ended. */
   #finish(): boolean {
-    if (this.#over) return false;
-    this.#over = true;
+    if (this.#ended) return false;
+    this.#ended = true;
     this.#offAbort?.();
     this.#owner.ended(this);
     return true;
   }
 
-  /** The outcome to report if the client cancels the call now. */
   get #outcome(): Outcome {
     return this.#stream?.wasOpened ? 'unknown' : 'not-sent';
   }
@@ -171,14 +162,11 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   readonly #handler: StreamHandler<Response>;
   /** The first piece of the response that is arriving in pieces. */
   #firstPiece: Response | undefined;
-  /**
-   * The stream, which is the same for every attempt. Once the stream has opened, there is no further attempt, because
-   * the client does not keep the messages that it has sent.
-   */
+  /** The same for every attempt. An opened stream has no further attempt: the client does not keep sent messages. */
   readonly #stream: Http2Stream;
   #attempts = 0;
   #halfClosed = false;
-  #over = false;
+  #ended = false;
 
   constructor(call: StreamCall<Request, Response>, owner: CallOwner, handler: StreamHandler<Response>) {
     this.#method = call.method;
@@ -200,7 +188,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
 
   /** Makes the first attempt. Until then, the caller's messages wait in the stream's queue. */
   start(metadata: Metadata | undefined): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#stream.head.metadata = metadata;
     this.#attempt();
   }
@@ -211,7 +199,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   }
 
   send(message: Init<Request>): void {
-    if (this.#over || this.#halfClosed) return;
+    if (this.#ended || this.#halfClosed) return;
     this.#stream.send(encodeRequest(this.#method, message, this.#owner.options.maxRequestBytes));
   }
 
@@ -221,8 +209,8 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   }
 
   cancel(why?: 'unresponsive' | 'unauthenticated'): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.#owner.ended(this);
     if (why === 'unresponsive') this.#stream.connection?.unresponsive();
     this.#stream.cancel();
@@ -236,8 +224,8 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
     this.#stream.resume();
   }
 
-  hold(busy: boolean): void {
-    this.#stream.hold(busy);
+  keepProcessAlive(busy: boolean): void {
+    this.#stream.keepProcessAlive(busy);
   }
 
   message(bytes: Uint8Array, start: number, end: number): void {
@@ -253,7 +241,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   }
 
   #receive(bytes: Uint8Array, start: number, end: number, completed: (decoded: Response) => Response): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     let message: Response;
     try {
       message = completed(decodeResponse(this.#method, this.#owner.endpoint.url, bytes, start, end));
@@ -268,29 +256,28 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   }
 
   ended(error: EtcdError | undefined): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#ended) return;
+    this.#ended = true;
     this.#owner.ended(this);
     this.#handler.end(error);
   }
 
   unprocessed(error: EtcdError): void {
     if (this.#stream.wasOpened || this.#attempts >= MAX_ATTEMPTS) this.ended(error);
-    else if (!this.#over) this.#attempt();
+    else if (!this.#ended) this.#attempt();
   }
 
   leaving(): void {
-    if (!this.#over) this.#handler.leaving?.();
+    if (!this.#ended) this.#handler.leaving?.();
   }
 
-  /** Does nothing. This method is never called, because a streaming call has no deadline. */
+  /** Never called: a streaming call has no deadline. */
   expire(): void {}
 
   close(): void {
     this.fail(clientClosed(this.#stream.wasOpened ? 'unknown' : 'not-sent'));
   }
 
-  /** Ends the call with this error. */
   fail(error: EtcdError): void {
     this.#stream.cancel();
     this.ended(error);

@@ -28,8 +28,7 @@ import { StreamTable } from './stream-table.js';
 
 const PEER_CLOSED = 'the peer closed the connection';
 /**
- * The length in bytes of a large request. While a large request is unanswered, a PING may wait behind it, in the
- * buffers of the kernel and of the link, and nothing shows the client that the peer receives bytes.
+ * Length in bytes of a large request. While it is unanswered, a PING may wait behind it in the kernel or on the link.
  */
 const LARGE_REQUEST_BYTES = 65_536;
 /** The client assumes that a link carries at least this many bytes of large requests in a millisecond: 32 KiB/s. */
@@ -37,7 +36,6 @@ const SLOWEST_BYTES_PER_MS = 32.768;
 /** Time in milliseconds. If a connection has not opened within this time, new calls prefer another endpoint. */
 const SLOW_DIAL_MS = 1_000;
 
-/** The callbacks by which a connection notifies its transport. */
 export interface ConnectionEvents {
   /** The connection accepts no more streams. Its open streams continue. */
   draining(): void;
@@ -78,12 +76,11 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   readonly #reader = new FrameReader(new PeerFrames(this));
   readonly streams: StreamTable;
   readonly pinger: Pinger;
-  /** Passes frames to the byte stream. */
   readonly #write = (parts: readonly Uint8Array[]): void => {
     if (this.#state.name === 'closed') return;
-    if (this.flow.congested) for (const { length } of parts) this.limits.wroteCongested(length);
+    if (this.flow.isCongested) for (const { length } of parts) this.limits.wroteCongested(length);
     const hasRoom = this.#bytes?.write(parts);
-    this.flow.congested = hasRoom === false;
+    this.flow.isCongested = hasRoom === false;
     if (hasRoom !== undefined) this.#unsentId = this.streams.nextId;
   };
   readonly writer = new FrameWriter(this.#write);
@@ -91,14 +88,14 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.limits.sent(bytes);
     this.pinger.sent();
   });
-  /** The byte stream. Undefined until the TLS options are available and the connection dials. */
+  /** Undefined until the TLS options are available and the connection dials. */
   #bytes: ByteStream | undefined;
-  /** Whether the byte stream keeps the process alive. Always true until the connection is open. */
-  #holding = true;
+  /** Always true until the connection is open. */
+  #keepsProcessAlive = true;
   /** The byte stream has accepted the HEADERS frame of each stream with a lower identifier. */
   #unsentId = 0;
   /** Open streams that do not keep the process alive. */
-  readonly #idle = new Set<Http2Stream>();
+  readonly #background = new Set<Http2Stream>();
   /** When the last large request ended, on the monotonic clock. */
   #uploadEndedAt = 0;
   /** Whether a microtask that opens waiting streams is queued. */
@@ -150,9 +147,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /** Whether new calls should prefer another endpoint, because the dial is slow or the peer is silent. */
-  get suspect(): boolean {
+  get isSuspect(): boolean {
     const state = this.#state;
-    return state.name === 'connecting' ? monotonicMs() - state.startedAt >= SLOW_DIAL_MS : this.pinger.suspect;
+    return state.name === 'connecting' ? monotonicMs() - state.startedAt >= SLOW_DIAL_MS : this.pinger.isSuspect;
   }
 
   /**
@@ -168,9 +165,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     stream.connection = this;
     const now = monotonicMs();
     const hasRoom = name === 'open' && this.#hasRoom();
-    if (!hasRoom || !isNext || !this.pinger.trusts(now)) {
+    if (!hasRoom || !isNext || !this.pinger.isTrusted(now)) {
       this.streams.wait(stream);
-      this.#updateHold();
+      this.#updateKeepsProcessAlive();
       if (hasRoom) this.pinger.confirm(now);
       return;
     }
@@ -189,7 +186,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     }
     const id = this.streams.add(stream);
     if (this.streams.size === 1) this.pinger.busy(true);
-    if (!this.#holding) this.#updateHold();
+    if (!this.#keepsProcessAlive) this.#updateKeepsProcessAlive();
     this.writer.headers(id, this.headerWriter.block(method), timeout, metadata, maxFrameBytes);
     this.limits.called();
     this.pinger.sent();
@@ -197,24 +194,23 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (request !== undefined && stream.take(request, true)) this.writer.message(id, request, true);
   }
 
-  /** Closes the connection, and ends all its streams. */
   close(problem: string): void {
     if (this.#state.name === 'open') this.writer.goAway(ErrorCode.NO_ERROR);
     this.#close(problem);
   }
 
-  setIdle(stream: Http2Stream, isIdle: boolean): void {
-    if (isIdle) this.#idle.add(stream);
-    else this.#idle.delete(stream);
-    this.#updateHold();
+  setBackground(stream: Http2Stream, isBackground: boolean): void {
+    if (isBackground) this.#background.add(stream);
+    else this.#background.delete(stream);
+    this.#updateKeepsProcessAlive();
   }
 
   released(stream: Http2Stream): void {
-    this.#idle.delete(stream);
+    this.#background.delete(stream);
     if (largeLength(stream.head) > 0) this.#uploadEndedAt = monotonicMs();
-    if (!this.streams.delete(stream)) return this.#updateHold();
+    if (!this.streams.delete(stream)) return this.#updateKeepsProcessAlive();
     this.#openWaitingSoon();
-    if (this.#holding) this.#updateHold();
+    if (this.#keepsProcessAlive) this.#updateKeepsProcessAlive();
     if (this.streams.size > 0) return;
     this.pinger.busy(false);
     this.#closeIfDrained();
@@ -242,20 +238,16 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     return Math.max(since, this.#uploadEndedAt) + bytes / SLOWEST_BYTES_PER_MS;
   }
 
-  /**
-   * Makes the byte stream keep the process alive as long as an open stream is meant to do so (see `setIdle`), or a
-   * stream waits to be opened. Otherwise, lets the process exit.
-   */
-  #updateHold(): void {
-    const busy = this.streams.size > this.#idle.size || this.streams.hasWaiting;
-    if (busy === this.#holding || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
-    this.#holding = busy;
-    this.#bytes?.hold(busy);
+  /** Keeps the process alive while an open stream does so (see `setBackground`) or a stream waits to be opened. */
+  #updateKeepsProcessAlive(): void {
+    const busy = this.streams.size > this.#background.size || this.streams.hasWaiting;
+    if (busy === this.#keepsProcessAlive || (this.#state.name !== 'open' && this.#state.name !== 'draining')) return;
+    this.#keepsProcessAlive = busy;
+    this.#bytes?.keepProcessAlive(busy);
   }
 
-  /** Whether the peer allows one more stream, and the byte stream has no long backlog. */
   #hasRoom(): boolean {
-    return this.streams.size < this.settings.maxConcurrentStreams && !this.flow.congested;
+    return this.streams.size < this.settings.maxConcurrentStreams && !this.flow.isCongested;
   }
 
   /**
@@ -275,7 +267,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #openWaiting(): void {
     while (this.streams.hasWaiting && this.#state.name === 'open' && this.#hasRoom()) {
       const now = monotonicMs();
-      if (!this.pinger.trusts(now)) return this.pinger.confirm(now);
+      if (!this.pinger.isTrusted(now)) return this.pinger.confirm(now);
       this.open(this.streams.takeWaiting() as Http2Stream, true);
     }
   }
@@ -291,7 +283,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   #drained(): void {
-    this.flow.congested = false;
+    this.flow.isCongested = false;
     this.limits.drained();
     this.flow.pump();
     this.#openWaiting();
@@ -315,14 +307,14 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#state.stopTimer();
     this.#state = { name: 'open' };
     this.#openWaiting();
-    this.#updateHold();
+    this.#updateKeepsProcessAlive();
   }
 
   /** Handles the peer's GOAWAY. Also called, as if the peer had sent GOAWAY, when no stream identifier is left. */
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
-    // What servers based on grpc-go, such as etcd, and proxies send with the error code ENHANCE_YOUR_CALM.
+    // grpc-go, etcd and proxies send this debug data with the error code ENHANCE_YOUR_CALM.
     if (problem.includes('too_many_pings')) this.#options.pingIntervalMs *= 2;
     if (before.name === 'connecting') return this.#close(problem);
     // A second GOAWAY matters only if it excludes more streams: RFC 9113, section 6.8.
@@ -339,10 +331,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (this.streams.size === 0) this.#close(problem);
   }
 
-  /**
-   * Changes the state to draining. The connection opens no more streams, and another connection can open the waiting
-   * streams.
-   */
+  /** Opens no more streams. Another connection can open the waiting streams. */
   #drain(lastStreamId: number, problem: string): void {
     const before = this.#state.name;
     this.#state = { name: 'draining', lastStreamId };
@@ -352,13 +341,13 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /**
-   * Closes a draining connection that has no more streams. If the peer is suspect, keeps the connection until the peer
-   * has answered the current PING or the PING has timed out. The reason is that the transport reports the endpoint as
-   * suspect only as long as that connection exists.
+   * Closes a draining connection that has no more streams. Keeps the connection while the peer is suspect and the
+   * current PING is unanswered, because the transport reports the endpoint as suspect only as long as that connection
+   * exists.
    */
   #closeIfDrained(): void {
     if (this.#state.name !== 'draining' || this.streams.size > 0) return;
-    if (!this.pinger.probing || !this.pinger.suspect) this.#close('the connection accepts no more calls');
+    if (!this.pinger.isProbing || !this.pinger.isSuspect) this.#close('the connection accepts no more calls');
   }
 
   #close(problem: string, reason: Reason = 'ConnectionLost', cause?: unknown): void {
@@ -382,7 +371,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     }
   }
 
-  /** Removes the waiting streams, so that another connection can open them. Ends them instead if `error` is given. */
+  /** Lets another connection open the waiting streams. Ends them instead if `error` is given. */
   #releaseWaiting(problem: string, error?: EtcdError): void {
     while (this.streams.hasWaiting) {
       const stream = this.streams.takeWaiting() as Http2Stream;
@@ -392,7 +381,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 }
 
-/** Returns the length of a large request, and 0 for any other request. */
+/** Returns 0 for a request that is not large. */
 function largeLength({ request = NO_BYTES }: Http2Stream['head']): number {
   return request.length < LARGE_REQUEST_BYTES ? 0 : request.length;
 }

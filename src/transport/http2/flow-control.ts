@@ -50,7 +50,6 @@ export class ReceiveWindow {
   }
 }
 
-/** A stream that has data to send. */
 interface Sender {
   /**
    * The stream's own window. Can be negative after the peer has reduced SETTINGS_INITIAL_WINDOW_SIZE: section 6.9.2.
@@ -65,16 +64,12 @@ export class SendFlow {
   readonly #settings: PeerSettings;
   readonly #onSent: (bytes: number) => void;
   /**
-   * Streams whose data waits until the connection's window grows or until `congested` becomes false. A stream that
-   * waits for its own window is not in this queue.
+   * Streams that wait until the connection's window grows or `isCongested` becomes false, but not for their own window.
    */
   readonly #waiting = new UniqueQueue<Sender>();
   #windowBytes = DEFAULT_WINDOW_BYTES;
-  /**
-   * Whether the byte stream that carries the connection has a long backlog of unsent bytes. No stream may send until
-   * the backlog is gone.
-   */
-  congested = false;
+  /** Whether the byte stream has a long backlog of unsent bytes. No stream may send until the backlog is gone. */
+  isCongested = false;
 
   /** Calls `onSent` with the number of payload bytes for each DATA frame sent. */
   constructor(settings: PeerSettings, onSent: (bytes: number) => void) {
@@ -84,7 +79,7 @@ export class SendFlow {
 
   /** Returns the maximum payload, in bytes, of a DATA frame that the stream may send now. */
   allowance(stream: Sender): number {
-    if (this.congested) return 0;
+    if (this.isCongested) return 0;
     return Math.min(this.#windowBytes, stream.sendWindowBytes, this.#settings.maxFrameBytes);
   }
 
@@ -114,11 +109,7 @@ export class SendFlow {
     this.#waiting.delete(stream);
   }
 
-  /**
-   * Enlarges the connection's window.
-   *
-   * @throws ConnectionError if the window would exceed 2^31 - 1.
-   */
+  /** @throws ConnectionError if the window would exceed 2^31 - 1. */
   grow(increment: number): void {
     this.#windowBytes += increment;
     if (this.#windowBytes > MAX_WINDOW_BYTES) {
@@ -129,7 +120,7 @@ export class SendFlow {
 
   /** Lets the waiting streams send in turn, one frame at a time, as far as the connection's window allows. */
   pump(): void {
-    while (!this.congested && this.#windowBytes > 0) {
+    while (!this.isCongested && this.#windowBytes > 0) {
       const stream = this.#waiting.take();
       if (stream === undefined) return;
       if (stream.sendFrame(this.allowance(stream))) this.#waiting.add(stream);

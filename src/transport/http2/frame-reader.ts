@@ -17,15 +17,15 @@ export class FrameReader {
   /** The beginning of a frame whose rest has not arrived. */
   #partial: Uint8Array | undefined;
   #partialLength = 0;
-  #stopped = false;
+  #closed = false;
 
   constructor(sink: FrameSink) {
     this.#sink = sink;
   }
 
-  /** Stops the reader, so that it passes on no more frames, not even from the rest of the current chunk. */
+  /** Passes on no more frames, not even from the rest of the current chunk. */
   stop(): void {
-    this.#stopped = true;
+    this.#closed = true;
   }
 
   /**
@@ -36,13 +36,13 @@ export class FrameReader {
   push(chunk: Uint8Array): void {
     let at = this.#partialLength === 0 ? 0 : this.#complete(chunk);
     const { length } = chunk;
-    while (!this.#stopped && length - at >= FRAME_HEADER_BYTES) {
+    while (!this.#closed && length - at >= FRAME_HEADER_BYTES) {
       const end = at + FRAME_HEADER_BYTES + payloadLength(chunk, at);
       if (end > length) break;
       this.#pass(chunk, at, end);
       at = end;
     }
-    if (!this.#stopped && at < length) this.#keep(chunk, at, length);
+    if (!this.#closed && at < length) this.#keep(chunk, at, length);
   }
 
   /**

@@ -12,10 +12,7 @@ import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-framing.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 
-/**
- * Size of a slab in bytes. A slab is a buffer that collects frames, with room for several hundred requests. A longer
- * frame gets its own slab.
- */
+/** Size in bytes of a slab: a buffer that collects frames. A longer frame gets its own slab. */
 const SLAB_BYTES = 65_536;
 
 /**
@@ -129,13 +126,11 @@ export class FrameWriter {
     this.#words(FrameType.GOAWAY, 0, 0, 0, code);
   }
 
-  /** Writes a frame of any type. */
   frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
     const at = this.#header(payload.length, type, flags, streamId);
     this.#slab.set(payload, at);
   }
 
-  /** Writes a frame whose payload is a list of 32-bit numbers. */
   #words(type: number, flags: number, streamId: number, ...words: readonly number[]): void {
     let at = this.#header(words.length * 4, type, flags, streamId);
     for (const word of words) {

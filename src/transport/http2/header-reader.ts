@@ -1,12 +1,10 @@
 import { type HeaderList, HpackDecoder } from './hpack/decoder.js';
 
-/** Maximum length in bytes of a header block that is cached. */
 const MAX_CACHED_BYTES = 32;
 /** Maximum number of cached header blocks: the headers and the trailers of a successful response, and two more. */
 const MAX_CACHED_BLOCKS = 4;
 
-// The rules for field names and values in RFC 9113, section 8.2.1, except that a value may begin or end with a space,
-// because an error message of etcd may begin or end with a space.
+// RFC 9113, section 8.2.1, except that a value may begin or end with a space, as error messages of etcd may do.
 const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
 const NOT_IN_VALUE = /[\0\r\n]/;
 /** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */
@@ -27,9 +25,7 @@ interface CachedBlock<Fields> {
 export class HeaderReader<Fields> {
   readonly #decoder: HpackDecoder;
   readonly #interpret: (list: HeaderList) => Fields;
-  /**
-   * The cached blocks, newest first. A block of an older version of the table matches no more, until it is replaced.
-   */
+  /** The cached blocks, newest first. A block of an older version of the table no longer matches. */
   #cached: readonly CachedBlock<Fields>[] = [];
 
   /**

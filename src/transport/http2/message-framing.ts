@@ -10,14 +10,9 @@ import { readUint32, writeUint32 } from './frame.js';
 
 /** The size, in bytes, of a message's prefix: the compressed flag (1 byte) and the length (4 bytes). */
 export const MESSAGE_PREFIX_BYTES = 5;
-/**
- * Maximum number of bytes that the client reserves only because a length prefix announces a long message. Beyond that,
- * the buffer grows only as bytes arrive, so a peer cannot make the client allocate much memory with a prefix alone.
- */
+/** Maximum number of bytes to reserve for an announced length. Beyond that, the buffer grows only as bytes arrive. */
 const TRUSTED_BYTES = 65_536;
-/**
- * Maximum size in bytes of a buffer that is kept for the next message. A larger buffer is discarded after its message.
- */
+/** Maximum size in bytes of a buffer that is kept for the next message. */
 const MAX_REUSED_BYTES = 1_048_576;
 
 /** Writes an uncompressed message with its prefix to `bytes` at the index `at`. `bytes` must have room for both. */
@@ -34,10 +29,9 @@ export class SendQueue {
   /** The number of bytes of the first message that were already sent. */
   #sentOfFirst = 0;
   /** Whether no more messages follow those in the queue. If so, the last frame carries END_STREAM. */
-  complete = false;
+  isComplete = false;
 
-  /** Whether the queue contains bytes to send. */
-  get waiting(): boolean {
+  get hasMessages(): boolean {
     return this.#messages !== undefined && this.#messages.length > 0;
   }
 
@@ -54,13 +48,13 @@ export class SendQueue {
    */
   take(maxBytes: number): { readonly bytes: Uint8Array; readonly endStream: boolean } | undefined {
     const first = this.#messages?.first;
-    if (first === undefined) return this.complete ? { bytes: NO_BYTES, endStream: true } : undefined;
+    if (first === undefined) return this.isComplete ? { bytes: NO_BYTES, endStream: true } : undefined;
     const start = this.#sentOfFirst;
     const end = Math.min(first.length, start + maxBytes);
     if (end <= start) return undefined;
     this.#sentOfFirst = end === first.length ? 0 : end;
     if (end === first.length) this.#messages?.shift();
-    return { bytes: first.subarray(start, end), endStream: this.complete && !this.waiting };
+    return { bytes: first.subarray(start, end), endStream: this.isComplete && !this.hasMessages };
   }
 
   clear(): void {
@@ -77,9 +71,9 @@ export interface MessageReceiver {
    */
   piece?(bytes: Uint8Array, start: number, end: number, isLast: boolean): void;
   /**
-   * Called if the next message cannot be read. `flag` is the first byte of its prefix, and `length` is the length that
-   * the prefix states. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other
-   * flag is invalid.
+   * The next message cannot be read. `flag` is the first byte of its prefix, and `length` is the length that the prefix
+   * states. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other flag is
+   * invalid.
    */
   refused(flag: number, length: number): void;
 }
@@ -96,10 +90,7 @@ export class MessageAssembler {
   /** The beginning of a message, or of its next piece, whose rest has not arrived. */
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
-  /**
-   * The number of bytes of a message in pieces that have not arrived. 0 unless the data so far ends within such a
-   * message.
-   */
+  /** Number of bytes of a message in pieces that have not arrived. 0 if the data does not end within such a message. */
   #missing = 0;
   /** Data that arrived while the receiver was paused. Most streams never store any data. */
   #stored: Fifo<Uint8Array> | undefined;
@@ -117,19 +108,19 @@ export class MessageAssembler {
   }
 
   /** Whether the data so far ends within a message. */
-  get midMessage(): boolean {
+  get isMidMessage(): boolean {
     return this.#partialLength > 0 || this.#missing > 0;
   }
 
   /** Whether the receiver may still get messages from data that has arrived. */
-  get pending(): boolean {
+  get hasPending(): boolean {
     return !this.#closed && (this.#busy || this.#stored !== undefined);
   }
 
   /** Splits received data. Returns how many of these bytes were split or discarded, and stores the rest. */
   receive(bytes: Uint8Array, start: number, end: number): number {
     if (this.#closed || start === end) return end - start;
-    const stopped = this.#paused || this.pending ? start : this.#split(bytes, start, end);
+    const stopped = this.#paused || this.hasPending ? start : this.#split(bytes, start, end);
     if (stopped < end && !this.#closed) {
       this.#stored ??= new Fifo();
       this.#stored.push(copyOf(bytes, stopped, end));

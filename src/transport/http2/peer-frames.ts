@@ -15,10 +15,7 @@ import type { HeaderReader } from './header-reader.js';
 import type { PeerLimits } from './peer-limits.js';
 import { CONNECTION_WINDOW_BYTES, type HeaderWriter, type PeerSettings } from './settings.js';
 
-/**
- * Maximum length in bytes of an encoded header block: the sum of the fragments in its HEADERS and CONTINUATION frames.
- * etcd sends a few hundred bytes.
- */
+/** Maximum length in bytes of a header block with its CONTINUATION frames. etcd sends a few hundred bytes. */
 const MAX_BLOCK_BYTES = 65_536;
 /** Maximum number of frames of one header block. A block of the maximum length fits into five frames. */
 const MAX_BLOCK_FRAMES = 16;
@@ -26,23 +23,22 @@ const MAX_BLOCK_FRAMES = 16;
 const MAX_DEBUG_BYTES = 200;
 /** The size, in bytes, of the priority fields in HEADERS and of a PRIORITY frame's payload. */
 const PRIORITY_BYTES = 5;
-/** How many useless frames a GOAWAY counts for, because it concerns every stream. A graceful server sends two. */
+/** Number of useless frames that a GOAWAY counts as, because it concerns every stream. A graceful server sends two. */
 const GOAWAY_COST = 5_000;
-/** How many updated streams, and how many bytes of a header block, take as much work as a useless frame. */
+/** Number of updated streams, and number of bytes of a header block, that count as one useless frame. */
 const STREAMS_PER_COST = 16;
 const BLOCK_BYTES_PER_COST = 256;
 
 /** The methods that the peer's frames call on a stream. The first three throw StreamError on a protocol violation. */
 export interface PeerStream<Fields> {
-  /** Receives a decoded header block. */
   headers(fields: Fields, endStream: boolean): void;
   /** Receives the data in `bytes` from `start` to `end`. `frameBytes` includes the padding. */
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void;
   /** Enlarges the send window, or reduces it if `increment` is negative. */
   growWindow(increment: number): void;
-  /** Called when the peer has sent RST_STREAM with this error code. */
+  /** The peer has sent RST_STREAM with this error code. */
   resetByPeer(code: number): void;
-  /** Called when a frame has violated the protocol. The stream sends RST_STREAM with the error's code. */
+  /** A frame has violated the protocol. The stream sends RST_STREAM with the error's code. */
   violated(error: StreamError): void;
 }
 
@@ -70,16 +66,13 @@ export interface FrameTarget<Fields> {
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
   readonly pinger: {
-    /** Called when the peer has sent HEADERS or DATA. */
     receivedHeadersOrData(): void;
-    /** Called when the peer has sent PING with ACK. `opaque` is the second half of its payload. */
+    /** The peer has sent PING with ACK. `opaque` is the second half of its payload. */
     acknowledged(opaque: number): void;
   };
-  /** Called after the peer's SETTINGS were applied. */
   settingsApplied(): void;
   /**
-   * Called when the peer has sent GOAWAY. The peer does not process streams with an ID above `lastStreamId`. `problem`
-   * describes the frame for error messages.
+   * The peer has sent GOAWAY. It processes no stream with an ID above `lastStreamId`. `problem` is for error messages.
    */
   goAway(lastStreamId: number, problem: string): void;
 }

@@ -2,22 +2,22 @@ import { monotonicMs } from '../../runtime/timers.js';
 import { ConnectionError, ErrorCode } from './frame.js';
 
 /**
- * How many bytes the client writes at most while the byte stream has a long backlog. After that, a frame that the
- * client must answer closes the connection, because the peer requests answers that it does not read.
+ * Maximum number of bytes that the client writes while the byte stream has a long backlog. After that, a frame that the
+ * client must answer closes the connection: the peer requests answers that it does not read.
  */
 const MAX_BACKLOG_BYTES = 1_048_576;
 /**
- * How many useless frames a peer may send in `WINDOW_MS`. A useless frame advances no call, and costs the client about a
- * microsecond. grpc-go, nginx, HAProxy, Envoy and node:http2 never come near this number.
+ * Maximum number of useless frames that a peer may send in `WINDOW_MS`. A useless frame advances no call, and costs the
+ * client about a microsecond. grpc-go, nginx, HAProxy, Envoy and node:http2 never come near this number.
  */
 const MAX_USELESS_FRAMES = 50_000;
 const WINDOW_MS = 30_000;
-/** How many useless frames each call excuses, both when it begins and when the client cancels it. */
+/** Number of useless frames that each call excuses, both when it begins and when the client cancels it. */
 const EXCUSED_PER_CALL = 8;
-/** How many sent bytes excuse a useless frame, because the peer may answer the data with WINDOW_UPDATE. */
+/** Number of sent bytes that excuse a useless frame: the peer may answer the data with WINDOW_UPDATE. */
 const BYTES_PER_EXCUSED = 256;
 /**
- * How many frames are excused at most, so that a peer may send a million in a row. If many calls time out together, their
+ * Maximum number of excused frames, so that a peer may send a million in a row. If many calls time out together, their
  * late frames are not the peer's fault.
  */
 const MAX_EXCUSED = 1_000_000 - MAX_USELESS_FRAMES;
@@ -32,18 +32,18 @@ export class PeerLimits {
   #useless = 0;
   #countedSince = monotonicMs();
 
-  /** Called when the client writes bytes while the byte stream has a long backlog. */
+  /** Counts bytes that the client writes while the byte stream has a long backlog. */
   wroteCongested(bytes: number): void {
     this.#backlogBytes += bytes;
   }
 
-  /** Called when the byte stream no longer has a backlog. */
+  /** The byte stream no longer has a backlog. */
   drained(): void {
     this.#backlogBytes = 0;
   }
 
   /**
-   * Called when the peer has sent a frame that the client must answer.
+   * The peer has sent a frame that the client must answer.
    *
    * @throws ConnectionError if the peer does not read the answers.
    */
@@ -51,19 +51,18 @@ export class PeerLimits {
     if (this.#backlogBytes > MAX_BACKLOG_BYTES) throw tooMuch('the peer requests more answers than it reads');
   }
 
-  /** Called when the client has opened or reset a stream. The peer may send frames that then come too late. */
+  /** The client has opened or reset a stream. The peer may send frames that then come too late. */
   called(): void {
     this.#excuse(EXCUSED_PER_CALL);
   }
 
-  /** Called when the client has sent data. */
   sent(bytes: number): void {
     this.#excuse(bytes / BYTES_PER_EXCUSED);
   }
 
   /**
-   * Called when the peer has sent a frame that advances no call. `frame` names the kind of frame in the error message.
-   * `cost` says how many small frames cost as much work.
+   * The peer has sent a frame that advances no call. `frame` names the kind of frame in the error message. `cost` is
+   * the number of small frames that take as much work.
    *
    * @throws ConnectionError after too many of them.
    */

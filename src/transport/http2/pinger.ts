@@ -1,13 +1,9 @@
 import { environment } from '../../runtime/environment.js';
 import { after, at, monotonicMs } from '../../runtime/timers.js';
 
-/**
- * How long, in milliseconds, the peer may stay silent after a request before the pinger sends a probe (a PING frame).
- */
+/** Milliseconds for which the peer may stay silent after a request before the pinger sends a probe (a PING frame). */
 const SILENCE_MS = 1_000;
-/**
- * How long, in milliseconds, the peer may stay silent after a probe before the pinger suspects that the peer is gone.
- */
+/** Milliseconds for which the peer may stay silent after a probe before the pinger suspects that the peer is gone. */
 const SUSPECT_MS = 1_000;
 /**
  * How long, in milliseconds, the pinger trusts a peer after the last proof that the peer was alive. It is longer than
@@ -15,31 +11,18 @@ const SUSPECT_MS = 1_000;
  * than any time-out of a NAT or load balancer, of which the shortest in wide use is 30 s.
  */
 const TRUST_MS = 4_000;
-/**
- * How long, in milliseconds, requests wait for the answer to a probe before they use another connection. The answer
- * takes one round trip, while another connection costs at least two.
- */
+/** Milliseconds that requests wait for the answer to a probe, one round trip, before they use another connection. */
 const CONFIRM_MS = 500;
-/**
- * If the wall clock has advanced this much more than the monotonic clock, in milliseconds, the machine may have been
- * suspended. The monotonic clock of Linux stands still meanwhile.
- */
+/** Milliseconds that the wall clock gains on the monotonic clock if the machine may have been suspended. */
 const SUSPENDED_MS = 1_000;
-/**
- * The minimum time in milliseconds between two pings while no stream is open, according to grpc-go
- * (`defaultPingTimeout` in internal/transport/http2_server.go).
- */
+/** Minimum milliseconds between two pings without an open stream: `defaultPingTimeout` in grpc-go's http2_server.go. */
 const IDLE_INTERVAL_MS = 7_200_000;
-/**
- * Additional time in milliseconds before the pinger concludes that no byte has arrived. During this time, an event loop
- * that was blocked can read an answer that has already arrived.
- */
+/** Additional milliseconds in which a blocked event loop can read an answer that has already arrived. */
 const GRACE_MS = 50;
 /**
  * Maximum wait for the answer to a probe, as a multiple of the timeout, while fewer than `PROGRESS_BYTES` arrive. On a
- * slow link, the answer can wait for a minute behind data that the peer has already sent. Arriving bytes therefore
- * extend the wait. A small number of bytes extends it only up to this limit, because it does not prove that the peer
- * still receives anything.
+ * slow link, the answer can wait for a minute behind data, so arriving bytes extend the wait. A few bytes extend it
+ * only to this limit: they do not prove that the peer still receives.
  */
 const MAX_TIMEOUTS = 3;
 /**
@@ -48,17 +31,15 @@ const MAX_TIMEOUTS = 3;
  */
 const PROGRESS_BYTES = 16_384;
 /**
- * Maximum number of consecutive probes that the pinger sends sooner than the server's limit allows (see `Pinger`). The
- * server counts each such probe as a strike, and grpc-go closes the connection at the third strike. With a maximum of
- * 1, a second strike does no harm. It can occur if the network delays one probe, so that the next probe arrives too
- * soon after it.
+ * Maximum number of consecutive probes that the pinger sends sooner than the server's limit allows (see `Pinger`). Each
+ * is a strike, and grpc-go closes the connection at the third. A delayed probe can cause a second strike, which does no
+ * harm.
  */
 const MAX_STRIKES = 1;
 
 export interface PingerOptions {
   readonly intervalMs: number;
   readonly timeoutMs: number;
-  /** Sends a PING frame. */
   readonly ping: (opaque: number) => void;
   /** Returns whether any unary call is waiting for its response. Called at most once a second. */
   readonly awaiting: () => boolean;
@@ -68,15 +49,13 @@ export interface PingerOptions {
    */
   readonly uploadedAt: () => number;
   /**
-   * Called at most once: when the peer is probably gone or its answers are late, so that new calls should use another
-   * connection.
+   * The peer is probably gone, or its answers are late: new calls should use another connection. Called at most once.
    */
   readonly suspected: () => void;
   /** Called instead of `lost` as long as `uploadedAt` postpones the loss. May be called several times. */
   readonly doubted: () => void;
-  /** Called when the peer has answered the last probe. */
   readonly answered: () => void;
-  /** Called when the peer has not answered in time. The connection then counts as lost. */
+  /** The peer has not answered in time. The connection then counts as lost. */
   readonly lost: () => void;
 }
 
@@ -119,7 +98,6 @@ export class Pinger {
   #awaited: number | undefined;
   /** When the pinger sent the last probe. All times are on the monotonic clock. */
   #probedAt = Number.NEGATIVE_INFINITY;
-  /** When the answer to the last probe arrived. */
   #answeredAt = Number.NEGATIVE_INFINITY;
   /** When the pinger was created, or when the client last read bytes. */
   #receivedAt = monotonicMs();
@@ -130,17 +108,14 @@ export class Pinger {
    * still, the kernel may have kept the answers to earlier probes, and all other bytes, for as long.
    */
   #needed = 0;
-  /** How far the wall clock is ahead of the monotonic clock, as of the last call of `trusts`. */
+  /** How far the wall clock is ahead of the monotonic clock, as of the last call of `isTrusted`. */
   #aheadMs = environment.Date.now() - monotonicMs();
   /** Whether requests wait for the answer to the last probe. */
   #confirming = false;
   /** When the last `PROGRESS_BYTES` were complete, and how many bytes have arrived since then. */
   #progressAt = Number.NEGATIVE_INFINITY;
   #progressBytes = 0;
-  /**
-   * When the client sent the first HEADERS or DATA after the last received byte. Valid only while `#unanswered` is
-   * true.
-   */
+  /** When the client sent the first HEADERS or DATA after the last received byte. Valid while `#unanswered`. */
   #sentAt = 0;
   /** Whether the client has sent HEADERS or DATA, and no byte has arrived since. */
   #unanswered = false;
@@ -148,7 +123,7 @@ export class Pinger {
   #strikesReset = false;
   #strikes = 0;
   #suspectedAt: number | undefined;
-  #stopped = false;
+  #closed = false;
   /** Stops the timer of the next probe, or of the answer to the last probe. */
   #stopTimer: (() => void) | undefined;
   #stopSilenceTimer: (() => void) | undefined;
@@ -157,14 +132,13 @@ export class Pinger {
     this.#options = options;
   }
 
-  /** Tells the pinger whether streams are open. */
   busy(busy: boolean): void {
     this.#busy = busy;
     // The first probe is sent a whole interval from now, so that a time without streams does not shorten the interval.
     if (busy && this.#stopTimer === undefined) this.#armInterval();
   }
 
-  /** Called when the client has sent HEADERS or DATA. The peer is expected to send bytes in response. */
+  /** The client has sent HEADERS or DATA. The peer is expected to send bytes in response. */
   sent(): void {
     if (this.#unanswered) return;
     this.#unanswered = true;
@@ -172,7 +146,6 @@ export class Pinger {
     if (this.#stopSilenceTimer === undefined) this.#armSilence(this.#sentAt + SILENCE_MS);
   }
 
-  /** Called when bytes have arrived. */
   received(bytes: number): void {
     const now = monotonicMs();
     if (this.#mayBeOld(now)) this.#doubt();
@@ -184,15 +157,14 @@ export class Pinger {
     this.#progressBytes = 0;
   }
 
-  /** Called when HEADERS or DATA has arrived. */
   receivedHeadersOrData(): void {
     this.#strikesReset = true;
   }
 
   /**
-   * Called when a call times out. The call's stream was opened at `openedAt` and is still open. If no byte has arrived
-   * since then, the peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger
-   * suspects the peer without a probe, provided that the silence has lasted for at least `SILENCE_MS + SUSPECT_MS`.
+   * A call times out. Its stream was opened at `openedAt` and is still open. If no byte has arrived since then, the
+   * peer may be dead, and the pinger sends a probe. If etcd's limit does not allow a probe, the pinger suspects the
+   * peer without a probe, provided that the silence has lasted for at least `SILENCE_MS + SUSPECT_MS`.
    */
   expired(openedAt: number): void {
     if (this.#receivedAt > openedAt || this.#awaited !== undefined || !this.#isOn) return;
@@ -205,11 +177,8 @@ export class Pinger {
     after(GRACE_MS, judge, 'background');
   }
 
-  /**
-   * Whether a request may go out at `now`, because the peer was alive a moment ago. If not, the request waits, and the
-   * connection calls `confirm`.
-   */
-  trusts(now: number): boolean {
+  /** Whether a request may go out at `now`. If not, the request waits, and the connection calls `confirm`. */
+  isTrusted(now: number): boolean {
     const wallMs = environment.Date.now();
     if (wallMs - now - this.#aheadMs > SUSPENDED_MS) this.#doubt();
     // If the process is stopped between two reads of clocks, this order causes a needless probe, never a missing one.
@@ -235,13 +204,13 @@ export class Pinger {
    * because it may have arrived before the process was frozen.
    */
   confirm(now: number): void {
-    if (this.#confirming || this.trusts(now)) return;
+    if (this.#confirming || this.isTrusted(now)) return;
     if (!this.#mayProbe(now)) return this.#suspect();
     this.#confirming = true;
     this.#probe();
   }
 
-  /** Called when the peer has answered a PING. Only the answer to the last probe counts. */
+  /** The peer has answered a PING. Only the answer to the last probe counts. */
   acknowledged(opaque: number): void {
     if (opaque !== this.#awaited) return;
     this.#awaited = undefined;
@@ -256,27 +225,24 @@ export class Pinger {
   }
 
   /** Whether the peer has not yet answered the last probe. */
-  get probing(): boolean {
+  get isProbing(): boolean {
     return this.#awaited !== undefined;
   }
 
   /** Whether the pinger suspects that the peer is gone, and no byte has arrived since the suspicion began. */
-  get suspect(): boolean {
+  get isSuspect(): boolean {
     return this.#suspectedAt !== undefined && this.#receivedAt <= this.#suspectedAt;
   }
 
   stop(): void {
-    this.#stopped = true;
+    this.#closed = true;
     this.#stopTimer?.();
     this.#stopSilenceTimer?.();
   }
 
-  /**
-   * Whether the pinger probes a silent peer. If the timeout for the answer is infinite, the pinger does not do so,
-   * because a missing answer would then prove nothing.
-   */
+  /** Whether the pinger probes. It does not if the timeout is infinite: a missing answer would prove nothing. */
   get #isOn(): boolean {
-    return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#stopped;
+    return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#closed;
   }
 
   /** Whether etcd's limit, as described at `Pinger`, allows a probe now. */
@@ -354,8 +320,8 @@ export class Pinger {
     const doubtAt = this.#doubtAt;
     const lostAt = now < doubtAt ? doubtAt : this.#options.uploadedAt();
     const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, this.#suspectAt);
-    // The grace time has a timer of its own. If the event loop was blocked, it reads the waiting bytes before this
-    // second timer fires.
+    // The grace time has a separate timer. If the event loop was blocked, it reads the waiting bytes before this second
+    // timer fires.
     this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
   }
 
@@ -365,11 +331,11 @@ export class Pinger {
     if (isInDoubt && now >= this.#options.uploadedAt()) return this.#options.lost();
     if (now >= this.#suspectAt) this.#suspect();
     if (isInDoubt) this.#options.doubted();
-    if (!this.#stopped) this.#armJudgement(now);
+    if (!this.#closed) this.#armJudgement(now);
   }
 
   #suspect(): void {
-    if (this.#suspectedAt !== undefined || this.#stopped) return;
+    if (this.#suspectedAt !== undefined || this.#closed) return;
     this.#suspectedAt = monotonicMs();
     this.#options.suspected();
   }

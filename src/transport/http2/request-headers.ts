@@ -86,10 +86,7 @@ export function writeCallFields(bytes: Uint8Array, at: number, timeout: string, 
   for (const name in metadata) end = writeNeverIndexed(bytes, end, name, metadata[name] as string);
 }
 
-/**
- * Returns the value of `grpc-timeout`, rounded up. Returns an empty string for a call without a deadline, because its
- * request has no `grpc-timeout` header.
- */
+/** Returns the value of `grpc-timeout`, rounded up, or an empty string for a call without a deadline. */
 export function grpcTimeout(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return '';
   for (const [unit, unitMs] of TIMEOUT_UNITS) {

@@ -21,7 +21,7 @@ export interface ResponseFields {
   readonly grpcStatus: number | undefined;
   readonly grpcMessage: string;
   /** Whether the field list exceeds this client's SETTINGS_MAX_HEADER_LIST_SIZE. */
-  readonly tooLarge: boolean;
+  readonly isTooLarge: boolean;
   /** Why the fields are malformed, or undefined if they are well-formed: RFC 9113, section 8.1.1. */
   readonly malformed: string | undefined;
 }
@@ -39,7 +39,7 @@ export function checkFields(fields: ResponseFields, trailers: boolean): void {
 }
 
 /** Picks the fields of a response that gRPC uses, and checks all fields. */
-export function responseFields({ fields, tooLarge }: HeaderList): ResponseFields {
+export function responseFields({ fields, isTooLarge }: HeaderList): ResponseFields {
   let httpStatus: number | undefined;
   let contentType: string | undefined;
   let server: string | undefined;
@@ -67,7 +67,7 @@ export function responseFields({ fields, tooLarge }: HeaderList): ResponseFields
       if (!/^\d{1,15}$/.test(value)) malformed ??= 'a content-length that is not a number';
     }
   }
-  return { httpStatus, contentType, server, contentLength, grpcStatus, grpcMessage, tooLarge, malformed };
+  return { httpStatus, contentType, server, contentLength, grpcStatus, grpcMessage, isTooLarge, malformed };
 }
 
 /** Decodes `grpc-message`, which is percent-encoded UTF-8. Leaves invalid escapes as they are. */
@@ -190,7 +190,6 @@ export function requestHeadersTooLarge(problem: string, where: ErrorContext): Et
   });
 }
 
-/** Returns the error for response headers that are larger than the client allows. */
 export function responseHeadersTooLarge(problem: string, where: ErrorContext): EtcdError {
   return new EtcdError(problem, { code: 'ResourceExhausted', reason: 'Other', outcome: 'unknown', ...where });
 }

@@ -21,19 +21,14 @@ export const Setting = {
 export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
-/**
- * The receive window of a stream, in bytes. It is large enough for one page of a scan and the next page, even if the
- * round-trip time is long.
- */
+/** Receive window of a stream in bytes, with room for one page of a scan and the next page. */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
 /**
  * The receive window of the connection, in bytes. For this window, data counts as consumed on arrival, so a slow reader
  * of one stream does not block the other streams.
  */
 export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
-/**
- * Maximum size in bytes of a response's header list. etcd sends at most a few hundred bytes, mainly for error messages.
- */
+/** Maximum size in bytes of a response's header list. etcd sends a few hundred bytes, mainly for error messages. */
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
 /**
@@ -56,7 +51,7 @@ export function ownSettings(first: readonly [setting: number, value: number] = [
 
 /** The part of a connection that encodes the headers that this end of the connection sends. */
 export interface HeaderWriter {
-  /** Called with the peer's SETTINGS_HEADER_TABLE_SIZE. */
+  /** Applies the peer's SETTINGS_HEADER_TABLE_SIZE. */
   resizeTable(bytes: number): void;
 }
 

@@ -7,17 +7,13 @@ const RECENT = 1_024;
 
 /** The streams of a connection: the open streams by identifier, and the queue of idle streams that cannot open yet. */
 export class StreamTable {
-  /**
-   * Open streams, indexed by the low bits of their identifiers. This is an array rather than a Map, for the reason
-   * given in the comment of `Deadlines` (src/runtime/deadlines.ts).
-   */
+  /** Open streams, by the low bits of their identifiers. An array, for the reason given at `Deadlines`. */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
   /** Open streams whose slot in `#recent` a newer stream has taken, by identifier. */
   readonly #old = new Map<number, Http2Stream>();
   #size = 0;
   readonly #waiting = new UniqueQueue<Http2Stream>();
   readonly #urgent = new UniqueQueue<Http2Stream>();
-  /** The identifier of the next stream that opens. */
   nextId: number;
 
   constructor(firstId: number) {

@@ -38,27 +38,23 @@ export interface StreamHead {
 /** The call that a stream carries. It receives the messages and the end of the stream. Its methods must not throw. */
 export interface StreamReceiver extends MessageReceiver {
   /**
-   * Called just before the stream opens; `now` is on the monotonic clock. Returns whether the call still needs the
-   * stream. A call whose deadline has passed or whose signal has aborted ends here with outcome `not-sent`, even if its
-   * timer is late.
+   * Returns whether the call still needs the stream, just before the stream opens. `now` is on the monotonic clock. A
+   * call whose deadline has passed or whose signal has aborted ends here with outcome `not-sent`, even if its timer is
+   * late.
    */
   mayOpen?(now: number): boolean;
-  /** Called when the stream is open and its HEADERS frame is written. */
+  /** The stream is open, and its HEADERS frame is written. */
   opened?(): void;
   /**
-   * Called when the stream has ended. The status is OK if `error` is undefined. Called once, after all other methods,
-   * unless `unprocessed` is called.
+   * The stream has ended, with status OK if `error` is undefined. Called once, after all other methods, unless
+   * `unprocessed` is called.
    */
   ended(error: EtcdError | undefined): void;
   /**
-   * Called when the connection accepts no more streams and the peer has not processed this stream. Another connection
-   * may carry the call.
+   * The connection accepts no more streams, and the peer has not processed this one. Another connection may carry it.
    */
   unprocessed(error: EtcdError): void;
-  /**
-   * Called when the peer accepts no more streams on the connection, but still processes this stream. May be called more
-   * than once.
-   */
+  /** The peer accepts no more streams on the connection, but still processes this one. May be called more than once. */
   leaving?(): void;
 }
 
@@ -68,11 +64,10 @@ export interface StreamConnection {
   readonly flow: SendFlow;
   readonly limits: PeerLimits;
   readonly pinger: Pinger;
-  /** Called when the owner of an open stream is about to cancel it, because the peer has not answered in time. */
+  /** The owner of an open stream is about to cancel it, because the peer has not answered in time. */
   unresponsive(): void;
   /** Sets whether the open stream lets the process exit. */
-  setIdle(stream: Http2Stream, isIdle: boolean): void;
-  /** Called when the stream is closed. */
+  setBackground(stream: Http2Stream, isBackground: boolean): void;
   released(stream: Http2Stream): void;
 }
 
@@ -91,7 +86,7 @@ export interface StreamConnection {
  *   the peer allows one more.
  * - open: The client may send, and the peer may send.
  * - half-closed (local): The client has sent all its messages, and waits for the response.
- * - closed: No frame is sent any more. Received messages may still wait for a paused receiver.
+ * - closed: The client sends no more frames. Received messages may still wait for a paused receiver.
  *
  * The state half-closed (remote) does not exist here, because the client resets the stream once the server has ended
  * its side. The reserved states do not exist, because server push is disabled.
@@ -115,11 +110,11 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   /** The number of data bytes that are still missing according to `content-length`. Undefined without that field. */
   #missingBytes: number | undefined;
   /** The end of the stream, while the receiver has not taken all messages yet. Undefined otherwise. */
-  #heldEnd: { readonly error: EtcdError | undefined } | undefined;
+  #pendingEnd: { readonly error: EtcdError | undefined } | undefined;
   /** Whether the stream lets the process exit. */
-  #isIdle = false;
+  #isBackground = false;
   /** Whether the receiver has been notified of the end, or has canceled the stream. */
-  #over = false;
+  #ended = false;
 
   constructor(head: StreamHead, receiver: StreamReceiver) {
     this.head = head;
@@ -142,9 +137,9 @@ export class Http2Stream implements PeerStream<ResponseFields> {
    * true, half-closes the stream after the message.
    */
   take(message: Uint8Array, last: boolean): boolean {
-    if (this.#over || this.#queue.complete) return false;
-    this.#queue.complete = last;
-    if (this.#state === 'open' && !this.#queue.waiting && this.connection?.flow.take(this, message)) {
+    if (this.#ended || this.#queue.isComplete) return false;
+    this.#queue.isComplete = last;
+    if (this.#state === 'open' && !this.#queue.hasMessages && this.connection?.flow.take(this, message)) {
       if (last) this.#state = 'half-closed (local)';
       return true;
     }
@@ -155,27 +150,27 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   /** Half-closes the stream after the queued messages. */
   end(): void {
-    if (this.#over || this.#queue.complete) return;
-    this.#queue.complete = true;
+    if (this.#ended || this.#queue.isComplete) return;
+    this.#queue.isComplete = true;
     this.#sendQueued();
   }
 
-  /** Resets the stream. The receiver is not called any more. */
+  /** Resets the stream. Makes no further call to the receiver. */
   cancel(): void {
-    this.#over = true;
+    this.#ended = true;
     this.#assembler.close();
     this.#reset(ErrorCode.CANCEL);
   }
 
-  /** Called when the call times out, just before the call cancels the stream. */
+  /** The call has timed out, and is about to cancel the stream. */
   expired(): void {
     if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.pinger.expired(this.openedAt);
   }
 
   /** Sets whether the stream keeps the process alive. */
-  hold(busy: boolean): void {
-    this.#isIdle = !busy;
-    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.setIdle(this, !busy);
+  keepProcessAlive(busy: boolean): void {
+    this.#isBackground = !busy;
+    if (this.#state === 'open' || this.#state === 'half-closed (local)') this.connection?.setBackground(this, !busy);
   }
 
   pause(): void {
@@ -184,7 +179,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   resume(): void {
     this.#consumed(this.#assembler.resume());
-    if (this.#heldEnd !== undefined) this.#end(this.#heldEnd.error);
+    if (this.#pendingEnd !== undefined) this.#end(this.#pendingEnd.error);
   }
 
   /** Resets the stream, and ends it with this error. Messages that the receiver has not taken are discarded. */
@@ -202,20 +197,20 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     this.closedByPeer(errorOfReset(code, this.head));
   }
 
-  /** Called when the connection has written HEADERS. The request of a unary call follows. */
+  /** The connection has written HEADERS. The request of a unary call follows. */
   opened(id: number, sendWindowBytes: number, now: number): void {
     this.id = id;
     this.openedAt = now;
     this.sendWindowBytes = sendWindowBytes;
     this.#state = 'open';
-    if (this.#isIdle) this.connection?.setIdle(this, true);
+    if (this.#isBackground) this.connection?.setBackground(this, true);
     this.receiver.opened?.();
     if (this.head.request === undefined) this.#sendQueued();
   }
 
   /**
-   * Called if the stream cannot open on this connection, if its HEADERS frame was never sent, or if a GOAWAY frame says
-   * that the peer has not processed it.
+   * The stream cannot open on this connection, its HEADERS frame was never sent, or a GOAWAY frame says that the peer
+   * has not processed it.
    */
   unprocessed(error: EtcdError): void {
     if (this.#state === 'closed') return;
@@ -230,7 +225,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   headers(fields: ResponseFields, endStream: boolean): void {
     if (this.#state === 'closed') return;
     checkFields(fields, this.#hasHeaders);
-    if (fields.tooLarge)
+    if (fields.isTooLarge)
       return this.fail(responseHeadersTooLarge('the response has header fields larger than 64 KiB', this.head));
     if (this.#hasHeaders) {
       if (!endStream) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'trailers that do not end the stream');
@@ -253,8 +248,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   }
 
   /**
-   * Handles a DATA frame from the peer. The data is in `bytes`, from `start` to `end`. `frameBytes` includes the
-   * padding, because padding counts against the window.
+   * Handles a DATA frame from the peer. `frameBytes` includes the padding, which counts against the window.
    *
    * @throws StreamError if the frame violates the protocol.
    */
@@ -271,8 +265,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   }
 
   /**
-   * Called when the peer has reset the stream or the connection is lost. The receiver still gets the messages that have
-   * arrived.
+   * The peer has reset the stream, or the connection is lost. The receiver still gets the messages that have arrived.
    */
   closedByPeer(error: EtcdError): void {
     if (this.#state === 'closed') return;
@@ -290,7 +283,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.sendWindowBytes > MAX_WINDOW_BYTES) {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'the window of the stream exceeds 2^31 - 1');
     }
-    if (!this.#queue.waiting) return;
+    if (!this.#queue.hasMessages) return;
     this.connection?.flow.wait(this);
     this.connection?.flow.pump();
   }
@@ -305,7 +298,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
       connection.writer.data(this.id, frame.bytes, frame.endStream);
       if (frame.endStream) this.#state = 'half-closed (local)';
     }
-    if (this.#queue.waiting) return frame !== undefined;
+    if (this.#queue.hasMessages) return frame !== undefined;
     connection.flow.forget(this);
     return false;
   }
@@ -314,7 +307,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     const { connection } = this;
     if (this.#state !== 'open' || connection === undefined) return;
     while (this.sendFrame(connection.flow.allowance(this)));
-    if (this.#queue.waiting) connection.flow.wait(this);
+    if (this.#queue.hasMessages) connection.flow.wait(this);
   }
 
   /** Counts received bytes as consumed, and sends WINDOW_UPDATE if it is due. */
@@ -336,13 +329,13 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   /** Notifies the receiver of the end, after the receiver has taken all messages that have arrived. */
   #end(error: EtcdError | undefined): void {
-    if (this.#assembler.pending) {
-      this.#heldEnd = { error };
+    if (this.#assembler.hasPending) {
+      this.#pendingEnd = { error };
       return;
     }
-    if (this.#over) return;
-    this.#over = true;
-    const isTorn = error === undefined && this.#assembler.midMessage;
+    if (this.#ended) return;
+    this.#ended = true;
+    const isTorn = error === undefined && this.#assembler.isMidMessage;
     this.receiver.ended(
       isTorn ? badResponse('the response ended within a message', 'MalformedMessage', this.head) : error,
     );

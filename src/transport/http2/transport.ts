@@ -55,7 +55,7 @@ class Http2Transport implements Transport, CallOwner {
 
   get suspect(): boolean {
     if (this.#current?.isOpen) return false;
-    for (const connection of this.#connections) if (connection.suspect) return true;
+    for (const connection of this.#connections) if (connection.isSuspect) return true;
     return false;
   }
 
@@ -82,7 +82,7 @@ class Http2Transport implements Transport, CallOwner {
     const { metadata } = call;
     const { path } = call.method;
     const clientCall = new StreamingClientCall(call, this, handler);
-    const start = (known: Metadata | undefined): void => {
+    const startCall = (known: Metadata | undefined): void => {
       checkMetadata(known, path);
       clientCall.start(known);
     };
@@ -90,8 +90,8 @@ class Http2Transport implements Transport, CallOwner {
     this.#calls.add(clientCall);
     // Report errors only after this method has returned, because the handler may use the stream that it returns.
     if (this.#closed) queueMicrotask(() => clientCall.fail(clientClosed('not-sent', path)));
-    else if (!(metadata instanceof Promise) && isPrintable(metadata)) start(metadata);
-    else Promise.resolve(metadata).then(start).catch(fail);
+    else if (!(metadata instanceof Promise) && isPrintable(metadata)) startCall(metadata);
+    else Promise.resolve(metadata).then(startCall).catch(fail);
     return clientCall;
   }
 

@@ -110,16 +110,16 @@ describe('the dynamic table', () => {
 
   test('stores even fields beyond the limit on the header list, because the peer may refer to them later', () => {
     const decoder = new HpackDecoder(100);
-    const { fields, tooLarge } = decode(decoder, block(letters('abcd'), 'with indexing'));
-    expect({ fields, tooLarge }).toEqual({ fields: letters('ab'), tooLarge: true });
+    const { fields, isTooLarge } = decode(decoder, block(letters('abcd'), 'with indexing'));
+    expect({ fields, isTooLarge }).toEqual({ fields: letters('ab'), isTooLarge: true });
     expect(at(decoder, 0, 1)).toEqual(letters('dc'));
   });
 });
 
 test('the limit on the header list counts the name, the value and 32 bytes for each field', () => {
   // The two fields count 2 * (1 + 1 + 32) = 68 bytes.
-  expect(decode(new HpackDecoder(68), block(letters('ab')))).toEqual({ fields: letters('ab'), tooLarge: false });
-  expect(decode(new HpackDecoder(67), block(letters('ab')))).toEqual({ fields: letters('a'), tooLarge: true });
+  expect(decode(new HpackDecoder(68), block(letters('ab')))).toEqual({ fields: letters('ab'), isTooLarge: false });
+  expect(decode(new HpackDecoder(67), block(letters('ab')))).toEqual({ fields: letters('a'), isTooLarge: true });
 });
 
 test('the decoder maps every octet, even beyond ASCII, to the character with the same code', () => {

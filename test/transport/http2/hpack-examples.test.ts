@@ -100,7 +100,7 @@ describe('the HPACK decoder reads the example', () => {
     { name: 'of an indexed field in RFC 7541, C.2.4', octets: '82', fields: [[':method', 'GET']], table: [] },
   ])('$name', ({ octets, fields, table }) => {
     const decoder = new HpackDecoder(LIMIT);
-    expect(decode(decoder, octets)).toEqual({ fields, tooLarge: false });
+    expect(decode(decoder, octets)).toEqual({ fields, isTooLarge: false });
     expect(tableOf(decoder)).toEqual(table);
   });
 });
@@ -147,7 +147,7 @@ describe.each([
     const decoder = new HpackDecoder(LIMIT);
     expect(decode(decoder, tableSize(tableBytes).toString('hex')).fields).toEqual([]);
     for (const [index, { fields, table }] of examples.entries()) {
-      expect(decode(decoder, octets[index] as string)).toEqual({ fields, tooLarge: false });
+      expect(decode(decoder, octets[index] as string)).toEqual({ fields, isTooLarge: false });
       expect(tableOf(decoder)).toEqual(table);
     }
   });

@@ -256,14 +256,14 @@ async function answeredWatch(peer: Http2Peer): Promise<ReturnType<typeof watch>>
   return open;
 }
 
-test('a stream no longer keeps the process alive after `hold(false)`, but another call on the connection does', async () => {
+test('a stream no longer keeps the process alive after `keepProcessAlive(false)`, but another call on the connection does', async () => {
   const peer = new Http2Peer();
   const { stream } = watch(peer);
   stream.send(CREATE_WATCH);
   await turn();
   const { connection } = peer;
   expect(connection.held).toBe(true);
-  stream.hold?.(false);
+  stream.keepProcessAlive?.(false);
   expect(connection.held).toBe(false);
   const call = range(peer);
   await turn();
@@ -271,14 +271,14 @@ test('a stream no longer keeps the process alive after `hold(false)`, but anothe
   connection.send(rangeAnswer(3));
   await call;
   expect(connection.held).toBe(false);
-  stream.hold?.(true);
+  stream.keepProcessAlive?.(true);
   expect(connection.held).toBe(true);
-  stream.hold?.(false);
+  stream.keepProcessAlive?.(false);
   stream.cancel();
   await turn();
   expect(connection.held).toBe(false);
   // A new call keeps the process alive only if the client no longer counts the canceled stream as idle, as it
-  // did after `hold(false)`.
+  // did after `keepProcessAlive(false)`.
   void range(peer);
   await turn();
   expect(connection.held).toBe(true);

@@ -5,11 +5,10 @@ import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes, type HeaderField, STATIC
 /** Maximum number of octets after the prefix of an encoded integer. Each octet carries 7 bits of the value. */
 const MAX_INTEGER_OCTETS = 4;
 
-/** The fields of a decoded header block. */
 export interface HeaderList {
   readonly fields: readonly HeaderField[];
   /** Whether the list exceeds the size limit. If so, `fields` does not contain the fields beyond the limit. */
-  readonly tooLarge: boolean;
+  readonly isTooLarge: boolean;
 }
 
 /**
@@ -34,10 +33,8 @@ export class HpackDecoder {
   }
 
   /**
-   * Decodes a header block.
-   *
    * @throws ConnectionError with code COMPRESSION_ERROR if the block is malformed. The dynamic table then no longer
-   *   equals the peer's, so the connection must be closed.
+   * equals the peer's, so the connection must be closed.
    */
   decode(bytes: Uint8Array, start: number, end: number): HeaderList {
     this.#bytes = bytes;
@@ -51,7 +48,7 @@ export class HpackDecoder {
       listBytes += entryBytes(field);
       if (listBytes <= this.#maxListBytes) fields.push(field);
     }
-    return { fields, tooLarge: listBytes > this.#maxListBytes };
+    return { fields, isTooLarge: listBytes > this.#maxListBytes };
   }
 
   /** Decodes one field representation (RFC 7541, section 6). Returns undefined for a dynamic table size update. */

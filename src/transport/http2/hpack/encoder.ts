@@ -91,9 +91,7 @@ function stringBytes({ length }: string): number {
   return length + (length < STRING.prefix ? 1 : integer(STRING, length).length);
 }
 
-/**
- * Writes a string to `bytes` from index `at`, without Huffman coding: section 5.2. Returns the index after the string.
- */
+/** Writes a string at index `at`, without Huffman coding: section 5.2. Returns the index after the string. */
 function writeString(bytes: Uint8Array, at: number, text: string): number {
   const { length } = text;
   if (length < STRING.prefix) bytes[at++] = length;

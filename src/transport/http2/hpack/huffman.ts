@@ -25,9 +25,7 @@ const CODE_BITS: readonly number[] = [
   26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
 ];
 const MAX_BITS = 30;
-/**
- * Maximum number of padding bits. Padding consists of the first bits of EOS, which are all ones: RFC 7541, section 5.2.
- */
+/** Maximum number of padding bits, which are the first bits of EOS, all ones: RFC 7541, section 5.2. */
 const MAX_PADDING_BITS = 7;
 
 /** For each code length in bits, the octets whose codes have that length. */
@@ -35,11 +33,7 @@ const octetsByBits: readonly (readonly number[])[] = Array.from({ length: MAX_BI
   CODE_BITS.flatMap((length, octet) => (length === bits ? [octet] : [])),
 );
 
-/**
- * Decodes a Huffman-coded string.
- *
- * @throws ConnectionError if the string contains an invalid code or ends with invalid padding.
- */
+/** @throws ConnectionError if the string contains an invalid code or ends with invalid padding. */
 export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
   let text = '';
   let code = 0;

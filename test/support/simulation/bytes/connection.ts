@@ -142,7 +142,7 @@ class ByteConnection implements Link {
         bytes.count('refused bytes');
         return undefined;
       },
-      hold: (busy) => client.hold(busy),
+      keepProcessAlive: (busy) => client.keepProcessAlive(busy),
       close: () => client.close(),
     });
     // A process that is killed in the middle of an event runs to the end of that event.

@@ -87,7 +87,7 @@ export class ByteNetwork {
         this.count('split bytes');
         return isWritable;
       },
-      hold: (busy) => stream.hold(busy),
+      keepProcessAlive: (busy) => stream.keepProcessAlive(busy),
       close: () => stream.close(),
     };
   }
