@@ -1,29 +1,27 @@
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { withBuiltPrograms } from './bench/native-clients.js';
 import { writePlots } from './bench/plots.js';
 import { Bench, install } from './bench/processes.js';
 import { reportOn, verdictsOn } from './bench/report.js';
+import { type Server, startSecureServer, startServer } from './bench/servers.js';
 import { type Arguments, readArguments, type Settings, USAGE } from './bench/settings.js';
-import { nameOf, type Results, runWorkloads, startProgress, type Workload } from './bench/workload.js';
+import { nameOf, type Outcome, type Results, runWorkloads, startProgress, type Workload } from './bench/workload.js';
 import {
   callWorkloads,
   handOffWorkloads,
   hookWorkloads,
   leaseAndLockWorkloads,
   retryingWorkloads,
+  tlsWorkloads,
 } from './bench/workloads/calls.js';
 import { boundWorkloads, catchUpWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
 import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
-import { startEtcd } from './etcd.js';
 
-// Measures etcdwire, the npm package etcd3 and bare grpc-js in turn on one etcd member. If ETCD_ENDPOINTS names a
-// server, no other program may use that server, because the benchmark compacts its history.
-
-/** The quota of the server's database in bytes. It is larger than what a run writes between two compactions. */
-const QUOTA_BYTES = 8 * 2 ** 30;
-/** The maximum number of operations in a transaction. */
-const MAX_TXN_OPS = 1_000;
+// Measures etcdwire, the npm package etcd3, bare grpc-js, Go's client and Rust's client in turn on one etcd member, or on
+// three. If ETCD_ENDPOINTS names a server, no other program may use that server, because the benchmark compacts its
+// history.
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 type Signal = keyof typeof EXIT_CODES;
@@ -74,6 +72,7 @@ function allWorkloads(settings: Settings): Workload[] {
   return [
     ...coldStartWorkloads(settings),
     ...callWorkloads(settings),
+    ...tlsWorkloads(settings),
     ...hookWorkloads(settings),
     ...retryingWorkloads(settings),
     ...leaseAndLockWorkloads(settings),
@@ -87,39 +86,56 @@ function allWorkloads(settings: Settings): Workload[] {
   ];
 }
 
+type Cleanup = () => void | Promise<void>;
+
 /**
  * Starts etcd, runs the workloads and resolves with their results. @throws Interrupted if the process receives SIGINT
  * or SIGTERM.
  */
-async function measure({ settings, members }: Arguments, workloads: readonly Workload[]): Promise<Results> {
-  const cleanups: (() => void | Promise<void>)[] = [];
+async function measure({ settings, members }: Arguments, selected: readonly Workload[]): Promise<Results> {
+  const cleanups: Cleanup[] = [];
   const work = async (): Promise<Results> => {
+    const { workloads, leftOut } = await withBuiltPrograms(selected);
     const installation = await install();
     cleanups.push(() => installation.remove());
-    const etcd = await startEtcd({
-      members,
-      args: [`--quota-backend-bytes=${QUOTA_BYTES}`, `--max-txn-ops=${MAX_TXN_OPS}`],
-    });
-    cleanups.push(() => etcd.close());
-    const bench = new Bench(settings, etcd.endpoints, installation);
-    cleanups.push(() => bench.close());
     const progress = startProgress(workloads);
     cleanups.push(() => progress.stop());
-    const about = { etcd: etcd.version, node: process.version, cpu: cpus()[0]?.model, cpus: cpus().length };
-    const date = new Date().toISOString();
-    return {
-      ...about,
-      date,
-      members: etcd.endpoints.length,
-      settings,
-      outcomes: await runWorkloads(bench, workloads, progress),
-    };
+    const about = { node: process.version, cpu: cpus()[0]?.model, cpus: cpus().length, date: new Date().toISOString() };
+    const missing = [...leftOut];
+    const measured: Outcome[] = [];
+    let used: Server | undefined;
+    // Runs the workloads over TLS first, and stops their server before the other server starts, so that no idle server
+    // shares the processors.
+    for (const tls of [true, false]) {
+      const onServer = workloads.filter((workload) => (workload.tls ?? false) === tls);
+      if (onServer.length === 0) continue;
+      const server = await (tls ? startSecureServer(members) : startServer(members));
+      if (server === undefined) {
+        missing.push('The rows over TLS are missing: the benchmark could not start etcd as a process of its own.');
+        continue;
+      }
+      const closing: Cleanup[] = [() => server.close()];
+      cleanups.push(() => cleanUp(closing));
+      const bench = new Bench(settings, server, installation);
+      closing.push(() => bench.close());
+      measured.push(...(await runWorkloads(bench, onServer, progress)));
+      await cleanUp(closing);
+      used = server;
+    }
+    const outcomes = workloads.flatMap((workload) => measured.filter((each) => nameOf(each) === nameOf(workload)));
+    const servers = { etcd: used?.version, members: used?.endpoints.length ?? 0 };
+    return { ...about, ...servers, settings, leftOut: missing, outcomes };
   };
   try {
     return await Promise.race([work(), interruption()]);
   } finally {
-    for (const cleanup of cleanups.reverse()) await cleanup();
+    await cleanUp(cleanups);
   }
+}
+
+/** Runs the functions, the last one first, and removes them from the array. */
+async function cleanUp(cleanups: Cleanup[]): Promise<void> {
+  for (let next = cleanups.pop(); next !== undefined; next = cleanups.pop()) await next();
 }
 
 function interruption(): Promise<never> {

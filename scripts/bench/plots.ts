@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
+import { CLIENTS } from './clients/bench-client.js';
 import { METRICS, type Metric, metricSpreadOf } from './metrics.js';
 import type { Outcome } from './workload.js';
 import { CONTENDERS, callGroup, contendersVariant, HAND_OFFS_GROUP, inFlightVariant } from './workloads/calls.js';
@@ -14,6 +15,8 @@ interface Plot {
   readonly metric: Metric;
   /** The variants to show, in this order. Default: all. */
   readonly variants?: string[];
+  /** The competitors to show. Default: all. */
+  readonly competitors?: readonly string[];
 }
 
 const CALLS_IN_FLIGHT = [1, 16, 128, 512].map(inFlightVariant);
@@ -24,6 +27,7 @@ const PLOTS: readonly Plot[] = [
     group: callGroup('get', 100),
     metric: 'rate',
     variants: CALLS_IN_FLIGHT,
+    competitors: CLIENTS,
   },
   {
     file: 'get-cpu',
@@ -31,6 +35,7 @@ const PLOTS: readonly Plot[] = [
     group: callGroup('get', 100),
     metric: 'cpuUs',
     variants: CALLS_IN_FLIGHT,
+    competitors: CLIENTS,
   },
   {
     file: 'put-rate',
@@ -38,6 +43,7 @@ const PLOTS: readonly Plot[] = [
     group: callGroup('put', 100),
     metric: 'rate',
     variants: CALLS_IN_FLIGHT,
+    competitors: CLIENTS,
   },
   {
     file: 'hand-offs',
@@ -84,11 +90,12 @@ export async function writePlots(folder: string, outcomes: readonly Outcome[]): 
   }
 }
 
-function barsOf({ group, metric, variants }: Plot, outcomes: readonly Outcome[]): Bar[] {
+function barsOf({ group, metric, variants, competitors }: Plot, outcomes: readonly Outcome[]): Bar[] {
   return outcomes.flatMap((outcome) => {
     const { variant, competitor, samples } = outcome;
     const spread = metricSpreadOf(samples, metric);
-    if (outcome.group !== group || spread === undefined || variants?.includes(variant) === false) return [];
+    if (outcome.group !== group || spread === undefined) return [];
+    if (variants?.includes(variant) === false || competitors?.includes(competitor) === false) return [];
     const digits = spread.median < 10 ? METRICS[metric].digits : 0;
     return [
       { variant, competitor, ...spread, label: spread.median.toLocaleString('en', { maximumFractionDigits: digits }) },

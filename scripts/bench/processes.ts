@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
@@ -9,6 +9,7 @@ import { installInto } from '../pack.js';
 import type { Answer, Task } from './child/tasks.js';
 import type { ClientName } from './clients/bench-client.js';
 import type { Sample } from './metrics.js';
+import type { Server } from './servers.js';
 import type { Settings } from './settings.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -96,12 +97,16 @@ export class ClientProcess {
   /** Why the process performs no more tasks. Undefined while the process runs. */
   #ended: Error | undefined;
 
-  constructor(program: string, name: ClientName, endpoint: string) {
+  constructor(program: string, name: ClientName, endpoint: string, caFile: string | undefined) {
     // The serialization is 'advanced', because tasks contain bigints, which the default serialization rejects.
-    this.#child = spawn(process.execPath, ['--expose-gc', program, name, endpoint], {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      serialization: 'advanced',
-    });
+    this.#child = spawn(
+      process.execPath,
+      ['--expose-gc', program, name, endpoint, ...(caFile === undefined ? [] : [caFile])],
+      {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        serialization: 'advanced',
+      },
+    );
     this.#child.on('message', (answer: Answer) => {
       if ('sample' in answer) this.#waiting?.resolve(answer.sample);
       else this.#waiting?.reject(new Error(answer.error));
@@ -147,6 +152,8 @@ export class Bench {
   readonly settings: Settings;
   /** The members. All workloads use the first one, unless they say otherwise. */
   readonly endpoints: readonly string[];
+  /** The file with the authority that clients trust. Undefined if clients connect without TLS. */
+  readonly caFile: string | undefined;
   readonly installation: Installation;
   /** Writes the data for the workloads. This client is idle during a measurement. */
   readonly client: Client;
@@ -155,11 +162,13 @@ export class Bench {
   readonly #done = new Set<string>();
   #closed = false;
 
-  constructor(settings: Settings, endpoints: readonly string[], installation: Installation) {
+  constructor(settings: Settings, { endpoints, caFile }: Server, installation: Installation) {
     this.settings = settings;
     this.endpoints = endpoints;
+    this.caFile = caFile;
     this.installation = installation;
-    this.client = new Client({ endpoints: [this.endpoint], timeoutMs: 60_000 });
+    const tls = caFile === undefined ? undefined : { ca: readFileSync(caFile) };
+    this.client = new Client({ endpoints: [this.endpoint], timeoutMs: 60_000, tls });
   }
 
   get endpoint(): string {
@@ -184,6 +193,16 @@ export class Bench {
     await Promise.all(names.map((name) => this.perform(name, task)));
   }
 
+  /** Performs the task in a new process, so that earlier tasks have no effect on it. */
+  async performInNewProcess(name: ClientName, task: Task): Promise<Sample> {
+    const process = this.startProcess(name);
+    try {
+      return await process.perform(task);
+    } finally {
+      this.stopProcess(process);
+    }
+  }
+
   /** Returns true for the first call with this name. */
   once(name: string): boolean {
     const first = !this.#done.has(name);
@@ -193,7 +212,7 @@ export class Bench {
 
   startProcess(name: ClientName, endpoint = this.endpoint): ClientProcess {
     if (this.#closed) throw new Error('the run has ended');
-    const process = new ClientProcess(this.installation.clientProgram, name, endpoint);
+    const process = new ClientProcess(this.installation.clientProgram, name, endpoint, this.caFile);
     this.#all.add(process);
     return process;
   }

@@ -1,4 +1,3 @@
-import { goWays } from './go-client.js';
 import { METRICS, type Metric, metricSpreadOf, type Sample } from './metrics.js';
 import type { Outcome, Results, Workload } from './workload.js';
 import {
@@ -8,6 +7,8 @@ import {
   inFlightVariant,
   LEASES_AND_LOCKS_GROUP,
   RETRYING_GROUP,
+  TLS_KINDS,
+  tlsGroup,
 } from './workloads/calls.js';
 import { BOUNDS_GROUP, SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
@@ -19,25 +20,26 @@ import {
   SCAN_VARIANT,
 } from './workloads/watches-and-scans.js';
 
-/** Says that the rows of Go's client are missing, if they are. */
-const GO_NOTE = goWays().length > 0 ? '' : " The rows of Go's client are missing, because `go` is not on the PATH.";
+const TLS_NOTE =
+  "etcd has a certificate from the benchmark's own authority. Each client verifies this certificate, and has no " +
+  'certificate of its own.';
 
 /** The text below each group's table. It explains how the numbers in the table were measured. */
 const NOTES: Readonly<Record<string, string>> = {
   [COLD_START_GROUP]:
     'Each program is a new process that imports the client, makes one get, and exits right after the response. ' +
     'The time is from the start of the process until its exit. Each round starts every program once.',
+  ...Object.fromEntries(TLS_KINDS.map((kind) => [tlsGroup(kind), TLS_NOTE])),
   [LEASES_AND_LOCKS_GROUP]:
     'A keepalive is one renewal with `keepAliveOnce` (etcd3: `keepaliveOnce`). With every client, each renewal ' +
     'uses a stream of its own. A lock cycle takes a lock and releases it. etcdwire uses an open session. etcd3 ' +
     'grants a lease for each lock, because it has no other way. Bare grpc-js has no locks. "Its two transactions" are ' +
-    'those of a lock cycle of etcdwire, made by the same client without the lock.' +
-    GO_NOTE,
+    'those of a lock cycle of etcdwire, made by the same client without the lock. In the rows "first … cycles", each ' +
+    'round starts a new process, which opens its session before the measurement.',
   [HAND_OFFS_GROUP]:
     'All contenders run in one process, unless the row says otherwise, each with a client and a session of its own. ' +
     'Processes use the members in turn, if there are several. The percentiles are those of ' +
-    'the time that a contender waits for the lock. etcd3 is missing because its lock does not wait.' +
-    GO_NOTE,
+    'the time that a contender waits for the lock. etcd3 is missing because its lock does not wait.',
   [HOOKS_GROUP]:
     'This table is about etcdwire only, and has three times as many rounds as the others. "Without hooks" is a ' +
     'client built from the same sources, but without the code for interceptors and diagnostics channels. "Hooks ' +
@@ -174,13 +176,14 @@ export function reportOn(
   verdicts: readonly Verdict[],
   { colors }: { readonly colors: boolean },
 ): string {
-  const { etcd, node, cpu, cpus, date, members, settings, outcomes } = results;
+  const { etcd, node, cpu, cpus, date, members, settings, leftOut, outcomes } = results;
   const about =
     `etcd ${etcd ?? 'of ETCD_ENDPOINTS'}, ${members === 1 ? 'one member' : `${members} members`}; Node.js ${node}; ${cpus} × ${cpu ?? 'CPU'}; ${date.slice(0, 10)}. ` +
     `Each cell is the median of ${settings.rounds} rounds of ${settings.seconds} s, followed by the minimum and the maximum.`;
   const caution = settings.quick ? ['This was a quick run. Its numbers are not reliable.', ''] : [];
   const targets = verdicts.length === 0 ? [] : [targetTable(verdicts, colors)];
-  return [about, '', ...caution, groupTables(outcomes), ...targets].join('\n');
+  const missing = leftOut.length === 0 ? [] : [leftOut.join(' '), ''];
+  return [about, '', ...caution, ...missing, groupTables(outcomes), ...targets].join('\n');
 }
 
 function groupTables(outcomes: readonly Outcome[]): string {

@@ -15,6 +15,8 @@ export interface Settings {
   readonly firstWarmUp: { readonly inFlight: number; readonly seconds: number };
   /** The numbers of concurrent calls to measure, by the length of the values in bytes. */
   readonly inFlight: Readonly<Record<100 | 100_000, readonly number[]>>;
+  /** The numbers of concurrent calls to measure over TLS, with values of 100 bytes. */
+  readonly inFlightOverTls: readonly number[];
   /**
    * How long contenders hand a lock from one to the next in each round. Each hand-off takes 100 ms if the contenders
    * wait for the lock as Go's client does, which is the slower of the two measured methods.
@@ -41,6 +43,7 @@ const FULL: Settings = {
   warmUpSeconds: 0.4,
   firstWarmUp: { inFlight: 64, seconds: 8 },
   inFlight: { 100: [1, 16, 128, 512], 100000: [1, 16, 128, 512] },
+  inFlightOverTls: [1, 16, 128],
   handOffSeconds: 1.5,
   otherWrites: true,
   manyKeys: 100_000,
@@ -58,6 +61,7 @@ const QUICK: Settings = {
   warmUpSeconds: 0.2,
   firstWarmUp: { inFlight: 64, seconds: 4 },
   inFlight: { 100: [1, 128, 512], 100000: [16] },
+  inFlightOverTls: [1, 128],
   handOffSeconds: 0.3,
   otherWrites: false,
   manyKeys: 20_000,

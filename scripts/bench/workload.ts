@@ -16,6 +16,8 @@ export interface Workload<Competitor extends string = string> {
    * measurements. Default: false.
    */
   readonly concurrent?: boolean;
+  /** Whether the clients connect to the server with TLS. Default: false. */
+  readonly tls?: boolean;
   /** Writes the data that the workload needs, and warms all competitors up. */
   prepare?(bench: Bench): Promise<unknown>;
   measure(bench: Bench, competitor: Competitor): Promise<Sample>;
@@ -47,6 +49,8 @@ export interface Results {
   /** The number of members. */
   readonly members: number;
   readonly settings: Settings;
+  /** Sentences that say which rows are missing, and why. */
+  readonly leftOut: readonly string[];
   readonly outcomes: readonly Outcome[];
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cacheFolder } from '../../src/testing/etcd/cache.js';
 import { onPath, run } from '../../src/testing/etcd/programs.js';
@@ -11,7 +11,8 @@ const INTEROP = join(import.meta.dirname, '../interop/go');
  * program, or with the reason why it is missing.
  */
 export async function goProgram(folder = INTEROP): Promise<{ readonly path: string } | { readonly missing: string }> {
-  const sources = ['main.go', 'go.mod', 'go.sum'].map((file) => readFileSync(join(folder, file)));
+  const files = readdirSync(folder).filter((file) => /\.(go|mod|sum)$/.test(file));
+  const sources = files.sort().map((file) => readFileSync(join(folder, file)));
   const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);
   const path = cacheFolder(`go-interop-${hash}`);
   if (existsSync(path)) return { path };

@@ -14,12 +14,16 @@ type Installed = { readonly folder: string } | { readonly missing: string };
 
 /** The maximum time in milliseconds that a program may run. */
 const PROGRAM_TIMEOUT_MS = 300_000;
+/** The maximum time in milliseconds of a build in which the compiler optimizes all crates. */
+const RELEASE_TIMEOUT_MS = 1_800_000;
 /** Settings that let a package manager give up soon when its registry is unreachable. */
 const IMPATIENT = { PIP_RETRIES: '1', PIP_DEFAULT_TIMEOUT: '15', CARGO_NET_RETRY: '1', CARGO_HTTP_TIMEOUT: '15' };
 
 interface RunOptions {
   readonly cwd?: string;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Default: `PROGRAM_TIMEOUT_MS`. */
+  readonly timeoutMs?: number;
 }
 
 const execute = promisify(execFile);
@@ -29,13 +33,20 @@ const execute = promisify(execFile);
  * its exit status is not 0; the error has the output, too.
  */
 export async function runPeer(program: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
-  const { cwd, environment = {} } = options;
+  const { cwd, environment = {}, timeoutMs = PROGRAM_TIMEOUT_MS } = options;
   const env = { ...process.env, ...environment };
-  const { stdout } = await execute(program, args, { cwd, env, timeout: PROGRAM_TIMEOUT_MS, maxBuffer: 2 ** 28 });
+  const { stdout } = await execute(program, args, { cwd, env, timeout: timeoutMs, maxBuffer: 2 ** 28 });
   return stdout;
 }
 
-async function install(
+/**
+ * Installs packages into a folder of the cache, unless the folder exists.
+ *
+ * @param program The program that installs the packages.
+ * @param wanted A text that differs if the content of the folder differs.
+ * @param make Installs the packages into a folder inside `work`, and resolves with that folder.
+ */
+export async function install(
   program: string,
   name: string,
   wanted: string,
@@ -118,32 +129,15 @@ async function buildRustTests(work: string): Promise<string> {
   mkdirSync(join(work, 'peer/src'), { recursive: true });
   writeFileSync(join(work, 'peer/src/lib.rs'), '');
   writeFileSync(join(work, 'peer/Cargo.toml'), [...manifest, ...dependencies, ''].join('\n'));
-  const described = await runPeer('cargo', ['metadata', '--format-version', '1', '--quiet'], {
-    cwd: join(work, 'peer'),
-    environment: IMPATIENT,
-  });
-  const { packages } = JSON.parse(described) as {
-    readonly packages: readonly { readonly name: string; readonly manifest_path: string }[];
-  };
-  const sourceOf = (name: string): string => {
-    const found = packages.find((each) => each.name === name);
-    if (found === undefined) throw new Error(`cargo found no crate ${name}`);
-    return dirname(found.manifest_path);
-  };
+  const packages = await cratesOf(join(work, 'peer'));
   const crate = join(work, 'etcd-client');
-  cpSync(sourceOf('etcd-client'), crate, { recursive: true });
-  // The crate protoc-bin-vendored has one dependency for each system.
-  const protoc = join(work, 'protoc');
-  const system = packages.find(({ name }) => name === protocCrate());
-  if (system === undefined)
-    throw new Error(`protoc-bin-vendored has no protoc for ${process.platform} ${process.arch}`);
-  copyFileSync(join(dirname(system.manifest_path), 'bin/protoc'), protoc);
-  chmodSync(protoc, 0o755);
+  cpSync(sourceOf('etcd-client', packages), crate, { recursive: true });
   for (const file of ['tests/client.rs', 'tests/testing.rs']) useEndpointVariable(join(crate, file));
   const tests = RUST_TESTS.flatMap((name) => ['--test', name]);
-  const built = await runPeer('cargo', ['test', '--no-run', '--locked', '--message-format', 'json', ...tests], {
-    cwd: crate,
-    environment: { ...IMPATIENT, PROTOC: protoc, CARGO_TARGET_DIR: join(work, 'target'), CARGO_PROFILE_DEV_DEBUG: '0' },
+  const built = await runCargo(['test', '--no-run', '--locked', '--message-format', 'json', ...tests], crate, {
+    ...protocIn(packages, work),
+    CARGO_TARGET_DIR: join(work, 'target'),
+    CARGO_PROFILE_DEV_DEBUG: '0',
   });
   const programs = join(work, 'programs');
   mkdirSync(programs);
@@ -157,9 +151,45 @@ async function buildRustTests(work: string): Promise<string> {
   return programs;
 }
 
-function protocCrate(): string {
+/** A crate in the output of `cargo metadata`. */
+interface Crate {
+  readonly name: string;
+  readonly manifest_path: string;
+}
+
+/** Downloads the crates that the Rust package in a folder needs. */
+export async function cratesOf(folder: string): Promise<readonly Crate[]> {
+  const described = await runCargo(['metadata', '--format-version', '1', '--quiet'], folder);
+  return (JSON.parse(described) as { readonly packages: readonly Crate[] }).packages;
+}
+
+function sourceOf(name: string, crates: readonly Crate[]): string {
+  const found = crates.find((each) => each.name === name);
+  if (found === undefined) throw new Error(`cargo found no crate ${name}`);
+  return dirname(found.manifest_path);
+}
+
+/**
+ * Copies the compiler of .proto files from the crate protoc-bin-vendored into the folder `work`, and returns the
+ * environment variables with which builds find the compiler. The crate has one dependency for each system.
+ */
+export function protocIn(crates: readonly Crate[], work: string): Readonly<Record<string, string>> {
   const system = process.platform === 'darwin' ? 'macos' : process.platform;
-  return `protoc-bin-vendored-${system}-${process.arch === 'arm64' ? 'aarch_64' : 'x86_64'}`;
+  const machine = process.arch === 'arm64' ? 'aarch_64' : 'x86_64';
+  const protoc = join(work, 'protoc');
+  const source = sourceOf(`protoc-bin-vendored-${system}-${machine}`, crates);
+  copyFileSync(join(source, 'bin/protoc'), protoc);
+  chmodSync(protoc, 0o755);
+  return { PROTOC: protoc, PROTOC_INCLUDE: join(source, 'include') };
+}
+
+export function runCargo(
+  args: readonly string[],
+  cwd: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  const timeoutMs = args.includes('--release') ? RELEASE_TIMEOUT_MS : PROGRAM_TIMEOUT_MS;
+  return runPeer('cargo', args, { cwd, environment: { ...IMPATIENT, ...environment }, timeoutMs });
 }
 
 /** Replaces the fixed endpoint in a file of tests. */

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { BenchClient, ClientName } from '../clients/bench-client.js';
 import type { Sample } from '../metrics.js';
 import {
@@ -12,9 +13,9 @@ import {
 } from './tasks.js';
 
 // Runs one client in a process of its own, and performs the tasks that the parent process sends:
-//   program.mjs CLIENT ENDPOINT
+//   program.mjs CLIENT ENDPOINT [CA_FILE]
 
-const [name, endpoint] = process.argv.slice(2) as [ClientName, string];
+const [name, endpoint, caFile] = process.argv.slice(2) as [ClientName, string, string?];
 const client = await openClient();
 const liveEvents = new LiveEvents(client);
 /**
@@ -70,18 +71,20 @@ async function perform(task: Task): Promise<Sample> {
 
 /** Opens the client. Loads only this client's code, because the memory of the process is measured. */
 async function openClient(): Promise<BenchClient> {
+  const ca = caFile === undefined ? undefined : readFileSync(caFile);
+  const tls = ca && { ca };
   switch (name) {
     case 'etcdwire':
-      return (await import('../clients/etcdwire.js')).openEtcdwire({ endpoints: [endpoint] });
+      return (await import('../clients/etcdwire.js')).openEtcdwire({ endpoints: [endpoint], tls });
     case 'etcdwire over grpc-js': {
       const { openEtcdwire } = await import('../clients/etcdwire.js');
       const { grpcJs } = await import('../../../src/grpc-js.js');
-      return openEtcdwire({ endpoints: [endpoint], transport: grpcJs() });
+      return openEtcdwire({ endpoints: [endpoint], transport: grpcJs(), tls });
     }
     case 'etcd3':
-      return (await import('../clients/etcd3.js')).openEtcd3(endpoint);
+      return (await import('../clients/etcd3.js')).openEtcd3(endpoint, ca);
     case 'bare grpc-js':
-      return (await import('../clients/bare-grpc-js.js')).openBareGrpcJs(endpoint);
+      return (await import('../clients/bare-grpc-js.js')).openBareGrpcJs(endpoint, ca);
     default:
       return (await import('../clients/variants.js')).openVariant(name, endpoint);
   }

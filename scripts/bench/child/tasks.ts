@@ -6,9 +6,15 @@ import type { CatchUp } from './catch-up.js';
 import type { HandOffs } from './hand-offs.js';
 import type { Scaling } from './scaling.js';
 
+/** Calls that read or write one key with a value of this size. */
+export interface KeyWork {
+  readonly kind: 'get' | 'put' | 'txn';
+  readonly valueBytes: number;
+}
+
 /** The kind of call that a task repeats. */
 export type Work =
-  | { readonly kind: 'get' | 'put' | 'txn'; readonly valueBytes: number }
+  | KeyWork
   | { readonly kind: 'scan'; readonly prefix: string; readonly keys: number }
   | { readonly kind: 'catch-up'; readonly prefix: string; readonly startRevision: bigint; readonly events: number }
   | { readonly kind: 'lease' | 'lock' | 'lock transactions' };
@@ -37,11 +43,16 @@ export type Answer = { readonly sample: Sample } | { readonly error: string };
  * The number of keys that the calls use in turn. The number is constant, so that the store does not grow with the
  * number of calls.
  */
-const CALLED_KEYS = 128;
+export const CALLED_KEYS = 128;
+
+/** Returns the prefix of the keys for the calls with values of this size. A number from 0 follows it. */
+export function calledPrefix(valueBytes: number): string {
+  return `bench/called/${valueBytes}/`;
+}
 
 /** Returns the keys for the calls with values of this size. */
 export function calledKeys(valueBytes: number): string[] {
-  return Array.from({ length: CALLED_KEYS }, (_, index) => `bench/called/${valueBytes}/${index}`);
+  return Array.from({ length: CALLED_KEYS }, (_, index) => `${calledPrefix(valueBytes)}${index}`);
 }
 
 const NS_PER_MS = 1e6;
@@ -121,7 +132,7 @@ export async function callsOf(work: Work, client: BenchClient): Promise<Calls> {
     case 'get':
     case 'put':
     case 'txn':
-      return { call: keyCall(work.kind, work.valueBytes, client), operationsPerCall: 1 };
+      return { call: keyCall(work, client), operationsPerCall: 1 };
     case 'scan': {
       const call = async (): Promise<void> => check(await client.scan(work.prefix), work.keys);
       return { call, operationsPerCall: work.keys };
@@ -143,7 +154,7 @@ export async function callsOf(work: Work, client: BenchClient): Promise<Calls> {
   }
 }
 
-function keyCall(kind: 'get' | 'put' | 'txn', valueBytes: number, client: BenchClient): Calls['call'] {
+function keyCall({ kind, valueBytes }: KeyWork, client: BenchClient): Calls['call'] {
   const keys = calledKeys(valueBytes);
   const value = Buffer.alloc(valueBytes, 'v');
   const keyAt = (index: number): string => keys[index % keys.length] as string;

@@ -11,9 +11,14 @@ import { type Codec, decode, encode, type Init } from '../../../src/protobuf/cod
 import type { Method } from '../../../src/protobuf/schema.js';
 import { type BenchClient, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './bench-client.js';
 
-/** Opens a client that uses only grpc-js and the generated codecs. No client that uses grpc-js can be faster. */
-export function openBareGrpcJs(endpoint: string): BenchClient {
-  const client = new Client(new URL(endpoint).host, credentials.createInsecure(), UNLIMITED_RESPONSES);
+/**
+ * Opens a client that uses only grpc-js and the generated codecs. No client that uses grpc-js can be faster.
+ *
+ * @param ca The authority that signs the server's certificate, if the client connects with TLS.
+ */
+export function openBareGrpcJs(endpoint: string, ca?: Buffer): BenchClient {
+  const channelCredentials = ca === undefined ? credentials.createInsecure() : credentials.createSsl(ca);
+  const client = new Client(new URL(endpoint).host, channelCredentials, UNLIMITED_RESPONSES);
   const call = <Request, Response>(method: Method<Request, Response>, request: Init<Request>): Promise<Response> =>
     new Promise((resolve, reject) => {
       client.makeUnaryRequest(

@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import { Etcd3 } from 'etcd3';
 import { type BenchClient, LEASE_TTL, UNLIMITED_RESPONSES } from './bench-client.js';
 
-export function openEtcd3(endpoint: string): BenchClient {
-  const client = new Etcd3({ hosts: endpoint, grpcOptions: UNLIMITED_RESPONSES });
+/** @param ca The authority that signs the server's certificate, if the client connects with TLS. */
+export function openEtcd3(endpoint: string, ca?: Buffer): BenchClient {
+  const credentials = ca && { rootCertificate: ca };
+  const client = new Etcd3({ hosts: endpoint, grpcOptions: UNLIMITED_RESPONSES, ...(credentials && { credentials }) });
   return {
     get: async (key) => (await client.get(key).buffer())?.length ?? 0,
     put: (key, value) => client.put(key).value(value).exec(),

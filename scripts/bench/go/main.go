@@ -7,14 +7,18 @@
 //
 //	bench ENDPOINT KEY frozen
 //
-// the program makes puts for ../../frozen-clients.ts, as test/support/frozen-program.ts does. Otherwise, it measures how
-// often per second contenders take a lock with Go's client:
+// the program makes puts for ../../frozen-clients.ts, as test/support/frozen-program.ts does. With WAY "calls",
 //
-//	bench ENDPOINT NAME WAY CONTENDERS SECONDS
+//	bench ENDPOINT PREFIX calls KEYS KIND VALUE_BYTES IN_FLIGHT WARM_UP SECONDS [CA_FILE]
+//
+// it measures calls: see calls.go. Otherwise, it measures how often per second contenders take a lock with Go's client:
+//
+//	bench ENDPOINT NAME WAY CONTENDERS LIMIT
 //
 // WAY is "mutex" for concurrency.Mutex, or "from-now" for a lock that waits as etcdwire does. Each contender has a
-// client and a session of its own, and locks and unlocks in a loop. The program prints a JSON object with the rate per
-// second, the CPU time in microseconds per lock, and percentiles of the time that a contender waits, in milliseconds.
+// client and a session of its own, and locks and unlocks in a loop. LIMIT is a duration such as "0.4s", or a number of
+// locks for each contender such as "1000x". The program prints a JSON object with the rate per second, the CPU time in
+// microseconds per lock, and percentiles of the time that a contender waits, in milliseconds.
 package main
 
 import (
@@ -25,6 +29,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -42,17 +47,23 @@ type locker interface {
 
 func main() {
 	endpoint, name, way := os.Args[1], os.Args[2], os.Args[3]
-	if way == "catch-up" {
+	switch way {
+	case "catch-up":
 		catchUp(endpoint, name, os.Args[4], os.Args[5])
-		return
-	}
-	if way == "frozen" {
+	case "frozen":
 		frozen(endpoint, name)
-		return
+	case "calls":
+		calls(endpoint, name, os.Args[4:])
+	default:
+		locks(endpoint, name, way, os.Args[4], os.Args[5])
 	}
-	contenders, err := strconv.Atoi(os.Args[4])
+}
+
+// locks measures how often contenders take a lock, and how long they wait for it.
+func locks(endpoint, name, way, contendersText, limit string) {
+	contenders, err := strconv.Atoi(contendersText)
 	check(err)
-	seconds, err := strconv.ParseFloat(os.Args[5], 64)
+	isOver, err := parseLimit(limit)
 	check(err)
 
 	lockers := make([]locker, contenders)
@@ -69,31 +80,50 @@ func main() {
 		}
 	}
 	var wait sync.WaitGroup
-	waits := make([][]float64, contenders)
+	waits := make([][]time.Duration, contenders)
 	startCPU, start := cpuTime(), time.Now()
-	end := start.Add(time.Duration(seconds * float64(time.Second)))
 	for i, each := range lockers {
 		wait.Add(1)
 		go func() {
 			defer wait.Done()
-			for time.Now().Before(end) {
+			for !isOver(time.Since(start), len(waits[i])) {
 				lockedAt := time.Now()
 				check(each.Lock(context.Background()))
-				waits[i] = append(waits[i], float64(time.Since(lockedAt).Microseconds())/1000)
+				waits[i] = append(waits[i], time.Since(lockedAt))
 				check(each.Unlock(context.Background()))
 			}
 		}()
 	}
 	wait.Wait()
-	elapsed, cpu := time.Since(start), cpuTime()-startCPU
-	all := slices.Concat(waits...)
-	slices.Sort(all)
-	taken := float64(len(all))
+	report(slices.Concat(waits...), time.Since(start), cpuTime()-startCPU)
+}
+
+// parseLimit parses LIMIT. The result says whether a contender that has taken the lock so often, so long after the start,
+// is done.
+func parseLimit(limit string) (isOver func(elapsed time.Duration, taken int) bool, err error) {
+	if count, isCount := strings.CutSuffix(limit, "x"); isCount {
+		most, err := strconv.Atoi(count)
+		return func(_ time.Duration, taken int) bool { return taken >= most }, err
+	}
+	longest, err := time.ParseDuration(limit)
+	return func(elapsed time.Duration, _ int) bool { return elapsed >= longest }, err
+}
+
+// minLapsForP99 is MIN_LAPS_FOR_P99 of ../child/tasks.ts.
+const minLapsForP99 = 100
+
+// report prints the rate, the CPU time and the percentiles of operations that took these times.
+func report(laps []time.Duration, elapsed, cpu time.Duration) {
+	slices.Sort(laps)
+	count := float64(len(laps))
+	ms := func(lap time.Duration) float64 { return float64(lap.Microseconds()) / 1000 }
 	result := map[string]float64{
-		"rate":  taken / elapsed.Seconds(),
-		"cpuUs": float64(cpu.Microseconds()) / taken,
-		"p50Ms": all[len(all)/2],
-		"p99Ms": all[len(all)*99/100],
+		"rate":  count / elapsed.Seconds(),
+		"cpuUs": float64(cpu.Microseconds()) / count,
+		"p50Ms": ms(laps[len(laps)/2]),
+	}
+	if len(laps) >= minLapsForP99 {
+		result["p99Ms"] = ms(laps[len(laps)*99/100])
 	}
 	check(json.NewEncoder(os.Stdout).Encode(result))
 }

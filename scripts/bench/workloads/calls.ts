@@ -1,5 +1,5 @@
 import type { HandOffs } from '../child/hand-offs.js';
-import { calledKeys, type Work } from '../child/tasks.js';
+import { calledKeys, type KeyWork, type Work } from '../child/tasks.js';
 import {
   CLIENTS,
   type ClientName,
@@ -8,14 +8,23 @@ import {
   RETRYING,
   type RetryingName,
 } from '../clients/bench-client.js';
-import { GO_MUTEX, goWays, isGoWay, measureGo } from '../go-client.js';
 import type { Sample } from '../metrics.js';
+import {
+  GO_MUTEX,
+  GO_WAYS,
+  isGoWay,
+  isNativeClient,
+  type LockLimit,
+  measureGoLocks,
+  measureNativeCalls,
+  NATIVE_CLIENTS,
+} from '../native-clients.js';
 import type { Bench, ClientProcess } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Workload } from '../workload.js';
 
-const KINDS = ['get', 'put', 'txn'] as const;
-type CallKind = (typeof KINDS)[number];
+type CallKind = KeyWork['kind'];
+const KINDS: readonly CallKind[] = ['get', 'put', 'txn'];
 
 const SIZES = { 100: '100-byte', 100000: '100-kB' } as const;
 type ValueBytes = keyof typeof SIZES;
@@ -23,6 +32,14 @@ type ValueBytes = keyof typeof SIZES;
 export function callGroup(kind: CallKind, valueBytes: ValueBytes): string {
   return `${kind} of ${SIZES[valueBytes]} values`;
 }
+
+export function tlsGroup(kind: CallKind): string {
+  return `${callGroup(kind, TLS_VALUE_BYTES)} over TLS`;
+}
+
+/** The calls that are also measured over TLS. */
+export const TLS_KINDS: readonly CallKind[] = ['get', 'put'];
+const TLS_VALUE_BYTES = 100;
 
 export function inFlightVariant(inFlight: number): string {
   return `${inFlight} in flight`;
@@ -40,17 +57,23 @@ export function callWorkloads(settings: Settings): Workload[] {
   );
 }
 
-function callWorkload(
-  kind: CallKind,
-  valueBytes: ValueBytes,
-  inFlight: number,
-  settings: Settings,
-): Workload<ClientName> {
-  const work: Work = { kind, valueBytes };
+/** Returns the workloads with gets and puts over TLS. Each client verifies the server's certificate. */
+export function tlsWorkloads(settings: Settings): Workload[] {
+  return TLS_KINDS.flatMap((kind) =>
+    settings.inFlightOverTls.map((inFlight) => ({
+      ...callWorkload(kind, TLS_VALUE_BYTES, inFlight, settings),
+      group: tlsGroup(kind),
+      tls: true,
+    })),
+  );
+}
+
+function callWorkload(kind: CallKind, valueBytes: ValueBytes, inFlight: number, settings: Settings): Workload {
+  const work: KeyWork = { kind, valueBytes };
   return {
     group: callGroup(kind, valueBytes),
     variant: inFlightVariant(inFlight),
-    competitors: CLIENTS,
+    competitors: [...CLIENTS, ...NATIVE_CLIENTS],
     rounds: settings.rounds,
     prepare: async (bench) => {
       await putValues(bench, valueBytes);
@@ -58,8 +81,11 @@ function callWorkload(
       if (bench.once('warm-up')) await bench.performAll(CLIENTS, { kind: 'calls', work, limits: firstWarmUp });
       await bench.performAll(CLIENTS, { kind: 'calls', work, limits: { inFlight, seconds: warmUpSeconds } });
     },
-    measure: (bench, client) =>
-      bench.perform(client, { kind: 'calls', work, limits: { inFlight, seconds: settings.seconds } }),
+    measure: (bench, competitor) => {
+      if (isNativeClient(competitor)) return measureNativeCalls(bench, competitor, work, inFlight);
+      const limits = { inFlight, seconds: settings.seconds };
+      return bench.perform(competitor as ClientName, { kind: 'calls', work, limits });
+    },
     afterRound: async (bench) => {
       if (kind !== 'get') await compactHistory(bench);
     },
@@ -141,7 +167,7 @@ const TRANSACTIONS = 'its two transactions';
 
 /** Returns the workloads with keepalives of a lease, and with a lock that has no other contenders. */
 export function leaseAndLockWorkloads(settings: Settings): Workload[] {
-  return [keepAlives(settings), lockCycles(settings)];
+  return [keepAlives(settings), lockCycles(settings), firstLockCycles(settings)];
 }
 
 function keepAlives({ rounds, seconds, warmUpSeconds }: Settings): Workload<ClientName> {
@@ -160,8 +186,7 @@ function keepAlives({ rounds, seconds, warmUpSeconds }: Settings): Workload<Clie
 
 function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
   const measure = (bench: Bench, competitor: string, forSeconds: number): Promise<Sample> => {
-    if (isGoWay(competitor))
-      return measureGo(bench.endpoint, competitor, { name: newLockName(), contenders: 1, seconds: forSeconds });
+    if (competitor === GO_MUTEX) return measureGoCycles(bench, { seconds: forSeconds });
     const isBare = competitor === TRANSACTIONS;
     const work: Work = { kind: isBare ? 'lock transactions' : 'lock' };
     const client = isBare ? 'etcdwire' : (competitor as ClientName);
@@ -170,7 +195,7 @@ function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
   return {
     group: LEASES_AND_LOCKS_GROUP,
     variant: 'uncontended lock cycle',
-    competitors: ['etcdwire', TRANSACTIONS, ...OTHERS_WITH_LOCKS, ...goWays().filter((way) => way === GO_MUTEX)],
+    competitors: ['etcdwire', TRANSACTIONS, ...OTHERS_WITH_LOCKS, GO_MUTEX],
     rounds,
     prepare: async (bench) => {
       for (const competitor of ['etcdwire', TRANSACTIONS, ...OTHERS_WITH_LOCKS])
@@ -178,6 +203,35 @@ function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
     },
     measure: (bench, competitor) => measure(bench, competitor, seconds),
   };
+}
+
+/** So few lock cycles that Node.js has compiled little of the code of the lock at their end. */
+const FIRST_CYCLES = 1_000;
+
+/** Each sample is of a new process, which opens its session before the measurement. */
+function firstLockCycles({ rounds }: Settings): Workload {
+  return {
+    group: LEASES_AND_LOCKS_GROUP,
+    variant: `uncontended lock, first ${FIRST_CYCLES.toLocaleString('en')} cycles of a process`,
+    competitors: ['etcdwire', GO_MUTEX],
+    rounds,
+    measure: async (bench, competitor) => {
+      if (competitor === GO_MUTEX) return measureGoCycles(bench, { locks: FIRST_CYCLES });
+      const limits = { inFlight: 1, calls: FIRST_CYCLES };
+      return bench.performInNewProcess('etcdwire', { kind: 'calls', work: { kind: 'lock' }, limits });
+    },
+  };
+}
+
+/** Measures cycles of Go's Mutex. Leaves out the percentiles, because they are of the lock without its release. */
+async function measureGoCycles({ endpoint }: Bench, limit: LockLimit): Promise<Sample> {
+  const { p50Ms, p99Ms, ...sample } = await measureGoLocks(
+    endpoint,
+    GO_MUTEX,
+    { name: newLockName(), contenders: 1 },
+    limit,
+  );
+  return sample;
 }
 
 export const HAND_OFFS_GROUP = 'hand-offs of a contended lock';
@@ -218,14 +272,14 @@ function handOffs(
 ): Workload {
   const measure: Workload['measure'] = (bench, competitor) => {
     const name = newLockName();
-    if (isGoWay(competitor)) return measureGo(bench.endpoint, competitor, { ...options, name, seconds });
+    if (isGoWay(competitor)) return measureGoLocks(bench.endpoint, competitor, { ...options, name }, { seconds });
     const way = WAYS[competitor as keyof typeof WAYS];
     return bench.perform('etcdwire', { kind: 'hand-offs', handOffs: { way, name, seconds, ...options } });
   };
   return {
     group: HAND_OFFS_GROUP,
     variant,
-    competitors: [...Object.keys(WAYS), ...(options.otherWrites ? [] : goWays())],
+    competitors: [...Object.keys(WAYS), ...(options.otherWrites ? [] : GO_WAYS)],
     rounds,
     prepare: (bench) => measure(bench, 'etcdwire'),
     measure,
@@ -243,7 +297,7 @@ function handOffsBetweenProcesses({ rounds, handOffSeconds: seconds }: Settings)
     const samples = await Promise.all(
       Array.from({ length: PROCESSES }, (_, index) => {
         const endpoint = endpointOf(bench, index);
-        if (isGoWay(competitor)) return measureGo(endpoint, competitor, { name, contenders: 1, seconds });
+        if (isGoWay(competitor)) return measureGoLocks(endpoint, competitor, { name, contenders: 1 }, { seconds });
         const way = WAYS[competitor as keyof typeof WAYS];
         const handOffs: HandOffs = { way, name, seconds, contenders: 1, otherWrites: false };
         return (processes[index] as ClientProcess).perform({ kind: 'hand-offs', handOffs });
@@ -254,7 +308,7 @@ function handOffsBetweenProcesses({ rounds, handOffSeconds: seconds }: Settings)
   return {
     group: HAND_OFFS_GROUP,
     variant: `${PROCESSES} contenders in ${PROCESSES} processes`,
-    competitors: [...Object.keys(WAYS), ...goWays()],
+    competitors: [...Object.keys(WAYS), ...GO_WAYS],
     rounds,
     prepare: async (bench) => {
       for (let index = 0; index < PROCESSES; index += 1)

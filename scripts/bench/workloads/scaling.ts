@@ -1,8 +1,8 @@
 import { Client, op, prefix } from '../../../src/index.js';
 import type { CatchUp } from '../child/catch-up.js';
 import type { Scaling, ScalingName } from '../child/scaling.js';
-import { GO, goWays, measureGoCatchUp } from '../go-client.js';
 import { metricSpreadOf, type Sample } from '../metrics.js';
+import { GO, measureGoCatchUp } from '../native-clients.js';
 import type { Bench } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Outcome, Workload } from '../workload.js';
@@ -68,7 +68,7 @@ export function catchUpWorkloads({ quick, rounds }: Settings): Workload[] {
     return {
       group: SCALING_GROUP,
       variant: `watch ${count.toLocaleString('en')} events behind, ${perRevision.toLocaleString('en')} of ${valueBytes} B a revision`,
-      competitors: ['etcdwire', ...(goWays().length > 0 ? [GO] : [])],
+      competitors: ['etcdwire', GO],
       rounds: Math.min(rounds, 3),
       prepare: async ({ endpoint }) => {
         const range = await writeHistory(endpoint, keys, count, perRevision, 'x'.repeat(valueBytes));
@@ -76,12 +76,7 @@ export function catchUpWorkloads({ quick, rounds }: Settings): Workload[] {
       },
       measure: async (bench, competitor) => {
         if (competitor === GO) return measureGoCatchUp(bench.endpoint, catchUp);
-        const process = bench.startProcess('etcdwire');
-        try {
-          return await process.perform({ kind: 'catch-up', catchUp });
-        } finally {
-          bench.stopProcess(process);
-        }
+        return bench.performInNewProcess('etcdwire', { kind: 'catch-up', catchUp });
       },
       finish: async (bench) => {
         await bench.client.delete(prefix(keys));
@@ -135,13 +130,8 @@ export function boundWorkloads({ quick, rounds }: Settings): Workload[] {
 }
 
 /** Performs a measurement in a new process, so that the memory of one measurement does not count for another one. */
-async function perform(bench: Bench, scaling: Scaling): Promise<Sample> {
-  const process = bench.startProcess('etcdwire');
-  try {
-    return await process.perform({ kind: 'scaling', scaling });
-  } finally {
-    bench.stopProcess(process);
-  }
+function perform(bench: Bench, scaling: Scaling): Promise<Sample> {
+  return bench.performInNewProcess('etcdwire', { kind: 'scaling', scaling });
 }
 
 async function compact({ client }: Bench): Promise<void> {
