@@ -109,7 +109,8 @@ export class Strikes {
         });
       case 'wall clock jump':
         process.wallOffsetMs += (variant % 2 === 0 ? 1 : -1) * ms * 100;
-        if (variant % 2 === 0) process.leapedAt = world.now;
+        // A process that was stopped in the middle of an event has already read its clocks for the time `reached`.
+        if (variant % 2 === 0) process.leapedAt = Math.max(world.now, process.reached);
         return;
       case 'restart':
         if (member.isDown) return;
