@@ -15,7 +15,7 @@ import type { Workload } from './workload.js';
 
 export const GO = "Go's client";
 const RUST = "Rust's client";
-/** The clients that make calls, by the names that the report shows. */
+/** The clients whose gets, puts and transactions are measured, by the names that the report shows. */
 export const NATIVE_CLIENTS = [GO, RUST] as const;
 export type NativeClient = (typeof NATIVE_CLIENTS)[number];
 

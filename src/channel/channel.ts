@@ -237,7 +237,7 @@ export class Channel implements Transport {
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }
 
-  /** Records a failed attempt. Returns a summary of the failures if the call may be retried. */
+  /** Records a failed attempt. Returns a summary of the failures if the call may be retried, and throws otherwise. */
   #judge(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,

@@ -90,7 +90,7 @@ export class EndpointPool {
     this.#balance = balance;
     this.#logger = logger;
     this.#preferred = configured.map((endpoint) => this.#pooled(endpoint));
-    this.#current = this.#firstOf(this.#preferred);
+    this.#current = this.#chooseIndex(this.#preferred);
     this.#next = this.#current;
   }
 
@@ -123,7 +123,7 @@ export class EndpointPool {
       .map((endpoint) => this.#pooled(endpoint))
       .filter((endpoint) => !this.#preferred.includes(endpoint));
     const index = this.#preferred.indexOf(current);
-    this.#current = index >= 0 ? index : this.#firstOf(this.#preferred);
+    this.#current = index >= 0 ? index : this.#chooseIndex(this.#preferred);
     for (const endpoint of [...this.#known.values()]) this.#forgetUnused(endpoint);
   }
 
@@ -226,7 +226,7 @@ export class EndpointPool {
     const next = [...this.#preferred.slice(this.#current), ...this.#preferred.slice(0, this.#current)];
     const others = next.filter((endpoint) => isAvailable(endpoint, now));
     if (others.length > 0) {
-      const endpoint = others[this.#firstOf(others)] as PooledEndpoint;
+      const endpoint = others[this.#chooseIndex(others)] as PooledEndpoint;
       this.#current = this.#preferred.indexOf(endpoint);
       return endpoint;
     }
@@ -235,7 +235,7 @@ export class EndpointPool {
   }
 
   /** The choice is random, so that many clients, or the clients of a failed member, spread over the endpoints. */
-  #firstOf(endpoints: readonly PooledEndpoint[]): number {
+  #chooseIndex(endpoints: readonly PooledEndpoint[]): number {
     return this.#balance === 'in-order' ? 0 : Math.floor(environment.Math.random() * endpoints.length);
   }
 

@@ -81,7 +81,7 @@ export function hasDashes(command: Command): boolean {
 }
 
 /** Returns the number of arguments after `--`. */
-export function argumentsAfterDashes(command: Command): number {
+export function countAfterDashes(command: Command): number {
   const all = rawArguments(command);
   return hasDashes(command) ? all.length - all.indexOf('--') - 1 : 0;
 }

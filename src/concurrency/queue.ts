@@ -145,8 +145,8 @@ function unixNanoseconds(): bigint {
 }
 
 /**
- * Returns the range of the items: in Go's recipes, each of their keys continues with a digit after the name. Other keys
- * under the name are not items. They belong to queues such as "app/jobs" if this queue has the name "app".
+ * Returns the range of the items. As in Go's recipes, the key of an item is the name, a slash, and a text that begins
+ * with a digit. Other keys under the name belong to queues such as "app/jobs" if this queue has the name "app".
  */
 function itemsOf(name: string): Keys {
   return keyRange(`${name}/0`, `${name}/:`);

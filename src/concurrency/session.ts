@@ -181,8 +181,8 @@ export class Session implements AsyncDisposable {
   /**
    * Ends the session and revokes the lease, so that everything held under the lease is free at once.
    *
-   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within 10 s. The lease then expires after its
-   * TTL.
+   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within 10 s, unless the lease has expired by
+   * then. Otherwise, the lease expires after its TTL.
    */
   close(): Promise<void> {
     return this.#end(() => void this.#keepAlive.close());

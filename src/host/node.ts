@@ -45,9 +45,9 @@ const bootReading = { wall: Number.NaN, boot: 0 };
 
 /**
  * Returns the milliseconds since the machine started, including the time for which it was suspended. A reading takes
- * several microseconds, so the clock is read at most once in each millisecond of the wall clock. Returns undefined on
- * systems other than Linux, where `uptime` may be derived from the wall clock, and in Deno, which may ask the user for a
- * permission.
+ * several microseconds, so the clock is read at most once in each millisecond of the wall clock. Returns undefined in
+ * Deno, which may ask the user for a permission, and on every system except Linux, because other systems may derive
+ * `uptime` from the wall clock.
  */
 export function bootMs(): number | undefined {
   if (platform() !== 'linux' || 'Deno' in globalThis) return undefined;

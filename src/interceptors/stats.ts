@@ -296,7 +296,7 @@ interface MessageTracker {
   ended(): void;
 }
 
-/** The watches on all streams. */
+/** Counts the watches on all streams. */
 class Watches {
   live = 0;
 }

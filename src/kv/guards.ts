@@ -337,7 +337,7 @@ type GuardState = Pick<mvccpb.KeyValue, 'modRevision' | 'value'>;
 
 interface Moved {
   readonly header: wire.ResponseHeader;
-  /** The guard after the transaction. Undefined if another client has deleted it. */
+  /** The guard after the transaction. Undefined if it was deleted: by its write, by another client or with its lease. */
   readonly found: GuardState | undefined;
 }
 

@@ -73,7 +73,7 @@ export interface ResponseSpan {
 
 /** The methods of a `WatchParts` that its server watches use. */
 export interface ServerWatchOwner {
-  /** The server has created the server watch. `storeRevision` is the revision of the store. */
+  /** The server has created the server watch, when the revision of the store was `storeRevision`. */
   created(watch: ServerWatch, storeRevision: bigint): void;
   /** A server watch without `until` has received a whole response, which the server sent at `storeRevision`. */
   received(span: Readonly<ResponseSpan>, storeRevision: bigint): void;

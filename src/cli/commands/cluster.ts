@@ -116,7 +116,7 @@ async function moveLeader(context: Context, target: bigint): Promise<void> {
   });
 }
 
-/** What an endpoint has answered: the values of `T`, or the failure. */
+/** What an endpoint has answered, or why it has not. */
 type Answer<T> = { readonly endpoint: string; readonly tookMs: number } & (
   | { readonly result: T; readonly failure?: undefined }
   | { readonly result?: undefined; readonly failure: CliError }

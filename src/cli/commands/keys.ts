@@ -25,7 +25,7 @@ import type { Init } from '../../protobuf/codec.js';
 import { toJson } from '../../reflection/json.js';
 import { NO_BYTES, textOf, toBase64, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
-import { argumentsAfterDashes, base64Option, bytesAs, hasDashes, int64, leaseId, messageFrom } from '../arguments.js';
+import { base64Option, bytesAs, countAfterDashes, hasDashes, int64, leaseId, messageFrom } from '../arguments.js';
 import { runProgram } from '../child.js';
 import { type Context, contextOf, endpointLogger, readText, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
@@ -223,7 +223,7 @@ function splitAtDashes(
   given: string | undefined,
   rest: readonly string[],
 ): { readonly end: string | undefined; readonly program: readonly string[] } {
-  const after = argumentsAfterDashes(command);
+  const after = countAfterDashes(command);
   const all = given === undefined ? rest : [given, ...rest];
   if (after > all.length || (after === 0 && hasDashes(command)))
     throw new CliError(ExitCode.USAGE, 'watch: missing; give a key before --, and a command after it');

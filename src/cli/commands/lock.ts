@@ -10,7 +10,7 @@ import { KeyValue } from '../../gen/mvccpb/kv.js';
 import { prefix } from '../../kv/keys.js';
 import { toJson } from '../../reflection/json.js';
 import { pause } from '../../runtime/timers.js';
-import { argumentsAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
+import { countAfterDashes, durationMs, hasDashes, seconds, timeLimitMs } from '../arguments.js';
 import { runChild } from '../child.js';
 import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
@@ -106,7 +106,7 @@ function addHoldFlags(command: Command): Command {
  * no command comes after `--`.
  */
 function checkDashes(command: Command, count: number, problem: string): void {
-  const after = argumentsAfterDashes(command);
+  const after = countAfterDashes(command);
   if (command.args.length - after < count) throw new CliError(ExitCode.USAGE, problem);
   // If a script passes an empty variable as the command, the program must not hold the lock forever.
   if (after === 0 && hasDashes(command))

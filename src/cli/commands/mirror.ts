@@ -53,7 +53,7 @@ export function addMirrorCommand(program: Command, io: Io): void {
     .requiredOption('--to <urls>', 'members of the other cluster, separated by commas')
     .option('--dest-prefix <prefix>', 'with --prefix: replace <key> at the start of each key by this prefix')
     .option('--no-dest-prefix', 'with --prefix: remove <key> from the start of each key')
-    .option('--overwrite', 'delete and overwrite the keys that the destination has before the first start')
+    .option('--overwrite', 'at the first start, overwrite or delete the keys that the destination has')
     .option('--resync', 'compare all keys again instead of continuing')
     .option(
       '--position-key <key>',

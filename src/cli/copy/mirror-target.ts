@@ -186,7 +186,7 @@ export class MirrorTarget {
     const { client, positionKey, call } = this.#options;
     const isOwn = compare.modRevision(positionKey, '==', this.#modRevision);
     const { succeeded, header } = await client.txn({ if: [isOwn], then: ops }, call);
-    if (!succeeded) throw new PositionMoved('the position of the mirror has moved');
+    if (!succeeded) throw new PositionMoved('another process has changed the position of the mirror (--position-key)');
     return header.revision;
   }
 

@@ -170,7 +170,7 @@ function keyName({ key }: JsonObject, queue: Queue, whose: 'my' | 'your' = 'my')
   return contender === undefined ? text(key) : `the queue key of ${contender}`;
 }
 
-/** Returns the name of a key, or of the first key of a range. */
+/** Returns the name of a key or, for a range, "all keys from" and the name of its first key. */
 function rangeName(range: JsonObject, queue: Queue): string {
   return `${range.range_end === undefined ? '' : 'all keys from '}${keyName(range, queue)}`;
 }

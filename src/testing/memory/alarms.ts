@@ -26,8 +26,8 @@ export class Alarms {
   /**
    * Whether an alarm of this kind is in effect.
    *
-   * In etcd 3.5, only the kind whose first alarm was raised last has an effect. When the last alarm of one kind is
-   * cleared, no alarm has an effect any more. See `Alarm` in `etcdserver/apply.go` of etcd 3.5.
+   * In etcd 3.5, one kind of alarm at most has an effect until the server restarts: the first alarm of a kind takes the
+   * place of the kind before. When the last alarm of any kind is cleared, no alarm has an effect any more. See `Alarm` in `etcdserver/apply.go` of etcd 3.5.
    */
   has(kind: AlarmKind): boolean {
     return this.#effective.has(kind);

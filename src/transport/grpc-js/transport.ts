@@ -105,7 +105,7 @@ class GrpcJsTransport implements Transport {
         if (ended) return;
         call.observer?.sent?.();
         const metadata = grpcMetadata(call.metadata);
-        running = client.makeUnaryRequest(method.path, asBuffer, asBytes, request, metadata, onResponse);
+        running = client.makeUnaryRequest(method.path, asBuffer, unchanged, request, metadata, onResponse);
       };
       // If the connection fails, all calls that wait for the connection get the same error object. Therefore each call
       // adds its own method to a copy of the error.
@@ -171,7 +171,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
   start(client: Client, metadata: Metadata | undefined): void {
     if (this.ended) return;
     const { path } = this.#call.method;
-    const stream = client.makeBidiStreamRequest(path, asBuffer, asBytes, grpcMetadata(metadata));
+    const stream = client.makeBidiStreamRequest(path, asBuffer, unchanged, grpcMetadata(metadata));
     this.#stream = stream;
     let status: EtcdError | undefined;
     stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
@@ -269,6 +269,6 @@ function grpcMetadata(metadata: Metadata | undefined): GrpcMetadata {
   return result;
 }
 
-function asBytes(bytes: Uint8Array): Uint8Array {
+function unchanged(bytes: Uint8Array): Uint8Array {
   return bytes;
 }

@@ -234,7 +234,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       since = bytes === 0 ? openedAt : Math.min(since, openedAt);
       bytes += length;
     }
-    // Until the last answer to a large request, the link may have carried only that request.
+    // Until the last large request ended, the link may have carried only that one. The others count from its end.
     return Math.max(since, this.#uploadEndedAt) + bytes / SLOWEST_BYTES_PER_MS;
   }
 

@@ -96,7 +96,7 @@ export async function run(options: RunOptions, counts: Counts = noCounts()): Pro
   return undefined;
 }
 
-/** The checks of one run: of generated sequences, and after a difference of smaller sequences. */
+/** The checks of one run: of generated sequences and, once answers have differed, of smaller sequences. */
 class Checks {
   readonly #options: RunOptions;
   readonly #counts: Counts;

@@ -47,7 +47,7 @@ export class Process {
   suspendedMs = 0;
   /** When the latest suspension of the machine ends. */
   resumesAt = 0;
-  /** When another clock of the process was last set ahead of the monotonic clock, or advanced further. */
+  /** When another clock last gained on the monotonic clock: it was set forward, or went on during a suspension. */
   leapedAt = 0;
   /** The pending timers that keep the process alive. */
   readonly foreground = new Set<PendingTimer>();

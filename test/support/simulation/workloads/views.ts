@@ -83,13 +83,13 @@ class Views implements Player<ViewOp> {
     const [space, start] = each.variant ? [client.namespace('v/'), 'v/'] : [client, ''];
     switch (each.type) {
       case 'mirror':
-        return this.#marked(client, marker, () => this.#mirror(client, marker, each));
+        return this.#runUntilMarked(client, marker, () => this.#mirror(client, marker, each));
       case 'changes':
-        return this.#marked(client, marker, () => this.#changes(space, start, marker));
+        return this.#runUntilMarked(client, marker, () => this.#changes(space, start, marker));
       case 'service view':
-        return this.#marked(client, marker, () => this.#serviceView(space, start, marker));
+        return this.#runUntilMarked(client, marker, () => this.#serviceView(space, start, marker));
       case 'service watch':
-        return this.#marked(client, marker, () => this.#serviceWatch(space, start, marker));
+        return this.#runUntilMarked(client, marker, () => this.#serviceWatch(space, start, marker));
       default:
         return undefined;
     }
@@ -135,7 +135,7 @@ class Views implements Player<ViewOp> {
   /**
    * Writes a marker after the faults have ended, until the view has shown it. Opens the view again if it has failed.
    */
-  async #marked(client: Client, marker: string, view: () => Promise<void>): Promise<void> {
+  async #runUntilMarked(client: Client, marker: string, view: () => Promise<void>): Promise<void> {
     const { world, healed } = this.#context;
     let isSeen = false;
     const mark = async (): Promise<void> => {
