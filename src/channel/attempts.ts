@@ -38,7 +38,8 @@ const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
 ]);
 
 /**
- * Reasons of failures that no endpoint causes, although their status is Unavailable: `Unhealthy` describes the cluster.
+ * Reasons of failures that no endpoint causes: the client itself has ended the call, or the cluster is `Unhealthy`, whose
+ * status is Unavailable nevertheless.
  */
 const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
 

@@ -42,8 +42,8 @@ const WITHOUT_LEADER: ReadonlySet<Reason> = new Set([
 const REFUSALS: ReadonlySet<Reason> = new Set(['PermissionDenied', 'UserEmpty', 'InvalidAuthToken', 'AuthOldRevision']);
 
 /**
- * Advice that other errors lack, because a running client may meet the same failure in a correct setup. The error shows
- * the advice of the first pattern that matches its text.
+ * Advice for the errors of `connect`. Errors of calls do not show it, because a running client may meet the same failures
+ * in a correct setup. An error shows the advice of the first pattern that matches its text.
  */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [

@@ -178,7 +178,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   /**
-   * Schedules the next renewal. The client sent the previous request at `sent`, and the server granted `ttl` seconds.
+   * Schedules the next renewal. The client sent the previous request at this moment, and the server granted `ttl` seconds.
    * The renewal is up to a sixteenth of the interval early, so that leases with the same TTL are renewed together: their
    * requests share one write, and usually one packet.
    */

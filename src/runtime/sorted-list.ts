@@ -46,7 +46,8 @@ export class SortedList<Item, Key> {
     }
     block.splice(index, 0, item);
     this.#size += 1;
-    // A block that is full at its end gets a new neighbor, so that blocks filled in order stay full.
+    // Half of a long block moves to a new block. If the new item is the last one, only this item moves, so that blocks
+    // that are filled in ascending order stay full.
     if (block.length > BLOCK_ITEMS)
       this.#blocks.splice(at + 1, 0, block.splice(index === block.length - 1 ? index : BLOCK_ITEMS / 2));
   }

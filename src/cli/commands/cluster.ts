@@ -31,7 +31,7 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
         setExitCode(await showStatus(contextOf(io, command), asksCluster(command)));
       });
   addClusterFlag(endpoint.command('health'))
-    .description('make a linearizable read at each endpoint; exits with 1 if one of them fails')
+    .description('check that each endpoint answers a linearizable read and has no alarm; the exit code is 1 otherwise')
     .action(async (_, command: Command) => {
       setExitCode(await showHealth(contextOf(io, command), asksCluster(command)));
     });

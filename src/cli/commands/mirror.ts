@@ -57,7 +57,7 @@ export function addMirrorCommand(program: Command, io: Io): void {
     .option('--resync', 'compare all keys again instead of continuing')
     .option(
       '--position-key <key>',
-      `key of the other cluster for the position of the mirror; default: ${POSITIONS} and the destination`,
+      `key of the other cluster in which the mirror stores its position; default: ${POSITIONS}, followed by the destination`,
     )
     .addOption(destination('--dest-cacert <file>', 'authorities of the other cluster, PEM', 'DEST_CACERT'))
     .addOption(destination('--dest-cert <file>', 'client certificate for the other cluster, PEM', 'DEST_CERT'))

@@ -74,6 +74,6 @@ function legend({ states, prize }: Story, live: boolean): string {
 <li>Time runs down the page. Time without messages takes ${GAP_PX_PER_SECOND} pixels for each second, and ${MAX_GAP_PX} pixels at most.</li>
 <li>A <b class="own">blue</b> arrow is a message of this client, and a <b class="bad">red</b> arrow a failure. The line below an arrow names the RPC, the HTTP/2 stream, the revision of the store, and how long the answer took.</li>
 ${queue}
-<li>The bytes of a message are <b class="tag">tags</b>, which name a field, <b class="length">lengths</b>, and <b class="good">values</b>. The pointer on a field lights its bytes, and the reverse.</li>
+<li>The bytes of a message are <b class="tag">tags</b>, which name a field, <b class="length">lengths</b>, and <b class="good">values</b>. When the pointer is on a field, its bytes are highlighted. When it is on a byte, its field is.</li>
 </ul></details>`;
 }

@@ -50,7 +50,10 @@ export function wantedVersion(exact: boolean, minor?: EtcdMinor): Wanted {
   const asked = minor ?? process.env.ETCD_VERSION;
   if (asked === undefined || asked === '') return { minor: undefined, exact };
   const known: readonly string[] = MINORS;
-  if (!known.includes(asked)) throw new Error(`ETCD_VERSION: got "${asked}"; allowed: ${known.join(', ')}`);
+  if (!known.includes(asked))
+    throw new Error(
+      `${minor === undefined ? 'ETCD_VERSION' : 'version'}: got "${asked}"; allowed: ${known.join(', ')}`,
+    );
   return { minor: asked as EtcdMinor, exact };
 }
 

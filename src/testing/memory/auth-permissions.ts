@@ -47,8 +47,8 @@ function isOpenEnded(rangeEnd: Uint8Array): boolean {
 }
 
 /**
- * Whether a permission counts for a wanted range. If the wanted range ends before it starts, etcd requires permission
- * for its first key: see `Compare` in etcd's `pkg/adt/interval_tree.go`.
+ * Whether the range of a permission overlaps a wanted range. If the wanted range ends before it starts, only its first
+ * key counts: see `Compare` in etcd's `pkg/adt/interval_tree.go`.
  */
 function overlaps(granted: Interval, wanted: Interval): boolean {
   const isRightOfWanted = wanted.first < granted.first && wanted.end !== undefined && wanted.end <= granted.first;

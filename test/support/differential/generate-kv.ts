@@ -47,7 +47,7 @@ export const rangeEnd: fc.Arbitrary<string> = weighted(
 
 const near = (least: number, most: number): fc.Arbitrary<number> => fc.integer({ min: least, max: most });
 
-/** Generates revisions: often readable, often compacted or in the future by one, sometimes far outside. */
+/** Generates revisions: most are readable, some compacted or one or two in the future, and a few far outside. */
 export const revision: fc.Arbitrary<Integer> = weighted<Integer>(
   [8, near(-4, 0).map((current) => ({ current }))],
   [3, near(-2, 6).map((base) => ({ base }))],

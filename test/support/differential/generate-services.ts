@@ -158,7 +158,7 @@ const role = weighted(
   [1, fc.constantFrom('', 'none')],
 );
 const password = weighted([8, fc.constant('pw')], [2, fc.constantFrom('', 'other')]);
-/** The bcrypt hash of "pw". */
+/** A bcrypt hash that no password of these sequences matches. */
 const HASH = '$2a$04$ldplqA5AGwBazlNa3BWJMuKzXrv/GV5yOuBIqUDa4UVo19k/w9RZ6';
 const notRoot = weighted([10, fc.constantFrom('alice', 'bob')], [1, fc.constantFrom('', 'carol')]);
 

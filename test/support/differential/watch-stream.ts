@@ -42,7 +42,7 @@ export class WatchStream {
   #progress: Message[] = [];
   /** The number of responses to create and cancel requests. */
   #controls = 0;
-  /** The watch of the last create request. Undefined if the server has refused the request. */
+  /** The ID of the watch that the last create request has created. Undefined if the server has refused it. */
   #lastCreated: bigint | undefined;
   #sentinelEvents = 0;
   #ownWatches = 0n;
