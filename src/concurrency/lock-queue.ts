@@ -138,8 +138,8 @@ function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, s
 }
 
 /**
- * Sets the value of a queue key that existed before, unless the key has this value. The transaction checks the mod
- * revision, so a late copy of the request cannot restore an old value.
+ * Sets the value of the queue key if it existed before with another value. The transaction checks the mod revision, so a
+ * late copy of the request cannot restore an old value.
  */
 export async function withValue(
   client: CoreKeyspace,
@@ -270,13 +270,13 @@ export async function readIfFirst(
  * the request cannot delete a key that was put later. The attempts end when `lifetime` aborts. `lifetime` must abort
  * when the session ends, because etcd then deletes the key with the lease (S23, S25).
  */
-export async function leaveQueue(
+export function leaveQueue(
   client: CoreKeyspace,
   key: BytesLike,
   createRevision: bigint,
   lifetime: Waiting,
-): Promise<void> {
-  await untilDone(lifetime, (options) =>
+): Promise<unknown> {
+  return untilDone(lifetime, (options) =>
     client.txn({ if: [compare.createRevision(key, '==', createRevision)], then: [op.delete(key)] }, options),
   );
 }

@@ -71,7 +71,7 @@ export function acquire<T extends Held>(
     try {
       // This write never leaves the queue without the key.
       enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
-      own = await withValue(client, enqueued, value, limit.firstCalls);
+      own = enqueued.value === undefined ? enqueued.own : await withValue(client, enqueued, value, limit.firstCalls);
       if (enqueued.predecessor !== undefined) {
         const { waiting } = limit;
         limit.taken(true);

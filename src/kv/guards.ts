@@ -202,7 +202,15 @@ export class GuardedWrite<Result> {
         },
       });
       const { success = [], failure = [] } = this.#request;
-      const response = await this.#outcomeUnknownDuring(this.#guards.run(guarded, attempt), () => wasOutcomeUnknown);
+      // The outcome is unknown from the start of an attempt, unless the client has not sent it.
+      this.#isOutcomeUnknown = true;
+      let response: Answer;
+      try {
+        response = await this.#guards.run(guarded, attempt);
+      } catch (error) {
+        if (error instanceof EtcdError && error.outcome === 'not-sent') this.#isOutcomeUnknown = wasOutcomeUnknown;
+        throw error;
+      }
       const nested = response.succeeded || !hasConditions(this.#request) ? undefined : nestedIn(response.responses);
       if (response.succeeded || nested?.succeeded) {
         const { header, succeeded } = response;
@@ -294,17 +302,6 @@ export class GuardedWrite<Result> {
   /** Whether a branch of the write may delete the guard. */
   #mayDeleteGuard({ key }: Guard): boolean {
     return mayDelete({ request: { case: 'requestTxn', value: this.#request } }, key);
-  }
-
-  /** The outcome of the write is unknown from the start of an attempt, unless the client has not sent the attempt. */
-  async #outcomeUnknownDuring<T>(attempt: Promise<T>, wasOutcomeUnknown: () => boolean): Promise<T> {
-    this.#isOutcomeUnknown = true;
-    try {
-      return await attempt;
-    } catch (error) {
-      if (error instanceof EtcdError && error.outcome === 'not-sent') this.#isOutcomeUnknown = wasOutcomeUnknown();
-      throw error;
-    }
   }
 
   #appliedAs(
