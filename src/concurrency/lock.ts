@@ -24,8 +24,8 @@ export interface Contender {
   readonly name: string;
   readonly queueKey: QueueKey;
   readonly value: BytesLike;
-  /** Enters the queue. Prepared once, because a `Mutex` enters many times. */
-  readonly entry: QueueKeyTxn;
+  /** Enters the queue. Prepared by the first `acquire`, because a `Mutex` enters many times. */
+  entry: QueueKeyTxn | undefined;
   /**
    * Whether the lockers of the session share this queue key, and so wait for each other in the session's `LocalQueue`.
    */
@@ -34,15 +34,14 @@ export interface Contender {
 
 /** Returns a contender with the queue key that all lockers of the session share, as in Go. */
 export function sharedContender(session: Session, name: string, value: BytesLike = ''): Contender {
-  const own = queueKey(name, session.leaseId);
-  return { session, name, queueKey: own, value, entry: putUnlessExists(own, value), isShared: true };
+  return { session, name, queueKey: queueKey(name, session.leaseId), value, entry: undefined, isShared: true };
 }
 
 /** Returns a contender with a new key under `ownPrefix`. The contender waits for all earlier keys under `waitsFor`. */
 export function uniqueContender(session: Session, name: string, ownPrefix: string, waitsFor: string): Contender {
   const lease = session.leaseId;
   const key = { key: uniqueKey(ownPrefix, lease), prefix: waitsFor, lease };
-  return { session, name, queueKey: key, value: '', entry: putUnlessExists(key, ''), isShared: false };
+  return { session, name, queueKey: key, value: '', entry: undefined, isShared: false };
 }
 
 /**
@@ -65,13 +64,14 @@ export function acquire<T extends Held>(
     limit.forLock().taken(true);
     const leaveLocalQueue = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
     limit.taken(false);
+    contender.entry ??= putUnlessExists(queueKey, value);
     const put = session.guards.begin(contender.entry);
     let enqueued: Enqueued | undefined;
     let own: OwnKey;
     try {
       // This write never leaves the queue without the key.
       enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
-      own = enqueued.value === undefined ? enqueued.own : await withValue(client, enqueued, value, limit.firstCalls);
+      own = await withValue(client, enqueued, value, limit.firstCalls);
       if (enqueued.predecessor !== undefined) {
         const { waiting } = limit;
         limit.taken(true);

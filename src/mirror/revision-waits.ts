@@ -9,7 +9,7 @@ interface Waiter {
   readonly revision: bigint;
   /** Distinguishes the calls that wait for the same revision. */
   readonly number: number;
-  /** Settles the call: with an error, or successfully if there is none. */
+  /** Resolves the call, or rejects it with `error`. */
   end(error?: EtcdError): void;
 }
 

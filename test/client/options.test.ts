@@ -1,31 +1,18 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, inject, test } from 'vitest';
 import { withLock } from '../../src/concurrency/index.js';
-import { Client, compare, EtcdError, type Interceptor, op, prefix } from '../../src/index.js';
+import { Client, compare, EtcdError, op, prefix } from '../../src/index.js';
 import { EtcdCluster } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { rpcsUnderTest, underTest } from '../support/rpcs-under-test.js';
 
 // Plain JavaScript has no compiler that refuses an unknown option, so the functions refuse it at run time.
-
-/** Stores the list of the RPCs that the call under test sends, without RPCs that sessions send at the same time. */
-const underTest = new AsyncLocalStorage<string[]>();
-const counting: Interceptor = {
-  unary: (call, next) => {
-    underTest.getStore()?.push(call.method.path);
-    return next(call);
-  },
-  stream: (call, handler, next) => {
-    underTest.getStore()?.push(call.method.path);
-    return next(call, handler);
-  },
-};
 
 const ENDPOINT = inject('endpoints')[0] as string;
 const REFUSED = { code: 'InvalidArgument', reason: 'InvalidInput', outcome: 'not-sent' };
 
 test('the interceptor in these tests records the RPCs of the call under test', async () => {
-  const etcd = openClient({ interceptors: [counting] });
+  const etcd = openClient({ interceptors: [rpcsUnderTest] });
   const sent: string[] = [];
   await underTest.run(sent, async () => {
     await etcd.get('k', { timeoutMs: 5_000 });
@@ -36,7 +23,7 @@ test('the interceptor in these tests records the RPCs of the call under test', a
 });
 
 test('every function of `Client.raw` refuses an unknown option, and sends nothing', async () => {
-  const { raw } = openClient({ interceptors: [counting] });
+  const { raw } = openClient({ interceptors: [rpcsUnderTest] });
   let called = 0;
   for (const [service, stubs] of Object.entries(raw)) {
     for (const [name, stub] of Object.entries(stubs) as [string, (...given: unknown[]) => unknown][]) {
@@ -127,7 +114,7 @@ test.each<[string, (etcd: Client) => unknown, string]>([
     'if[0]: got the unknown option rangeEnd; allowed: target, keys, operator, operand',
   ],
 ])('the client refuses %s, and the error says what is allowed', async (_what, call, message) => {
-  const etcd = openClient({ interceptors: [counting] });
+  const etcd = openClient({ interceptors: [rpcsUnderTest] });
   const sent: string[] = [];
   const error = await errorOf(() => underTest.run(sent, async () => call(etcd)));
   expect(error).toMatchObject(REFUSED);

@@ -1,33 +1,20 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Session } from '../../src/concurrency/index.js';
-import { Client, EtcdError, type Interceptor } from '../../src/index.js';
+import { Client, EtcdError } from '../../src/index.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { CALLS, type PublicCall, rightArguments, type World } from '../support/public-calls.js';
 import { hasParameters, publicFunctions } from '../support/public-functions.js';
+import { rpcsUnderTest, underTest } from '../support/rpcs-under-test.js';
 import { type Kind, WRONG, type WrongName } from '../support/wrong-values.js';
 
 // Plain JavaScript has no compiler that refuses a wrong argument. Every function of the package refuses it at once with
 // reason `InvalidInput`, names the argument, sends nothing, and changes nothing.
 
-/** The RPCs that the call under test sends, without those that sessions send at the same time. */
-const underTest = new AsyncLocalStorage<string[]>();
-const recording: Interceptor = {
-  unary: (call, next) => {
-    underTest.getStore()?.push(call.method.path);
-    return next(call);
-  },
-  stream: (call, handler, next) => {
-    underTest.getStore()?.push(call.method.path);
-    return next(call, handler);
-  },
-};
-
 let world: World;
 beforeAll(async () => {
   const server = new MemoryEtcd();
-  const etcd = new Client({ transport: memory(server), interceptors: [recording] });
+  const etcd = new Client({ transport: memory(server), interceptors: [rpcsUnderTest] });
   world = { server, etcd, session: await Session.open(etcd, { ttl: 600 }) };
 });
 afterAll(() => world.etcd.close());

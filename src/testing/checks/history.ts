@@ -1,6 +1,6 @@
 import { checkFunction, checkText } from '../../runtime/arguments.js';
 import { monotonicMs } from '../../runtime/timers.js';
-import { outcomeOf } from './recorded-outcome.js';
+import { recorded } from './recorded-outcome.js';
 
 /** A broken rule, as reported by a checker such as `checkPuts`. A checker that finds no violation returns `[]`. */
 export interface Violation<Rule extends string = string> {
@@ -68,13 +68,6 @@ export class History<Call, Result> {
       const endMs = outcome === 'unknown' ? Number.POSITIVE_INFINITY : monotonicMs();
       this.#operations.push({ process, call, startMs, endMs, outcome, result });
     };
-    try {
-      const result = await act();
-      note('ok', result);
-      return result;
-    } catch (error) {
-      note(outcomeOf(error));
-      throw error;
-    }
+    return recorded(act, note);
   }
 }

@@ -1,5 +1,5 @@
 import type { Operation } from '../../../src/testing/checks/history.js';
-import { outcomeOf } from '../../../src/testing/checks/recorded-outcome.js';
+import { recorded } from '../../../src/testing/checks/recorded-outcome.js';
 import type { World } from './world.js';
 
 /** A `History` of `etcdwire/testing` in the time of the world, because the clocks of two processes differ. */
@@ -20,13 +20,6 @@ export class WorldHistory<Call, Result> {
       this.operations[at] = { process, call, startMs, endMs, outcome, result };
     };
     note('unknown');
-    try {
-      const result = await act();
-      note('ok', result);
-      return result;
-    } catch (error) {
-      note(outcomeOf(error));
-      throw error;
-    }
+    return recorded(act, note);
   }
 }
