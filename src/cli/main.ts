@@ -1,3 +1,4 @@
+import { monotonicMs } from '../runtime/timers.js';
 import { FORWARDED, GUARD_ARGUMENT, runGuard, STOPPING } from './child.js';
 import { ExitCode, signaledCode } from './exit-code.js';
 import { run } from './program.js';
@@ -14,13 +15,24 @@ if (process.argv[2] === GUARD_ARGUMENT) {
 // As in etcdctl, an empty environment variable counts as unset. Docker Compose files often set empty variables.
 for (const [name, value] of Object.entries(process.env))
   if (name.startsWith('ETCDCTL_') && value === '') delete process.env[name];
+/**
+ * Signals within this time in milliseconds are one request to exit. When a terminal is closed, both the shell and the
+ * system send SIGHUP. The program `timeout` sends SIGTERM to its command, and then to the command's process group. If
+ * this program exited on the second signal, its lock would stay locked until the TTL ends.
+ */
+const REPEATED_MS = 500;
+/** When the first signal asked this program to exit, and not a command that it runs. */
+let askedMs = Number.POSITIVE_INFINITY;
 const interrupted = new AbortController();
 for (const signal of FORWARDED) {
   process.on(signal, () => {
-    // On a second signal, exit without waiting for cleanup, unless a command is running. While a command runs, a second
-    // listener, which `runChild` adds, forwards each signal to the command, and the command decides when to exit.
-    const commandRuns = process.listenerCount(signal) > 1;
-    if (interrupted.signal.aborted && !commandRuns) process.exit(signaledCode(signal));
+    // While a command runs, a second listener, which `runChild` adds, forwards each signal to the command, and the
+    // command decides when to exit.
+    if (process.listenerCount(signal) === 1) {
+      // On a later signal, exit without waiting for cleanup.
+      if (monotonicMs() - askedMs >= REPEATED_MS) process.exit(signaledCode(signal));
+      askedMs = Math.min(askedMs, monotonicMs());
+    }
     interrupted.abort(signal);
   });
 }

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Channel } from '../../src/channel/channel.js';
-import { canceled } from '../../src/errors/etcd-error.js';
+import { canceled, EtcdError } from '../../src/errors/etcd-error.js';
 import type { StatusCode } from '../../src/errors/status.js';
 import { errorFromStatus } from '../../src/errors/status-error.js';
 import { methods } from '../../src/gen/methods.js';
@@ -8,6 +8,7 @@ import { parseEndpoint } from '../../src/host/endpoint.js';
 import { monotonicMs } from '../../src/runtime/timers.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { errorOf } from '../support/errors.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 const LEADER_CHANGED = ['Unavailable', 'etcdserver: leader changed'] as const;
 const DROPPED = ['Unknown', 'raft proposal dropped'] as const;
@@ -81,6 +82,39 @@ test('a write is repeated at the same endpoint until its deadline while the memb
   });
   expect(asked.length).toBeGreaterThan(2);
   expect(new Set(asked)).toEqual(new Set([A]));
+});
+
+test('calls that an overloaded member has refused wait until the same time when the member then refuses connections', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const connectedAt = new Set<number>();
+  let refusals = 100;
+  const channel = new Channel(
+    [parseEndpoint(A, 'endpoints')],
+    (): Transport => ({
+      unary: async () => {
+        if (refusals-- > 0) throw errorFromStatus(...OVERLOADED);
+        connectedAt.add(clock.now);
+        throw new EtcdError('refused', { code: 'Unavailable', reason: 'ConnectFailed', outcome: 'not-sent' });
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }),
+  );
+  const deadline = clock.now + 1_000;
+  const calls: Promise<unknown>[] = [];
+  for (let call = 1; call <= 100; call += 1) {
+    // Each call waits for a time of its own.
+    clock.randomNumber = call / 100;
+    calls.push(errorOf(channel.unary({ ...put, timeoutMs: 1_000, deadline })));
+    await clock.pass(0);
+  }
+  await clock.pass(1_000);
+  for (const error of await Promise.all(calls)) expect(error).toMatchObject({ reason: 'DeadlineExceeded' });
+  // Full jitter from 50 ms on allows about ten attempts in a second.
+  expect(connectedAt.size).toBeLessThan(20);
 });
 
 test('the only endpoint stays available, no matter how often it refuses a call for a moment', async () => {

@@ -3,8 +3,10 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { describe, expect, inject, it, onTestFinished, vi } from 'vitest';
 import { prefix } from '../../src/index.js';
+import { containing } from '../../src/testing/index.js';
 import { cli, cliJson, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
+import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
 const etcdctl = inject('etcdctl');
@@ -216,6 +218,44 @@ describe('etcdwire', () => {
     holder.process.kill('SIGINT');
     expect(await holder.done).toMatchObject({ code: 130 });
     expect(await openClient().get(key)).toBeUndefined();
+  });
+
+  it.each([
+    ['two signals arrive at once', [], ['SIGTERM', 'SIGHUP']],
+    [
+      'a further signal arrives after its command has ended',
+      ['--', 'sh', '-c', 'echo started; exec sleep 60'],
+      ['SIGHUP'],
+    ],
+  ] as const)('`lock` releases the lock on another connection when %s', async (_, command, first) => {
+    const name = unique('lock');
+    const proxy = await faultProxy(inject('endpoints')[0] as string);
+    const holder = new RunningCli(['--endpoints', proxy.endpoint, 'lock', '--ttl', '60', name, ...command]);
+    await holder.lines(1);
+    const [{ key = '' } = {}] = (await openClient().range(prefix(`${name}/`))).kvs;
+    const held = proxy.holdNextRequest(containing(key));
+    for (const signal of first) holder.process.kill(signal);
+    await held;
+    if (command.length > 0) {
+      // Holds the second try of the release too, so that the program has not released the lock when the signal arrives.
+      void proxy.holdNextRequest(containing(key));
+      holder.process.kill('SIGTERM');
+    }
+    await holder.done;
+    await queueOf(name, 0);
+  });
+
+  it('`lock` exits without a release when a later signal arrives while the release waits for a frozen server', async () => {
+    const { endpoints, members } = await ownEtcd();
+    const holder = new RunningCli(['--endpoints', endpoints.join(), 'lock', unique('lock')]);
+    await holder.lines(1);
+    for (const each of members) each.pause();
+    const repeat = setInterval(() => holder.process.kill('SIGINT'), 100);
+    onTestFinished(() => clearInterval(repeat));
+    const { code, stderr } = await holder.done;
+    for (const each of members) each.resume();
+    expect(code).toBe(130);
+    expect(stderr).not.toContain('may stay locked');
   });
 
   it.each([

@@ -147,14 +147,13 @@ export class Network {
   }
 
   /**
-   * Makes a client notice the end of a connection after `ms`. If the packet that tells it is only delayed, it arrives
-   * soon when all faults end.
+   * Makes a client notice the end, or the refusal, of a connection after `ms`. If the packet that tells it is only
+   * delayed, it arrives soon when all faults end.
    */
-  notice(process: Process, ms: number, action: () => void): void {
+  notice(process: Process, ms: number, kind: string, detail: string, action: () => void): void {
     const due = this.world.time + ms;
-    const kind = 'notices the end of a connection';
-    if (ms <= MAX_DELAY_MS) this.#ends.deliver(due, process, kind, '', action);
-    else this.world.at(due, process, kind, '', action);
+    if (ms <= MAX_DELAY_MS) this.#ends.deliver(due, process, kind, detail, action);
+    else this.world.at(due, process, kind, detail, action);
   }
 
   path(process: Process, member: SimulatedMember): Path {

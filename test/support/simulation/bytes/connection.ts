@@ -173,7 +173,7 @@ class ByteConnection implements Link {
     this.#bytes.network.connections.delete(this);
     const world = this.#world;
     const kind = 'notices the end of a connection';
-    this.#bytes.network.notice(this.process, noticeMs, () => this.#wire.client.finish('read ECONNRESET'));
+    this.#bytes.network.notice(this.process, noticeMs, kind, '', () => this.#wire.client.finish('read ECONNRESET'));
     const due = world.time + serverNoticeMs;
     const serverDue = deliversLate ? Math.max(due, this.#lastDue['to-server']) : due;
     world.at(serverDue, world.outside, kind, '', () => this.#finishServer());
@@ -264,12 +264,11 @@ class ByteConnection implements Link {
 
   #refuse(): void {
     this.#isRefused = true;
-    const world = this.#world;
-    this.#bytes.network.connections.delete(this);
+    const { network } = this.#bytes;
+    network.connections.delete(this);
     this.#bytes.count('refused connection');
-    this.#bytes.network.onRefused(this.process, this.member);
-    const due = world.now + this.#bytes.network.delayMs();
-    world.at(due, this.process, 'is refused by', this.member.url, () =>
+    network.onRefused(this.process, this.member);
+    network.notice(this.process, network.delayMs(), 'is refused by', this.member.url, () =>
       this.#wire.client.finish('connect ECONNREFUSED'),
     );
   }

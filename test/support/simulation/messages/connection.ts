@@ -73,7 +73,7 @@ export class Connection implements Link {
     this.deliversLate = deliversLate;
     const { world } = this.network;
     this.network.connections.delete(this);
-    this.network.notice(this.process, noticeMs, () => this.lose());
+    this.network.notice(this.process, noticeMs, 'notices the end of a connection', '', () => this.lose());
     const closed = (): void => {
       for (const cancel of [...this.served]) cancel();
     };

@@ -134,8 +134,8 @@ class LeasesPlayer implements Player<LeaseOp> {
 
   /**
    * Whether the lease has so much time left when the faults end that the client must renew it: the time for an
-   * unanswered renewal, and two backoffs. If the machine was suspended since the latest renewal, the timer of the next
-   * one stood still as long.
+   * unanswered renewal, and two backoffs. If a clock has leaped since the latest renewal, the lease ends earlier, and the
+   * timer of the next renewal does not.
    */
   #mustSurvive({ alive, ttl, isEnded, process }: Kept): boolean {
     const { world, plan } = this.#context;
@@ -144,9 +144,9 @@ class LeasesPlayer implements Player<LeaseOp> {
     // A call that the old leader has received waits for its proposal to time out, also after the end of the fault.
     if (ttl * 1_000 < 2 * PROPOSAL_TIMEOUT_MS && faults.some(({ kind }) => kind === 'old leader')) return false;
     const intervalMs = (ttl * 1_000) / 3;
-    const stoodStillMs = this.#context.process(process).suspendedSince(world.time - ttl * 1_000);
+    const lagMs = this.#context.process(process).leapedAt > world.time - ttl * 1_000 ? intervalMs : 0;
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
-    return alive.remainingMs() > neededMs + Math.min(intervalMs, stoodStillMs);
+    return alive.remainingMs() > neededMs + lagMs;
   }
 
   check(): void {}
