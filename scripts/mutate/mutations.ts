@@ -285,10 +285,18 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a call that waits for its next attempt waits beyond its deadline',
     file: 'src/channel/channel.ts',
-    find: 'Math.min(monotonicMs() + wantedMs, call.deadline)',
-    replace: 'monotonicMs() + wantedMs',
+    find: 'Math.min(dueMs, call.deadline)',
+    replace: 'dueMs',
     tests: ['test/channel/channel'],
     notSimulated: 'the simulation has no bound on the time of a call that fails',
+  },
+  {
+    bug: 'a call that an overloaded member has refused connects at a time of its own when the member refuses connections',
+    file: 'src/channel/channel.ts',
+    find: 'if (endpoint.connectAt > monotonicMs()) await',
+    replace: 'if (endpoint.connectAt < 0) await',
+    tests: ['test/channel/refusals'],
+    notSimulated: 'one history in half a million overloads a member and then refuses so many connections',
   },
   {
     bug: 'a call whose last attempt was not sent forgets that an earlier attempt may have been done',
