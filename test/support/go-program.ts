@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { cacheFolder } from '../../src/testing/etcd/cache.js';
-import { onPath, run } from '../../src/testing/etcd/programs.js';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileNameOf } from '../../src/testing/etcd/programs.js';
+import { install, runPeer } from './peer-packages.js';
 
 const INTEROP = join(import.meta.dirname, '../interop/go');
 
@@ -12,18 +11,13 @@ const INTEROP = join(import.meta.dirname, '../interop/go');
  */
 export async function goProgram(folder = INTEROP): Promise<{ readonly path: string } | { readonly missing: string }> {
   const files = readdirSync(folder).filter((file) => /\.(go|mod|sum)$/.test(file));
-  const sources = files.sort().map((file) => readFileSync(join(folder, file)));
-  const hash = createHash('sha256').update(Buffer.concat(sources)).digest('hex').slice(0, 16);
-  const path = cacheFolder(`go-interop-${hash}`);
-  if (existsSync(path)) return { path };
-  if (onPath('go') === undefined) return { missing: 'go is not on the PATH' };
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-    const built = `${path}.${process.pid}`;
-    await run('go', ['build', '-o', built, '.'], folder);
-    renameSync(built, path);
-    return { path };
-  } catch (error) {
-    return { missing: `Go could not build the program: ${error instanceof Error ? error.message : String(error)}` };
-  }
+  const wanted = files.sort().map((file) => readFileSync(join(folder, file), 'utf8'));
+  const file = fileNameOf('program');
+  const installed = await install('go', 'go-program', wanted.join(), async (work) => {
+    const programs = join(work, 'programs');
+    mkdirSync(programs);
+    await runPeer('go', ['build', '-o', join(programs, file), '.'], { cwd: folder });
+    return programs;
+  });
+  return 'missing' in installed ? installed : { path: join(installed.folder, file) };
 }
