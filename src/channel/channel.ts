@@ -232,13 +232,14 @@ export class Channel implements Transport {
     const wasRefused = isMomentaryRefusal(last) || isOverloadRefusal(last);
     if (delayMs === undefined && !wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
     const wantedMs = delayMs ?? this.#endpoints.pauseMs(endpoint, count);
-    await this.#pauseUntil(monotonicMs() + wantedMs, call, outcome);
+    await this.#pauseUntil(Math.min(monotonicMs() + wantedMs, call.deadline), call, outcome);
     // The endpoint may have refused connections meanwhile. Then all calls wait until the same time.
-    if (endpoint.connectAt > monotonicMs()) await this.#pauseUntil(endpoint.connectAt, call, outcome);
+    const connectAt = Math.min(endpoint.connectAt, call.deadline);
+    if (connectAt > monotonicMs()) await this.#pauseUntil(connectAt, call, outcome);
   }
 
   async #pauseUntil(dueMs: number, call: UnaryCall<unknown, unknown>, outcome: Outcome): Promise<void> {
-    await pauseUntil(Math.min(dueMs, call.deadline), call.signal, this.#closed.signal);
+    await pauseUntil(dueMs, call.signal, this.#closed.signal);
     if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }
