@@ -13,8 +13,9 @@ import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText }
 import type { Session } from './session.js';
 import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
-/** Number of jobs that a worker reads at a time. If another worker takes one of them first, it tries the next. */
-const PAGE = 16;
+/** Number of jobs that a worker reads at a time, at least and at most. */
+const MIN_PAGE = 16;
+const MAX_PAGE = 128;
 /** Number of rounds in a row in which a worker looks for jobs without a pause. */
 const EAGER_ROUNDS = 4;
 
@@ -48,12 +49,15 @@ export class JobSource {
     this.#settings = settings;
   }
 
-  /** Waits for a job and takes it. Watches the queue only after it has found no job. */
-  async take(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job> {
+  /**
+   * Waits for jobs and takes at least one of them, at most `count`. Watches the queue only after it has found no job.
+   */
+  async take(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<readonly Job[]> {
     const { signal } = waiting;
+    const look = (): Promise<Found> => this.#lookForJobs(session, waiting, count, stop);
     for (;;) {
-      const job = await this.#lookForJob(session, waiting, stop);
-      if (job instanceof Job) return job;
+      const { jobs } = await look();
+      if (jobs.length > 0) return jobs;
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
       const news = new News(watching.signal);
@@ -69,12 +73,8 @@ export class JobSource {
       ];
       try {
         await Promise.all(watches.map((watch) => watch.created()));
-        for (
-          let found = await this.#lookForJob(session, waiting, stop);
-          ;
-          found = await this.#lookForJob(session, waiting, stop)
-        ) {
-          if (found instanceof Job) return found;
+        for (let found = await look(); ; found = await look()) {
+          if (found.jobs.length > 0) return found.jobs;
           await news.next(found.dueMs);
         }
       } catch (error) {
@@ -89,12 +89,13 @@ export class JobSource {
   }
 
   /**
-   * Looks for a job once, and takes it. If there is none, returns when the next delayed job is due, on the monotonic
+   * Looks for jobs once, and takes them. If there are none, returns when the next delayed job is due, on the monotonic
    * clock. Also moves the delayed jobs that are due, and the jobs of dead workers, to the ready jobs.
    */
-  async #lookForJob(session: Session, waiting: Waiting, stop?: AbortSignal): Promise<Job | { readonly dueMs: number }> {
+  async #lookForJobs(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<Found> {
     const name = this.#name;
-    const count = { countOnly: true } as const;
+    const page = { limit: Math.min(Math.max(count, MIN_PAGE), MAX_PAGE) } as const;
+    const countOnly = { countOnly: true } as const;
     for (let rounds = 0; ; rounds += 1) {
       // Usually the first round finds a job, and other rounds follow only a change.
       if (rounds >= EAGER_ROUNDS) await pause(backoffMs(rounds - EAGER_ROUNDS), waiting.signal);
@@ -102,10 +103,10 @@ export class JobSource {
         this.#client.txn(
           {
             then: [
-              op.range(prefix(`${name}/todo/ready/`), { limit: PAGE }),
-              op.range(prefix(`${name}/todo/delayed/`), { limit: PAGE }),
-              op.range(prefix(`${name}/held/claimed/`), count),
-              op.range(prefix(`${name}/held/running/`), count),
+              op.range(prefix(`${name}/todo/ready/`), page),
+              op.range(prefix(`${name}/todo/delayed/`), page),
+              op.range(prefix(`${name}/held/claimed/`), countOnly),
+              op.range(prefix(`${name}/held/running/`), countOnly),
             ],
           },
           call,
@@ -118,18 +119,20 @@ export class JobSource {
       const moved = await Promise.all(due.map((kv) => this.#makeReady(kv, parseState(kv), waiting)));
       const returned = claimed.count !== running.count && (await this.#returnOrphans(waiting));
       if (returned || moved.some(Boolean)) continue;
-      for (const kv of ready.kvs) {
-        const job = await this.#claim(session, kv, waiting, stop);
-        if (job !== undefined) return job;
+      // If other workers take all of these jobs first, this worker tries the next ones.
+      for (let from = 0; from < ready.kvs.length; from += count) {
+        const wanted = ready.kvs.slice(from, from + count);
+        const jobs = await succeeded(wanted.map((kv) => this.#claim(session, kv, waiting, stop)));
+        if (jobs.length > 0) return { jobs, dueMs: 0 };
       }
       if (ready.kvs.length > 0 || due.length > 0) continue;
-      return { dueMs: Math.min(...times) };
+      return { jobs: [], dueMs: Math.min(...times) };
     }
   }
 
   /**
    * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
-   * the latest when their delay has passed since this worker saw them first among the next 16 jobs. Otherwise, a wall
+   * the latest when their delay has passed since this worker first read them. Otherwise, a wall
    * clock that is set back, or differs from that of the process that has delayed the job, could delay it for hours.
    */
   #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
@@ -250,6 +253,21 @@ export class JobSource {
       ...this.#settings,
     });
   }
+}
+
+/** The jobs that a worker has taken. If there are none, `dueMs` is the time when the next delayed job is due. */
+interface Found {
+  readonly jobs: readonly Job[];
+  readonly dueMs: number;
+}
+
+/** Waits for all claims. Resolves with the jobs of those that have succeeded. @throws the error of a claim if none has. */
+async function succeeded(claims: readonly Promise<Job | undefined>[]): Promise<readonly Job[]> {
+  const results = await Promise.allSettled(claims);
+  const jobs = results.flatMap((result) => (result.status === 'fulfilled' ? (result.value ?? []) : []));
+  const failed = results.find((result) => result.status === 'rejected');
+  if (jobs.length === 0 && failed !== undefined) throw failed.reason;
+  return jobs;
 }
 
 /** Lets a worker wait until one of its watches shows that a look may find a job. */

@@ -230,16 +230,18 @@ export class WorkQueue {
           });
           continue;
         }
-        const job = await this.#source.take(session, { signal: ending }, stop);
-        const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
-          .catch((error: unknown) => {
-            if (!isSessionOver(error, session, stop)) failed.abort(error);
-          })
-          .finally(() => {
-            running.delete(run);
-            changed();
-          });
-        running.add(run);
+        const jobs = await this.#source.take(session, { signal: ending }, concurrency - running.size, stop);
+        for (const job of jobs) {
+          const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
+            .catch((error: unknown) => {
+              if (!isSessionOver(error, session, stop)) failed.abort(error);
+            })
+            .finally(() => {
+              running.delete(run);
+              changed();
+            });
+          running.add(run);
+        }
       }
     };
     await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
@@ -273,7 +275,10 @@ export class WorkQueue {
    */
   take(session: Session, options: WaitOptions = {}): Promise<Job> {
     checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
-    return withinLimit('WorkQueue.take', options, session.signal, ({ waiting }) => this.#source.take(session, waiting));
+    return withinLimit('WorkQueue.take', options, session.signal, async ({ waiting }) => {
+      const [job] = await this.#source.take(session, waiting, 1);
+      return job as Job;
+    });
   }
 
   /** Counts the jobs in each state, at one revision. @throws EtcdError as `txn` does. */

@@ -1,6 +1,6 @@
 import { describe, expect, inject, test } from 'vitest';
 import { type Job, Session, WorkQueue, type WorkQueueOptions } from '../../src/concurrency/index.js';
-import { type Client, op, prefix } from '../../src/index.js';
+import { type Client, type Interceptor, op, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { type Child, startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
@@ -36,6 +36,33 @@ async function keysOf(etcd: Client, queue: WorkQueue): Promise<readonly string[]
 }
 
 describe('WorkQueue', () => {
+  test('a worker takes as many of the ready jobs as it has free slots after it has looked for jobs once', async () => {
+    let looks = 0;
+    const countLooks: Interceptor = {
+      unary(call, next) {
+        const { compare = [], success = [] } = call.request as { compare?: unknown[]; success?: unknown[] };
+        // A look reads four folders in one transaction.
+        if (compare.length === 0 && success.length === 4) looks += 1;
+        return next(call);
+      },
+    };
+    const queue = new WorkQueue(openClient({ interceptors: [countLooks] }), unique('work'));
+    for (let job = 0; job < 20; job += 1) await queue.enqueue(`${job}`, { id: `${job}` });
+    const stop = new AbortController();
+    const started: string[] = [];
+    await queue.work(
+      async (job) => {
+        started.push(job.id);
+        if (started.length === 20) stop.abort();
+        // No job ends before all of them have started.
+        await expect.poll(() => stop.signal.aborted).toBe(true);
+      },
+      { concurrency: 20, signal: stop.signal },
+    );
+    expect(started).toEqual(Array.from({ length: 20 }, (_, job) => `${job}`));
+    expect(looks).toBe(1);
+  });
+
   test('delivers jobs by priority, and jobs of one priority in the order of their enqueue calls, and leaves no key', async () => {
     const { etcd, queue } = open();
     const order: string[] = [];
