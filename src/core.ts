@@ -7,8 +7,8 @@
  * @module etcdwire/core
  */
 
-// From the main entry point, although programs that use this module need only a part of it: bundlers leave out the rest,
-// and the package has fewer files, which Node.js would load one by one.
+// These exports come from the main entry point, although programs that use this module need only a part of it. Bundlers
+// leave out the rest. The package then has fewer files, so that Node.js loads it faster.
 export {
   CoreClient as Client,
   type CoreClientOptions,

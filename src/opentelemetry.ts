@@ -1,8 +1,8 @@
 /// <reference path="./runtime/globals.ts" preserve="true" />
 
 /**
- * Spans and metrics of all calls by OpenTelemetry. The package `@opentelemetry/api` must be installed along with this
- * package.
+ * Records spans and metrics of all calls with OpenTelemetry. The package `@opentelemetry/api` must be installed along
+ * with this package.
  *
  * @module etcdwire/opentelemetry
  */
@@ -68,11 +68,11 @@ const METRIC_OPTIONS = {
 };
 
 /**
- * Returns an interceptor that records a span and the duration of each call and stream, by the semantic conventions for
- * RPC of OpenTelemetry, and sends the trace context to the server as metadata, such as `traceparent`. A call inside an
- * active span becomes its child. Neither spans nor metrics contain a key, value, token or password. If a provider, a
- * propagator or `filter` throws, the call proceeds, and the error goes to the logger of `diag`. Several clients may
- * share the interceptor. `docs/opentelemetry.md` lists what is recorded.
+ * Returns an interceptor that records a span and the duration of each call and stream, according to OpenTelemetry's
+ * semantic conventions for RPC. It sends the trace context to the server as metadata, such as `traceparent`. If a span
+ * is active, it becomes the parent of the call's span. Neither spans nor metrics contain a key, value, token or
+ * password. If a provider, a propagator or `filter` throws, the call proceeds, and the error goes to the logger of
+ * `diag`. Several clients may share the interceptor. `docs/opentelemetry.md` lists what is recorded.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is unknown or invalid.
  *
@@ -206,7 +206,7 @@ interface Failure {
  * texts may contain anything, so they are not recorded.
  */
 function failureOf(error: unknown): Failure {
-  // The class may be that of another copy of this package.
+  // The error may come from another copy of this package, which has its own class `EtcdError`.
   if (readError(error)?.name === 'EtcdError') return error as EtcdError;
   return { code: 'Unknown', reason: '_OTHER', message: 'an interceptor failed' };
 }

@@ -16,9 +16,9 @@ export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
 const MOMENTARY: ReadonlySet<Reason> = new Set(['LeaderChanged', 'ProposalDropped', 'TimeoutWaitAppliedIndex']);
 
 /**
- * Whether a working member refused the call because its cluster has just elected a leader, or because the member has
- * not applied all entries yet. The same member will soon answer. Another member may need longer: while the old leader
- * is suspended, only a follower that already knows the new leader can answer.
+ * Whether a working member refused the call because its cluster is changing its leader, or because the member has not
+ * applied all entries yet. The same member will probably answer soon. Another member may need longer: while the old
+ * leader is suspended, only a follower that already knows the new leader can answer.
  */
 export function isMomentaryRefusal({ reason }: EtcdError): boolean {
   return MOMENTARY.has(reason);
@@ -38,14 +38,14 @@ const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
 ]);
 
 /**
- * Reasons of failures that no endpoint causes: the client itself has ended the call, or the cluster is `Unhealthy`, whose
- * status is Unavailable nevertheless.
+ * Reasons of failures that no endpoint causes: the client itself has ended the call, or the cluster is unhealthy, which
+ * etcd reports with the status Unavailable nevertheless.
  */
 const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
 
 /**
- * Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. The reason
- * decides as well as the status, because etcd forwards some errors with other statuses than its own.
+ * Whether the endpoint caused the failure, rather than the request. If so, another endpoint may succeed. Checks the
+ * reason as well as the status, because etcd's lock and election services forward every error with the status Unknown.
  */
 export function isEndpointFailure({ code, reason }: Pick<EtcdError, 'code' | 'reason'>): boolean {
   if (NOT_CAUSED_BY_ENDPOINT.has(reason)) return false;

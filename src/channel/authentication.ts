@@ -35,10 +35,10 @@ export type Credentials = (
 };
 
 /**
- * Credentials, or a function that returns them. The client calls the function before the first call, and again each time
- * that the server refuses the token or the password, so that rotated secrets take effect. Calls wait for its result, as
- * long as their own time limits allow, so the function should have a time limit too. If it rejects, the waiting calls
- * fail with reason `AuthFailed`, and if its result is not allowed, with reason `InvalidInput`.
+ * Credentials, or a function that returns them. The client calls the function before the first call, and again each
+ * time that the server refuses the token or the password, so that rotated secrets take effect. Calls wait for its
+ * result, as long as their own time limits allow, so the function should have a time limit too. If it rejects, the
+ * waiting calls fail with reason `AuthFailed`, and if its result is not allowed, with reason `InvalidInput`.
  *
  * @example
  * const auth: CredentialsSource = async () => ({ username: 'app', password: await readFile('/run/secrets/etcd', 'utf8') });
@@ -59,7 +59,7 @@ const CREDENTIALS = {
 const TOKEN = /^[\x21-\x7e]+$/;
 
 /**
- * Checks the credentials, and returns a copy of them. Credentials for an endpoint without TLS require `allowPlaintext`.
+ * Checks the credentials, and returns a copy of them. Credentials for an `http:` endpoint require `allowPlaintext`.
  *
  * @throws EtcdError with reason `InvalidInput` if the credentials are not allowed. The error never contains secrets.
  */
@@ -109,7 +109,10 @@ const MAX_TOKEN_RENEWALS = 3;
  */
 const TOKEN_REFUSALS: ReadonlySet<Reason> = new Set(['InvalidAuthToken', 'AuthOldRevision', 'UserEmpty']);
 
-/** Whether the server refused the token. A server checks the token first, so it did not process the request. */
+/**
+ * Whether the server refused the token. A server checks the token first, so it did not process the request, unless the
+ * RPC is in `PUT_THEN_WAIT`.
+ */
 export function isTokenRefused({ reason }: { readonly reason: Reason }): boolean {
   return TOKEN_REFUSALS.has(reason);
 }
@@ -120,8 +123,8 @@ export function concernsToken(error: EtcdError): boolean {
 }
 
 /**
- * Whether a call whose token the server refused may be made again with a new token. `refusals` counts the tokens that the
- * server has refused before, in a row.
+ * Whether a call whose token the server refused may be made again with a new token. `refusals` counts the tokens that
+ * the server has refused before, in a row.
  */
 export function mayRenewToken(renewsTokens: boolean, error: EtcdError, refusals: number): boolean {
   return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
@@ -145,7 +148,7 @@ function refuses(error: EtcdError, token: string | undefined): boolean {
 }
 
 /**
- * Holds the current token. Makes only one `Authenticate` call at a time, no matter how many calls wait for the token.
+ * Keeps the current token. Makes only one `Authenticate` call at a time, no matter how many calls wait for the token.
  * The token is undefined while the cluster has authentication disabled.
  */
 export class TokenSource {

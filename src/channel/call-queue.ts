@@ -7,10 +7,13 @@ import { after, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
 import { type CallClass, type EndpointPool, hasRoom, type PooledEndpoint } from './endpoint-pool.js';
 
-/** Milliseconds between checks for room at an endpoint: if a server stops answering, no call ends and makes room. */
+/**
+ * Interval in milliseconds at which the queue checks whether an endpoint has room for a waiting call. If a server stops
+ * answering, no call ends, and only these checks find room at another endpoint.
+ */
 const RECHECK_MS = 250;
 
-/** RPCs that put a key and answer when another client has released its lock or leadership. */
+/** RPCs of etcd's lock and election services that put a key, and answer when the caller holds the lock or leads. */
 export const PUT_THEN_WAIT: ReadonlySet<string> = new Set<MethodPath>([
   '/v3lockpb.Lock/Lock',
   '/v3electionpb.Election/Campaign',
@@ -36,12 +39,13 @@ interface Queue {
 }
 
 /**
- * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. Calls leave a queue in
- * the order in which they entered it, and the queues take turns.
+ * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. There is one queue for
+ * the calls of each class that name the same endpoint, or none. Calls leave a queue in the order in which they entered
+ * it, and the queues take turns.
  */
 export class CallQueue {
   readonly #endpoints: EndpointPool;
-  /** The bound for the normal calls at one endpoint, and also for the urgent calls. */
+  /** The bound for the normal calls at one endpoint. The urgent calls have a separate bound of the same size. */
   readonly maxInFlight: number;
   readonly #queues: Queue[] = [];
   /** Number of turns so far. Modulo the number of queues, it is the index of the queue whose turn it is. */
@@ -72,7 +76,8 @@ export class CallQueue {
   /**
    * Waits until an endpoint has room for the call. Then does the same as `enter`.
    *
-   * @throws EtcdError with outcome `not-sent` if the call times out or is canceled, or if the client is closed.
+   * @throws EtcdError with outcome `not-sent` if the call times out or is canceled, if the client is closed, or if the
+   * client no longer uses the endpoint that the call names.
    */
   wait(call: UnaryCall<unknown, unknown>, callClass: CallClass): Promise<PooledEndpoint> {
     const { signal, deadline, endpoint, method } = call;
@@ -107,14 +112,14 @@ export class CallQueue {
     return picked;
   }
 
-  /** Ends the count that `enter`, `wait` or `move` started. Lets waiting calls use the room. */
+  /** Stops counting the call, which `enter`, `wait` or `move` has counted. Lets waiting calls use the room. */
   leaveEndpoint(endpoint: PooledEndpoint, callClass: CallClass): void {
     endpoint.inFlight[callClass] -= 1;
     this.#endpoints.release(endpoint);
     if (this.#size > 0) this.#admit();
   }
 
-  /** Ends the wait of a call that timed out or was canceled. */
+  /** Removes a call whose wait has timed out or was canceled. */
   remove(entry: WaitingCall): void {
     if (entry.waiting.delete(entry)) this.#removed(entry);
     if (this.#size > 0) this.#admit();
@@ -164,8 +169,9 @@ export class CallQueue {
   }
 
   /**
-   * Takes the first call from the queue. Returns false if the queue is empty or there is no room for the call. Leaves a
-   * call whose deadline has passed to the timer, which ends many such calls in several turns of the event loop.
+   * Takes the first call from the queue. Returns false if the queue is empty, if there is no room for the call, or if
+   * the deadline of the call has passed. The timer then ends the call: see `Deadlines`, which ends many calls in
+   * several turns of the event loop.
    */
   #admitFirst({ endpoint, callClass, waiting }: Queue): boolean {
     if (waiting.first === undefined || waiting.first.deadline <= monotonicMs()) return false;

@@ -25,10 +25,16 @@ import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
-/** A timeout counts as a failure of the endpoint if the endpoint has not answered the call for more than this time. */
+/**
+ * A timeout counts as a failure of the endpoint if the endpoint has not answered the call for more than this many
+ * milliseconds.
+ */
 const SILENCE_MS = 1_000;
 
-/** Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call before a refusal parks its endpoint. */
+/**
+ * Number of momentary refusals (see `isMomentaryRefusal`) of one call after which the next one parks its endpoint, if
+ * the client has several endpoints.
+ */
 const MAX_MOMENTARY_REFUSALS = 5;
 
 /**
@@ -37,13 +43,13 @@ const MAX_MOMENTARY_REFUSALS = 5;
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
 /**
- * Default of `maxInFlight`. With so many calls in flight, a server on the same machine is busy all the time, and still
- * far from the 5,000 unapplied entries above which etcd refuses writes.
+ * Default of `maxInFlight`. This many calls keep a server on the same machine busy all the time. They are far fewer
+ * than the 5,000 unapplied entries above which etcd refuses writes.
  */
 export const MAX_IN_FLIGHT = 512;
 
 interface ChannelOptions {
-  /** Maximum number of unary calls in flight at one endpoint. */
+  /** Maximum number of unary calls of each class in flight at one endpoint; see `CallClass`. */
   readonly maxInFlight?: number | undefined;
   readonly balance?: Balance | undefined;
   readonly logger?: Logger | undefined;
@@ -56,16 +62,19 @@ interface FailedAttempts {
   /** Outcome of the whole call so far: `unknown` as soon as one attempt has that outcome. */
   readonly outcome: Outcome;
   readonly momentaryRefusals: number;
-  /** Whether the member will answer the call soon, so that the call is repeated at the same member (S39). */
+  /**
+   * Whether the next attempt uses the same endpoint, because its member will probably answer soon (rule S39 in
+   * docs/semantics.md).
+   */
   readonly stays: boolean;
-  /** The delay in milliseconds that the call's `retryAfter` wants. */
+  /** The delay in milliseconds that the call's `retryAfter` returned. */
   readonly delayMs: number | undefined;
 }
 
 /**
- * A transport over several endpoints. If the endpoint of a unary call fails, the channel retries the call at another
- * endpoint, unless the server may already have processed a request that is unsafe to resend. The channel opens each
- * stream once and never reopens a stream that ends.
+ * A transport over several endpoints. If an attempt of a unary call fails because of its endpoint, the channel makes
+ * another attempt, at another endpoint if possible, unless the server may already have processed a request that is
+ * unsafe to resend. The channel opens each stream once and never reopens a stream that ends.
  */
 export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
@@ -89,7 +98,7 @@ export class Channel implements Transport {
     return this.#endpoints.urls;
   }
 
-  /** URLs of the endpoints that calls avoid because they failed. */
+  /** URLs of the endpoints in use that are parked, or whose connection does not answer. */
   get unavailable(): readonly string[] {
     return this.#endpoints.unavailable;
   }
@@ -100,7 +109,10 @@ export class Channel implements Transport {
     this.#endpoints.reset(endpoints);
   }
 
-  /** Replaces the endpoints. Calls use the configured endpoints only while none of the new endpoints are available. */
+  /**
+   * Makes calls prefer these endpoints. Calls use the other configured endpoints only while none of these endpoints is
+   * available.
+   */
   follow(endpoints: readonly Endpoint[]): void {
     if (!this.#closed.signal.aborted) this.#endpoints.replace(endpoints);
   }
@@ -118,7 +130,9 @@ export class Channel implements Transport {
     }
   }
 
-  /** This function is separate from `#attempts`, because the frame of a waiting function takes memory. */
+  /**
+   * This function is separate from `#attempts`, because each waiting call keeps the frame of its function in memory.
+   */
   async #waitForRoom<Request, Response>(call: UnaryCall<Request, Response>, callClass: CallClass): Promise<Response> {
     return this.#attempts(call, callClass, await this.#queue.wait(call, callClass));
   }
@@ -195,7 +209,8 @@ export class Channel implements Transport {
         if (error !== undefined && isEndpointFailure(error) && !isMomentaryRefusal(error))
           this.#endpoints.failed(endpoint, error.reason, error.problem);
         release();
-        // Servers use different status codes. This one tells the caller whether another endpoint may accept the stream.
+        // Servers use different status codes for this refusal. The channel replaces the code, so that the code tells
+        // the caller whether another endpoint may accept the stream.
         if (error !== undefined && isUnsuitableEndpoint(error))
           handler.end(
             amended(error, { code: this.#isFinal(call, endpoint, error) ? 'FailedPrecondition' : 'Unavailable' }),
@@ -223,7 +238,10 @@ export class Channel implements Transport {
     await this.#endpoints.close();
   }
 
-  /** Waits if the member refused the last attempt and works, or if the pool has parked the endpoint. */
+  /**
+   * Waits for `delayMs`, if it is set. Otherwise, waits only if the last attempt got a momentary refusal or an overload
+   * refusal, or if the pool has parked the endpoint of the next attempt.
+   */
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,
     endpoint: PooledEndpoint,
@@ -233,7 +251,7 @@ export class Channel implements Transport {
     if (delayMs === undefined && !wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
     const wantedMs = delayMs ?? this.#endpoints.pauseMs(endpoint, count);
     await this.#pauseUntil(Math.min(monotonicMs() + wantedMs, call.deadline), call, outcome);
-    // The endpoint may have refused connections meanwhile. Then all calls wait until the same time.
+    // If a connection attempt has failed during the wait, all calls wait until the time of the next connection attempt.
     const connectAt = Math.min(endpoint.connectAt, call.deadline);
     if (connectAt > monotonicMs()) await this.#pauseUntil(connectAt, call, outcome);
   }
@@ -283,8 +301,9 @@ export class Channel implements Transport {
   }
 
   /**
-   * Whether the channel gives up: the endpoint can never serve the call and the call has no other endpoint, or the call
-   * has no deadline, names its endpoint, and has been retried `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
+   * Whether the channel gives up. It does so if the endpoint can never serve the call and the call has no other
+   * endpoint. It also does so if the call has no deadline, names its endpoint, and has been retried
+   * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
    */
   #isHopeless(call: UnaryCall<unknown, unknown>, endpoint: PooledEndpoint, error: EtcdError, attempt: number): boolean {
     if (isUnsuitableEndpoint(error) && this.#isFinal(call, endpoint, error)) return true;
@@ -293,15 +312,16 @@ export class Channel implements Transport {
   }
 
   /**
-   * Whether another attempt of the call would get the same refusal. The call may be repeated if it has another endpoint,
-   * or if the endpoint was etcd before: a proxy in front of etcd may answer in its place for a while.
+   * Whether another attempt of the call would get the same refusal. Another attempt may succeed if the call has another
+   * endpoint, or if etcd has answered at this endpoint before: a proxy in front of etcd may answer in its place for a
+   * while.
    */
   #isFinal(
     { endpoint: named }: { readonly endpoint?: string | undefined },
     endpoint: PooledEndpoint,
     { reason }: EtcdError,
   ): boolean {
-    // `reset` may have replaced `endpoint` by one other endpoint.
+    // If there is only one endpoint, it may differ from `endpoint`, because `reset` may have replaced `endpoint`.
     const isOnly = named !== undefined || this.#endpoints.all.every((other) => other === endpoint);
     return isOnly && !(endpoint.isEtcd && reason === 'NotEtcd');
   }

@@ -21,7 +21,7 @@ const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set<MethodPath>([
  * Remembers the ID of the cluster and the revision of its store. Detects that another cluster answers, or that the
  * store has gone back to an older revision.
  *
- * - Every response header contains the ID of the cluster. A response from another cluster is an error.
+ * - Every response header from etcd contains the ID of the cluster. A response from another cluster is an error.
  * - The revision of the store never decreases. If a linearizable response has a lower revision than the client had seen
  *   before it sent the call, the cluster was restored from an older copy. This class then notifies its listeners, and
  *   continues from the new revision. Serializable responses, watches and lease responses prove nothing, because a
@@ -37,8 +37,8 @@ export class ClusterIdentity {
   readonly #listeners = new Set<(error: EtcdError) => void>();
 
   /**
-   * The maximum store revision in any header so far, or 0n before the first header. If the store goes back to an older
-   * revision, this value goes back too.
+   * The maximum store revision that the client has seen so far, or 0n if it has seen none. If the store goes back to an
+   * older revision, this value goes back too.
    */
   get revision(): bigint {
     return this.#revision;
@@ -130,7 +130,10 @@ export function isLinearizable({ method, request }: SentCall): boolean {
   return method.path === TXN && !isSerializable(request as Init<TxnRequest>);
 }
 
-/** Whether the transaction has only serializable reads. A member answers such a transaction from its own data. */
+/**
+ * Whether the transaction has no operations other than serializable reads. A member answers such a transaction from its
+ * own data.
+ */
 function isSerializable({ success = [], failure = [] }: Init<TxnRequest>): boolean {
   return [...success, ...failure].every(
     ({ request }) => request?.case === 'requestRange' && request.value.serializable === true,

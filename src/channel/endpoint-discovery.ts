@@ -25,7 +25,8 @@ export async function syncEndpoints(
   // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
   const before = configured();
   const { members } = await rpc.checkedCall(clusterMethods.memberList, { linearizable: true }, options, 'sync');
-  // `setEndpoints` has replaced the endpoints. The member list of the former endpoints must not undo this.
+  // If `setEndpoints` has replaced the endpoints during the read, the member list of the former endpoints must not undo
+  // this.
   if (configured() !== before) return channel.endpoints;
   const endpoints = memberEndpoints(members, before, allow);
   if (endpoints.length > 0) channel.follow(endpoints);
@@ -33,9 +34,9 @@ export async function syncEndpoints(
 }
 
 /**
- * Returns those endpoints of the started voting members that `allow` accepts. Includes endpoints without TLS only if an
- * endpoint without TLS was configured, so that no member list can downgrade the client from `https:` to `http:`. An
- * error that `allow` throws reaches the caller.
+ * Returns those endpoints of the started voting members that `allow` accepts. Includes `http:` endpoints only if an
+ * `http:` endpoint was configured, so that no member list can downgrade the client from `https:` to `http:`. An error
+ * that `allow` throws reaches the caller.
  */
 export function memberEndpoints(
   members: readonly Pick<Member, 'clientUrls' | 'isLearner'>[],
@@ -63,7 +64,7 @@ function isAllowed(url: string, allow: AllowEndpoint): boolean {
 
 /** Returns undefined if the URL is malformed, or names a Unix socket, which is on the member's machine. */
 function parseAdvertised(url: string): Endpoint | undefined {
-  // Members advertise URLs. The scheme of a text without one would be a guess, and might be `http:`.
+  // Members advertise URLs. For a text without a scheme, `parseEndpoint` would assume `http:`.
   if (!url.includes('://')) return undefined;
   try {
     const endpoint = parseEndpoint(url, 'clientUrls');

@@ -13,21 +13,23 @@ const PARK_MS = 1_000;
  *
  * - normal: Most calls.
  * - urgent: Calls that must not wait behind normal calls, such as releases of locks.
- * - blocking: Calls that wait by design, such as those of the lock service. With a bound, the waiting calls could fill
- *   it, and the holder's calls would wait for them.
+ * - blocking: The calls `Lock` and `Campaign`, which wait for other clients by design. If they had a bound, the waiting
+ *   calls could use it up, and the calls of the holder would wait behind them.
  */
 export type CallClass = 'normal' | 'urgent' | 'blocking';
 
 /**
  * How a client chooses the endpoint of a call.
  *
- * - sticky: The client starts at a random endpoint and uses it until it fails. It then uses another random endpoint. If
- *   a fleet has many clients, their load spreads over all members.
+ * - sticky: The client starts at a random endpoint and uses it until the endpoint fails. The client then uses another
+ *   random endpoint. If a fleet has many clients, their load spreads over all members.
  * - round-robin: Unary calls use all available endpoints in turn. Streams, which carry watches and keepalives, use one
- *   endpoint, as with `sticky`. Use it if a few clients cause most of the load. Serializable reads then see the data of
- *   different members, so one may be older than the one before it; `orderedReads` prevents that.
- * - in-order: As `sticky`, but the client starts at the first endpoint of the list, for example the nearest, and goes on
- *   to the next one in the list when an endpoint fails. It does not return while the endpoint in use works.
+ *   endpoint, as with `sticky`. Use `round-robin` if a few clients cause most of the load. Serializable reads then see
+ *   the data of different members, so a read may return older data than the read before it; `orderedReads` prevents
+ *   that.
+ * - in-order: As `sticky`, but the client starts at the first endpoint of the list, for example the nearest, and goes
+ *   on to the next one in the list when an endpoint fails. The client does not return to an earlier endpoint while the
+ *   endpoint in use works.
  *
  * @example
  * const balance: Balance = 'round-robin';
@@ -47,13 +49,18 @@ export interface PooledEndpoint {
   /** Failures since the last success. */
   failures: number;
   failedAt: number;
-  /** The endpoint is parked until this time: calls use it only if no other endpoint is available. */
+  /**
+   * The endpoint is parked until this time: calls that do not name it use it only if no other endpoint is available.
+   */
   parkedUntil: number;
   /** Failed connection attempts since the last success. */
   connectFailures: number;
   /** Time until which calls wait before they try to connect to the endpoint again. */
   connectAt: number;
-  /** Whether the endpoint has answered as etcd. If so, a proxy in front of it has sent an answer that is not etcd's. */
+  /**
+   * Whether etcd has answered at this endpoint. If so, a later answer that is not etcd's comes from a proxy in front of
+   * etcd.
+   */
   isEtcd: boolean;
   /** Number of calls and streams that use the endpoint or are about to use it. */
   users: number;
@@ -75,9 +82,12 @@ export class EndpointPool {
   #preferred: readonly PooledEndpoint[];
   /** Configured endpoints that are not preferred. Used only while no preferred endpoint is available. */
   #spare: readonly PooledEndpoint[] = [];
-  /** Index of the current endpoint in `#preferred`. Streams use it, and calls too unless they take turns. */
+  /**
+   * Index of the current endpoint in `#preferred`. Streams use it, and so do calls, unless the balance is
+   * `round-robin`.
+   */
   #current: number;
-  /** Counts the turns of the preferred endpoints, for calls that take turns. */
+  /** For `round-robin`: modulo the number of preferred endpoints, the index of the endpoint whose turn is next. */
   #next: number;
 
   constructor(
@@ -145,7 +155,7 @@ export class EndpointPool {
     return endpoint;
   }
 
-  /** Does the same as `pick` for an attempt of a unary call. Prefers an endpoint that has room. */
+  /** Does the same as `pick` for an attempt of a unary call. With `round-robin`, prefers an endpoint that has room. */
   pickForCall(url: string | undefined, callClass: CallClass, maxInFlight: number): PooledEndpoint {
     const takesTurn = url === undefined && this.#balance === 'round-robin';
     const turn = takesTurn ? this.#inTurn(callClass, maxInFlight) : undefined;
@@ -165,7 +175,10 @@ export class EndpointPool {
     this.#forgetUnused(endpoint);
   }
 
-  /** Ignores an attempt that started before the last failure: it does not prove that the endpoint is available now. */
+  /**
+   * Makes the endpoint available again after an attempt that succeeded. Ignores an attempt that started before the last
+   * failure, because it does not prove that the endpoint is available now.
+   */
   succeeded(endpoint: PooledEndpoint, startedAt: number): void {
     if (startedAt < endpoint.failedAt) return;
     const { failures } = endpoint;
@@ -176,7 +189,10 @@ export class EndpointPool {
     if (failures > 0) log(this.#logger, 'info', 'endpoint available again', { endpoint: endpoint.url });
   }
 
-  /** Parks the endpoint. Does not count failures of a parked endpoint: a broken connection makes all its calls fail. */
+  /**
+   * Parks the endpoint. Does not count failures of a parked endpoint, because a broken connection makes all its calls
+   * fail at once.
+   */
   failed(endpoint: PooledEndpoint, reason: Reason, problem: string): void {
     const now = monotonicMs();
     if (reason === 'ConnectFailed' && endpoint.connectAt <= now) {
@@ -208,7 +224,7 @@ export class EndpointPool {
     await Promise.all([...this.#known.values()].map(({ transport }) => transport.close()));
   }
 
-  /** Returns undefined if no preferred endpoint has room. */
+  /** Returns undefined if no available preferred endpoint has room. */
   #inTurn(callClass: CallClass, maxInFlight: number): PooledEndpoint | undefined {
     const now = monotonicMs();
     const preferred = this.#preferred;
@@ -234,7 +250,10 @@ export class EndpointPool {
     return spare ?? this.all.reduce((best, other) => (other.parkedUntil < best.parkedUntil ? other : best));
   }
 
-  /** The choice is random, so that many clients, or the clients of a failed member, spread over the endpoints. */
+  /**
+   * Unless the balance is `in-order`, the choice is random, so that many clients, or the clients of a failed member,
+   * spread over the endpoints.
+   */
   #chooseIndex(endpoints: readonly PooledEndpoint[]): number {
     return this.#balance === 'in-order' ? 0 : Math.floor(environment.Math.random() * endpoints.length);
   }

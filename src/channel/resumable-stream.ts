@@ -14,8 +14,8 @@ const STEADY_MS = 1_000;
 export type NextStream = 'at once' | 'after a backoff' | 'never';
 
 /**
- * A stream that the client opens again each time it ends. The users of the stream are what it carries: watches, or leases
- * that the client renews. The subclass sends the requests of the users, and sends them again on the next stream.
+ * A stream that the client opens again each time it ends. The users of the stream are what it carries: watches, or
+ * leases that the client renews. The subclass sends the requests of the users, and sends them again on the next stream.
  *
  * ```text
  *           open              the stream ended
@@ -30,8 +30,8 @@ export type NextStream = 'at once' | 'after a backoff' | 'never';
  * - open: The subclass sends requests, and receives the responses in `message`. This class drops responses of earlier
  *   streams. If the connection is about to close, the client cancels the stream and waits for the next one.
  * - waiting: The client opens the next stream after a backoff. The backoff doubles with each failure. It starts again
- *   from the shortest delay after a stream that lasted. If the server refused the token, the next stream gets another
- *   token, but only a few times in a row (see `mayUseAnotherToken`).
+ *   from the shortest delay after a stream that lasted for more than `STEADY_MS`. If the server refused the token, the
+ *   next stream gets another token, but only a few times in a row (see `mayUseAnotherToken`).
  * - unused: The last user has left. The client closes the stream at once, or after `lingerMs`.
  * - closed: The keyspace or the client is closed. The subclass refuses new users.
  *
@@ -51,7 +51,7 @@ export abstract class ResumableStream<Request, Response> {
   /** Removes the listeners at the client. Undefined if the stream is unused. */
   #unsubscribe: (() => void) | undefined;
   #closed = false;
-  /** Number of consecutive attempts that failed before they had lasted for `STEADY_MS`. */
+  /** Number of consecutive failed attempts. Counts from the latest attempt that lasted for more than `STEADY_MS`. */
   #failures = 0;
   /** When the latest attempt began, or the next one begins, on the monotonic clock. */
   #attemptAt = 0;

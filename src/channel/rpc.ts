@@ -22,8 +22,8 @@ import type { WaitTrace } from './wait-trace.js';
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
 /**
- * The options that every asynchronous method accepts as its last argument. A method rejects an unknown option with
- * reason `InvalidInput`.
+ * Options of a call. The methods that make a call accept these options as their last argument, and reject an unknown
+ * option with reason `InvalidInput`.
  *
  * @example
  * await etcd.get('config/color', { timeoutMs: 2_000, signal: controller.signal });
@@ -41,15 +41,15 @@ export interface CallOptions {
 }
 
 /**
- * The options that every write accepts as its last argument.
+ * Options of a write: of `put`, `delete`, `txn`, and the functions that use them, such as `createKey`.
  *
  * @example
  * await etcd.put('config/color', 'blue', { retryWrites: true });
  */
 export interface WriteOptions extends CallOptions {
   /**
-   * Whether the client repeats the write until a server answers. A repeated write is still applied exactly once.
-   * Default: the client's `retryWrites`. Only the `Client` of `etcdwire` has this option.
+   * Whether the client repeats the write until a server answers or the time limit passes. A repeated write is still
+   * applied at most once. Default: the client's `retryWrites`. Only the `Client` of `etcdwire` has this option.
    */
   readonly retryWrites?: boolean | undefined;
 }
@@ -64,7 +64,7 @@ const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
 type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites'>> & {
-  /** The deadline of the call, if it is another than that of its `timeoutMs`. */
+  /** The deadline of the call, if `timeoutMs` does not determine it. */
   readonly deadline?: number | undefined;
   /** The trace of the wait that makes the call. */
   readonly trace?: WaitTrace | undefined;
@@ -104,7 +104,7 @@ export interface RpcSettings {
   readonly timeoutMs: number;
   /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
   readonly renewsTokens: boolean;
-  /** Whether the client asks for the credentials again after a refusal, so that a refused password is not final. */
+  /** Whether `auth` is a function. The client calls it again after a refusal, so a refused password is not final. */
   readonly rotatesSecrets?: boolean | undefined;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;

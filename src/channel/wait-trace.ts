@@ -12,7 +12,10 @@ export class WaitTrace implements AttemptObserver {
   reached = false;
   /** Outcome of the writes of the wait. Undefined until the wait records an outcome. */
   outcome: Outcome | undefined;
-  /** Since when a watch has no stream, on the monotonic clock. Undefined while it has one. */
+  /**
+   * When the watch of the wait lost its stream, on the monotonic clock. Undefined if it has not lost one, or has a new
+   * one.
+   */
   detachedAt: number | undefined;
   /** Whether another contender has the lock that this wait is for, or is in front of this contender in the queue. */
   isTaken: boolean | undefined;

@@ -42,13 +42,13 @@ export interface ClientOptions extends CoreClientOptions {
   /**
    * Whether to prevent serializable reads from returning older data than the client had seen before, in responses and
    * in watches. If a response has an older store revision, the client repeats the read once, linearizably. The repeated
-   * read needs a member with a leader, and no learner. Default false.
+   * read needs a member that has a leader and is not a learner. Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /**
-   * Whether the client repeats each write until a server answers. A repeated write is still applied exactly once. The
-   * option of a call overrides this one. Applies to `put`, `delete`, `txn` and everything that consists of them;
-   * `docs/writes.md` describes the cost. Default false.
+   * Whether the client repeats each write until a server answers or the time limit passes. A repeated write is still
+   * applied at most once. The option of a call overrides this one. Applies to `put`, `delete`, `txn` and the functions
+   * that use them; `docs/writes.md` describes the cost. Default false.
    */
   readonly retryWrites?: boolean | undefined;
   /**
@@ -58,8 +58,9 @@ export interface ClientOptions extends CoreClientOptions {
   readonly autoSyncIntervalMs?: number | undefined;
   /**
    * Decides whether the client may use an endpoint that a member advertises. The argument is the URL of the endpoint,
-   * such as `https://10.0.0.3:2379`. If the function returns false, the client never connects to the endpoint, so the
-   * endpoint never receives the token. `sync` fails if the result is not a boolean. Default: all endpoints are allowed.
+   * such as `https://10.0.0.3:2379`. If the function returns false, `sync` leaves the endpoint out. The client then
+   * never connects to the endpoint or sends it the token, unless the option `endpoints` contains it, too. `sync` fails
+   * if the result is not a boolean. Default: all endpoints are allowed.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
 }
@@ -119,7 +120,8 @@ export class Client extends CoreClient implements Keyspace {
     const direct = orderedReads ? withOrderedReads(core.transport, channel.cluster) : core.transport;
     const rpc = new Rpc(direct, settings);
     const sync = (call?: CallOptions) => syncEndpoints(rpc, channel, configured, allowEndpoint, call);
-    // Around all other layers, because the calls of `sync` pass through them and must not start another `sync`.
+    // This layer is outside the layers of `direct`, because the calls of `sync` pass through those and must not start
+    // another `sync`.
     const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
     super(undefined, { ...core, transport, settings, retrying: retriedWrites });
     this.#sync = sync;
@@ -147,9 +149,9 @@ export class Client extends CoreClient implements Keyspace {
    * Reads the member list. From then on, the client uses the endpoints that the voting members advertise. Returns the
    * endpoints in use. Calls and streams in progress stay at their endpoints.
    *
-   * Leaves out endpoints that `allowEndpoint` refuses. If all configured endpoints use TLS, leaves out endpoints
-   * without TLS. Configured endpoints that no member advertises are used only while no other endpoint is available.
-   * If no advertised endpoint may be used, nothing changes.
+   * Leaves out endpoints that `allowEndpoint` refuses. If no configured endpoint is an `http:` URL, leaves out `http:`
+   * URLs. Configured endpoints that no member advertises are used only while no other endpoint is available. If no
+   * advertised endpoint may be used, nothing changes.
    */
   sync(options?: CallOptions): Promise<readonly string[]> {
     return this.#sync(options);

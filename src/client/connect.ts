@@ -27,10 +27,13 @@ export type ConnectOptions = (ClientOptions | EmbeddedClientOptions) & ConnectLi
 
 const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: checkMs, signal: checkSignal } as const;
 const DEFAULT_FAIL_FAST_MS = 5_000;
-/** How often `connect` asks a member for its leader while the member does not answer a read, per `failFastMs`. */
+/**
+ * Number of times within `failFastMs` that `connect` asks a member for its leader, while the member does not answer the
+ * read.
+ */
 const STATUS_CALLS = 5;
 
-/** Further reasons of a member that may soon be able to answer, because its cluster elects a leader. */
+/** Further error reasons of a member that may soon be able to answer, because its cluster elects a leader. */
 const WITHOUT_LEADER: ReadonlySet<Reason> = new Set([
   'NoLeader',
   'Timeout',
@@ -38,12 +41,12 @@ const WITHOUT_LEADER: ReadonlySet<Reason> = new Set([
   'TimeoutDueToConnectionLost',
 ]);
 
-/** Reasons of a member that can answer, but does not allow the read. */
+/** Error reasons of a member that can answer, but does not allow the read. */
 const REFUSALS: ReadonlySet<Reason> = new Set(['PermissionDenied', 'UserEmpty', 'InvalidAuthToken', 'AuthOldRevision']);
 
 /**
- * Advice for the errors of `connect`. Errors of calls do not show it, because a running client may meet the same failures
- * in a correct setup. An error shows the advice of the first pattern that matches its text.
+ * Advice for the errors of `connect`. Errors of calls do not show it, because a running client may meet the same
+ * failures in a correct setup. An error shows the advice of the first pattern that matches its text.
  */
 const ADVICE: readonly (readonly [RegExp, string])[] = [
   [
@@ -62,18 +65,18 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Returns a client after a member has answered a linearizable read, so that a program notices a wrong configuration when
- * it starts. With `auth`, also checks the credentials. `new Client` alone connects at the first call, which waits for a
- * member until its `timeoutMs` has passed.
+ * Returns a client after a member has answered a linearizable read, so that a program notices a wrong configuration
+ * when it starts. With `auth`, also checks the credentials. `new Client` alone connects at the first call, which waits
+ * for a member until its `timeoutMs` has passed.
  *
  * Asks all endpoints at the same time, and needs the answer of only one. Opens separate connections for this purpose,
  * and closes them again.
  *
  * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
- * endpoint what is wrong and what to do about it. The reason is that of the endpoints if it is the same for all, and
- * `ConnectFailed` otherwise. If there are several endpoints, the `cause` is an `AggregateError` of all failures. If a
- * member refuses the credentials, or requires some, `connect` rejects with the reason of the member. Reason
- * `InvalidInput` means that an option is invalid. `connect` leaves no client open when it rejects.
+ * endpoint what is wrong and what to do about it. If all endpoints have failed for the same reason, the error has this
+ * reason. Otherwise, its reason is `ConnectFailed`. If there are several endpoints, the `cause` is an `AggregateError`
+ * of all failures. If a member refuses the credentials, or requires some, `connect` rejects with the reason of the
+ * member. Reason `InvalidInput` means that an option is invalid. `connect` leaves no client open when it rejects.
  *
  * @example
  * await using etcd = await connect({ endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 });
@@ -82,7 +85,7 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
   checkOptions(options, CONNECT_OPTIONS, 'connect');
   const { failFastMs = DEFAULT_FAIL_FAST_MS, signal, ...given } = options;
-  // The options of a client have been checked when this constructor returns.
+  // `new Client` checks these options.
   const clientOptions = given as ClientOptions;
   const client = new Client(clientOptions);
   try {
@@ -148,7 +151,8 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
   observe().catch(() => {});
   try {
     await new Promise<void>((resolve, reject) => {
-      // A call is made again until its deadline. Its first failure is enough here, unless the member may soon recover.
+      // The channel repeats a call until its deadline. Here, its first failure is enough, unless the member may soon
+      // recover.
       const retry = (error: EtcdError): void => {
         const mayRecover = isMomentaryRefusal(error) || isOverloadRefusal(error) || WITHOUT_LEADER.has(error.reason);
         if (!mayRecover) reject(error);
@@ -175,7 +179,7 @@ function described(error: EtcdError, endpoint: string, failFastMs: number, hasLe
         reason: status.reason,
         outcome: 'not-sent',
         endpoint,
-        // The text contains the text of `error`.
+        // The cause is not `error`, because the new text replaces the text of `error`.
         cause: error.cause,
       }),
     );

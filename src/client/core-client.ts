@@ -68,8 +68,8 @@ const CORE_CLIENT_HINTS = {
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /**
- * A client of one etcd cluster for keys, watches and leases; the locks of `etcdwire/concurrency` accept it. The `Client`
- * of `etcdwire` extends it by everything else. It connects when the first call is made.
+ * A client of one etcd cluster for keys, watches and leases; the locks of `etcdwire/concurrency` accept it. The
+ * `Client` of `etcdwire` extends this class with everything else. The client connects when the first call is made.
  *
  * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
  * keepalives keep the process running.
@@ -85,7 +85,7 @@ export class CoreClient implements CoreKeyspace {
   readonly lease: Leases;
   /** @internal The same object as `lease`, with its internal methods. */
   readonly leaseClient: LeaseClient;
-  /** @internal A namespace is an object of the same class, whose `core` has a prefix. */
+  /** @internal A namespace is a `CoreClient`, too. Its `core` has a prefix. */
   readonly core: KeyspaceCore;
   /** @internal */
   readonly rpc: Rpc;
@@ -166,7 +166,7 @@ export class CoreClient implements CoreKeyspace {
   toJSON(): { readonly endpoints: readonly string[]; readonly unavailable: readonly string[] };
   toJSON(): object {
     const { endpoints, unavailable } = this.core.channel;
-    // A namespace shows nothing, because its prefix is part of keys.
+    // A namespace does not show its prefix, because logs must not contain parts of keys.
     return this.#isNamespace ? {} : { endpoints, unavailable };
   }
 
@@ -182,10 +182,12 @@ export class CoreClient implements CoreKeyspace {
 
   /**
    * Replaces the endpoints, for example after members were moved. Watches, leases and locks continue: calls and streams
-   * in progress stay at their endpoints until these end, and everything else uses the new endpoints. `urls` has the form
-   * of the option `endpoints`. A later `sync`, also one of `autoSyncIntervalMs`, replaces the endpoints again.
+   * in progress stay at their endpoints until the calls and streams end, and everything else uses the new endpoints.
+   * `urls` has the form of the option `endpoints`. A later `sync`, also one of `autoSyncIntervalMs`, replaces the
+   * endpoints again.
    *
-   * @throws EtcdError with reason `InvalidInput` if an endpoint is invalid, or `ClientClosed` after `close`.
+   * @throws EtcdError with reason `InvalidInput` if an endpoint is invalid, or if `auth` does not allow it, or with
+   * reason `ClientClosed` after `close`.
    *
    * @example
    * etcd.setEndpoints(['http://127.0.0.1:2379', 'http://127.0.0.1:22379']);
@@ -206,9 +208,9 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /**
-   * Ends all calls, watches, keepalives and sessions of the client and its namespaces with reason `ClientClosed`, and
-   * closes the connections. Sessions revoke their leases, which frees their locks at once. Waits at most 2 s for
-   * a server that does not answer.
+   * Ends all calls, keepalives and sessions of the client and its namespaces with reason `ClientClosed`, ends their
+   * watches, and closes the connections. Sessions revoke their leases, which frees their locks at once. If a server
+   * does not answer, waits for 2 s at most.
    */
   close(): Promise<void> {
     return this.#close();

@@ -13,17 +13,23 @@ export interface HealthOptions {
 
 const HEALTH_OPTIONS = { timeoutMs: checkMs, signal: checkSignal } as const;
 const DEFAULT_TIMEOUT_MS = 2_000;
-/** A key that no program uses. etcdctl reads the same key for `endpoint health`. */
+/** The key of the linearizable read, which need not exist. etcdctl reads the same key for `endpoint health`. */
 export const HEALTH_KEY = 'health';
 
-/** The answers of one endpoint. A field that is undefined is unknown, because the member did not answer. */
+/**
+ * The answers of one endpoint. `memberId`, `isLeader`, `isLearner`, `version` and `dbSize` are undefined if the member
+ * did not answer the request for its status.
+ */
 export interface EndpointHealth {
   readonly endpoint: string;
   /** Whether the member answered a linearizable read, which needs a leader and a quorum. */
   readonly isHealthy: boolean;
   /** Milliseconds until the answer to that read. Undefined if the endpoint is not healthy. */
   readonly latencyMs: number | undefined;
-  /** Why the endpoint is not healthy. Undefined if it is. Its `cause` is the last failure. */
+  /**
+   * Why the endpoint is not healthy. Undefined if the endpoint is healthy. After a timeout, the `cause` contains the
+   * failures of the attempts.
+   */
   readonly error: EtcdError | undefined;
   readonly memberId: bigint | undefined;
   readonly isLeader: boolean | undefined;
@@ -45,8 +51,8 @@ export interface Health {
 
 /**
  * Asks each endpoint of a client for a linearizable read, as `etcdctl endpoint health` does, and for its status. Never
- * rejects because of an endpoint that does not answer. A user without permission for the read is no problem. A learner
- * refuses the read, so it is not healthy.
+ * rejects because of an endpoint that does not answer. An endpoint counts as healthy even if the user has no permission
+ * for the read. A learner refuses the read, so it is not healthy.
  *
  * @throws EtcdError with reason `InvalidInput` if an argument is invalid.
  *

@@ -19,8 +19,8 @@ export type { Watch };
  * Keys, watches and leases of a cluster, or of a namespace in it. The clients of `etcdwire/core` and `etcdwire` and
  * their namespaces implement this interface. Sessions, locks and all other classes of `etcdwire/concurrency` accept it.
  *
- * Functions that only read and write keys accept any implementation, so a test can pass a test double. Sessions need a
- * real client or namespace, and so do locks, because they need a session.
+ * Functions of this package that only read and write keys, such as `createKey`, accept any implementation, so a test
+ * can pass a test double. Sessions need a real client or namespace, and so do locks, because they need a session.
  *
  * A method that fails throws an `EtcdError`, or returns a promise that rejects with one. Reason `InvalidInput` means
  * that nothing was sent; unknown options have this reason too. For other reasons, `outcome` says what happened to a
@@ -46,8 +46,8 @@ export interface CoreKeyspace extends KV, AsyncDisposable {
   namespace(prefix: BytesLike): CoreKeyspace;
 
   /**
-   * Ends the watches, keepalives and sessions of this keyspace with reason `ClientClosed`. Sessions revoke their
-   * leases, so their locks become free at once. Waits at most 2 s for a server that does not answer. Closing a
+   * Ends the keepalives and sessions of this keyspace with reason `ClientClosed`, and ends its watches. Sessions revoke
+   * their leases, so their locks become free at once. Waits at most 2 s for a server that does not answer. Closing a
    * namespace leaves the client open.
    */
   close(): Promise<void>;
@@ -66,7 +66,7 @@ export interface CoreKeyspace extends KV, AsyncDisposable {
 export interface Keyspace extends CoreKeyspace {
   /**
    * Reads a range at one revision, and then delivers every later change in the range. With `fromRevision`, delivers the
-   * changes after that revision without reading the range.
+   * changes after that revision, and reads the range only if it cannot continue from that revision.
    */
   mirror(keys: Keys, options?: MirrorOptions): Mirror;
 
@@ -90,7 +90,10 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly setEndpoints: (urls: readonly string[]) => void;
   /** Maximum length, in bytes, of a response that the client accepts. */
   readonly maxReceiveBytes: number;
-  /** Returns the transport that guards all writes of a keyspace. Undefined unless the transport may send a request twice. */
+  /**
+   * Returns the transport that guards all writes of a keyspace. Undefined unless the transport may send a request
+   * twice.
+   */
   readonly guarding?: ((keyspace: GuardedKeyspace) => Transport) | undefined;
   /** Returns the transport of the writes with `retryWrites`. Undefined if the client does not have this option. */
   readonly retrying?: ((keyspace: GuardedKeyspace) => Transport) | undefined;

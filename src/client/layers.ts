@@ -41,8 +41,9 @@ export interface CoreClientOptions {
    */
   readonly endpoints?: readonly string[] | undefined;
   /**
-   * TLS settings for `https` endpoints. The client verifies each server certificate against the host name of its
-   * endpoint. If this is a function, the client calls it for each new connection, so that certificates can be rotated.
+   * TLS settings for `https` endpoints. The client verifies each server certificate against `serverName` or the host
+   * name of its endpoint. If `tls` is a function, the client calls it for each new connection, so that certificates can
+   * be rotated.
    */
   readonly tls?: TlsSource | undefined;
   /**
@@ -81,13 +82,15 @@ export interface CoreClientOptions {
   readonly guardPrefix?: BytesLike | undefined;
   /**
    * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
-   * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count. Releases of locks and
-   * revocations of leases have a separate bound, so that they never wait behind other calls. Default 512.
+   * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count, nor do the calls of etcd's
+   * lock and election services that wait for other clients. Releases of locks and revocations of leases have a separate
+   * bound, so that they never wait behind other calls. Default 512.
    */
   readonly maxInFlight?: number | undefined;
   /**
    * How the client chooses the endpoint of each call: `sticky` uses one random endpoint until it fails, `round-robin`
-   * uses all endpoints in turn for unary calls, and `in-order` starts at the first endpoint of the list. Default `sticky`.
+   * uses all endpoints in turn for unary calls, and `in-order` starts at the first endpoint of the list. Default
+   * `sticky`.
    */
   readonly balance?: Balance | undefined;
   /** Credentials for a cluster that has authentication enabled, or a function that returns them. */
@@ -107,8 +110,8 @@ export interface CoreClientOptions {
   /** Interceptors around every call. The first interceptor is the outermost. Default: none. */
   readonly interceptors?: readonly Interceptor[] | undefined;
   /**
-   * Creates the transport of each endpoint. Default: HTTP/2. `http2` runs it over connections that the program opens.
-   * `etcdwire/grpc-js` and `etcdwire/gateway` export other transports.
+   * Creates the transport of each endpoint. Default: HTTP/2. `http2` runs HTTP/2 over connections that the program
+   * opens. `etcdwire/grpc-js` and `etcdwire/gateway` export other transports.
    */
   readonly transport?: TransportFactory | undefined;
 }
@@ -122,7 +125,7 @@ export interface CoreClientOptions {
 export type Embedded<Options extends CoreClientOptions> = Omit<Options, 'endpoints' | 'transport'> & {
   /** Creates the transport of each endpoint, and defines the endpoints. */
   readonly transport: EmbeddedTransportFactory;
-  /** Left out: the client uses the endpoints that the transport defines. */
+  /** Not allowed, because the transport defines the endpoints. */
   readonly endpoints?: undefined;
 };
 
@@ -145,9 +148,9 @@ export const CORE_CLIENT_OPTIONS = {
   interceptors: checkedLater,
   transport: checkTransport,
 } as const;
-/** The default of etcd, etcdctl and npm's etcd3. */
+/** The default endpoint of etcd, etcdctl and npm's etcd3. */
 const DEFAULT_ENDPOINTS = ['127.0.0.1:2379'];
-/** Hints for option names of the npm package etcd3, and for an option of another function. */
+/** Hints for option names of the npm package etcd3, and for `connect`, an option of `http2`. */
 export const CLIENT_HINTS = {
   hosts: 'did you mean endpoints?',
   credentials: 'pass certificates as tls, and a user name and password as auth',
@@ -158,8 +161,8 @@ export const CLIENT_HINTS = {
 const MIN_PING_INTERVAL_MS = 5_000;
 
 /**
- * Builds the channel of a client, and the layers around it. `options` is an object whose properties are checked already,
- * except those in `CORE_CLIENT_OPTIONS` with `checkedLater`.
+ * Builds the channel of a client, and the layers around it. `options` is an object whose properties are checked
+ * already, except those in `CORE_CLIENT_OPTIONS` with `checkedLater`.
  *
  * @throws EtcdError, reason `InvalidInput`, if one of these properties is not allowed.
  */
@@ -182,8 +185,9 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     balance: BALANCES[options.balance ?? 'sticky'],
     logger,
   });
-  // The diagnostics describe each call as the interceptors have changed it. An interceptor sees each call once, because
-  // the channel retries it, and sees the tokens and the `Authenticate` calls.
+  // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
+  // often the channel retries it, and again if the call is repeated with a new token. It also sees the tokens and the
+  // `Authenticate` calls.
   let transport: Transport = withInterceptors(withDiagnostics(channel), interceptors);
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
 

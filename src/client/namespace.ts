@@ -70,7 +70,7 @@ export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireR
   };
 }
 
-/** Returns the translations by gRPC path. The messages of other RPCs contain no keys. */
+/** Returns the translations by gRPC path. A namespace calls no other RPC whose messages contain keys. */
 function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation>> {
   const withPrefix = <T extends Init<WireRange>>(message: T): T => ({ ...message, ...prefixInterval(prefix, message) });
   const put = (message: Init<rpc.PutRequest>): Init<rpc.PutRequest> => {

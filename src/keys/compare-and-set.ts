@@ -16,8 +16,8 @@ import {
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 
-// Each function makes one transaction that compares the key and then writes it or reads it, so no other client can
-// change the key in between.
+// Each function writes the key in a transaction that also compares the key, so no other client can change the key in
+// between.
 
 /** Options of `createKey`. */
 export interface CreateOptions extends WriteOptions {
@@ -49,7 +49,7 @@ export interface NotWritten<Reason extends 'exists' | 'missing' | 'changed'> {
   readonly succeeded: false;
   /** Why: the key exists already, the key does not exist, or the key is not the expected version. */
   readonly reason: Reason;
-  /** The key as it is now. Undefined if it does not exist. */
+  /** The key as the transaction found it. Undefined if the key does not exist. */
   readonly current: Reason extends 'missing' ? undefined : KeyValue;
 }
 
@@ -164,8 +164,8 @@ export interface Modified {
  * read and the put, `change` runs again with the latest key, so it must have no other side effects. If `change` returns
  * undefined, nothing is written. If it throws, `modifyKey` rejects with the same error.
  *
- * @throws EtcdError with reason `TxnConflict` after `maxAttempts`, and otherwise as `txn` does. A put whose outcome is
- * unknown is not repeated.
+ * @throws EtcdError with reason `TxnConflict` after `maxAttempts`, and otherwise as `txn` does. Without `retryWrites`,
+ * a put whose outcome is unknown is not repeated.
  *
  * @example
  * const { old } = await modifyKey(etcd, 'visits', (kv) => String(Number(kv?.text() ?? 0) + 1));

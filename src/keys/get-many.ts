@@ -30,8 +30,8 @@ const KEYS_PER_TXN = 128;
  * Reads any number of keys, all at one revision. Up to `keysPerTxn` keys need one transaction; more keys need several
  * transactions, one after the other, which read the revision of the first one. `header` is that of the first.
  *
- * @throws EtcdError with reason `Compacted` if etcd compacts that revision before the last transaction, and otherwise as
- * `txn` does.
+ * @throws EtcdError with reason `Compacted` if etcd compacts that revision before the last transaction, and otherwise
+ * as `txn` does.
  *
  * @example
  * const { kvs } = await getMany(etcd, ['config/color', 'config/size']);

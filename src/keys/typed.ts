@@ -38,8 +38,8 @@ export interface ValueCodec<T> {
 }
 
 /**
- * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if it is wrong. It may be the
- * method `parse` of a schema, such as those of zod.
+ * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if it is wrong. It may be
+ * the method `parse` of a schema, such as those of zod.
  *
  * @example
  * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
@@ -55,7 +55,7 @@ export function json<T>(parse: (value: unknown) => T): ValueCodec<T> {
 }
 
 /**
- * A key whose value is decoded. The value is decoded when the program first reads `value` or `error`.
+ * A key with its decoded value. The codec decodes the value when the program first reads `value` or `error`.
  *
  * @example
  * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
@@ -256,17 +256,20 @@ export class TypedKeys<T> {
     return new TypedKeyValue(this.#nameOf(kv.key), kv, this.#codec);
   }
 
-  /** Returns an operation of a transaction. Pass its result to `decode`. */
+  /**
+   * Returns the operation of a transaction that reads the key; see `op.get`. Pass the result of the operation to
+   * `decode`.
+   */
   opGet(name: string, options?: GetOptions): GetOp {
     return op.get(this.key(name), options);
   }
 
-  /** Returns an operation of a transaction. */
+  /** Returns the operation of a transaction that puts the key; see `op.put`. */
   opPut(name: string, value: T, options?: PutOptions): PutOp {
     return op.put(this.key(name), this.#codec.encode(value), options);
   }
 
-  /** Returns an operation of a transaction. */
+  /** Returns the operation of a transaction that deletes the key; see `op.delete`. */
   opDelete(name: string): DeleteOp {
     return op.delete(this.key(name));
   }

@@ -4,11 +4,12 @@ import type { Init } from '../protobuf/codec.js';
 import { NO_BYTES } from '../runtime/bytes.js';
 import { contains } from './keys.js';
 
-// How a transaction and its guard become one request, see guards.ts, and how its response becomes that of the transaction.
+// This file combines a transaction and its guard (see guards.ts) into one request, and converts the response to that
+// request into the response to the transaction.
 
 export type Operations = readonly Init<wire.RequestOp>[];
 
-/** A guard key, as far as this client knows. */
+/** A guard key and its state, as far as this client knows it. */
 export interface Guard {
   readonly key: Uint8Array;
   /** Mod revision of the key. 0n before the first write. */
@@ -22,8 +23,8 @@ export function hasConditions({ compare = [] }: Init<wire.TxnRequest>): boolean 
 }
 
 /**
- * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that changes
- * the guard, with the path of a branch.
+ * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that
+ * changes the guard. Its argument is the path of the branch.
  */
 export function guardedRequest(
   request: Init<wire.TxnRequest>,
@@ -50,7 +51,10 @@ export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: num
   throw invalidInput('txn', `${own} operations`, `at most ${maxTxnOps - (count - own)}, because ${why}`);
 }
 
-/** Returns the number of operations as the server counts it: the longest list, plus those of nested transactions. */
+/**
+ * Returns the number of operations as the server counts it: the length of the longest list, plus the largest such
+ * number of a nested transaction.
+ */
 function countOf({ compare = [], success = [], failure = [] }: Init<wire.TxnRequest>): number {
   const nested = [...success, ...failure].map(({ request }) =>
     request?.case === 'requestTxn' ? countOf(request.value) : 0,
@@ -86,13 +90,19 @@ export function branchOf({ success = [], failure = [] }: Init<wire.TxnRequest>, 
   return { succeeded, operations: succeeded ? success : failure, path: path.slice(1) };
 }
 
-/** Returns the only nested transaction of a branch. Its own branches put the guard. */
+/**
+ * Returns the only nested transaction of a branch, whose own branches put the guard. Returns undefined if there is
+ * none, or more than one.
+ */
 export function onlyNested(operations: Operations): Init<wire.TxnRequest> | undefined {
   const [nested, ...others] = operations.filter(({ request }) => request?.case === 'requestTxn');
   return others.length === 0 && nested?.request?.case === 'requestTxn' ? nested.request.value : undefined;
 }
 
-/** `path` is the path of the branch. */
+/**
+ * Adds the operation that changes the guard, unless an operation of the branch may delete the guard. `path` is the path
+ * of the branch.
+ */
 function withGuard(
   operations: Operations,
   key: Uint8Array,

@@ -29,27 +29,26 @@ import { mismatch, type PreparedTxn } from './txn.js';
 //
 // 1. The client knows the mod revision R of the guard, and no other write uses the guard. The transaction compares the
 //    mod revision with R, and puts the guard in the same revision as the operations. So the mod revision is above R as
-//    soon as one copy of the request has been applied. It is never R again, because revisions only grow. Every other copy
-//    finds a changed guard and does nothing.
+//    soon as one copy of the request has been applied. It is never R again, because revisions only grow. Every other
+//    copy finds a changed guard and does nothing.
 // 2. The value of the guard is the number of the write and the branch that ran. If a branch contains exactly one nested
 //    transaction, the put of the guard is in the branches of that transaction, so the value has one more digit. If the
 //    answer was lost, the next copy reads the guard, which tells whether an earlier copy was applied, and at which
 //    revision.
-// 3. A client that gives up changes the guard itself. From then on, no copy can be applied, and the answer tells whether
-//    one was applied before.
+// 3. A client that gives up changes the guard itself. From then on, no copy can be applied, and the answer tells
+//    whether one was applied before.
 // 4. The guard is attached to a lease. After the lease has ended, the server refuses to put the guard, and with it the
 //    whole transaction. So a guard that was deleted with its lease cannot let a copy pass. The server chooses the ID of
 //    the lease, so a late copy of the grant does not bring the lease back.
 //
-// The first write with a guard of a session creates it: R is 0. If another client deletes the guard, a copy of that
-// first
-// write would pass again. The guards of a client are created by separate transactions, so for them R is never 0.
-// After the restore of a backup, revisions come again, and with them a copy of a write from before the restore may
-// pass.
+// The first write with a guard of a session creates the guard: R is 0. If another client deletes the guard, a copy of
+// that first write would pass again. The guards of a client are created by separate transactions, so for them R is
+// never 0. After a restore from a backup, the store uses revisions again, so a copy of a write from before the restore
+// may pass.
 //
-// etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example because
-// it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write needs a
-// guard that exists, and its lost answer cannot be found again.
+// etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example
+// because it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write
+// needs a guard that exists. If its answer is lost, no guard tells whether it was applied.
 
 /** The method of a guarded transaction. The channel may repeat it, whatever happened to an earlier attempt. */
 export const GUARDED_TXN = { ...kvMethods.txn, repeatable: true } as const;
@@ -62,7 +61,7 @@ export interface Applied<Result> {
   readonly succeeded: boolean;
   /** A digit for each transaction whose branch is known, from the outside inwards: 1 for `then`, 0 for `else`. */
   readonly path: string;
-  /** The header of the response that reported this. */
+  /** The header of the response that reported the write. */
   readonly header: wire.ResponseHeader;
   /** The result of the transaction. Undefined if its answer was lost. */
   readonly result: Result | undefined;
@@ -105,12 +104,15 @@ export class Guards {
     return { key: concatBytes(this.#guardPrefix, name), revision: 0n, writes: 0 };
   }
 
-  /** @internal Makes the guard available to other writes. `revision` is its mod revision after the write `writes`. */
+  /**
+   * @internal Makes the guard available to other writes. `revision` is its mod revision after the write with the number
+   * `writes`.
+   */
   release(guard: Guard, revision: bigint, writes: number): void {
     this.#free.push(Object.assign(guard, { revision, writes }));
   }
 
-  /** Whether a guard was deleted, and probably all of them. */
+  /** Whether a guard was deleted. If so, probably all of them were. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
@@ -182,7 +184,7 @@ export class GuardedWrite<Result> {
   }
 
   /**
-   * Makes an attempt. After an error, the caller may call `send` again, and must call `settle` otherwise.
+   * Makes an attempt. After an error, the caller must call `send` again, or `settle`.
    *
    * @throws EtcdError as `txn` does.
    */
@@ -225,7 +227,7 @@ export class GuardedWrite<Result> {
       const found = guardIn((nested ?? response).responses);
       const applied = this.#appliedAs(guard, number, found, response.header);
       if (applied !== undefined) return applied;
-      // Another client has changed or deleted the guard.
+      // Another client has changed or deleted the guard, or the lease of the guard has ended.
       this.#guard = undefined;
       if (found === undefined) this.#guards.break();
       if (wasOutcomeUnknown) throw guardLost();
@@ -246,7 +248,7 @@ export class GuardedWrite<Result> {
     const number = guard.writes + 1;
     if (!this.#isOutcomeUnknown) {
       this.#guard = undefined;
-      // A number is never used again.
+      // The next write with this guard uses another number.
       this.#guards.release(guard, guard.revision, number);
       return undefined;
     }
@@ -334,7 +336,7 @@ type GuardState = Pick<mvccpb.KeyValue, 'modRevision' | 'value'>;
 
 interface Moved {
   readonly header: wire.ResponseHeader;
-  /** The guard after the transaction. Undefined if it was deleted: by its write, by another client or with its lease. */
+  /** The guard after the transaction. Undefined if its write, another client or the end of its lease has deleted it. */
   readonly found: GuardState | undefined;
 }
 

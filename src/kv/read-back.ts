@@ -10,8 +10,9 @@ type Responses = (answers: readonly wire.ResponseOp[]) => wire.ResponseOp[];
 type Response = (answers: readonly wire.ResponseOp[]) => wire.ResponseOp;
 
 /**
- * The reads that find out the responses to the operations of a transaction, after it was applied. The operations saw the
- * store at the revision before, except for the keys that the transaction itself had already changed.
+ * The reads that find out the responses to the operations of a transaction, after it was applied. The operations saw
+ * the store at the revision before that of the transaction, except for the keys that the transaction itself had already
+ * changed.
  */
 export class ReadBack {
   readonly reads: Init<wire.RequestOp>[] = [];
@@ -59,7 +60,8 @@ export class ReadBack {
     if (request.case !== 'requestRange') this.#changed.push(range);
     switch (request.case) {
       case 'requestPut': {
-        // The server refuses a transaction that changes a key and puts it.
+        // No earlier operation has changed the key, because the server refuses a transaction that changes a key and
+        // puts it.
         const before = request.value.prevKv ? this.#read(range) : undefined;
         return (answers) => ({
           response: { case: 'responsePut', value: { header: undefined, prevKv: before?.(answers).kvs[0] } },
@@ -84,7 +86,7 @@ export class ReadBack {
 
   #read(request: Init<wire.RangeRequest>): (answers: readonly wire.ResponseOp[]) => wire.RangeResponse {
     const index = this.reads.length;
-    // A member that lags behind does not have the revision yet.
+    // Not serializable, because a member that lags behind may not have the revision yet.
     const value = { ...request, serializable: false, revision: request.revision || this.#revision };
     this.reads.push({ request: { case: 'requestRange', value } });
     return (answers) => {

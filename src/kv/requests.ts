@@ -228,7 +228,7 @@ function checkSort(sort: Sort, argument: string): void {
 }
 
 // The functions below that build a request throw an EtcdError with reason `InvalidInput` if a key, a value or a lease
-// is invalid. The caller has checked the other options. Each of them sets all fields of its message, in the order of
+// is invalid. The caller has checked the other options. Each function sets all fields of its message, in the order of
 // the schema, because the encoder is fastest when all objects have one shape.
 
 export function rangeRequest({ key, rangeEnd }: WireRange, options: RangeOptions = {}): Init<wire.RangeRequest> {

@@ -53,7 +53,7 @@ class GuardLease {
   #current: { readonly id: Promise<bigint>; readonly since: Moment; readonly guards: Map<string, Guards> } | undefined;
   /** The lease before the current one. The outcome of writes with its guards may be unknown. */
   #former: Promise<bigint> | undefined;
-  /** The writes that the client makes sure of in the background. */
+  /** The writes that the client settles in the background: see `settleLater`. */
   readonly #unsettled: Unsettled[] = [];
   readonly #closed: AbortSignal;
   #closing = false;
@@ -61,14 +61,14 @@ class GuardLease {
   constructor(keyspace: GuardedKeyspace) {
     this.#closed = keyspace.settings.closed;
     this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
-    // After the leases are revoked, no write of the client can be applied.
+    // After the leases are revoked, no guarded write of the client can be applied.
     keyspace.closers.add(async () => {
       this.#closing = true;
       await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);
     });
   }
 
-  /** Returns the guards of the keyspace. Their lease lasts at least for another half of its TTL. */
+  /** Returns the guards of the keyspace. Their lease lasts for at least another half of its TTL. */
   async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<LeasedGuards> {
     if (this.#closing) throw clientClosed('not-sent');
     const now = new Moment();
@@ -88,7 +88,7 @@ class GuardLease {
     return { id, guards: made };
   }
 
-  /** The lease of the guards has ended, so the next write needs another one. */
+  /** Makes the next write use another lease, because this one has ended or was not granted. */
   forget(id: Promise<bigint>): void {
     if (this.#current?.id === id) this.#current = undefined;
   }
@@ -162,8 +162,8 @@ export function retriedWrites(keyspace: GuardedKeyspace): Transport {
 }
 
 /**
- * Runs a transaction that the server applies at most once, also for clients without the option `retryWrites`. Repeats the
- * call until a server has answered it.
+ * Runs a transaction that the server applies at most once, also for clients without the option `retryWrites`. Repeats
+ * the call until a server has answered it.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the transaction may have been applied. The client then
  * makes sure in the background that it is not applied later.
@@ -180,7 +180,7 @@ export function retriedTxn<
   return runTxn(new Rpc(retriedWrites(core), core.settings), core.maxTxnOps, txn, options);
 }
 
-/** A write as a transaction, and the response to the write in the response to the transaction. */
+/** A write as a transaction. `responseIn` finds the response to the write in the response to the transaction. */
 interface Write {
   readonly request: Init<wire.TxnRequest>;
   readonly responseIn: (response: wire.TxnResponse) => unknown;
@@ -209,7 +209,7 @@ function writeOf({ method, request }: UnaryCall<unknown, unknown>): Write | unde
   }
 }
 
-/** The response to the operation has the header of the transaction. */
+/** Returns a write with one operation. Its response gets the header of the response to the transaction. */
 function single(request: Init<wire.RequestOp>['request'], expected: 'responsePut' | 'responseDeleteRange'): Write {
   return {
     request: { success: [{ request }] },
@@ -222,7 +222,7 @@ function single(request: Init<wire.RequestOp>['request'], expected: 'responsePut
 
 /**
  * Whether a branch that ran may have changed keys. `path` identifies the branches of the nested transactions, see
- * `Applied`. Without it, they may all have run.
+ * `Applied`. Without a path, any of these branches may have run.
  */
 function mayHaveChangedKeys(operations: Operations, path: string): boolean {
   const isKnown = path !== '' && onlyNested(operations) !== undefined;

@@ -7,7 +7,8 @@ import { contains, type WireRange } from './keys.js';
 /**
  * Checks two of the server's rules. First, `if`, `then` and `else` may each contain at most `maxOps` items. A nested
  * transaction has a lower limit: `maxOps` minus the length of the longest list in each transaction around it
- * (`checkTxnRequest` in etcd's `v3rpc/key.go`). Second, a transaction may write each key only once.
+ * (`checkTxnRequest` in etcd's `v3rpc/key.go`). Second, a transaction may put each key only once, and must not delete a
+ * key that it puts.
  *
  * @throws EtcdError with reason `InvalidInput` if the transaction breaks one of the rules.
  */

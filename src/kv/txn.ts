@@ -210,7 +210,7 @@ function deleteOptions(options: DeleteOptions = {}): DeleteOptions {
   return { ...options };
 }
 
-/** Copies the caller's lists, because the result of the call is read from them, too. */
+/** Copies the caller's lists, because the client reads them again when the response arrives. */
 function ownTxn<T extends Txn>(txn: T): T {
   checkFields<Txn, typeof TXN>(txn, TXN, 'txn');
   const lists = (['if', 'then', 'else'] as const).map((name) => [

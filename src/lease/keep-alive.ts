@@ -17,12 +17,14 @@ const MARGIN_MAX_MS = 1_000;
  *                 ▲                           │
  *                 └──────── acknowledged ─────┘
  *   every state ─▶ lost, revoked or closed
+ * ```
  *
  * - granted: The server has created the lease. The deadline counts from when the client sent the grant request.
  * - requested: The client knows only the lease ID, so the lease is not valid until the first renewal is acknowledged.
  * - kept alive: The server has acknowledged the latest renewal. The client sends the next one a third of the TTL later.
  * - doubtful: A renewal is unanswered, or the stream broke. The lease stays valid until its deadline.
- * - lost: The deadline has passed, the lease does not exist on the server, or the server refuses to renew the lease.
+ * - lost: The deadline has passed, the lease does not exist on the server, the server refuses to renew the lease, or
+ *   the cluster has changed (reason `ClusterChanged`).
  * - revoked: This client revokes the lease. The lease counts as lost before the client sends the revoke request.
  * - closed: The keepalive or the client was closed, so the lease expires without further renewals.
  *
@@ -35,7 +37,10 @@ export class KeepAlive implements AsyncDisposable {
   readonly id: bigint;
   readonly #lost: CheckedSignal;
   readonly #deadlines: Deadlines<Expiring>;
-  /** The timer of the deadline. Reading `aborted` compares the clocks with the deadline, and aborts the signal. */
+  /**
+   * The timer of the deadline. Reading `aborted` compares the clocks with the deadline, and aborts the signal if the
+   * deadline has passed.
+   */
   readonly #expiry = {
     slot: -1,
     deadline: Number.POSITIVE_INFINITY,
@@ -128,7 +133,7 @@ export class KeepAlive implements AsyncDisposable {
   #whyExpired(now: Moment, sent: Moment): string {
     const ranMs = now.monotonic - sent.monotonic;
     const seconds = Math.round((now.since(sent) - ranMs) / 1_000);
-    // The clocks never agree to the millisecond.
+    // A difference that rounds to 0 s is not a suspension, because two clocks never agree to the millisecond.
     if (ranMs >= this.#lifetimeMs || seconds === 0) return 'no server acknowledged a renewal in time';
     return `the machine was suspended or its wall clock was set forward, by ${seconds} s`;
   }

@@ -119,8 +119,9 @@ export class LeaseClient {
   }
 
   /**
-   * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server answers.
-   * If the answer to an attempt is lost, the server may keep the lease of this attempt, without keys, until its TTL ends.
+   * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server
+   * answers. If the answer to an attempt is lost, the server may keep the lease of this attempt, without keys, until
+   * its TTL ends.
    *
    * With an `id`, the client does not repeat a call whose outcome is unknown. A late copy of such a call can grant the
    * lease again after it was revoked.
@@ -259,7 +260,7 @@ function checkGranted(lease: Lease): { readonly ttl: number; readonly sent: Mome
   throw invalidInput('lease.sentAt', show(sentAt), allowed);
 }
 
-/** Remembers when the client sent the request. */
+/** Returns the lease, and remembers when the client sent the request. */
 function granted(
   header: Parameters<typeof withHeader>[0],
   id: bigint,

@@ -3,10 +3,10 @@ import { environment } from '../runtime/environment.js';
 import { monotonicMs } from '../runtime/timers.js';
 
 /**
- * A point in time on each clock of the machine, in milliseconds. While a machine is suspended, its monotonic clock may stand
- * still, but a lease on the server does not wait. The wall clock goes on, but it may also be set. The boot clock goes on
- * and cannot be set, but only some hosts have it. The lifetime of a lease is over as soon as it is over on one of the
- * clocks, so that a clock can only shorten the lease.
+ * A point in time on each clock of the machine, in milliseconds. While a machine is suspended, its monotonic clock may
+ * stand still, but a lease on the server does not wait. The wall clock goes on, but it may also be set. The boot clock
+ * goes on and cannot be set, but only some hosts have it. The lifetime of a lease is over as soon as it is over on one
+ * of the clocks, so that a clock can only shorten the lease.
  */
 export class Moment {
   readonly monotonic: number;

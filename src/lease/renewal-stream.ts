@@ -11,7 +11,10 @@ import { Moment } from './moment.js';
 
 /** Number of renewals per TTL. With three renewals, two may fail in a row before the lease expires. */
 const RENEWALS_PER_TTL = 3;
-/** Number of times within an interval between renewals at which the client sends renewals. */
+/**
+ * The client divides the interval between two renewals into this many slots, and schedules the next renewal of each
+ * lease for the start of a slot.
+ */
 const SLOTS_PER_INTERVAL = 16;
 /**
  * The minimum time in milliseconds that the client waits for an answer, because the cluster may be electing a leader.
@@ -178,9 +181,9 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   /**
-   * Schedules the next renewal. The client sent the previous request at this moment, and the server granted `ttl` seconds.
-   * The renewal is up to a sixteenth of the interval early, so that leases with the same TTL are renewed together: their
-   * requests share one write, and usually one packet.
+   * Schedules the next renewal. The client sent the previous request at the given `Moment`, and the server granted
+   * `ttl` seconds. The renewal is up to a sixteenth of the interval early, so that leases with the same TTL are renewed
+   * together: their requests share one write, and usually one packet.
    */
   #scheduleNext(lease: RenewedLease, { monotonic }: Moment, ttl: number): void {
     lease.ttl = ttl;
@@ -189,7 +192,8 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   #onTimer(lease: RenewedLease): void {
-    // If the machine was suspended, the deadline of the lease has passed, although no timer is late.
+    // After a suspension of the machine, the deadline of a keepalive may have passed although its timer has not fired.
+    // Reading `aborted` checks the deadline.
     for (const keepAlive of lease.keepAlives) void keepAlive.signal.aborted;
     if (!this.#leases.has(lease.id)) return;
     if (isUnanswered(lease)) return this.#checkAnswer(lease);
@@ -279,8 +283,8 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
    *
    * If the server refuses to renew a lease, because the user may not write all of the keys attached to it, it ends the
    * stream, which all leases share, and does not name the lease. So the client sends the unanswered requests again, one
-   * at a time. If only one request was unanswered when the server ended the stream, the server has refused that request,
-   * and its lease is lost.
+   * at a time. If only one request was unanswered when the server ended the stream, the server has refused that
+   * request, and its lease is lost.
    */
   protected detached(error: EtcdError | undefined): void {
     this.#answer = NO_ANSWER;

@@ -29,10 +29,11 @@ type MirrorOf = (keys: Keys, options: Pick<MirrorOptions, 'signal'>) => AsyncIte
  * Whether a cached range is up to date.
  *
  * - `current`: The watch is open, so every change arrives as soon as the server sends it. The client notices after some
- *   seconds that a server does not answer any more. After an interruption, missed changes may still be on their way.
- * - `stale`: The watch has been interrupted for `forMs` milliseconds. The range shows the keys from before.
- * - `syncing`: The client reads the whole range again, because it may have missed changes. The range shows the keys from
- *   before until all keys are read.
+ *   seconds that a server no longer answers. After an interruption, missed changes may still be on their way.
+ * - `stale`: The watch has been interrupted for `forMs` milliseconds. The range shows the keys from before the
+ *   interruption.
+ * - `syncing`: The client reads the whole range again, because it may have missed changes. Until it has read all keys,
+ *   the range shows the previous keys.
  */
 export type CachedRangeState =
   | { readonly status: 'current' | 'syncing' }
@@ -70,8 +71,8 @@ export async function openCachedRange(
  */
 export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 'state'> {
   /**
-   * The revision of the store that the cached range shows. 0n until the client has read the whole range once, and while
-   * it reads the range of a restored store.
+   * The revision of the store that the cached range shows. 0n until the client has read the whole range once, and after
+   * `catchUp` has found a restored store, until the client has read the range again.
    */
   readonly revision: bigint;
   /**
@@ -184,8 +185,8 @@ export class CachedKeyRange implements AsyncDisposable {
   }
 
   /**
-   * Waits until the cached range contains every change that was complete when this method was called. After it, reads
-   * from memory are linearizable with respect to the call: it costs one read of the store's revision from a quorum.
+   * Waits until the cached range contains every change that was complete when this method was called. Reads from memory
+   * then see all of these changes. The call costs one linearizable read of the store's revision.
    *
    * @throws EtcdError as `waitForRevision` does, and with the reason of the read if it fails.
    *
@@ -210,9 +211,9 @@ export class CachedKeyRange implements AsyncDisposable {
 
   /**
    * Yields each change of the cached range, also those that the client finds when it has to read the range again. If a
-   * key changes several times before the consumer takes the change, the consumer gets one change from the first state to
-   * the last. All consumers share the watch of the cached range. The iteration ends when the cached range is closed. An
-   * iterator collects changes from the call of `changes` on, so iterate over it, or call its `return`.
+   * key changes several times before the consumer takes the change, the consumer gets one change from the first state
+   * to the last. All consumers share the watch of the cached range. The iteration ends when the cached range is closed.
+   * An iterator collects changes from the call of `changes` on, so iterate over it, or call its `return`.
    *
    * @throws EtcdError with reason `Canceled` when `signal` aborts. If the cached range ends otherwise, throws the same
    * error as `size`.

@@ -39,7 +39,7 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
   #ended = false;
   #error: EtcdError | undefined;
 
-  /** Adds itself to `consumers`, which gets the changes, until the iteration ends. */
+  /** Adds this object to `consumers`, whose members get the changes, until the iteration ends. */
   constructor(consumers: Set<Changes>, signal: SignalOption) {
     this.#consumers = consumers;
     consumers.add(this);
@@ -105,7 +105,9 @@ function changeOf({ old, kv }: Pending): RangeChange {
   return { type: 'delete', key: last.key, kv, old: last };
 }
 
-/** Whether the key is the same. Compares values too, because a restored cluster may use a revision again. */
+/**
+ * Whether the key has the same state in both. Compares values too, because a restored cluster may use a revision again.
+ */
 function isSameState(a: KeyValue | undefined, b: KeyValue | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   return a.modRevision === b.modRevision && a.lease === b.lease && compareBytes(a.value, b.value) === 0;

@@ -19,7 +19,7 @@ import type { WatchStream } from '../watch/watch-stream.js';
 
 /**
  * A message of a mirror. First, the mirror reads the whole range. It then delivers the changes. With `fromRevision`, it
- * delivers only the changes, unless it has to read the range after all. It then says so with `resync`.
+ * delivers only the changes, unless it has to read the range after all. In that case, it first delivers `resync`.
  *
  * - `keys`: Some of the keys of the range, as they were at `revision`. The mirror delivers the range in any number of
  *   these messages.
@@ -42,8 +42,8 @@ export interface MirrorOptions {
   /**
    * The last revision of which the caller has applied every change. The mirror does not read the range, but starts with
    * the changes after this revision. Default 0n: the mirror reads the range first. Persist the `revision` of each
-   * `synced` and `events` message together with the changes, after all of them are applied. Between the first message of
-   * type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
+   * `synced` and `events` message together with the changes, after all of them are applied. Between the first message
+   * of type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
    *
    * If etcd has compacted a change after this revision, or if the store is at an older revision because the cluster was
    * restored from a backup, the first message is `resync`, and the whole range follows. A store that has passed this
@@ -52,8 +52,8 @@ export interface MirrorOptions {
    */
   readonly fromRevision?: bigint | undefined;
   /**
-   * The ID of the cluster that `fromRevision` belongs to: `header.clusterId` of any result from that cluster. If another
-   * cluster answers, the first message is `resync`, and the whole range follows. Default 0n: any cluster.
+   * The ID of the cluster that `fromRevision` belongs to: `header.clusterId` of any result from that cluster. If
+   * another cluster answers, the first message is `resync`, and the whole range follows. Default 0n: any cluster.
    */
   readonly clusterId?: bigint | undefined;
   /** A signal that ends the mirror: when the signal aborts, the iteration throws an error with reason `Canceled`. */
@@ -156,10 +156,10 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Checks that the store contains `fromRevision`. A watch that starts at a later revision than the store's waits in
-   * silence until the store reaches it. This happens at a member that lags behind, where it is right, and in a restored
-   * cluster, where the changes until then would be missed. Only a linearizable read tells the two apart: the revision
-   * in the answer to the creation of the watch is that of one member.
+   * Checks that the store contains `fromRevision`. A watch that starts at a later revision than the store's receives
+   * nothing until the store reaches that revision. If only one member lags behind, the watch is right to wait. If the
+   * cluster was restored, the mirror would miss the changes until then. Only a linearizable read tells the two cases
+   * apart, because the answer to the creation of the watch contains the revision of one member.
    *
    * @throws EtcdError with reason `ClusterChanged` if the store is at an older revision, or belongs to another cluster.
    */

@@ -17,8 +17,8 @@ const MAX_PARTS = 32;
 const PART_PER_RESPONSE = 0.95;
 
 /**
- * A watch that begins at least this many revisions behind the store gets its own stream at once. Such a distance may
- * contain many megabytes of events, which would delay the events of the other watches on a shared stream.
+ * A watch of a range that begins at least this many revisions behind the store gets its own stream at once. Such a
+ * distance may contain many megabytes of events, which would delay the events of the other watches on a shared stream.
  */
 const FAR_BEHIND_REVISIONS = 32n;
 /**
@@ -60,7 +60,7 @@ export class WatchParts implements ServerWatchOwner {
   #mayBeFar = true;
   /** Whether the last response to the last part ended near the store's revision. */
   #isLevel = false;
-  /** Stops the timer that ends the pause of the own stream. Undefined unless that stream is paused. */
+  /** Stops the timer that ends the pause of the separate stream. Undefined unless that stream is paused. */
   #stopPause: (() => void) | undefined;
   readonly #turns = new SerialRunner();
   #ended = false;
@@ -189,7 +189,7 @@ export class WatchParts implements ServerWatchOwner {
     const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };
     while (this.#parts.length < this.#maxParts) {
       const last = this.#parts.at(-1) as ServerWatch;
-      // The next part must not begin at the revision of which `last` has received a part.
+      // The next part must not begin at a revision of which `last` has received only some events.
       if (last.isPartial) return;
       const startRevision = last.position + this.#partRevisions;
       if (startRevision > this.#storeRevision) return;

@@ -36,9 +36,9 @@ const VERSION_TIMEOUT_MS = 5_000;
 const MAX_CLUSTER_CHECKS = 5;
 
 /**
- * Carries watches over one stream. On each new stream, every watch continues from the revision in its cursor. A keyspace
- * (a client, or one of its namespaces) has one `WatchStream` for all its watches. In addition, a watch that is far behind
- * the store has a `WatchStream` of its own: see `WatchParts`.
+ * Carries watches over one stream. On each new stream, every watch continues from the revision in its cursor. A
+ * keyspace (a client, or one of its namespaces) has one `WatchStream` for all its watches. In addition, a watch that is
+ * far behind the store has a `WatchStream` of its own: see `WatchParts`.
  */
 export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
   /** The streams of the watches that have a stream of their own. */
@@ -215,7 +215,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
 
   /**
    * Handles the answer to a progress request. The server may have dropped some requests, so the client cannot tell
-   * which request this answers. It assumes the oldest one, because that request covers the fewest watches.
+   * which request the response answers. It assumes the oldest one, because that request covers the fewest watches.
    */
   #progressed(revision: bigint): void {
     const nextId = this.#progressRequests.shift() ?? 0n;

@@ -58,10 +58,10 @@ export const WATCH_OPTIONS = {
  * The events of a key or a range of keys. Each event is delivered once and in the order of revisions, over any number
  * of reconnects. Iterate either over the events or over `batches()`, not both.
  *
- * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue:
- * with reason `Compacted` and `compactRevision` if events that it needs were compacted, with `ClusterChanged` if the
- * cluster was restored from a backup, with `PermissionDenied` if the user may not read the keys, and with `Canceled`
- * when `signal` aborts.
+ * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue,
+ * for example with reason `Compacted` and `compactRevision` if events that it needs were compacted, with
+ * `ClusterChanged` if the cluster was restored from a backup, with `PermissionDenied` if the user may not read the
+ * keys, and with `Canceled` when `signal` aborts.
  *
  * @example
  * const watch = etcd.watch(prefix('jobs/'));
@@ -106,7 +106,7 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * Resolves with the store revision at which the server created the watch. Every event after that revision is
    * delivered. Waits while the client can reach no server, until `signal` aborts or the watch is closed.
    *
-   * @throws EtcdError with the reason if the watch ends first.
+   * @throws EtcdError if the watch ends first. Its reason says why.
    *
    * @example
    * await using watch = etcd.watch('config');
