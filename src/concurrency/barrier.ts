@@ -61,8 +61,7 @@ export class Barrier {
       await watchUntil(this.#client, { keys: this.name, event: 'delete' }, waiting, async (callOptions) => {
         const held = (await this.#client.get(this.name, callOptions))?.createRevision;
         first ??= held;
-        // A different create revision means that the barrier was released, and its key put again, between the two
-        // reads.
+        // A different create revision means that the barrier was released, and its key put again, since the first read.
         return held === undefined || held !== first ? true : undefined;
       });
     });

@@ -56,8 +56,8 @@ interface State {
  * begins withdraws: it deletes its own key and puts the epoch key, `NAME/epoch`. The transaction that puts the ready
  * key checks that the epoch key has not changed, so the round begins only if no participant has withdrawn since the
  * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a late copy of
- * the request has no effect (rule S25 in docs/semantics.md). No part of the name may be `waiters`, because the keys of
- * a barrier `a/waiters` would be participants of a barrier `a`.
+ * the request has no effect (rule S25 in docs/semantics.md). No slash-separated part of the name may be `waiters`,
+ * because the keys of a barrier `a/waiters` would be participants of a barrier `a`.
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);
@@ -150,16 +150,13 @@ export class DoubleBarrier {
     }
   }
 
-  /**
-   * Waits until the previous round has ended, and then puts this participant's key. Safe to repeat, because no other
-   * participant uses the key.
-   */
+  /** Waits until the previous round has ended, and then puts this participant's key. */
   #putOwnKey(key: string, waiting: Waiting): Promise<State> {
     const { client, guards, leaseId: lease } = this.#session;
     let put: GuardedWrite<unknown> | undefined;
     return watchUntil(client, { keys: prefix(`${this.name}/`), event: 'delete' }, waiting, async (options) => {
       for (;;) {
-        // The outcome of the previous put may be unknown.
+        // Make sure that the previous put, whose outcome may be unknown, does not take effect later.
         await put?.settle(options);
         const state = await this.#read(key, options);
         if (state.own !== undefined) return state;
@@ -181,7 +178,10 @@ export class DoubleBarrier {
     });
   }
 
-  /** Begins the round, unless a participant has withdrawn since the participants were counted. */
+  /**
+   * Begins the round, unless the round has already begun, a participant has withdrawn since the participants were
+   * counted, or this participant's key is gone.
+   */
   async #beginRound(state: State, own: KeyValue, options: CallOptions): Promise<void> {
     const isInside = compare.createRevision(own.key, '==', own.createRevision);
     await this.#session.client.txn(

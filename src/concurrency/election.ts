@@ -16,7 +16,8 @@ import { type WaitOptions, withinLimit } from './waiting.js';
 const OBSERVE_OPTIONS = { signal: checkSignal } as const;
 
 /**
- * The leadership that a candidate has won. Its `key` contains the proclaimed value, and its `token` is a fencing token.
+ * The leadership that a candidate has won. The value of its `key` is the proclaimed value. Its `token` is a fencing
+ * token.
  *
  * @example
  * const leadership = await election.campaign('host-1');

@@ -29,7 +29,7 @@ export interface ReleaseOptions {
 
 export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
 
-/** @throws EtcdError with the reason of the session's end, if the session was lost. etcd then deletes the queue key. */
+/** @throws EtcdError with the reason of the session's end, if it has ended. etcd then deletes the queue key. */
 export function hold<T extends Held, Own extends HeldKey>(
   type: HeldClass<T, Own>,
   session: Session,
@@ -46,7 +46,7 @@ export function hold<T extends Held, Own extends HeldKey>(
 /**
  * A lock, permit or leadership that the caller holds.
  *
- * `signal` aborts when the caller no longer holds the lock: the caller released it, the session was lost, or another
+ * `signal` aborts when the caller no longer holds the lock: the caller released it, the session ended, or another
  * client deleted the key. The loss of the session aborts the signal before the server can give the lock to another
  * contender. If another client deletes the key, the signal aborts as soon as a watch reports the deletion.
  *
@@ -88,7 +88,7 @@ export class Held implements AsyncDisposable {
 
   /**
    * Aborts with an `EtcdError` when the caller no longer holds the lock. Reading `aborted` compares the lease's
-   * deadline with the monotonic clock, so the result is right even after the event loop was blocked.
+   * deadline with the clocks of the machine, so the result is right even after the event loop was blocked.
    */
   get signal(): AbortSignal {
     if (this.#signal === undefined) {
@@ -123,7 +123,10 @@ export class Held implements AsyncDisposable {
     return inspected('Held', { ...this.toJSON(), token: this.token }, ...args);
   }
 
-  /** Returns whether the caller certainly holds the lock now. Checks the lease's deadline, as for `signal`. */
+  /**
+   * Returns whether the caller still holds the lock, as far as this client knows. Checks the lease's deadline, as for
+   * `signal`.
+   */
   valid(): boolean {
     return this.lostBy() === undefined;
   }

@@ -2,10 +2,11 @@ import { EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
 import { checkName } from './lock-queue.js';
 
 /**
- * Checks the name of an object, such as a queue, that lists the keys in these folders under its name. Returns the name.
+ * Checks the name of an object, such as a queue, that lists the keys in `folders` under its name. Returns the name.
  *
- * @throws EtcdError with reason `InvalidInput` if the name is invalid, or if one of its parts is such a folder. All
- * keys of an object with the name "mail/dead" would lie in the folder "dead" of an object with the name "mail".
+ * @throws EtcdError with reason `InvalidInput` if the name is invalid, or if a slash-separated part of the name is one
+ * of `folders`. All keys of an object with the name "mail/dead" would lie in the folder "dead" of an object with the
+ * name "mail".
  */
 export function checkNameOutside(folders: readonly string[], name: string): string {
   const part = checkName(name)
@@ -17,10 +18,9 @@ export function checkNameOutside(folders: readonly string[], name: string): stri
 }
 
 /**
- * Returns the prefix of the helper keys that a queue uses in addition to its items. For the
- * name "app/jobs", the prefix is "app/__jobs/". The prefix does not begin with the name, because a queue treats every
- * key under its name as an item. The helper keys are in the same folder as the name, so a permission for the folder
- * includes them.
+ * Returns the prefix of the helper keys that a queue uses in addition to its items. For the name "app/jobs", the prefix
+ * is "app/__jobs/". The prefix does not begin with the name, because Go's recipes treat every key under the name as an
+ * item. The helper keys are in the same folder as the name, so a permission for the folder includes them.
  */
 export function helperPrefix(name: string): string {
   const at = name.lastIndexOf('/') + 1;

@@ -30,7 +30,7 @@ export interface LockState {
 /**
  * Reads who holds a lock or leads an election, and who waits for it. Needs no session. `name` is the name of a `Mutex`,
  * an `Election`, Go's `concurrency.Mutex` or `etcdctl lock`. The reads of the leases follow the read of the queue, so a
- * lease may be gone already. etcd does not store when a contender came, so there are no ages.
+ * lease may be gone already. etcd does not store when a contender queued, so the result does not contain this time.
  *
  * @throws EtcdError as `range` and `lease.timeToLive` do.
  *

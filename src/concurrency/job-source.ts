@@ -26,8 +26,9 @@ interface JobSettings {
 }
 
 /**
- * Takes jobs from a `WorkQueue`. Each state of a job is one key, and each change of the state is a transaction that
- * deletes this key if it has not changed, and puts the key of the next state:
+ * Takes jobs from a `WorkQueue`. One key shows the state of a job. Each change of the state is a transaction that
+ * deletes this key and puts the key of the next state. The transaction has no effect if the state has changed before. A
+ * claimed job has a second key, `running`, which is attached to the lease of its worker:
  *
  * ```text
  *   enqueue ─▶ delayed ──due──▶ ready ──claim──▶ claimed + running ──complete──▶ (gone)
@@ -40,7 +41,7 @@ export class JobSource {
   readonly #client: CoreKeyspace;
   readonly #name: string;
   readonly #settings: JobSettings;
-  /** When this worker has first seen each of the delayed jobs that are due next, on the monotonic clock. */
+  /** The times, on the monotonic clock, at which this worker first saw each of the delayed jobs that are due next. */
   #seen = new Map<string, number>();
 
   constructor(client: CoreKeyspace, name: string, settings: JobSettings) {
@@ -50,7 +51,7 @@ export class JobSource {
   }
 
   /**
-   * Waits for jobs and takes at least one of them, at most `count`. Watches the queue only after it has found no job.
+   * Waits for jobs and takes at least one of them, at most `count`. Watches the queue only if the first look finds no job.
    */
   async take(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<readonly Job[]> {
     const { signal } = waiting;
@@ -61,7 +62,8 @@ export class JobSource {
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
       const news = new News(watching.signal);
-      // A worker's end deletes `running/ID` alone. All other deletions under `held/` delete `claimed/ID` too.
+      // If etcd deletes only `running/ID`, the worker's session has ended. The transactions of workers delete
+      // `claimed/ID`, too.
       const watches = [
         this.#client.watch(prefix(`${this.#name}/todo/`), { only: 'put', signal: watching.signal }),
         this.#client.watch(prefix(`${this.#name}/held/`), { only: 'delete', signal: watching.signal }),
@@ -89,15 +91,15 @@ export class JobSource {
   }
 
   /**
-   * Looks for jobs once, and takes them. If there are none, returns when the next delayed job is due, on the monotonic
-   * clock. Also moves the delayed jobs that are due, and the jobs of dead workers, to the ready jobs.
+   * Looks for jobs, and takes them. If there are none, returns the time, on the monotonic clock, at which the next
+   * delayed job is due. Also makes the delayed jobs ready that are due, and calls `#returnOrphans`.
    */
   async #lookForJobs(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<Found> {
     const name = this.#name;
     const page = { limit: Math.min(Math.max(count, MIN_PAGE), MAX_PAGE) } as const;
     const countOnly = { countOnly: true } as const;
     for (let rounds = 0; ; rounds += 1) {
-      // Usually the first round finds a job, and other rounds follow only a change.
+      // One round usually suffices. Another one follows if this worker has moved jobs, or other workers were faster.
       if (rounds >= EAGER_ROUNDS) await pause(backoffMs(rounds - EAGER_ROUNDS), waiting.signal);
       const { responses } = await untilAnswered(waiting, (call) =>
         this.#client.txn(
@@ -131,9 +133,10 @@ export class JobSource {
   }
 
   /**
-   * Returns when the delayed jobs are due, on the monotonic clock: at the time in their keys by the wall clock, and at
-   * the latest when their delay has passed since this worker first read them. Otherwise, a wall
-   * clock that is set back, or differs from that of the process that has delayed the job, could delay it for hours.
+   * Returns the times, on the monotonic clock, at which the delayed jobs are due. A job is due when the wall clock
+   * reaches the time in its key, but at the latest when its delay has passed since this worker first read it. Without
+   * this limit, a job could be late by hours if the wall clock was set back, or if it differs from the clock of the
+   * process that delayed the job.
    */
   #dueTimes(delayed: readonly KeyValue[]): readonly number[] {
     // If the process is stopped between the two reads, this order makes jobs due later, never earlier.
@@ -155,7 +158,7 @@ export class JobSource {
     return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
   }
 
-  /** Returns the jobs of dead workers to the queue. Returns whether there were any. */
+  /** Makes the jobs of dead workers ready, or dead after their last try. Resolves to whether it moved a job. */
   async #returnOrphans(waiting: Waiting): Promise<boolean> {
     const all = { claimed: prefix(`${this.#name}/held/claimed/`), running: prefix(`${this.#name}/held/running/`) };
     const { responses } = await untilAnswered(waiting, (call) =>
@@ -171,7 +174,8 @@ export class JobSource {
       const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
       return untilAnswered(waiting, async (call) => (await this.#client.txn(move, call)).succeeded);
     });
-    // Only an operator can leave such a key, which would hide an orphan as long as it exists.
+    // Only an operator can leave a `running` key without a `claimed` key. While this key exists, the counts of both
+    // kinds of keys can be equal although there is an orphan.
     const claims = new Set(claimed.kvs.map(lastPart));
     const leftovers = running.kvs.filter((kv) => !claims.has(lastPart(kv)));
     const removed = leftovers.map((kv) => {
@@ -186,8 +190,8 @@ export class JobSource {
   }
 
   /**
-   * Makes sure that a claim without an answer has no effect. Changes the key of the ready job, so that the claim fails if
-   * it arrives later. If it has taken effect, returns the job to the queue, and the try does not count.
+   * Makes sure that a claim without an answer has no effect. Changes the key of the ready job, so that the claim fails
+   * if it arrives later. If the claim has taken effect, returns the job to the queue. The try does not count.
    */
   async #undoClaim(session: Session, kv: KeyValue, keys: JobKeys, nonce: string): Promise<void> {
     const isUnclaimed = [compare.modRevision(kv.key, '==', kv.modRevision)];
@@ -226,7 +230,7 @@ export class JobSource {
     const claiming = untilAnswered(waiting, (call) => this.#client.txn(claim, call), noteUnknown);
     const result = await claiming.catch(async (error: unknown) => {
       session.losesWith(error);
-      // The caller waits for the end of the claim only for a short time. It goes on in the background.
+      // Wait only a short time until the claim is undone. The cleanup then continues in the background.
       const undone = isUnknown ? this.#undoClaim(session, kv, keys, nonce) : Promise.resolve();
       await cleanedUp(undone);
       throw error;
@@ -235,7 +239,7 @@ export class JobSource {
     // After a lost answer, an earlier attempt of this call may have taken the job.
     const isOwn = result.succeeded || running?.text() === nonce;
     if (!isOwn || job === undefined) {
-      // Another client has deleted the job's value.
+      // If another client has deleted the job's value, also delete the job's state.
       if (job === undefined) await untilAnswered(waiting, (call) => moveState(this.#client, kv, [], call));
       return undefined;
     }
@@ -270,7 +274,7 @@ async function succeeded(claims: readonly Promise<Job | undefined>[]): Promise<r
   return jobs;
 }
 
-/** Lets a worker wait until one of its watches shows that a look may find a job. */
+/** Lets a worker wait until one of its watches shows that there may be a job. */
 class News {
   #arrived = false;
   #error: unknown;
@@ -291,7 +295,11 @@ class News {
     this.#stopWaiting();
   }
 
-  /** Resolves after the next arrival, or at `dueMs` of the monotonic clock. @throws the error of a watch. */
+  /**
+   * Resolves after the next call of `arrive`, or at `dueMs` of the monotonic clock.
+   *
+   * @throws the error of a watch, or the signal's reason.
+   */
   async next(dueMs: number): Promise<void> {
     const waiting = new AbortController();
     this.#stopWaiting = () => waiting.abort();

@@ -18,14 +18,14 @@ export interface JobKeys {
   readonly ready: (state: JobState) => string;
   readonly delayed: (dueMs: number) => string;
   readonly claimed: string;
-  /** Exists as long as the worker that has claimed the job lives: it is attached to the worker's lease. */
+  /** Attached to the lease of the worker that has claimed the job, so etcd deletes the key when this worker dies. */
   readonly running: string;
   readonly dead: string;
-  /** Exists for a while after a job whose ID the caller has chosen was completed. */
+  /** Remembers the ID of a completed or discarded job for a while, if the caller of `enqueue` chose the ID. */
   readonly done: string;
 }
 
-/** The state of a job, which is stored as JSON in the key that says where the job is. */
+/** The state of a job, as JSON in the value of its key `ready`, `delayed`, `claimed` or `dead`. */
 export interface JobState {
   readonly priority: number;
   /** Milliseconds since 1970. */
@@ -34,7 +34,7 @@ export interface JobState {
   readonly attempts: number;
   /** The milliseconds of the latest delay. */
   readonly delayMs: number;
-  /** Whether the queue remembers the ID after the job is completed. */
+  /** Whether the queue remembers the ID after the job is completed or discarded. */
   readonly keepsId: boolean;
   /** The message of the last error. */
   readonly error?: string | undefined;
@@ -81,8 +81,8 @@ const MAX_DELAY_MS = 3_200_000_000_000;
 const MAX_ERROR_LENGTH = 1_000;
 
 /**
- * Grants the leases of the IDs of completed jobs. Each lease lasts for at least `ttl` seconds from the call of
- * `withLease`. Many IDs share a lease, which is therefore granted for twice as long.
+ * Grants the leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the
+ * call of `withLease`. Many IDs share a lease, which is therefore granted for twice as long.
  */
 export class IdLease {
   readonly #client: CoreKeyspace;
@@ -136,7 +136,8 @@ interface JobParts {
 }
 
 /**
- * A job that belongs to this worker, until one of `complete`, `retry` and `bury` is called or the worker's session ends.
+ * A job that a worker has claimed. It belongs to the worker until the worker calls `complete`, `retry`, `bury` or
+ * `held.release`, or the worker's session ends.
  *
  * @example
  * const emails = new WorkQueue(etcd, 'emails');
@@ -155,12 +156,13 @@ export class Job {
   readonly priority: number;
   /**
    * Aborts when the job no longer belongs to this worker, or when the worker is asked to stop. Reading `aborted`
-   * compares the lease's deadline with the monotonic clock.
+   * compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
   /**
-   * The claim, for writes that have no effect after another worker may have taken the job: `job.held.txn(…)`. Its
-   * release ends the try, which counts: the job returns to the queue at once, or becomes a dead job after the last try.
+   * The claim, for writes that have no effect after another worker may have taken the job: `job.held.txn(…)`.
+   * `job.held.release()` ends the try, which counts: the job returns to the queue at once, or becomes a dead job after
+   * the last try.
    */
   readonly held: Held;
   readonly #parts: JobParts;
@@ -211,9 +213,9 @@ export class Job {
    *
    * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker. With outcome `rejected`, the
    * operations have no effect and the job runs again. With outcome `unknown`, the session ended before the server
-   * answered, so the job may be complete. Reason `LockReleased` means that the job was settled or released before. If the
-   * server refuses the transaction, for example because two operations put the same key, the job still belongs to this
-   * worker, which should call `retry` or `bury`.
+   * answered, so the job may be complete. Reason `LockReleased` means that the job was settled or released before. If
+   * the server refuses the transaction, for example because two operations put the same key, the job still belongs to
+   * this worker, which should call `retry` or `bury`.
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
     const own = checkOps(ops, 'ops');
@@ -305,7 +307,10 @@ export class Job {
   }
 }
 
-/** Proves that a job is settled whose claim has ended after a lost answer: nothing else ends the claim. */
+/**
+ * The `isDone` of `retry`, `bury` and `giveBack`. If an answer was lost and the claim has ended, an earlier attempt has
+ * ended it, because nothing else ends a claim while the session lives.
+ */
 async function always(): Promise<boolean> {
   return true;
 }

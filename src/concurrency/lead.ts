@@ -9,7 +9,10 @@ import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 
 /** Options of `lead`. */
 export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
-  /** Ends the leadership, or the wait for it, when it aborts. `lead` then resolves with undefined. */
+  /**
+   * If it aborts, `lead` stops waiting for the leadership. If this process already leads, the signal of `action`
+   * aborts, and `lead` resigns after `action` has ended. `lead` then resolves with undefined.
+   */
   readonly signal?: SignalOption;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
   readonly ttl?: number | undefined;
@@ -19,10 +22,12 @@ export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
 export interface Term {
   /**
    * Aborts when this process is no longer the leader, or when the signal in the options aborts. Reading `aborted`
-   * compares the lease's deadline with the monotonic clock.
+   * compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
-  /** The leadership, with its fencing token and `held.txn` for writes that need it. */
+  /**
+   * The leadership, with its fencing token. `held.txn` makes writes that have no effect after the leadership is lost.
+   */
   readonly held: Leadership;
 }
 
@@ -30,8 +35,8 @@ const LEAD_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const;
 
 /**
  * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
- * `action` has ended, and then campaigns again. So `action` never runs twice at once in this process, and may run many
- * times. `candidate` is the value that observers of the election see.
+ * `action` has ended, and then campaigns again. So one call of `lead` never runs `action` twice at once, but may run it
+ * many times. `candidate` is the value that observers of the election see.
  *
  * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
  * `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after the leadership was

@@ -68,7 +68,10 @@ export interface Enqueued {
 
 type OwnAndFirst = readonly [own: KeyValue | undefined, first: { readonly kvs: readonly KeyValue[] }];
 
-/** Puts a queue key, and reads the key right before it. Reads the key and the first key if the condition is false. */
+/**
+ * Puts a queue key, and reads the key right before it. If the condition is false, reads the queue key and the first
+ * key.
+ */
 export type QueueKeyTxn = PreparedTxn<
   | { readonly succeeded: true; readonly responses: readonly [{ readonly kvs: readonly KeyValue[] }, ...unknown[]] }
   | { readonly succeeded: false; readonly responses: OwnAndFirst }
@@ -96,8 +99,8 @@ function putIf(condition: Compare, { key, prefix: queue, lease }: QueueKey, valu
 }
 
 /**
- * Puts the queue key, and returns it. Returns undefined if the write put no key. The key may exist already, because an
- * earlier session with the same lease has put it.
+ * Puts the queue key, and returns it. The key may exist already, because an earlier session with the same lease has put
+ * it. Returns undefined if the condition was false and the key does not exist.
  */
 export async function enqueue(
   client: CoreKeyspace,
@@ -138,8 +141,8 @@ function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, s
 }
 
 /**
- * Sets the value of the queue key if it existed before with another value. The transaction checks the mod revision, so a
- * late copy of the request cannot restore an old value.
+ * Sets the value of the queue key if it existed before with another value. The transaction checks the mod revision, so
+ * a late copy of the request cannot restore an old value.
  */
 export async function withValue(
   client: CoreKeyspace,
@@ -196,7 +199,7 @@ export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, w
       await pause(REWATCH_MS, waiting.signal);
       before = await readBefore(client, own, waiting);
     } finally {
-      // The waiter does not wait for this, because it may hold the lock now.
+      // Do not wait until the watch is closed, because the waiter may hold the lock now.
       void deletion.close();
     }
   }
@@ -245,7 +248,7 @@ function ownAndBefore({ key, prefix: queue, createRevision }: OwnKey, serializab
   return [op.get(key, { serializable }), op.range(prefix(queue), before)] as const;
 }
 
-/** Returns what a read shows. @throws EtcdError with reason `LockLost` if the waiter's own key is not `found`. */
+/** Returns the result of a read. @throws EtcdError with reason `LockLost` if `found` is not the waiter's own key. */
 function existing(own: OwnKey, seenAt: bigint, found: KeyValue | undefined, predecessor: KeyValue | undefined): Before {
   if (found?.createRevision !== own.createRevision) throw keyGone();
   return { predecessor, seenAt };
@@ -282,8 +285,8 @@ export function leaveQueue(
 }
 
 /**
- * Makes sure that the put of a key is not applied later. Deletes the key if the put was applied, unless the key has been
- * put again since. The attempts end when the session ends, because etcd then deletes the key with the lease.
+ * Makes sure that the put of a key is not applied later. Deletes the key if the put was applied, unless the key has
+ * been put again since. The attempts end when the session ends, because etcd then deletes the key with the lease.
  */
 export async function undoPut(
   session: Waiting & { readonly client: CoreKeyspace },

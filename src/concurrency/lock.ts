@@ -24,7 +24,7 @@ export interface Contender {
   readonly name: string;
   readonly queueKey: QueueKey;
   readonly value: BytesLike;
-  /** Enters the queue. Prepared by the first `acquire`, because a `Mutex` enters many times. */
+  /** The transaction that puts the queue key. The first `acquire` prepares it, because a `Mutex` uses it many times. */
   entry: QueueKeyTxn | undefined;
   /**
    * Whether the lockers of the session share this queue key, and so wait for each other in the session's `LocalQueue`.
@@ -69,7 +69,7 @@ export function acquire<T extends Held>(
     let enqueued: Enqueued | undefined;
     let own: OwnKey;
     try {
-      // This write never leaves the queue without the key.
+      // `enqueue` never returns undefined for this write: if its condition is false, the key exists.
       enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
       own = await withValue(client, enqueued, value, limit.firstCalls);
       if (enqueued.predecessor !== undefined) {
@@ -114,7 +114,7 @@ export function tryAcquire(what: string, contender: Contender, options: WaitOpti
   });
 }
 
-/** Leaves the local queue of a contender that has none. */
+/** For a contender without a local queue: does nothing. */
 const NO_LOCAL_QUEUE = (): void => {};
 
 function localQueueOf({ session, queueKey, isShared }: Contender) {

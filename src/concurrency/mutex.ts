@@ -37,7 +37,7 @@ export class Mutex {
   readonly name: string;
   readonly #contender: Contender;
 
-  /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string, options: MutexOptions = {}) {
     checkOptions(options, MUTEX_OPTIONS, 'Mutex');
     this.name = checkName(name);
@@ -101,10 +101,10 @@ export async function withLock<T>(
 }
 
 /**
- * Does the same as `withLock` for several locks, which belong to one session. The locks are acquired one after the other
- * in the order of their names in code units, whatever the order of `names` is. So callers of `withLocks` never wait for
- * each other in a circle. A caller that holds one lock and then waits for another with `withLock` has no such guarantee.
- * `action` gets the locks in the order of `names`. A name that occurs twice is locked once.
+ * Does the same as `withLock` for several locks, which belong to one session. The locks are acquired one after the
+ * other in the order of their names in code units, whatever the order of `names` is. So callers of `withLocks` never
+ * wait for each other in a circle. A caller that holds one lock and then waits for another with `withLock` has no such
+ * guarantee. `action` gets the locks in the order of `names`. A name that occurs twice is locked once.
  *
  * @throws EtcdError as `withLock` does.
  *

@@ -24,7 +24,7 @@ const BASE_KEYS = 'under its name with "__" before it ("__app/jobs/" for "app/jo
 
 /**
  * A first-in, first-out queue that uses the same keys as the `Queue` of Go's recipes. An item is lost if the process
- * that took it dies. Use `WorkQueue` if every item must be processed. Each item goes to exactly one consumer. In
+ * that took it dies. Use `WorkQueue` if every item must be processed. Each item goes to at most one consumer. In
  * addition to the items, the queue uses helper keys in the same folder: the queue "app/jobs" uses keys under
  * "app/__jobs/". The etcd user needs readwrite permission for the items and the helper keys. Do not use both a queue
  * "app" and a queue whose name continues with a slash and a digit, such as "app/1", because the items of the second
@@ -39,7 +39,7 @@ export class Queue {
   readonly name: string;
   readonly #client: CoreKeyspace;
 
-  /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -79,10 +79,10 @@ export class Queue {
 /**
  * A queue of items with priorities that uses the same keys as the `PriorityQueue` of Go's recipes. An item is lost if
  * the process that took it dies. Use `WorkQueue` if every item must be processed. Items with a smaller priority number
- * come first, and items of equal priority are returned in the order in which they were put. Each item goes to exactly
+ * come first, and items of equal priority are returned in the order in which they were put. Each item goes to at most
  * one consumer. In addition to the items, the queue "app/jobs" uses two kinds of helper keys: `enqueue` uses keys under
  * "__app/jobs/", as Go does, and `dequeue` uses keys under "app/__jobs/". The etcd user needs readwrite permission for
- * all these keys. The rule of `Queue` for names that continue with a digit applies here too.
+ * all these keys. The rule of `Queue` for names that continue with a slash and a digit applies here too.
  *
  * @example
  * const queue = new PriorityQueue(etcd, 'app/jobs');
@@ -93,7 +93,7 @@ export class PriorityQueue {
   readonly name: string;
   readonly #client: CoreKeyspace;
 
-  /** @throws EtcdError with reason `InvalidInput` if `client` is not a client or a namespace, or if `name` is empty. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, name: string) {
     this.name = checkName(name);
     this.#client = checkClient(client);
@@ -139,7 +139,7 @@ export class PriorityQueue {
   }
 }
 
-/** The nanoseconds since 1970 are the last part of an item's key, as in Go. Those below a millisecond are random. */
+/** Returns the last part of an item's key: the nanoseconds since 1970, as in Go. The last six digits are random. */
 function unixNanoseconds(): bigint {
   return BigInt(environment.Date.now()) * 1_000_000n + (randomId() % 1_000_000n);
 }

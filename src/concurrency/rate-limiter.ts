@@ -23,14 +23,14 @@ const US_PER_S = 1_000_000;
 const MAX_BURST_US = 365 * 86_400 * US_PER_S;
 
 /**
- * The grace is how late a timer may fire before the process gives up its tokens. It is at least this part of the
- * interval between two tokens, and at least `MIN_GRACE_MS`. After a timer that was later, it grows to at most
- * `MAX_GRACE_MS`.
+ * The grace is how late a timer may fire before the process gives up its tokens. Its minimum is this part of the
+ * interval between two tokens, but at least `MIN_GRACE_MS`. If a timer is late by more than about half of the grace,
+ * the grace grows to twice this delay. It never exceeds `MAX_GRACE_MS`.
  */
 const GRACE_OF_INTERVAL = 0.1;
 const MIN_GRACE_MS = 3;
 const MAX_GRACE_MS = 1_000;
-/** The factor by which the grace shrinks after each timer that was not late, down to its minimum. */
+/** The factor by which the grace shrinks, down to its minimum, after each timer that does not make it grow. */
 const GRACE_DECAY = 0.95;
 /** An answer may be late by this many minimum graces, plus twice the duration of the call before. */
 const ANSWER_GRACES = 3;
@@ -52,9 +52,9 @@ interface Reservation {
  * Limits how often a fleet of processes does something, with one key. The key stores the time from which a whole burst
  * is available again, and how many tokens of the current burst are left. A process takes tokens by moving this time
  * forward: at least to the latest time at which the tokens may be used, and then by one interval for each token. It
- * does so in a transaction that fails if another process has moved the time since, and then waits until the tokens are
- * due. If the answer of etcd or the timer of the process comes after the latest time, for example because the process
- * was suspended, the process gives up the tokens and takes others.
+ * does so in a transaction that fails if another process has moved the time since this process read it. The process
+ * then waits until the tokens are due. If the answer of etcd or the timer of the process comes after the latest time,
+ * for example because the process was suspended, the process gives up the tokens and takes others.
  *
  * In any time span, the fleet gets at most `burst` tokens, plus `perSecond` tokens for each second of the span. A token
  * counts at the time when `take` resolves. etcd has no clock that clients can read, so the processes use their own: a
@@ -96,10 +96,10 @@ export class RateLimiter {
   }
 
   /**
-   * Takes tokens, 1 to `burst` of them, and waits until they are due. Calls get their tokens in the order in which they
+   * Takes tokens, 1 to `burst` of them, and waits until they are due. Tokens become due in the order in which the calls
    * take them. If `maxWaitMs` is too short for the tokens, the call rejects at once and takes none. If `signal` aborts
-   * or the client is closed during the wait, the tokens are lost, and if the outcome of a write is unknown, they may be
-   * taken twice.
+   * or the client is closed during the wait, the tokens are lost. If the outcome of a write is unknown, the call may
+   * take the tokens twice.
    *
    * @throws EtcdError, see `WaitOptions`, and with reason `ClientClosed` when the client is closed.
    */
@@ -133,11 +133,11 @@ export class RateLimiter {
       throw invalidInput('tokens', show(tokens), `a whole number from 1 to ${this.#burst}, the burst`);
   }
 
-  /** Runs `wait` with a signal that aborts also when the client is closed. */
+  /** Runs `wait` with a signal that also aborts when the client is closed. */
   #waiting<T>(what: string, options: WaitOptions, wait: (waiting: Waiting) => Promise<T>): Promise<T> {
     return withinLimit(what, options, undefined, async (limit) => {
       const { waiting } = limit;
-      // A test double of a client has no such method.
+      // A test double of a client may lack this method.
       const { beforeClose } = this.#client as Partial<KeyspaceClient>;
       const offClose = beforeClose?.call(this.#client, async () => limit.end(clientClosed()));
       return wait(waiting).finally(offClose);

@@ -67,7 +67,7 @@ export class ReentrantHeld implements AsyncDisposable {
     return this.#held.signal;
   }
 
-  /** Returns whether the owner certainly holds the lock now. See `Held.valid`. */
+  /** Returns whether the owner still holds the lock, as far as this client knows. See `Held.valid`. */
   valid(): boolean {
     return this.#held.valid();
   }
@@ -110,7 +110,7 @@ export class ReentrantMutex {
   readonly #mutex: Mutex;
   readonly #owners = new Map<Owner, Ownership>();
 
-  /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string) {
     this.#mutex = new Mutex(session, name);
     this.name = name;

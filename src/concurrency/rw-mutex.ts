@@ -18,7 +18,7 @@ export class RWMutex {
   readonly name: string;
   readonly #session: Session;
 
-  /** @throws EtcdError with reason `InvalidInput` if `session` is not a `Session`, or if `name` is empty. */
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(session: Session, name: string) {
     this.name = checkName(name);
     this.#session = checkSession(session);

@@ -53,7 +53,7 @@ const OPEN_OPTIONS = { ...LEASE_OPTIONS, ...TIME_LIMITS } as const;
 export class SelfHealingSession implements AsyncDisposable {
   readonly client: CoreKeyspace;
   readonly #registered = new Map<string, RegisteredKey>();
-  /** All leases of this session so far. A key with one of these leases was put by this session. */
+  /** All leases of this session so far. A key with one of these leases counts as put by this session. */
   readonly #leases = new Set<bigint>();
   /** Makes the calls of `register` and `unregister` run one at a time. */
   readonly #registrations = new LocalQueue();
@@ -93,7 +93,10 @@ export class SelfHealingSession implements AsyncDisposable {
     return this.#session.leaseId;
   }
 
-  /** Aborts when the session ends: the caller closed the session or the client, or the server refused a new lease. */
+  /**
+   * Aborts when the session ends: the caller closed the session or the client, or the server refused a new lease or the
+   * put of a registered key after a gap.
+   */
   get signal(): AbortSignal {
     return this.#ended.signal;
   }
@@ -121,8 +124,9 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /**
    * Deletes a registered key, unless another client has put the key since. If `signal` aborts or `maxWaitMs` passes
-   * before this call has ended, the session does not put the key again after a gap, and the caller may repeat the call.
-   * Does nothing after the session has ended.
+   * before this call has ended, the caller may repeat the call. The session does not put the key again after a gap,
+   * unless this call was still waiting for an earlier call of `register` or `unregister`. Does nothing after the
+   * session has ended.
    *
    * @throws EtcdError, see `WaitOptions`.
    */

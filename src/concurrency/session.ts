@@ -27,8 +27,8 @@ export interface SessionOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
    */
   readonly ttl?: number | undefined;
   /**
-   * Allows a `ttl` above an hour. Such a TTL is otherwise refused, because it is usually a number of milliseconds.
-   * Default false.
+   * Allows a `ttl` above an hour. Without this option, the client refuses such a TTL, because callers usually mean
+   * milliseconds. Default false.
    */
   readonly allowLongTtl?: boolean | undefined;
   /**
@@ -44,9 +44,9 @@ export const LEASE_OPTIONS = { ttl: checkTtl, allowLongTtl: checkBoolean } as co
 const SESSION_OPTIONS = { ...LEASE_OPTIONS, lease: leaseIdOf, ...TIME_LIMITS } as const;
 
 /**
- * A lease that the client keeps alive. Everything held under the lease, such as a lock, lasts at most as long as the
- * session. When the lease is lost, `signal` aborts with an `EtcdError` that gives the reason. If the client cannot
- * renew the lease, `signal` aborts before the lease expires on the server.
+ * A lease that the client keeps alive. When the lease ends, etcd deletes the keys that are attached to it, such as the
+ * keys of locks. When the lease is lost, `signal` aborts with an `EtcdError` that gives the reason. If the client
+ * cannot renew the lease, `signal` aborts before the lease expires on the server.
  *
  * A session belongs to the client or namespace that opened it. Queues and services of another client or namespace
  * refuse the session. To use one lease in two namespaces, open a session in each of them, the second session with the
@@ -121,8 +121,8 @@ export class Session implements AsyncDisposable {
   }
 
   /**
-   * Aborts when the session ends. Reading `aborted` compares the lease's deadline with the clocks of the machine, so the
-   * result is right even after the event loop was blocked.
+   * Aborts when the session ends. Reading `aborted` compares the lease's deadline with the clocks of the machine, so
+   * the result is right even after the event loop was blocked.
    */
   get signal(): AbortSignal {
     return this.#keepAlive.signal;
@@ -140,12 +140,15 @@ export class Session implements AsyncDisposable {
     return checkedSignalOf(this.signal, others);
   }
 
-  /** Returns whether the lease is certainly alive now. Checks the lease's deadline, as for `signal`. */
+  /**
+   * Returns whether the lease is certainly alive now, unless another client has revoked it. Checks the lease's
+   * deadline, as for `signal`.
+   */
   valid(): boolean {
     return this.#keepAlive.valid();
   }
 
-  /** @internal Returns the milliseconds for which the lease is certainly still alive. */
+  /** @internal Returns the milliseconds for which the lease certainly stays alive, unless another client revokes it. */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();
   }
@@ -182,7 +185,7 @@ export class Session implements AsyncDisposable {
    * Ends the session and revokes the lease, so that everything held under the lease is free at once.
    *
    * @throws EtcdError with reason `DeadlineExceeded` if no server answers within 10 s, unless the lease has expired by
-   * then. Otherwise, the lease expires after its TTL.
+   * then. If `close` rejects, the lease expires after its TTL.
    */
   close(): Promise<void> {
     return this.#end(() => void this.#keepAlive.close());
@@ -245,8 +248,8 @@ export function isSameKeyspace(a: CoreKeyspace, b: CoreKeyspace): boolean {
 }
 
 /**
- * Returns the session. A session keeps its keys in one keyspace: a key has another name in another keyspace, so the
- * session could not tell the keys that it may delete from those that others use.
+ * Returns the session. All keys of a session must be in one keyspace, because the same name means a different key in
+ * another keyspace. There, the session could delete a key that another client has put.
  *
  * @throws EtcdError with reason `InvalidInput` unless the session belongs to the keyspace of `client`, with which the
  * object `what` was created.

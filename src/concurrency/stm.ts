@@ -69,8 +69,9 @@ const STM_OPTIONS = {
  * `apply` runs again, so it must have no other side effects. Returns what `apply` returns. If `apply` throws, `stm`
  * throws the same error and writes nothing.
  *
- * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts. `stm` does not retry a commit whose
- * outcome is unknown; it rejects with an error whose `outcome` is `unknown`.
+ * @throws EtcdError with reason `TxnConflict` after `maxAttempts` conflicts; see also `WaitOptions`. Without
+ * `retryWrites`, `stm` does not repeat a commit whose outcome is unknown: it rejects with an error whose `outcome` is
+ * `unknown`.
  * @example
  * await stm(etcd, async (tx) => {
  *   const count = Number((await tx.text('counter')) ?? 0);
@@ -212,10 +213,10 @@ export class StmTransaction {
   }
 
   /**
-   * Returns the keys of a range, in ascending order. Sees the writes of this transaction, like `get`. If another client
-   * puts or deletes a key of the range before the commit, the transaction runs again. This is also true for keys that
-   * did not exist before, under all isolation levels that check the reads. The commit has a condition for each key that
-   * was read, so the option `maxTxnOps` of the client limits the number of keys.
+   * Returns the keys of a range, in ascending order. Sees the writes of this transaction, like `get`. Under all
+   * isolation levels except `readCommitted`, a transaction that writes runs again if another client puts or deletes a
+   * key of the range before the commit, even a key that did not exist before. The commit then has a condition for each
+   * key that was read, so the option `maxTxnOps` of the client limits the number of keys.
    *
    * @example
    * const total = await stm(etcd, async (tx) => {
@@ -299,7 +300,7 @@ export class StmTransaction {
         unchanged.set(`${idOf(key)} ${modRevision}`, compare.modRevision(key, '==', modRevision));
       for (const { key, kv } of reads) expect(key, modRevisionOf(kv));
       for (const { keys, kvs, revision } of this.#ranges.values()) {
-        // No key of the range was put, and none of the keys that were read was deleted.
+        // Checks that no key of the range was put since the read, and that no key that was read was deleted.
         conditions.push(compare.modRevision(keys, '<', revision + 1n));
         for (const kv of kvs) expect(kv.key, kv.modRevision);
       }
@@ -343,7 +344,7 @@ export class StmTransaction {
   /** Reads the keys at the revision of the first read if all reads must see the same revision. */
   async #fetch(keys: Keys): Promise<RangeRead> {
     const snapshot = this.#isolation.snapshot ? this.#revision : undefined;
-    // Without an `await`, so that reads which start at the same time find the promise of the first one.
+    // The first read sets `#revision` before its first `await`, so that reads that start at the same time find it set.
     const revision = snapshot === undefined ? undefined : await snapshot;
     const reading = this.#client.range(keys, { ...this.#waiting, revision });
     if (snapshot === undefined && this.#isolation.snapshot) {

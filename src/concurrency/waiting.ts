@@ -10,7 +10,7 @@ import { after, backoffMs, pause, settledWithin } from '../runtime/timers.js';
 
 /**
  * Limits how long a call waits. Without these options, a wait has no limit. A wait that ends early rejects with an
- * `EtcdError`: reason `Canceled` when `signal` aborts, the reason of the session's end when the session is lost, or
+ * `EtcdError`: reason `Canceled` when `signal` aborts, the reason of the session's end when the session ends, or
  * `LockLost` when another client deletes the waiter's key. After `maxWaitMs`, the reason is `LockTaken` if the servers
  * answered and another contender still has the lock, and `DeadlineExceeded` otherwise.
  */
@@ -29,8 +29,8 @@ const WAIT_HINTS = {
 } as const;
 
 /**
- * The signal of a wait. If it comes from a `WaitLimit`, calls and waits with these options belong to the wait: their
- * failures appear in its error.
+ * The signal of a wait, as options for calls and inner waits. If the object comes from a `WaitLimit`, the failures of
+ * these calls appear in the error of the wait.
  */
 export interface Waiting {
   readonly signal: AbortSignal;
@@ -80,14 +80,17 @@ export class WaitLimit {
 
   /**
    * The options of the first calls of a wait. Their signal need not abort when `end` is called. If the wait has no
-   * options, it is the signal of the lifetime, so that a wait that ends with its first call creates no signal.
+   * limits, they contain the signal of the lifetime, so that a wait that ends with its first call creates no signal.
    */
   get firstCalls(): Waiting {
     const isBare = this.#controller === undefined && this.#lifetime !== undefined;
     return isBare ? { signal: this.#lifetime } : this.waiting;
   }
 
-  /** Sets the `outcome` of the wait's error. Default: derived from the outcomes of the wait's calls. */
+  /**
+   * Sets the `outcome` of the wait's error. Default: `rejected` if a server may have received a call of the wait, and
+   * `not-sent` otherwise.
+   */
   setOutcome(outcome: Outcome): void {
     if (this.#trace !== undefined) this.#trace.outcome = outcome;
   }
@@ -108,7 +111,10 @@ export class WaitLimit {
     this.#end(reason, 'other');
   }
 
-  /** If the wait was ended, returns the reason of `signal`, with the outcome of the wait. Otherwise returns `error`. */
+  /**
+   * Returns the error with which the wait rejects after `error`: the reason of `signal` if it has aborted, or else
+   * `error`. After a timeout or a cancel by the caller, the returned error has the outcome of the wait.
+   */
   endedBy(error: unknown): unknown {
     const { signal } = this.firstCalls;
     if (!signal.aborted) return error;

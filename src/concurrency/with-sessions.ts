@@ -5,10 +5,10 @@ import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
 import { cleanedUp, untilSpace } from './waiting.js';
 
-/** The result of `useSession` if the session was lost or its caller has asked to stop. Any other result counts. */
+/** The result of `useSession` if the session was lost or `stop` has aborted, so that the result does not count. */
 export const AGAIN = Symbol('again');
 
-/** A session that lasted longer than this time, in milliseconds, ends the backoff before the next one. */
+/** After a session that lasted longer than this time, in milliseconds, the backoff starts from the beginning. */
 const STABLE_MS = 10_000;
 
 /** Options of `withSessions`. */
@@ -93,7 +93,7 @@ async function opened(client: CoreKeyspace, lease: LeaseOptions, stop: AbortSign
   }
 }
 
-/** Reasons of sessions that ended because this process asked for it. */
+/** The reasons with which a session ends if this process has closed the session or the client. */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['ClientClosed', 'KeepAliveClosed']);
 
 /** Whether the session has ended although this process has not ended it, so that another one may be opened. */

@@ -25,9 +25,9 @@ import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
-/** Default number of seconds for which the queue remembers the ID of a completed job. */
+/** Default number of seconds for which the queue remembers the ID of a completed or discarded job. */
 const DEFAULT_ID_TTL_S = 3_600;
-/** The default delays before a job is tried again: they start here and double each time, in milliseconds. */
+/** The default delay before the second try of a job, in milliseconds. It doubles after each further failure. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** The folders that a queue reads as a whole. */
@@ -37,7 +37,7 @@ const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 
 /** Options of a `WorkQueue`. All workers of a queue should have the same. */
 export interface WorkQueueOptions {
-  /** Number of tries before a job becomes a dead job. A worker that dies counts as a try. Default 5. */
+  /** Number of tries before a job becomes a dead job. A try whose worker dies counts, too. Default 5. */
   readonly maxAttempts?: number | undefined;
   /**
    * Returns the milliseconds before a job that has failed `attempt` times is tried again. Default: 1 s after the first
@@ -45,8 +45,8 @@ export interface WorkQueueOptions {
    */
   readonly retryDelayMs?: ((attempt: number) => number) | undefined;
   /**
-   * Minimum number of seconds for which the queue remembers the ID of a completed job, if the caller of `enqueue` chose
-   * the ID: up to 4,500,000,000. Default 3,600.
+   * Minimum number of seconds for which the queue remembers the ID of a completed or discarded job, if the caller of
+   * `enqueue` chose the ID: up to 4,500,000,000. Default 3,600.
    */
   readonly idTtl?: number | undefined;
 }
@@ -54,15 +54,15 @@ export interface WorkQueueOptions {
 /** Options of `WorkQueue.enqueue`. */
 export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
   /**
-   * An ID that the caller chooses, without `/`: an idempotency token. If the queue contains a job with this ID, or has
-   * completed one within `idTtl`, nothing is added. Default: a random ID.
+   * An ID that the caller chooses, without `/`: an idempotency token. If the queue contains a job with this ID, or such
+   * a job was completed or discarded within `idTtl`, nothing is added. Default: a random ID.
    */
   readonly id?: string | undefined;
   /** A whole number from 0 to 65,535. Jobs with smaller numbers come first. Default 100. */
   readonly priority?: number | undefined;
   /**
-   * Milliseconds before the job may be taken, up to 3.2 * 10^12. The time is computed with the clock of this process and
-   * compared with those of the workers, so a worker whose clock is ahead takes the job earlier. Default 0.
+   * Milliseconds before the job may be taken, up to 3.2 * 10^12. The time is computed with the clock of this process
+   * and compared with those of the workers, so a worker whose clock is ahead takes the job earlier. Default 0.
    */
   readonly delayMs?: number | undefined;
 }
@@ -71,13 +71,14 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   /** Number of jobs that this process works on at the same time. Default 1. */
   readonly concurrency?: number | undefined;
-  /** TTL of the worker's lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
+  /** TTL of the lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
   readonly ttl?: number | undefined;
   /** Ends the work when it aborts: the worker takes no more jobs, and waits for those it works on. */
   readonly signal?: SignalOption;
   /**
    * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
-   * again. Not called after `signal` has aborted or the job was lost. If it throws, `work` rejects with its error.
+   * again. Not called after `signal` has aborted, or if the job was lost or settled. If this function throws, `work`
+   * rejects with its error.
    */
   readonly onFailure?: ((error: unknown, job: Job) => void) | undefined;
 }
@@ -90,7 +91,7 @@ export interface WorkQueueCounts {
   readonly delayed: number;
   /** Jobs that a worker has taken. */
   readonly running: number;
-  /** Jobs that have failed too often. */
+  /** Jobs that have failed `maxAttempts` times, or that a worker has buried. */
   readonly dead: number;
 }
 
@@ -119,13 +120,13 @@ const WORK_OPTIONS = {
 
 /**
  * A queue of jobs for a fleet of workers. Each job runs at least once: it leaves the queue only when a worker has
- * completed it. If the worker dies, the job returns to the queue when the worker's lease ends. A job that fails is
- * tried again after a delay, and becomes a dead job after `maxAttempts`.
+ * completed it, or when a program discards it as a dead job. If the worker dies, the job returns to the queue when the
+ * worker's lease ends. A job that fails is tried again after a delay, and becomes a dead job after `maxAttempts` tries.
  *
  * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of `enqueue`, by the
- * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No part of the name may
- * be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would be dead jobs of a queue `mail`. `Queue`
- * has the layout of Go's recipes, and delivers each item at most once.
+ * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No slash-separated part
+ * of the name may be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would be dead jobs of a queue
+ * `mail`. `Queue` has the layout of Go's recipes, and delivers each item at most once.
  *
  * @example
  * const emails = new WorkQueue(etcd, 'emails');
@@ -158,8 +159,8 @@ export class WorkQueue {
   }
 
   /**
-   * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call until a
-   * server answers it, and the job is added once.
+   * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call until
+   * a server answers it, and the job is added once.
    *
    * @throws EtcdError as `txn` does. If its outcome is `unknown`, the job may be in the queue; calling `enqueue` again
    * with the same `id` is safe.
@@ -196,12 +197,13 @@ export class WorkQueue {
    * worker, and another one if it is lost. If `handler` returns, the job is completed, and if it throws, the job is
    * tried again later. The handler may call `job.complete`, `job.retry` or `job.bury` itself instead.
    *
-   * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. A handler
-   * that throws after that does not fail: the job returns to the queue, and after the signal in the options has aborted,
-   * the try does not count. A handler that does not end when its job is lost occupies one of the `concurrency` slots.
+   * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. If the
+   * handler throws after that, `work` ignores the error and the job returns to the queue. The try does not count if the
+   * job still belonged to this worker. A handler that does not end when its job is lost occupies one of the
+   * `concurrency` slots.
    *
-   * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
-   * the server refuses a call. While no server answers, `work` waits.
+   * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for
+   * which the server refuses a call. While no server answers, `work` waits.
    *
    * @example
    * const thumbnails = new WorkQueue(etcd, 'thumbnails');
@@ -219,7 +221,9 @@ export class WorkQueue {
     const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
     const stop = signal ?? new AbortController().signal;
     const failed = new AbortController();
-    /** The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end. */
+    /**
+     * The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end.
+     */
     const running = new Set<Promise<void>>();
     let changed = (): void => {};
     const workUntil = async (session: Session, ending: AbortSignal): Promise<void> => {
@@ -261,8 +265,8 @@ export class WorkQueue {
   }
 
   /**
-   * Waits for a job and takes it. The job belongs to the session until `complete`, `retry` or `bury`. If none of them is
-   * called, it returns to the queue only when the session ends.
+   * Waits for a job and takes it. The job belongs to the session until the program calls `complete`, `retry`, `bury` or
+   * `held.release` of the job, or the session ends.
    *
    * @throws EtcdError, see `WaitOptions`.
    *
@@ -328,8 +332,8 @@ export class WorkQueue {
   }
 
   /**
-   * Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such dead
-   * job.
+   * Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such
+   * dead job.
    *
    * @throws EtcdError as `txn` does.
    */
@@ -344,7 +348,9 @@ export class WorkQueue {
     );
   }
 
-  /** Calls the handler, and then settles the job unless the handler has done so. Never rejects because of the handler. */
+  /**
+   * Calls the handler, and then settles the job unless the handler has done so. Does not reject if the handler throws.
+   */
   async #runJob(
     job: Job,
     handler: (job: Job) => Promise<void> | void,
@@ -356,7 +362,7 @@ export class WorkQueue {
       await (job.settling ?? job.complete());
     } catch (error) {
       if (job.settling !== undefined) await job.settling.catch(() => {});
-      // The handler has settled the job, or it was lost or released, so it returns to the queue.
+      // The handler has settled the job, or another worker returns the lost or released job to the queue.
       if (!job.isOwned) return;
       if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
       onFailure(error, job);

@@ -225,7 +225,7 @@ export class Service {
     };
     await within('register', options, ({ waiting }) => registered.put(session, () => true, waiting));
     return async () => {
-      // The session has ended, so etcd deletes the key with the lease.
+      // If the session has ended, etcd deletes the key with the lease.
       if (session.signal.aborted) return;
       await within('close', {}, ({ waiting }) => registered.delete(this.#client, waiting));
     };

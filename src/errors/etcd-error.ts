@@ -20,21 +20,23 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `LeaseRevoked`: This client revoked the lease.
  * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the clocks of the machine.
  * - `KeepAliveClosed`: The keepalive was closed, so this client no longer renews the lease.
- * - `LockTaken`: Other contenders had the lock until `maxWaitMs` had passed. The servers answered.
- * - `LockLost`: The caller does not hold the lock, or no longer holds it, because the key of the lock does not exist.
+ * - `LockTaken`: Other contenders held the lock, or waited for it in front of the caller, until `maxWaitMs` had passed.
+ *   The servers answered.
+ * - `LockLost`: The caller does not hold the lock, because its queue key does not exist, or was deleted and put again.
  * - `LockReleased`: The holder has released the lock, or the leader has resigned.
  * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent.
  * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was
  *   restored from a backup.
- * - `TxnConflict`: During every attempt of a transaction, other clients changed keys that the transaction had read.
+ * - `TxnConflict`: During every attempt of a transaction, other clients changed keys that the transaction reads or
+ *   writes.
  * - `BarrierFull`: As many participants as the barrier was created for have already entered.
  * - `NotInGateway`: The JSON gateway of etcd does not support this call or feature. Or the runtime may send the request
  *   twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
  * - `ResultLost`: A write with `retryWrites` was applied, at the error's `revision`, but its result is lost.
  * - `WatchClosed`: The program closed the watch.
  * - `InvalidValue`: A codec could not decode the value of a key, see `typed`. The read itself succeeded.
- * - `InvalidJson`: `KeyValue.json` was called, and the value of the key is not valid JSON. `json` sends nothing.
- * - `Other`: The server sent an error message that is not in etcd's table of errors.
+ * - `InvalidJson`: The value of the key is not valid JSON, or the function that was passed to `KeyValue.json` threw.
+ * - `Other`: Any other failure, such as an error message of the server that is not in etcd's table of errors.
  */
 export type ClientReason =
   | 'InvalidInput'
@@ -72,7 +74,7 @@ export type Reason = ServerReason | ClientReason;
  * What happened to the request.
  *
  * - `not-sent`: No server received the request.
- * - `rejected`: A server answered that it did not carry out the request.
+ * - `rejected`: The request had no effect, although a server may have received it.
  * - `unknown`: A server may have processed the request, or may still process it.
  * - `applied`: A server has carried out the request once, at the revision `revision`. Only writes with `retryWrites`
  *   have this outcome.

@@ -27,7 +27,7 @@ const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
   'Corrupt',
 ]);
 
-/** Maximum length of an error text, which is truncated. Only the `cancel_reason` of a watch can be longer. */
+/** The client truncates longer error texts. Only the `cancel_reason` of a watch can be longer. */
 const MAX_TEXT_CHARS = 65_536;
 
 /** The methods that every supported etcd has. `RangeStream` is newer. */

@@ -31,9 +31,9 @@ export function statusCode(number: number): StatusCode {
 }
 
 /**
- * The errors that an etcd 3.7.1 server defines: their reasons and messages by gRPC status. Several errors share a status,
- * so the message identifies the error. Servers before 3.7 send a subset of these errors. Each message begins with
- * `MESSAGE_PREFIX`, which the table leaves out.
+ * The errors that an etcd 3.7.1 server defines: their reasons and messages by gRPC status. Several errors share a
+ * status, so the message identifies the error. Servers before 3.7 send a subset of these errors. Each message begins
+ * with `MESSAGE_PREFIX`, which the table leaves out.
  */
 const MESSAGES = {
   InvalidArgument: {

@@ -54,7 +54,7 @@ export function parseEndpoint(given: string, argument: string, defaultScheme: 'h
   };
 }
 
-/** Shows no text that may contain a secret or that does not look like a URL. */
+/** Describes a URL for an error message. Does not show text that may contain a secret or does not look like a URL. */
 export function showUrl(given: unknown): string {
   if (typeof given !== 'string') return describeType(given);
   if (/[@?#]/.test(given)) return 'a URL with a user name or password, query or fragment';

@@ -10,7 +10,7 @@ export interface ByteStream {
   /**
    * Sends the parts in order. The caller must not change the parts afterwards. Returns false if the backlog of unsent
    * bytes has become too long. In that case, the caller waits for the event `drained` before it writes more. Returns
-   * undefined if the stream has ended, although `closed` may not have been called yet. It has then sent nothing.
+   * undefined without sending anything if the stream has ended, even if `closed` has not been called yet.
    */
   write(parts: readonly Uint8Array[]): boolean | undefined;
   /**
@@ -34,7 +34,8 @@ export interface ByteStreamEvents {
   drained(): void;
   /**
    * The byte stream has closed. This is the last callback, and it is called once. If the byte stream failed, `problem`
-   * is the reason; it contains no secret. `cause` is the error of the caller's code that made it fail, if there is one.
+   * is the reason; it contains no secret. If code of the program made the byte stream fail, `cause` is the error of
+   * this code.
    */
   closed(problem?: string, cause?: unknown): void;
 }

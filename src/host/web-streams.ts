@@ -94,7 +94,7 @@ export class WebByteStream implements ByteStream {
 }
 
 /**
- * Implements `overCallerStream` for runtimes without `node:tls`. They accept web streams only, and no https: endpoints.
+ * Implements `overCallerStream` for runtimes without `node:tls`. It accepts web streams only, and no https: endpoints.
  */
 export const overWebStreams: OverCallerStream = (stream, endpoint, _, events) => {
   if (!isWebStreams(stream))

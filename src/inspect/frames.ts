@@ -110,8 +110,8 @@ const SETTING_NAMES = new Map<number, string>(Object.entries(Setting).map(([name
 const MAX_MESSAGE_BYTES = 2 ** 32;
 
 /**
- * Decodes the frames that one side of a connection sends. Silently ignores all bytes after a violation of HTTP/2, which
- * the connection itself reports.
+ * Decodes the frames that one side of a connection sends. Silently ignores all bytes after an HTTP/2 protocol error,
+ * which the connection itself reports.
  */
 export class FrameDecoder {
   readonly #side: 'client' | 'server';
@@ -164,7 +164,7 @@ export class FrameDecoder {
     if (ends && (this.#side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
   }
 
-  /** Replaces the bytes of secrets in `payload` with 0. */
+  /** Returns the decoded content of a frame. Replaces the bytes of secrets in `payload` with 0. */
   #detail(type: number, flags: number, streamId: number, payload: Uint8Array): FrameDetail {
     switch (type) {
       case FrameType.DATA:

@@ -11,28 +11,28 @@ export interface HedgedReadsOptions {
   /** Returns the endpoints of the client. The interceptor calls it only after the client was created. */
   readonly endpoints: () => readonly string[];
   /**
-   * The time in milliseconds after which another member is asked. Choose a time that few reads take, such as the 99th
-   * percentile of your reads. Default 50.
+   * The time in milliseconds after which the interceptor asks another member. Choose a time that few reads exceed, such
+   * as the 99th percentile of your reads. Default 50.
    */
   readonly delayMs?: number | undefined;
 }
 
 const HEDGED_READS_OPTIONS = { endpoints: checkFunction, delayMs: checkMs } as const;
 const DEFAULT_DELAY_MS = 50;
-/** Number of useless second calls after which the interceptor makes no more of them for a while. */
+/** Maximum number of tokens. Each second call takes a token, and gives the token back if it answers first. */
 const MAX_TOKENS = 50;
-/** Number of useless second calls that each read allows. */
+/** Number of tokens that each read adds, up to `MAX_TOKENS`. */
 const TOKENS_PER_READ = 0.1;
 
 /**
  * Returns an interceptor that asks a second member if a read has no answer after `delayMs`. The first answer wins, and
  * the other call is canceled. So a member that is paused or slow delays a read only for a short time. If the second
- * member refuses the read, the first call continues. When all members are slow or fail, second calls do not help. The
- * interceptor then makes one for at most a tenth of the reads, after 50 at first.
+ * member refuses the read, the first call continues. When all members are slow or fail, second calls do not help. After
+ * 50 second calls that did not answer first, the interceptor makes second calls for at most a tenth of the reads.
  *
- * The interceptor concerns `get`, `range` and `scan` in pages, unless the call names its `endpoint`. A linearizable read
- * needs the leader, so no other member can answer it while the leader is paused. Serializable reads may see the data of
- * another member, which may be older; use `orderedReads` against that.
+ * The interceptor handles all range requests, such as those of `get`, `range` and `scan` in pages, unless the call
+ * names its `endpoint`. A linearizable read needs the leader, so no other member can answer it while the leader is
+ * paused. Serializable reads may see the data of another member, which may be older; use `orderedReads` against that.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is invalid.
  *
@@ -119,7 +119,8 @@ function hedged<Request, Response>(
     const attempt = (endpoint: string): void => {
       tried = endpoint;
     };
-    // The first call has tried all members. The second call names one member, and would wait for it until the deadline.
+    // If the first call fails, it has tried all members. The second call would wait for its one member until the
+    // deadline.
     const firstFailed = (error: unknown): void => settleCall(() => reject(error));
     startAttempt({ ...call, observer: bothObservers({ attempt }, call.observer) }, () => {}, firstFailed);
     if (call.signal?.aborted) abort();

@@ -49,7 +49,7 @@ export interface CallObserver extends AttemptObserver {
   canceled?(failure: CancelFailure | undefined): void;
 }
 
-/** Makes a unary call with this metadata, and tells the observer about it, as well as the observer that the call has. */
+/** Makes a unary call with `metadata`. Reports the call to `observer` and to the observer that the call already has. */
 export async function observeUnary<Request, Response>(
   observer: CallObserver,
   call: UnaryCall<Request, Response>,

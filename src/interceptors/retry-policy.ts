@@ -12,15 +12,17 @@ export interface RetryPolicy {
   /**
    * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
    * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. If only one of the two is given, the
-   * other one is 50 or 2,000. Default: the client's own delays, which are 0 if another endpoint is available.
+   * default of `minBackoffMs` is 50, and the default of `maxBackoffMs` is 2,000. If neither is given, the client uses
+   * its own delays, which are 0 if another endpoint is available.
    */
   readonly minBackoffMs?: number | undefined;
   readonly maxBackoffMs?: number | undefined;
   /**
    * Decides whether a failed read is repeated. `failures` counts its failed attempts, from 1. `isSafe` says whether the
    * client would repeat the read without this function. The client does not call the function for writes, because it
-   * repeats a write only if the server provably did not process it. Nor does it call the function if the server refused
-   * the token: it repeats the read with a new token.
+   * repeats a write only if the server provably did not process it. Nor does it call the function after `maxAttempts`
+   * attempts, after the deadline, after the caller has canceled the call or closed the client, or if the server refused
+   * the token. In the last case, the client repeats the read with a new token.
    */
   readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
 }
@@ -62,7 +64,7 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
         const asks = isRead && retryRead !== undefined && !ENDED_BY_CLIENT.has(error.reason) && !isTokenRefused(error);
         const wanted = asks ? retryRead(error, failures, isSafe) : isSafe;
         if (!wanted) return false;
-        // A read that only the predicate repeats needs a delay, because the client has none for such an error.
+        // A read that only `retryRead` repeats needs a delay, because the client has none for such an error.
         if (hasBackoff || !isSafe) return delayMs(failures);
         return outer?.(error, failures, isSafe);
       };

@@ -109,8 +109,8 @@ export interface Stats extends Interceptor {
  * take. Several clients may share it. The numbers contain no key, value, token or password. Memory: about 3 kB for each
  * method that is called, and 100 bytes for each lease.
  *
- * The wait for a token is not part of a call, because the client makes it before the interceptors see the call. If the
- * client repeats a call with a new token, it counts as another call.
+ * The wait for a token is not part of a call, because the client obtains the token before the interceptors see the
+ * call. If the client repeats a call with a new token, it counts as another call.
  *
  * @example
  * const stats = collectStats();

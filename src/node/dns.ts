@@ -71,8 +71,8 @@ const LEAST_WEIGHT = 0.01;
  * for the domain, pass the domain as `tls.serverName` to the client, and set `allowInsecure` to false.
  *
  * @throws EtcdError with reason `ConnectFailed` if there are no records, or if the lookup of the `https:` endpoints
- * fails. In the second case the function returns no `http:` endpoints, because the client would use them instead. Reason
- * `InvalidInput` means that an argument is invalid, or that a record does not contain a host name.
+ * fails. In the second case the function returns no `http:` endpoints, because the client would use them instead.
+ * Reason `InvalidInput` means that an argument is invalid, or that a record does not contain a host name.
  *
  * @example
  * const domain = 'example.com';
@@ -118,7 +118,7 @@ async function srvLookup(resolver: SrvResolver, name: string, scheme: 'http' | '
 
 /** Sorts the records by priority, and those of the same priority randomly by weight: RFC 2782. */
 function inOrder(records: readonly SrvRecord[]): readonly SrvRecord[] {
-  // Exponential random variables are in the order in which RFC 2782 draws the records.
+  // Sorting by exponential random variables gives each order the same probability as the weighted draws of RFC 2782.
   return records
     .map((record) => ({
       record,
@@ -136,8 +136,8 @@ function lookupFailed(problem: string, errors: readonly unknown[]): EtcdError {
 /** Options of `resolveEndpoints`. */
 export interface ResolveEndpointsOptions {
   /**
-   * Makes the DNS requests. Default: `lookup` of `node:dns`, which also reads the file of host names and appends the
-   * search domains of the system.
+   * Makes the DNS requests. Default: `lookup` of `node:dns`, which also reads the hosts file and appends the search
+   * domains of the system.
    */
   readonly resolver?: AddressResolver | undefined;
 }
@@ -146,23 +146,23 @@ const RESOLVE_ENDPOINTS_OPTIONS = { resolver: checkAddressResolver } as const;
 
 /** The result of `resolveEndpoints`. */
 export interface ResolvedEndpoints {
-  /** One endpoint for each address, in the order of the answers of DNS. */
+  /** One endpoint for each address, in the order of the answers of DNS. Includes the endpoints without a host name. */
   readonly endpoints: readonly string[];
   /**
-   * The host name of the `https:` endpoints, for `tls.serverName`, because the certificates contain the name and not the
-   * addresses. Undefined if there is no `https:` endpoint with a host name.
+   * The host name of the `https:` endpoints, for `tls.serverName`, because the certificates contain the name and not
+   * the addresses. Undefined if there is no `https:` endpoint with a host name.
    */
   readonly serverName: string | undefined;
 }
 
 /**
- * Replaces the host names of endpoints by all their addresses, so that the client treats each address as a member. Without
- * this function, a client connects to one address of a host name, and fails over only to other endpoints of its list.
- * Does not change endpoints with IP addresses and Unix sockets. `followDns` repeats this while a client is open.
+ * Replaces the host names of endpoints with all their addresses, so that the client treats each address as a member.
+ * Without this function, a client connects to one address of a host name, and fails over only to other endpoints of its
+ * list. Does not change endpoints with IP addresses and Unix sockets. `followDns` repeats this while a client is open.
  *
- * @throws EtcdError with reason `ConnectFailed` if a host name has no address. Reason `InvalidInput` means that an
- * argument is invalid, or that the `https:` endpoints have different hosts. A client cannot check different names,
- * because `tls.serverName` applies to all endpoints.
+ * @throws EtcdError with reason `ConnectFailed` if the lookup of a host name fails or finds no address. Reason
+ * `InvalidInput` means that an argument is invalid, or that the `https:` endpoints have several hosts that are not all
+ * IP addresses. A client cannot check different names, because `tls.serverName` applies to all endpoints.
  *
  * @example
  * const { endpoints, serverName } = await resolveEndpoints(['https://localhost:2379']);
@@ -230,7 +230,8 @@ async function addressesOf(host: string, resolver: AddressResolver | undefined):
   const errors = results.flatMap((result) =>
     result.status === 'rejected' ? [result.reason as NodeJS.ErrnoException] : [],
   );
-  // If the lookup of one family fails, the answer may lack members that the client knows. They would be dropped.
+  // If the lookup of one address family fails, the result may lack members that the client uses. The client would then
+  // drop these members.
   const failures = errors.filter(({ code }) => !NO_RECORDS.has(code));
   if (addresses.length > 0 && failures.length === 0) return addresses;
   const reported = failures.length > 0 ? failures : errors;
@@ -252,7 +253,8 @@ const DEFAULT_INTERVAL_MS = 30_000;
 /**
  * Looks up the addresses of endpoints now and repeatedly, as `resolveEndpoints` does, and passes them to
  * `client.setEndpoints` when the set has changed. Watches, leases and locks continue. If a lookup fails, the client
- * keeps its endpoints. Ends when the client is closed. Does not keep the process alive.
+ * keeps its endpoints. Does not keep the process alive. Call `close` of the result to end the lookups. Otherwise, they
+ * end at the first change of the set after the client is closed.
  *
  * The client needs `tls.serverName` for `https:` endpoints; `resolveEndpoints` returns it. Do not combine this function
  * with `autoSyncIntervalMs`, which replaces the endpoints, too.

@@ -99,7 +99,10 @@ export interface FromEnvOptions {
 
 const FROM_ENV_OPTIONS = { variables: checkVariables, allowPlaintext: checkBoolean } as const;
 
-/** Variables of etcdctl whose effect the client does not have, with the reason. To ignore them would be dangerous. */
+/**
+ * Variables of etcdctl whose effect the client lacks. To ignore them would be dangerous. Each value says, for the error
+ * message, what the client allows instead.
+ */
 const REFUSED: Readonly<Record<string, string>> = {
   ETCDCTL_INSECURE_SKIP_TLS_VERIFY:
     'unset; the client always verifies certificates, so name the authority in ETCDCTL_CACERT',
@@ -171,7 +174,8 @@ const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: checkSr
  * `ETCDCTL_ENDPOINTS`. As in etcdctl, `ETCDCTL_INSECURE_DISCOVERY=false` leaves out endpoints without TLS, and requires
  * certificates for the domain.
  *
- * @throws EtcdError with reason `ConnectFailed` if no endpoints are found, or with reason `InvalidInput` as `fromEnv`.
+ * @throws EtcdError with reason `ConnectFailed` if no endpoints are found, or with reason `InvalidInput` as `fromEnv`
+ * does.
  *
  * @example
  * import { Client } from 'etcdwire';

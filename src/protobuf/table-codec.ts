@@ -53,9 +53,9 @@ type Message = Record<string, unknown>;
 
 /**
  * Returns a codec that reads the layout of its message from a table. It is slower than the generated code of a codec,
- * but much smaller, so it serves the messages that clients seldom send or receive. The table is the text `fields`,
- * such as `s1name s*2roles m3options`. `codecs` returns the codecs of the nested messages in the order of their fields.
- * It is a function, because a message type may refer to a type that is defined later. `name` is the full name of the type,
+ * but much smaller, so it serves the messages that clients seldom send or receive. The table is the text `fields`, such
+ * as `s1name s*2roles m3options`. `codecs` returns the codecs of the nested messages in the order of their fields. It
+ * is a function, because a message type may refer to a type that is defined later. `name` is the full name of the type,
  * without the package if that is `etcdserverpb`.
  */
 export function tableCodec<T extends object>(
@@ -113,7 +113,7 @@ function write(writer: Writer, { number, kind, isRepeated, codec }: Field, value
   } else writer.packedField((number << 3) | LENGTH_DELIMITED, value as readonly unknown[] | undefined, writeOne);
 }
 
-/** Whether the field is left out: it has its default value, or, as in the generated code, a bool that is not true. */
+/** Whether the field is left out: its value is the default or, as in the generated code, a falsy value of a bool. */
 function isDefault({ zero }: Kind, value: unknown): boolean {
   if (zero === false) return !value;
   if (zero === NO_BYTES) return value === undefined || (value as Uint8Array).length === 0;

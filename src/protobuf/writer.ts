@@ -202,7 +202,8 @@ export class Writer {
 
   /**
    * Reserves one byte for the length of a nested message, and returns the position after that byte. One byte is enough
-   * for most messages, which are shorter than 128 bytes. `#closeLengthDelimited` moves a longer message to make room for its length.
+   * for most messages, which are shorter than 128 bytes. `#closeLengthDelimited` moves a longer message to make room
+   * for its length.
    */
   #openLengthDelimited(): number {
     this.#reserve(1);

@@ -7,7 +7,7 @@ import { describeType } from './bytes.js';
 const INT64_MAX = 2n ** 63n - 1n;
 const UINT64_MAX = 2n ** 64n - 1n;
 
-/** Describes a value for an error message. Shows only the type of a value that is not a number, as it may be secret. */
+/** Describes a value for an error message. Shows numbers, but only the type of any other value, which may be secret. */
 export function show(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`;
   return typeof value === 'number' ? `the number ${value}` : describeType(value);

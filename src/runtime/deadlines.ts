@@ -16,7 +16,7 @@ const EXPIRED_IN_A_TURN = 1_000;
 /**
  * The deadlines of many items, such as the calls under way, with one timer for all of them. Tens of thousands of calls
  * start and end each second, and few of them expire. A binary heap by deadline keeps the cost of each call logarithmic.
- * Items that are due at the same time expire in the same turn of the event loop.
+ * Up to 1,000 due items expire in one turn of the event loop.
  *
  * The heap is an array rather than a Set or a Map. When a hash table of V8 grows or shrinks, the old table keeps a
  * reference to the new table. Once one such discarded table is in the old generation, each minor garbage collection

@@ -9,7 +9,7 @@ interface InspectOptions {
   readonly depth?: number | null | undefined;
 }
 
-/** `util.inspect`, which the caller of the method `INSPECT` passes to it, because not every runtime can import it. */
+/** `util.inspect`. The caller of the method `INSPECT` passes this function, because not every runtime can import it. */
 type Inspect = (value: unknown, options: InspectOptions) => string;
 
 /** The arguments of the method `INSPECT`. `depth` is negative if the object is nested too deeply to be shown. */
@@ -25,7 +25,7 @@ export function inspected(name: string, fields: object, ...[depth, options = {},
 }
 
 /**
- * Returns a copy of a value that `JSON.stringify` accepts. Bigints become decimal strings, because numbers in JSON are
+ * Converts a value so that `JSON.stringify` accepts it. Bigints become decimal strings, because numbers in JSON are
  * exact only up to 2^53. Bytes become text if they are valid UTF-8, and `{ base64 }` otherwise.
  */
 function toPlain(value: unknown): unknown {

@@ -1,4 +1,7 @@
-/** Minimum number of taken items to remove from the array of a `Fifo` at once: each removal copies the other items. */
+/**
+ * Minimum number of taken items that a `Fifo` removes from its array at once, unless the queue is empty. Each removal
+ * copies the other items.
+ */
 const REMOVED_TOGETHER = 1_024;
 
 /** A first-in, first-out queue. `shift` takes constant time on average, even in a long queue. */

@@ -49,7 +49,10 @@ export function pause(delayMs: number, ...signals: readonly SignalOption[]): Pro
   return pauseUntil(monotonicMs() + delayMs, ...signals);
 }
 
-/** Use it for a deadline: if the process is suspended, a timer for a delay that was computed before fires too late. */
+/**
+ * Resolves at the time `dueMs` of `monotonicMs`, or at once when a signal aborts. Use this function instead of `pause`
+ * for a deadline: if the process is suspended after the program has computed a delay, `pause` resolves too late.
+ */
 export function pauseUntil(dueMs: number, ...signals: readonly SignalOption[]): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {

@@ -238,7 +238,7 @@ function checkUrl(endpoint: string): string {
   return parseEndpoint(endpoint, 'endpoint').url;
 }
 
-/** Such a call has no default time limit, because its duration depends on the size of the database. */
+/** Returns options without a default time limit, because the duration of the call depends on the database's size. */
 function slowCall(
   endpoint: string,
   options: MemberCallOptions,
@@ -268,7 +268,8 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
 /** Length in bytes of the SHA-256 digest that follows the database in a snapshot. */
 const DIGEST_BYTES = 32;
 /**
- * A database is a multiple of this size, so a snapshot whose size has the remainder `DIGEST_BYTES` ends with a digest.
+ * The size of a database is a multiple of this size. So a snapshot whose size has the remainder `DIGEST_BYTES` ends
+ * with a digest.
  */
 const SECTOR_BYTES = 512;
 
