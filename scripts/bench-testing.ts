@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import { compiled } from '../test/support/compiled.js';
 import { spreadOf } from './bench/metrics.js';
 
-// Measures unit tests that use a `MemoryEtcd`: how long the first test of a process takes, and the later ones. Each round
-// is a process of its own, because a process compiles most code during its first test.
+// Measures unit tests that use a `MemoryEtcd`: how long the first test of a process takes, and how long later tests
+// take. Each round is a process of its own, because a process compiles most code during its first test.
 
 const USAGE = `npm run bench:testing -- [--rounds N] [--json]
 

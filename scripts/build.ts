@@ -126,7 +126,7 @@ async function modulesOf(entryPoints: readonly string[]): Promise<Set<string>> {
   return new Set(Object.keys(metafile.inputs));
 }
 
-/** Node.js refuses to load a file of dist/ if two modules of a shared file export the same name. */
+/** Builds the shared files. Node.js refuses to load dist/ if two modules of a shared file export the same name. */
 async function buildSharedFiles(files: SharedFiles): Promise<readonly OutputFile[]> {
   const built: OutputFile[] = [];
   const before = new Map<string, ReadonlySet<string>>();

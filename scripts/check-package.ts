@@ -8,7 +8,8 @@ const folder = mkdtempSync(join(tmpdir(), 'etcdwire-package-'));
 try {
   const tarball = pack(folder);
   report(spawnSync('publint', ['run', tarball, '--strict'], { stdio: 'inherit' }));
-  // The package contains only ES modules. Since Node.js 20.19, `require` can load them; test/package/package.test.ts checks that.
+  // The package contains only ES modules. Since Node.js 20.19, `require` can load them, which
+  // test/package/package.test.ts checks.
   report(spawnSync('attw', [tarball, '--profile', 'esm-only'], { stdio: 'inherit' }));
 } finally {
   rmSync(folder, { recursive: true });

@@ -6,13 +6,13 @@ import { Timeline } from './demo/timeline.js';
 import { WorkerProcess } from './demo/worker-process.js';
 
 // Three worker processes queue for a lock on a real etcd, or on an etcd in the memory of this process. The script
-// suspends the first worker and kills the second worker, each while it holds the lock. The third worker does its work.
-// Then the script resumes the first worker, and etcd refuses the write that this worker tries.
+// suspends the first worker and kills the second worker, each while it holds the lock. Then the third worker takes the
+// lock. While it works, the script resumes the first worker, and etcd refuses the write that this worker tries.
 
 const USAGE = `npm run demo [-- --memory]
 
 Shows that a lock stays safe while its holders are paused and killed. With --memory, the server is an etcd in the memory
-of the demo's process instead of a real etcd. Without a real etcd on this machine, the demo also uses it.
+of the demo's process instead of a real etcd. The demo also uses this server if it cannot start a real etcd.
 ETCDWIRE_TRANSPORT=http2|grpc-js chooses the transport.
 `;
 

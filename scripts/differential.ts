@@ -14,9 +14,8 @@ import type { Step } from '../test/support/differential/step.js';
 import { realTarget, type Target } from '../test/support/differential/target.js';
 import { UNREACHABLE } from './differential/unreachable.js';
 
-// The differential test: plays generated sequences of requests at a `MemoryEtcd` and at a real etcd of the same
-// version, and compares every answer, field by field. With --between, compares two versions of the real etcd with each
-// other.
+// The differential test sends generated sequences of requests to a `MemoryEtcd` and to a real etcd of the same version,
+// and compares every answer, field by field. With --between, it compares two versions of the real etcd with each other.
 
 const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const USAGE = `npm run test:differential -- [--requests N] [--seed S] [--versions 3.5,3.6,3.7] [--profiles kv,...] [--replay FILE]
@@ -66,7 +65,7 @@ else {
   if (total > 0) process.exitCode = 1;
 }
 
-/** Plays sequences at a `MemoryEtcd` and at a real etcd. */
+/** Sends sequences of requests to a `MemoryEtcd` and to a real etcd, and compares the answers. */
 async function test(version: MemoryVersion, { requests, seed, profiles }: Arguments): Promise<Result> {
   const [left, right] = [memoryTarget(version), await realTarget(version)];
   const counts = noCounts();
@@ -174,7 +173,7 @@ function table(results: readonly Result[]): string {
   return rows.map((row) => line(row).trimEnd()).join('\n');
 }
 
-/** Lists the RPCs and the errors of etcd that no version has reached. */
+/** Lists the RPCs that the run has called on no version, and the errors of etcd that no version has returned. */
 function unreached(results: readonly Result[]): string {
   const has = (of: (counts: Counts) => ReadonlyMap<string, number>, name: string): boolean =>
     results.some(({ counts }) => of(counts).has(name));

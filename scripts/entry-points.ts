@@ -8,7 +8,7 @@ interface PackageJson {
 const { exports }: PackageJson = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 
 /**
- * The names of the package's entry points, such as `etcdwire/node`, keyed by their paths in dist/, such as `node.js`.
+ * The names of the package's entry points, such as `etcdwire/node`, by their paths in dist/, such as `node/index.js`.
  */
 export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
   Object.entries(exports).flatMap(([name, target]) =>

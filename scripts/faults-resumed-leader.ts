@@ -19,8 +19,8 @@ const USAGE =
   '--first is the member to which the clients connect first. ETCD_VERSION=3.4|3.5|3.6|3.7 chooses the version of etcd.\n';
 const GO_SOURCE = fileURLToPath(new URL('../test/support/faults/go', import.meta.url));
 /**
- * How long, in milliseconds, a run observes the locks after the leader has resumed: long enough for the leader to
- * revoke leases: the leader's first requests to revoke them fail after 7 s, and then the leader repeats the requests.
+ * How long, in milliseconds, a run observes the locks after the leader has resumed. In this time, the leader can revoke
+ * leases: its first requests to revoke them fail after 7 s, and then the leader repeats the requests.
  */
 const AFTERWARDS_MS = 12_000;
 /**

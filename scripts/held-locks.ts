@@ -25,7 +25,7 @@ interface Run {
   /** The CPU time of the client while it held the locks, in percent of one core. */
   readonly corePercent: number;
   readonly rssMiB: number;
-  /** An upper bound, in seconds, of the slowest write of etcd to its disk. A stall as long as the TTL ends all leases. */
+  /** An upper bound, in seconds, of etcd's slowest write to disk. A stall as long as the TTL ends all leases. */
   readonly slowestSync: string;
 }
 
@@ -64,7 +64,7 @@ async function measure(): Promise<Run> {
   }
 }
 
-/** Reads the upper bound of the slowest call of fdatasync from the histogram in etcd's metrics. */
+/** Returns an upper bound of the time of the slowest call of fdatasync, from the histogram in etcd's metrics. */
 async function slowestSync(endpoint: string): Promise<string> {
   const metrics = await (await fetch(`${endpoint}/metrics`)).text();
   const buckets = [...metrics.matchAll(/^etcd_disk_wal_fsync_duration_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm)];

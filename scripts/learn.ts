@@ -24,7 +24,7 @@ which are further exports of that file. Copies the program of the course if you 
 npm run learn -- --serve starts an etcd for your own programs, prints its address, and runs until Ctrl-C.
 `;
 
-/** The time limit for all checks of a chapter in milliseconds. A program that blocks its process is ended then. */
+/** The time limit for all checks of a chapter in milliseconds. After this time, the process of the checks is killed. */
 const TIME_LIMIT_MS = 90_000;
 
 const OPTIONS = {

@@ -1,6 +1,6 @@
 /**
- * Measures the longest time for which the event loop is blocked, by a timer every `tickMs`. Returns a function that
- * returns this time in milliseconds, and one that ends the measurement.
+ * Measures the longest time for which the event loop is blocked, with a timer that fires every `tickMs`. Returns a
+ * function that returns this time in milliseconds, and a function that ends the measurement.
  */
 export function measureLongestBlock(tickMs: number): { readonly longestMs: () => number; readonly stop: () => void } {
   let longestMs = 0;

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 
 // Introduces known bugs into a copy of the source tree, one at a time, and prints the test that detects each bug. Fails
-// if no test detects one of them.
+// if the tests do not detect all bugs.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const USAGE = 'npm run test:mutations -- [REGEX]\n\nREGEX selects bugs by their descriptions.\n';

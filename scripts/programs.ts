@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { cacheFolder, moveIntoCache } from '../src/testing/etcd/cache.js';
 import { onPath, run, withProgress } from '../src/testing/etcd/programs.js';
 
-// Finds the programs that tests need in Debian's packages.
+// Finds the programs that tests need, on the PATH or in Debian's packages.
 
 /** A program that runs on this machine. */
 export interface Program {

@@ -10,7 +10,8 @@ import { MUTATIONS, type Mutation } from './mutate/mutations.js';
 import { MeasuredProgram } from './simulate/coverage.js';
 import type { Answer, Failure, Task } from './simulate/worker.js';
 
-// Plays simulated histories in all cores. Prints what they covered. Prints each history that broke a rule, shrunk.
+// Plays simulated histories on all cores, and prints what they covered. Shrinks and prints the first history that broke
+// a rule.
 
 const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WORKLOAD] [--minutes M] [--replay SEED]
                                 [--keep-going] [--coverage]
@@ -29,7 +30,7 @@ const CHUNK = 50;
 /** Number of failures after which the simulation stops. */
 const MAX_FAILURES = 1;
 const PROGRESS_MS = 5_000;
-/** Maximum time for finding one mutation. */
+/** Default of the maximum time, in minutes, for finding one mutation. */
 const MUTATION_MINUTES = 5;
 /** The program of the threads. It is compiled, because compiled code runs faster than code that tsx loads. */
 const WORKER = new URL('simulate/worker.ts', import.meta.url);

@@ -72,7 +72,7 @@ export async function withBuiltPrograms(
   };
 }
 
-/** When contenders stop: after a time in seconds, or after each has taken the lock so often. */
+/** When contenders stop: after this time in seconds, or after each contender has taken the lock this many times. */
 export type LockLimit = { readonly seconds: number } | { readonly locks: number };
 
 /** Lets contenders of one process of Go's client take and release the lock `name`. */
@@ -105,7 +105,7 @@ export async function measureNativeCalls(
   return run(buildGo, endpoint, prefix, 'calls', ...calls);
 }
 
-/** The maximum time in milliseconds of a measurement. The longest ones are of watches that are far behind. */
+/** The maximum time in milliseconds of a measurement. Watches that are far behind take the longest time. */
 const TIMEOUT_MS = 300_000;
 
 async function run(build: Builder, ...args: readonly string[]): Promise<Sample> {

@@ -9,7 +9,7 @@ interface Server {
   readonly address: string;
   /** A client of the server that makes the changes that a check needs. */
   readonly etcd: Client;
-  /** Opens a connection of the course to an address, by default to the server. It is closed after the check. */
+  /** Opens a `Connection` of the course to an address, by default to the server, and closes it after the check. */
   connect(to?: string): Connection;
 }
 
@@ -31,7 +31,7 @@ type AddCheck<X> = (
 
 /** The exercise of a check that is about the program of the chapter. */
 export const PROGRAM = undefined;
-/** A check that takes longer has failed, in milliseconds. */
+/** Time limit of a check in milliseconds. A check that takes longer fails. */
 const TIME_LIMIT_MS = 10_000;
 
 /** Returns the checks of a chapter. `X` is what its program and its answers export. */

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const COURSE = `${ROOT}docs/learn/`;
 
-/** A demonstration that runs longer is stopped, in milliseconds. */
+/** Time limit of a demonstration in milliseconds. A demonstration that runs longer is killed. */
 const TIME_LIMIT_MS = 20_000;
 
 /** A chapter of the course: a page such as 04-protobuf.md, and a program such as 04-protobuf.ts. */
@@ -37,7 +37,7 @@ export function readChapters(): Chapter[] {
   });
 }
 
-/** Applies a diff whose lines begin with `-` or `+`. The lines to remove occur exactly once in the program. */
+/** Applies a diff whose lines begin with `-` or `+`. The program must contain the lines to remove exactly once. */
 function applied(diff: string, program: string, name: string): string {
   const lines = (mark: string): string =>
     [...diff.matchAll(/^([-+])(.*\n)/gm)].flatMap(([, sign, line = '']) => (sign === mark ? [line] : [])).join('');

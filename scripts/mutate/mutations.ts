@@ -1,6 +1,6 @@
 /**
- * A bug that other clients have had, as a change to our code. At least one of the tests in `tests` must detect the
- * bug. In the descriptions, a late put is a put whose response was lost and that the server applies later.
+ * A bug that a client could have, as a change to the code of this package. At least one of the tests in `tests` must
+ * detect the bug. In the descriptions, a late put is a put whose response was lost and that the server applies later.
  */
 export interface Mutation {
   readonly bug: string;
@@ -10,7 +10,7 @@ export interface Mutation {
   readonly replace: string;
   /** Paths of test files, or prefixes of such paths. */
   readonly tests: readonly string[];
-  /** Why no simulated history can show the bug. Undefined if one can. */
+  /** Why `test:simulation` does not search for the bug. Undefined if its histories must find the bug. */
   readonly notSimulated?: string;
 }
 

@@ -9,7 +9,7 @@ export const LEDGER = 'ledger';
 
 /** TTL of the session of a client, in seconds. */
 export const TTL_SECONDS = 5;
-/** Lines of a log that are kept. */
+/** Maximum number of lines that a log keeps. */
 const MAX_LINES = 50;
 
 /** A line in the log of a client: what its program sees. */
@@ -106,7 +106,7 @@ export class Application {
 
   /**
    * Writes an entry to the ledger. A program that took the lock writes with its fencing token, even if it has lost the
-   * lock since: so the page shows that etcd refuses the write of a stale holder.
+   * lock since. In this way, the page shows that etcd refuses the write of a stale holder.
    */
   write(): void {
     this.#run('write', async (client) => {
@@ -195,7 +195,7 @@ export class Application {
     });
   }
 
-  /** Runs a part of the program in its process. Prints its error to the log. */
+  /** Runs a part of the program in the process of the program. Prints the error of this part to the log. */
   #run(what: string, action: (client: Client) => Promise<void>): void {
     this.#host.world.soon(this.#process, what, () => {
       this.#client ??= this.#connect();

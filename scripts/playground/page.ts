@@ -12,7 +12,7 @@ import { LANES, stepHtml } from './trace-rows.js';
 const MAX_FRAME_MS = 200;
 /** Simulated time in milliseconds of one step when a story is skipped to its end. */
 const SKIP_MS = 250;
-/** Distance in pixels from the end of the trace at which the page still follows it. */
+/** The trace scrolls to new rows if the visitor has scrolled to less than this number of pixels from its end. */
 const FOLLOW_PX = 40;
 
 /** The page with its playground, which a story or the visitor replaces. */
@@ -92,7 +92,7 @@ class Page {
       step === undefined ? 'The playground has forgotten this message.' : bodyOf(step, this.#playground.startMs);
   }
 
-  /** Begins with a new world. */
+  /** Replaces the playground with a new one. */
   #reset(): void {
     this.#playground.close();
     this.#playground = new Playground(this.#startTask);

@@ -28,7 +28,10 @@ export function leasesHtml({ leases }: Playground): string {
 export function storeHtml({ commits, server }: Playground): string {
   if (commits.length === 0) return '<p class="none">The store is empty, at revision 1.</p>';
   const { compacted } = server.member.store;
-  /** The latest change of each key that the compaction covers. If it is a put, it is still there. */
+  /**
+   * For each key, the revision of its latest change up to the compaction. The store keeps this revision if it is a put.
+   * For a deletion, a number that equals no such revision.
+   */
   const latest = new Map<string, bigint>();
   for (const { revision, changes } of commits)
     if (revision <= compacted)

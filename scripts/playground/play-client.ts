@@ -46,7 +46,7 @@ export class PlayClient {
     return this.isPaused || this.process.stalledUntil > this.#playground.world.now;
   }
 
-  /** Kills the process: none of its code runs any more, and its connections break. */
+  /** Kills the process: it runs no further code, and its connections break. */
   kill(): void {
     if (this.isKilled) return;
     this.#playground.note(this.name, 'fault', `${this.name} is killed`);
@@ -106,7 +106,10 @@ export class PlayClient {
     this.#playground.note(this.name, 'event', `the wire between ${this.name} and etcd works again`);
   }
 
-  /** Lets etcd apply the next write, and breaks the connection before its answer arrives. Or no longer does so. */
+  /**
+   * Turns on or off whether the next answer is lost. If so, etcd applies the next write, and the connection breaks
+   * before the answer arrives.
+   */
   toggleLostAnswer(): void {
     this.losesAnswer = !this.losesAnswer;
     const what = this.losesAnswer ? 'will be lost' : 'will arrive';

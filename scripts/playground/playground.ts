@@ -13,11 +13,11 @@ import { LEDGER, LOCK } from './application.js';
 import { PlayClient, SLICE_MS } from './play-client.js';
 
 // The world of the playground, without its page: one etcd in memory, three clients, and the network between them. All
-// of them live in simulated time, so the page can stop it, and a test can run it as fast as it can.
+// of them use a simulated time. The page can stop this time, and a test can let it pass faster than real time.
 
-/** Steps of the trace that are kept: so many messages and events, and as many frames and renewals. */
+/** Maximum number of messages and events in the trace, and also the maximum number of frames and renewals. */
 export const MAX_STEPS = 600;
-/** Revisions of the store that are kept. */
+/** Maximum number of commits that the playground keeps. */
 const MAX_COMMITS = 14;
 
 /** A row of the trace. */
@@ -157,7 +157,7 @@ export class Playground {
     return kv && { value: textOf(kv.value), version: kv.version };
   }
 
-  /** Forgets the history before the current revision, as the command `etcdctl compact` does. */
+  /** Forgets the history before the current revision, as the command `etcdctl compaction` does. */
   compact(): void {
     this.world.soon(this.world.outside, 'compacts', () => {
       const { store } = this.server.member;
@@ -182,7 +182,7 @@ export class Playground {
   add(step: Omit<Step, 'id' | 'atMs'>): void {
     this.#lastStep += 1;
     this.steps.push({ ...step, id: this.#lastStep, atMs: this.nowMs });
-    // The oldest steps go, but renewals and frames, which are many, do not push out the others.
+    // Remove the oldest step of the same group. Otherwise, the many renewals and frames would push out the other steps.
     const isAlike = (each: Step): boolean => isMinor(each) === isMinor(step);
     if (this.steps.filter(isAlike).length > MAX_STEPS) this.steps.splice(this.steps.findIndex(isAlike), 1);
   }

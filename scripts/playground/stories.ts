@@ -2,7 +2,8 @@ import type { Application } from './application.js';
 import type { PlayClient } from './play-client.js';
 import type { Playground } from './playground.js';
 
-// The prepared stories of the playground. Each story waits for what it tells, so a story that ends has been true.
+// The prepared stories of the playground. A story fails if an event that it tells does not happen, or if one of its
+// checks fails.
 
 /** Time in milliseconds to look at what has happened, before the next sentence. */
 const LOOKING_MS = 1_500;

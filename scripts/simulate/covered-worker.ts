@@ -2,8 +2,8 @@ import { type Profiler, Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Answer, Task } from './worker.js';
 
-// Loads the program whose path is the data of this thread, and measures which of its code runs. V8 must count from the
-// start, so the program is loaded after the measurement has begun.
+// Loads the program whose URL is the data of this thread, and measures which parts of its code run. V8 must count from
+// the start, so this file loads the program after the measurement has begun.
 
 const session = new Session();
 session.connect();

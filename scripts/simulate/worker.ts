@@ -8,7 +8,7 @@ import type { Counted } from './coverage.js';
 
 // Plays histories for scripts/simulate.ts, in a thread.
 
-/** Number of histories that the shrinker plays. */
+/** Maximum number of histories that the shrinker plays. */
 const SHRINK_RUNS = 3_000;
 
 /** What `scripts/simulate.ts` asks for. */
@@ -80,7 +80,10 @@ async function replay({ seed, only, shrinks }: Extract<Task, { type: 'replay' }>
   return { type: 'replayed', text, isFailure: result.violations.length > 0 };
 }
 
-/** Returns the rule with the reason of the error. A smaller history may break the same rule by an invalid argument. */
+/**
+ * Returns the rule and the reason of the error. The shrinker keeps both, because a smaller history may break the same
+ * rule with another error, such as one for an invalid argument.
+ */
 function kindOf({ rule, detail }: Failure['violations'][number]): string {
   return `${rule} ${/: ([A-Z]\w+): /.exec(detail)?.[1] ?? ''}`;
 }

@@ -23,7 +23,7 @@ export function int64(text: string): bigint {
 }
 
 /**
- * Parses a lease ID in hexadecimal, as etcdctl prints it. A longer decimal number is the same ID in JSON output.
+ * Parses a lease ID in hexadecimal, as etcdctl prints it. A number of 17 or more digits is decimal, as in JSON output.
  *
  * @throws InvalidArgumentError if the text is not a lease ID.
  */
@@ -34,7 +34,7 @@ export function leaseId(text: string): bigint {
   return value;
 }
 
-/** Parses the ID of a member like that of a lease. @throws InvalidArgumentError if the text is not an ID. */
+/** Parses a member ID in the same way as a lease ID. @throws InvalidArgumentError if the text is not a member ID. */
 export function memberId(text: string): bigint {
   const value = idOf(text);
   if (value === 0n || value >= 2n ** 64n)
@@ -91,7 +91,7 @@ export function programOf(command: Command): Command {
   return command.parent === null ? command : programOf(command.parent);
 }
 
-/** Returns the arguments of the program, of which commander removes `--`. */
+/** Returns the arguments of the program with `--`, which commander removes from the arguments of a command. */
 export function rawArguments(command: Command): readonly string[] {
   return (programOf(command) as unknown as { readonly rawArgs: readonly string[] }).rawArgs;
 }
@@ -117,8 +117,8 @@ export function base64Option(): Option {
 }
 
 /**
- * Returns the functions that convert between bytes and JSON strings. With the flag --base64, the strings contain base64,
- * as in etcd's gateway. Otherwise they contain text, or "base64:" and the base64 of bytes that are not text.
+ * Returns the functions that convert between bytes and JSON strings. With the flag --base64, the strings contain
+ * base64, as in etcd's gateway. Otherwise they contain text, or "base64:" and the base64 of bytes that are not text.
  */
 export function bytesAs(base64: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
   if (base64) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };

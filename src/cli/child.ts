@@ -87,8 +87,8 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
 }
 
 /**
- * Runs a command with the input and the output of this process, and passes signals on to it. Resolves with the exit code
- * that a shell would report.
+ * Runs a command with the input and the output of this process, and passes signals on to it. Resolves with the exit
+ * code that a shell would report.
  */
 export async function runProgram(
   argv: readonly string[],
@@ -271,7 +271,7 @@ function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd:
 
 /**
  * The program of the guard process: reads reports from `input`, and resolves when it has ended the command. If the
- * command ends by itself, the main process kills the guard process.
+ * command ends earlier, the main process kills the guard process.
  */
 export async function runGuard(input: AsyncIterable<Uint8Array>): Promise<void> {
   let stopTimer = (): void => {};

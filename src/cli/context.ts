@@ -30,7 +30,7 @@ interface GlobalFlags {
 
 /**
  * Adds the connection flags. Except for --plaintext-auth, these flags also exist in etcdctl, with the same environment
- * variables, defaults and meanings. The other global flags of etcdctl do not exist in this program.
+ * variables, defaults and meanings. Of the other global flags of etcdctl, this program has only --write-out and --hex.
  */
 export function addConnectionFlags(program: Command): Command {
   const flag = (flags: string, text: string, variable: string): Option =>
@@ -54,7 +54,7 @@ export function addConnectionFlags(program: Command): Command {
     .addOption(flag('--user <name[:password]>', 'user name', 'USER'))
     .addOption(flag('--password <password>', 'password of --user', 'PASSWORD'))
     .option('--plaintext-auth', 'send the password to http: endpoints too, where others can read it')
-    .addOption(timeLimit('--dial-timeout <duration>', 'time limit of a connection', 'DIAL_TIMEOUT', 2_000))
+    .addOption(timeLimit('--dial-timeout <duration>', 'time limit for opening a connection', 'DIAL_TIMEOUT', 2_000))
     .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000));
 }
 
@@ -86,7 +86,7 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
   };
 }
 
-/** The members, and the name that their certificates must contain. Without the name, that is the host of the member. */
+/** The members, and the name that their certificates must contain. Without this name, the host of the member counts. */
 interface MemberUrls {
   readonly endpoints: readonly string[];
   readonly serverName?: string;
@@ -151,7 +151,7 @@ export interface Context {
    * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
    */
   readonly clientOptions: () => Promise<ClientOptions>;
-  /** Returns the same context for another cluster, whose `user` has the flag `userFlag`. */
+  /** Returns the same context for another cluster. `userFlag` is the name of the flag `user` in error messages. */
   readonly atCluster: (cluster: ClusterFlags, userFlag: string) => Context;
 }
 

@@ -88,7 +88,7 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
   version: ['the-command-line', 'etcdwire version'],
 };
 
-/** Adds examples and the place of the documentation to the help of each command. @throws Error if one has none. */
+/** Adds examples and a link to the documentation to the help of each command. @throws Error if examples are missing. */
 export function addExamples(command: Command, path = ''): void {
   for (const each of command.commands) {
     const name = `${path} ${each.name()}`.trim();

@@ -8,7 +8,10 @@ import { methodByPath } from '../reflection/method-table.js';
  */
 export const ExitCode = {
   OK: 0,
-  /** The server refused the call, or something else failed. Nothing was done, except by `import` and `mirror`. */
+  /**
+   * The server refused the call, or something else failed. Nothing was changed, except by `import`, `mirror`, `defrag`,
+   * `alarm disarm`, `check perf`, `auth enable`, and the command of `trace --beside`.
+   */
   FAILED: 1,
   /** The arguments are wrong. Nothing was sent. */
   USAGE: 64,
@@ -26,11 +29,11 @@ export const ExitCode = {
   TRY_AGAIN: 75,
   /** The lock or the leadership was lost while the command ran, or another mirror took over the destination. */
   LOST: 76,
-  /** The server refused the credentials. */
+  /** The server refused the credentials, or the user lacks a permission. */
   NO_PERMISSION: 77,
-  /** The command to run while holding a lock cannot be executed. Shells use the same code. */
+  /** The command that `lock`, `elect` or `watch` should run cannot be executed. Shells use the same code. */
   CANNOT_RUN: 126,
-  /** The command to run while holding a lock does not exist. Shells use the same code. */
+  /** The command that `lock`, `elect` or `watch` should run does not exist. Shells use the same code. */
   NOT_FOUND: 127,
 } as const;
 export type ExitCode = number;

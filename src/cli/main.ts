@@ -4,9 +4,9 @@ import { ExitCode, signaledCode } from './exit-code.js';
 import { run } from './program.js';
 
 if (process.argv[2] === GUARD_ARGUMENT) {
-  // This process is the guard process, which ends the command of `etcdwire lock` if the main process cannot. A service
-  // manager may send a signal such as SIGTERM to all processes of a service. The guard process ignores such signals,
-  // because it must outlive the command.
+  // This process is the guard process, which ends the command of `etcdwire lock` or `etcdwire elect` if the main
+  // process cannot. A service manager may send a signal such as SIGTERM to all processes of a service. The guard
+  // process ignores such signals, because it must outlive the command.
   for (const signal of [...FORWARDED, ...STOPPING]) process.on(signal, () => {});
   await runGuard(process.stdin);
   process.exit();
@@ -21,7 +21,7 @@ for (const [name, value] of Object.entries(process.env))
  * this program exited on the second signal, its lock would stay locked until the TTL ends.
  */
 const REPEATED_MS = 500;
-/** When the first signal asked this program to exit, and not a command that it runs. */
+/** When a signal first asked this program to exit. Signals that arrive while a command runs do not count. */
 let askedMs = Number.POSITIVE_INFINITY;
 const interrupted = new AbortController();
 for (const signal of FORWARDED) {

@@ -5,15 +5,15 @@ import { type Io, interruptedBy } from './io.js';
 
 /** The keys that a terminal without echo passes on as characters. */
 const [INTERRUPT, END_OF_INPUT, ERASE_LINE] = ['\x03', '\x04', '\x15'];
-/** What keys such as the arrows send, and other control characters. They are no part of a password. */
+/** Matches what keys such as the arrows send, and other control characters. They are not part of a password. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
 const CONTROLS = /\x1b(?:\[[0-9;]*[ -/]*[@-~]|.)?|(?![\x03\x04\x08\x0a\x0d\x15\x7f])[\x00-\x1f]/g;
 const ERASE = new Set(['\b', '\x7f']);
 const ENTER = new Set(['\r', '\n']);
 
 /**
- * Returns the terminal that shows questions to the user, and at which the user types the passwords. Returns undefined if
- * standard input or standard error is not a terminal.
+ * Returns the terminal that shows questions to the user, and at which the user types the passwords. Returns undefined
+ * if standard input or standard error is not a terminal.
  */
 export function terminalOf({ stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>): ReadStream | undefined {
   return 'isTTY' in stdin && stdin.isTTY === true && stderr.isTTY ? (stdin as unknown as ReadStream) : undefined;
@@ -22,7 +22,8 @@ export function terminalOf({ stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>): Rea
 /**
  * Asks questions at a terminal that does not show what the user types. Returns the answers.
  *
- * @throws EtcdError with reason `Canceled` if the user interrupts the program or ends the input.
+ * @throws EtcdError with reason `Canceled` if the user interrupts the program or ends the input with Ctrl-D; CliError
+ * if the terminal closes.
  */
 export function askHidden(
   terminal: ReadStream,
@@ -51,7 +52,7 @@ export function askHidden(
         else stderr.write(next);
       } else if (character === INTERRUPT || character === END_OF_INPUT) {
         stderr.write('\n');
-        // A terminal in this mode sends no signal.
+        // A terminal in raw mode passes on these keys as characters and sends no signal.
         process.kill(process.pid, 'SIGINT');
       } else if (character === ERASE_LINE) typed = '';
       else if (ERASE.has(character)) typed = [...typed].slice(0, -1).join('');

@@ -53,7 +53,7 @@ export function signalCommand(command: CommandProcesses, name: NodeJS.Signals | 
 
 /**
  * Sends SIGKILL to every process of the command again and again until no process is left, because a process may start
- * another process in the meantime. Gives up after `REAPING_MS`.
+ * another process meanwhile. Gives up after `REAPING_MS`.
  */
 export async function killCommand(command: CommandProcesses): Promise<void> {
   const endMs = monotonicMs() + REAPING_MS;

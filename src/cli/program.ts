@@ -22,8 +22,8 @@ import { escapeControls, FORMATS } from './output.js';
 const VERSION = '0.1.0';
 
 /**
- * Runs the program and resolves with its exit code. Never rejects. If this is a command that `etcdwire trace` runs,
- * `inherited` holds the global flags that the user gave to the tracing program.
+ * Runs the program and resolves with its exit code. Never rejects. If `etcdwire trace` runs the program, `inherited`
+ * contains the global flags that the user gave to `etcdwire trace`.
  */
 export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;

@@ -10,8 +10,9 @@ const LOG_INTERVAL_MS = 10_000;
 const ERASE = '\r\x1b[K';
 
 /**
- * Shows on standard error how far a command is: on a terminal as one line that is updated, and elsewhere as a line now
- * and then. The first line elsewhere appears only after the interval, so that a short command prints none.
+ * Shows on standard error how far a command is: on a terminal as one line that is updated, and elsewhere as a new line
+ * at most every `LOG_INTERVAL_MS`. The first such line appears after this interval, so that a short command prints
+ * none.
  */
 export class Progress {
   /** Standard error, for other messages of the command. Erases the status line before each message. */
@@ -34,7 +35,7 @@ export class Progress {
     };
   }
 
-  /** Shows the text, which must fit into one line of a terminal, unless the last one was shown shortly before. */
+  /** Shows the text, which must fit into one line of a terminal, unless the last text was shown shortly before. */
   show(text: () => string): void {
     const nowMs = monotonicMs();
     if (nowMs - this.#lastMs < (this.#isTerminal ? TERMINAL_INTERVAL_MS : LOG_INTERVAL_MS)) return;

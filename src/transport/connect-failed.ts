@@ -26,7 +26,10 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 ];
 const MAX_PROBLEM_CHARS = 300;
 
-/** No call was sent on the connection. `hasAnswered`: the peer has closed it, or has not answered in HTTP/2. */
+/**
+ * Returns the error for a connection that could not be opened, so that no call was sent on it. `hasAnswered` says that
+ * the peer has closed the connection, or has violated HTTP/2.
+ */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown, hasAnswered = false): EtcdError {
   const problem = opensslReason(reason)
     .slice(0, MAX_PROBLEM_CHARS)

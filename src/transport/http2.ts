@@ -17,12 +17,14 @@ import type { TransportFactory } from './transport.js';
 export interface Http2Options {
   /**
    * Opens a connection to an endpoint, and returns it as a `Duplex` stream of Node.js (a socket, a channel of an SSH
-   * connection) or as a pair of web streams (`{ readable, writable }`). Each call must return another stream, which then
-   * belongs to the client. For an `https:` endpoint, the client does TLS on top of the stream, with the option `tls`.
+   * connection) or as a pair of web streams (`{ readable, writable }`). Each call must return a new stream, which
+   * then belongs to the client. For an `https:` endpoint, the client does TLS on top of the stream, with the option
+   * `tls`.
    *
    * `signal` aborts if the client gives up before the function has returned a stream, for example because
-   * `connectTimeoutMs` has passed. If the function throws, or if the stream fails, the endpoint has failed. The client's
-   * error then contains the message of that error, which must not contain a secret, and has it as its `cause`.
+   * `connectTimeoutMs` has passed. If the function throws an error, or if the stream fails with one, the endpoint has
+   * failed. The client's error then has that error as its `cause` and contains its message. The message must therefore
+   * not contain a secret.
    */
   readonly connect: (
     endpoint: Endpoint,
@@ -103,14 +105,14 @@ function checkStream(stream: CallerStream | undefined): asserts stream is Caller
   );
 }
 
-/** Closes a stream that arrived too late. */
+/** Closes a stream of the caller that the client does not use. */
 function discard(stream: CallerStream): void {
   if (!isWebStreams(stream)) {
     stream.on('error', () => {});
     stream.destroy();
     return;
   }
-  // Rejects if a stream is locked or has failed. Then there is nothing to close.
+  // The promises reject if a stream is locked or has failed. In both cases, the client cannot close the stream.
   stream.readable.cancel().catch(() => {});
   stream.writable.abort().catch(() => {});
 }

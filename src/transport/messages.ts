@@ -64,7 +64,10 @@ export function responseTooLarge(
   });
 }
 
-/** The transports refuse other values, because a line break could inject another header. */
+/**
+ * Whether all values are printable ASCII. The transports refuse all other metadata, because a line break in a value
+ * could inject another header.
+ */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {
     if (!/^[\x20-\x7e]*$/.test(metadata[name] as string)) return false;
@@ -73,7 +76,8 @@ export function isPrintable(metadata: Metadata | undefined): boolean {
 }
 
 /**
- * @throws EtcdError with reason `Other` unless all values are printable ASCII. Does not show them: one may be a token.
+ * @throws EtcdError with reason `Other` unless all values are printable ASCII. The error does not show the values,
+ * because a value may be a token.
  */
 export function checkMetadata(metadata: Metadata | undefined, method: string): void {
   if (isPrintable(metadata)) return;

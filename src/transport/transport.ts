@@ -12,8 +12,8 @@ export interface AttemptObserver {
   /** An attempt goes to the endpoint with this URL. */
   attempt?(endpoint: string): void;
   /**
-   * The client begins to send the request of a unary call. From then on, the server may receive it. May be called several
-   * times, also within an attempt.
+   * The client begins to send the request of a unary call. From then on, the server may receive it. May be called
+   * several times, also within an attempt.
    */
   sent?(): void;
   /** An attempt of a unary call failed with this error. */
@@ -61,8 +61,8 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
    */
   readonly urgent?: boolean | undefined;
   /**
-   * Whether the write is guarded and repeated until a server answers, see `RetriedWrites`. Undefined: the default of the
-   * client.
+   * Whether the write is guarded and repeated until a server answers, see `RetriedWrites`. Undefined: the default of
+   * the client.
    */
   readonly retryWrites?: boolean | undefined;
   /**
@@ -83,10 +83,10 @@ export interface StreamHandler<Response> {
   /** Receives the end of the stream. The status is OK if `error` is undefined. Called once, after all other methods. */
   end(error: EtcdError | undefined): void;
   /**
-   * The connection will probably close soon: the server has announced it with GOAWAY, or has been silent for too long
-   * while a large request is unanswered. The stream continues until the connection closes. The owner of a long-lived
-   * stream should open a new stream, which uses another connection. This method may be called more than once. The
-   * grpc-js transport never calls it.
+   * The connection will probably close soon: the server has announced the end with GOAWAY, the server has been silent
+   * for too long while a large request is unanswered, or the connection has used up its stream identifiers. The stream
+   * continues until the connection closes. The owner of a long-lived stream should open a new stream, which uses
+   * another connection. Only the HTTP/2 transport calls this method. It may call the method more than once.
    */
   leaving?(): void;
 }
@@ -104,9 +104,9 @@ export interface OutgoingStream<Request> {
   /** Half-closes the stream: the client sends no more messages. */
   end(): void;
   /**
-   * Ends the stream at once, with RST_STREAM. The handler receives no further calls. If `why` is `unresponsive`, the
-   * server did not answer, so another endpoint should be tried. If `why` is `unauthenticated`, the server refused the
-   * token.
+   * Ends the stream at once. Over HTTP/2, the client sends RST_STREAM. The handler receives no further calls. If `why`
+   * is `unresponsive`, the server did not answer, so another endpoint should be tried. If `why` is `unauthenticated`,
+   * the server refused the token.
    */
   cancel(why?: 'unresponsive' | 'unauthenticated'): void;
   /** Stops the delivery of messages. If the pause is long, flow control also stops the server from sending. */
@@ -114,8 +114,8 @@ export interface OutgoingStream<Request> {
   /** Continues the delivery of messages after `pause`. */
   resume(): void;
   /**
-   * Sets whether the stream keeps the process alive, which it does by default. If a transport does not have this
-   * method, its streams always keep the process alive.
+   * Sets whether the stream keeps the process alive, which it does by default. A stream without this method always
+   * keeps the process alive.
    */
   keepProcessAlive?(busy: boolean): void;
 }
@@ -188,7 +188,7 @@ export type EmbeddedTransportFactory = TransportFactory & {
   readonly endpoints: readonly string[];
 };
 
-/** Returns an observer that calls both. */
+/** Returns an observer that calls both observers. */
 export function bothObservers(first: AttemptObserver, second: AttemptObserver | undefined): AttemptObserver {
   if (second === undefined) return first;
   return {
@@ -231,5 +231,5 @@ export function forwardStream<Request>(
   };
 }
 
-/** `T` with every property, so that the compiler refuses a copy that lacks one. */
+/** `T` without optional properties. The compiler then refuses a copy of a `T` that lacks a property. */
 export type Copy<T> = { readonly [K in keyof Required<T>]: T[K] };

@@ -17,8 +17,9 @@ export interface CatchUp {
 }
 
 /**
- * Measures how long a watch takes to deliver past events, and how late another watch of the same client meanwhile
- * delivers an event after the answer to its put. Another client makes these puts.
+ * Measures how long a watch takes to deliver past events. In this time, another client puts a key again and again, and
+ * a second watch of the first client watches this key. Also measures how long after the answer to a put the second
+ * watch delivers the event.
  */
 export async function measureCatchUp(endpoint: string, { prefix: keys, first, last }: CatchUp): Promise<Sample> {
   await using client = new Client({ endpoints: [endpoint], timeoutMs: 60_000 });

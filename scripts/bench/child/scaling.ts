@@ -84,7 +84,7 @@ const MEASUREMENTS = {
     });
   },
   'expiry of waiting calls': async (size, open) => {
-    // Few of the calls are answered before they expire.
+    // With this bound, the server answers few of the calls before they expire.
     const client = open({ maxInFlight: 1 });
     await client.get('warm-up');
     const dueAt = performance.now() + 2_000;
@@ -146,7 +146,7 @@ const MEASUREMENTS = {
     await all(size, (index) => client.watch(`${ALL}${index}`).created());
     // The first renewals run code that is not optimized yet.
     await sleep(IDLE_MS);
-    // Without ticks, which would take more CPU time than the idle client.
+    // The interval between ticks is `IDLE_MS`, because frequent ticks would take more CPU time than the idle client.
     return measured(() => sleep(IDLE_MS), IDLE_MS);
   },
 } as const satisfies Record<string, Measurement>;

@@ -33,7 +33,7 @@ export interface BenchClient {
 /** Options of grpc-js that lift its limit of 4 MB for a response, because the response with 100,000 keys is longer. */
 export const UNLIMITED_RESPONSES = { 'grpc.max_receive_message_length': -1 } as const;
 
-/** TTL of leases in seconds. It is longer than a run, because no client renews the leases in the background. */
+/** TTL of leases in seconds. It is longer than a run, because `lease` does not renew its lease in the background. */
 export const LEASE_TTL = 600;
 
 /** The names of the clients, as the report shows them. */

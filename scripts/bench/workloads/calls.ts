@@ -162,7 +162,7 @@ export const LEASES_AND_LOCKS_GROUP = 'leases and locks';
 const KEEPALIVES_IN_FLIGHT = 16;
 /** The clients that have locks, except "etcdwire". */
 const OTHERS_WITH_LOCKS = ['etcdwire over grpc-js', 'etcd3'] as const;
-/** The transactions of a lock cycle without the lock, by the client "etcdwire". */
+/** The competitor that makes the transactions of a lock cycle with the client "etcdwire", but without the lock. */
 const TRANSACTIONS = 'its two transactions';
 
 /** Returns the workloads with keepalives of a lease, and with a lock that has no other contenders. */
@@ -205,10 +205,10 @@ function lockCycles({ rounds, seconds, warmUpSeconds }: Settings): Workload {
   };
 }
 
-/** So few lock cycles that Node.js has compiled little of the code of the lock at their end. */
+/** Number of lock cycles. After so few cycles, Node.js has compiled little of the code of the lock. */
 const FIRST_CYCLES = 1_000;
 
-/** Each sample is of a new process, which opens its session before the measurement. */
+/** Returns the workload that measures each sample in a new process. The process first opens its session. */
 function firstLockCycles({ rounds }: Settings): Workload {
   return {
     group: LEASES_AND_LOCKS_GROUP,
@@ -223,7 +223,7 @@ function firstLockCycles({ rounds }: Settings): Workload {
   };
 }
 
-/** Measures cycles of Go's Mutex. Leaves out the percentiles, because they are of the lock without its release. */
+/** Measures cycles of Go's Mutex. Leaves out the percentiles, because they do not include the release of the lock. */
 async function measureGoCycles({ endpoint }: Bench, limit: LockLimit): Promise<Sample> {
   const { p50Ms, p99Ms, ...sample } = await measureGoLocks(
     endpoint,
@@ -237,7 +237,7 @@ async function measureGoCycles({ endpoint }: Bench, limit: LockLimit): Promise<S
 export const HAND_OFFS_GROUP = 'hand-offs of a contended lock';
 export const CONTENDERS = [2, 10, 50] as const;
 
-/** The two methods of waiting for a lock. Each key is the name that the report shows. */
+/** The two methods by which an etcdwire client waits for a lock. Each key is the name that the report shows. */
 const WAYS = { etcdwire: 'etcdwire', "wait of Go's client": 'go' } as const;
 
 export function contendersVariant(contenders: number): string {
@@ -249,8 +249,8 @@ function newLockName(): string {
 }
 
 /**
- * Returns the workloads where contenders pass a lock from one to the next, with each of two methods of waiting for the
- * lock.
+ * Returns the workloads where contenders pass a lock from one to the next, with each method of waiting for the lock,
+ * for etcdwire and for Go's client.
  */
 export function handOffWorkloads(settings: Settings): Workload[] {
   const quiet = CONTENDERS.map((contenders) =>

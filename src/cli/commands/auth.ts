@@ -294,7 +294,7 @@ function permissionText({ perm }: AuthRoleGetResponse, access: 'READ' | 'WRITE')
 
 function rangeText(key: Uint8Array, rangeEnd: Uint8Array): string {
   if (rangeEnd.length === 0) return readable(key);
-  // The range end 0 means "all keys from this one".
+  // A range end of one 0 byte means "all keys from this one".
   if (rangeEnd.length === 1 && rangeEnd[0] === 0) return `[${readable(key)}, <open ended>`;
   const isPrefix = key.length > 0 && Buffer.from(keysWithPrefix(key).rangeEnd).equals(rangeEnd);
   return `[${readable(key)}, ${readable(rangeEnd)})${isPrefix ? ` (prefix ${readable(key)})` : ''}`;

@@ -122,7 +122,7 @@ type Answer<T> = { readonly endpoint: string; readonly tookMs: number } & (
   | { readonly result?: undefined; readonly failure: CliError }
 );
 
-/** Asks all endpoints. */
+/** Asks all endpoints or, if `cluster` is true, all members. If an endpoint fails, its answer contains the failure. */
 function askAll<T>(
   context: Context,
   cluster: boolean,
@@ -161,7 +161,7 @@ async function showHealth(context: Context, cluster: boolean): Promise<ExitCode>
       const names = raised.map(({ alarm }) => alarmName(alarm)).join(', ');
       throw new CliError(ExitCode.FAILED, `Active Alarm(s): ${names}`);
     } catch (error) {
-      // A member that refuses the user can answer, so it is healthy.
+      // A member that refuses the user has answered, so it is healthy.
       if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
     }
   });
@@ -215,7 +215,8 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
 
 async function defragment(context: Context, cluster: boolean): Promise<ExitCode> {
   const { out, call } = context;
-  // One after the other, because a member does not answer meanwhile. A large database takes longer than other calls.
+  // Ask one member after the other, because a member serves no other requests during the defragmentation. The calls
+  // have no time limit, because the defragmentation of a large database takes long.
   const answers = await askAll(
     context,
     cluster,

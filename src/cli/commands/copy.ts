@@ -111,7 +111,7 @@ async function exportKeys(context: Context, range: WireRange, { file, rev: revis
   });
 }
 
-/** Writes to standard output. Resolves when the process that reads the output is not behind by more than a buffer. */
+/** Writes to standard output, and waits until the buffer of standard output has room for more bytes. */
 async function written(io: Io, bytes: Uint8Array): Promise<void> {
   const stdout: Sink & { once?(event: 'drain', listener: () => void): unknown } = io.stdout;
   if (stdout.write(bytes) === false && stdout.once !== undefined) {
@@ -193,7 +193,7 @@ async function writeAll(
   const flush = async (): Promise<void> => {
     const [first, ...more] = batch;
     if (first === undefined) return;
-    // A put alone needs the least bytes, so that a value near the server's limit for requests fits.
+    // A put without a transaction needs the fewest bytes, so that a value near the server's limit for requests fits.
     if (more.length === 0 && existing !== 'refuse') await client.put(first.key, first.value, call);
     else {
       const conditions: Compare[] = existing === 'refuse' ? batch.map(({ key }) => compare.missing(key)) : [];

@@ -118,8 +118,9 @@ export function addKeyCommands(program: Command, io: Io, setExitCode: SetExitCod
       'after',
       `
 The command gets the event in ETCDWIRE_WATCH_TYPE (PUT or DELETE), ETCDWIRE_WATCH_KEY, ETCDWIRE_WATCH_VALUE and
-ETCDWIRE_WATCH_REVISION. Bytes that are not text are base64 after "base64:". The names that begin with ETCD_WATCH_ are
-those of etcdctl, in quotes. The commands run one after the other. If one of them fails, watch ends with its exit code.`,
+ETCDWIRE_WATCH_REVISION. Bytes that are not text are base64 after "base64:". The command also gets the variables of
+etcdctl, whose names begin with ETCD_WATCH_ and whose values are in quotes, except the revision. The commands run one
+after the other. If one of them fails, watch ends with its exit code.`,
     )
     .option('--rev <revision>', 'start at this revision', int64)
     .option('--prev-kv', 'print the previous key and value too')
@@ -217,7 +218,7 @@ async function txn(context: Context, file: string, base64: boolean): Promise<voi
   out.response(TxnResponse, response, print, bytesToJson);
 }
 
-/** Divides the arguments after the key at `--`: before it is the range end, and after it a program with arguments. */
+/** Divides the arguments after the key at `--`. The range end is before `--`, and a program with arguments after it. */
 function splitAtDashes(
   command: Command,
   given: string | undefined,

@@ -97,7 +97,7 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
   );
 }
 
-/** How often `lease keep-alive` looks whether the lease was renewed, in milliseconds. */
+/** How often `lease keep-alive` checks whether the lease was renewed, in milliseconds. */
 const RENEWAL_POLL_MS = 100;
 
 async function keepAlive(context: Context, id: bigint): Promise<void> {

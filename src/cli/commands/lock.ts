@@ -38,7 +38,9 @@ largest token that it has seen.`;
 
 export function addLockCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   addHoldFlags(program.command('lock').argument('<name>').argument('[command...]', 'after --'))
-    .description('run a command while holding a fair lock, compatible with etcdctl lock; exits with its code')
+    .description(
+      'run a command while holding a fair lock, compatible with etcdctl lock; exits with the code of the command',
+    )
     .addOption(new Option('--try', 'do not wait: fail if the lock is not free').conflicts('timeout'))
     .addHelpText(
       'after',
@@ -57,7 +59,7 @@ ${STOPPED_HELP}`,
       setExitCode(await hold(contextOf(io, command), { name, command: rest, flags, take }));
     });
   addHoldFlags(program.command('elect').argument('<name>').argument('[value]').argument('[command...]', 'after --'))
-    .description('run a command as the elected leader and proclaim the value; exits with its code')
+    .description('run a command as the elected leader and proclaim the value; exits with the code of the command')
     .option('-l, --listen', 'print every leader in order instead of campaigning')
     .addHelpText(
       'after',
@@ -165,9 +167,9 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
   );
 }
 
-/** A program reads at most so many keys of the queue, because many programs may wait and read. */
+/** Maximum number of queue keys that a waiting program reads, because many programs may wait and read the queue. */
 const MAX_SHOWN_QUEUE = 100;
-/** After this time in milliseconds, a program that still waits says so. */
+/** A program that has waited for this time, in milliseconds, prints that it waits. */
 const WAIT_MESSAGE_MS = 200;
 
 interface Taking {
@@ -176,7 +178,10 @@ interface Taking {
   readonly taking: Promise<Held | undefined>;
 }
 
-/** Waits for the lock. If the wait takes a while, prints to standard error who holds the lock, and when it ends. */
+/**
+ * Waits for the lock. If the wait is longer than `WAIT_MESSAGE_MS`, prints to standard error which contender holds the
+ * lock, and later that this program has acquired the lock.
+ */
 async function speaking(
   { io }: Context,
   client: Client,
@@ -202,7 +207,7 @@ async function speaking(
     io.stderr.write(`etcdwire: ${escapeControls(problem)}\n`);
     return true;
   };
-  // The message is not worth a failure.
+  // If the program cannot read the queue, it waits without a message.
   const spoke = speak().catch(() => false);
   try {
     const held = await taking;
@@ -257,7 +262,7 @@ function defaultGraceMs(ttl: number): number {
   return Math.min(ttl * 50, 500);
 }
 
-/** `what` names the lock or the leadership. */
+/** Returns the error for a lost lock or a lost leadership, which `what` names. */
 function lost(what: string, { signal }: Held, more = ''): CliError {
   const { message } = signal.reason as EtcdError;
   return new CliError(ExitCode.LOST, `${what} was lost: ${message}${more}`);

@@ -161,7 +161,7 @@ class Follower {
   readonly #run: string;
   /** Whether both clusters have answered. */
   hasWorked = false;
-  /** Whether this process has taken the position over. Then the position must remain its own. */
+  /** Whether this process has taken over the position. If so, it continues only if the position still belongs to it. */
   hasClaimed: boolean;
 
   constructor(job: Job, progress: Progress, run: string, hasClaimed: boolean) {
@@ -202,7 +202,7 @@ class Follower {
     const { revision } = target.position;
     if (revision > 0n) this.#report({ state: 'continuing', revision: String(revision) });
     else this.#report({ state: 'reading' });
-    // A signal ends the mirror at any time. Its iterator would first wait for the next message.
+    // A signal ends the mirror at any time. The method `return` of its iterator would wait for the next message.
     const stop = new AbortController();
     const offAbort = onAbort(source.io.interrupted, () => stop.abort(source.io.interrupted.reason));
     const { position } = target;
@@ -236,7 +236,8 @@ class Follower {
     let isFirst = true;
     let next = nextOf(messages);
     for (;;) {
-      // Changes that have arrived by now go into the same transaction. Without more of them, the transaction starts.
+      // Collect the changes that have already arrived in one transaction. If no further message has arrived, start the
+      // transaction.
       const result = await (pending.isEmpty ? next : Promise.race([next, eventLoopTurn()]));
       if (result === undefined) {
         await applyPending();
@@ -247,13 +248,14 @@ class Follower {
       const message = result.value;
       switch (message.type) {
         case 'resync':
-          // Another cluster needs another client. The first message is about the position, and this client is new.
+          // If the source is replaced by another cluster, the mirror needs a new client. The first message is
+          // different: it says that the stored position belongs to another cluster, and this client is already new.
           if (message.cause.reason === 'ClusterChanged' && !isFirst) throw message.cause;
           pending.clear();
           await reading?.close();
           reading = undefined;
           this.#report({ state: 'reading', cause: message.cause.message });
-          // From now on, no revision is complete, even if the store reaches the revision of the position again.
+          // Remove the revision from the position. The source may reach this revision again with other data.
           await target.apply([], { revision: 0n, state: 'reading', clusterId });
           break;
         case 'keys':
@@ -305,7 +307,7 @@ class Follower {
     out.line(text[state.state as keyof typeof text]);
   }
 
-  /** @throws CliError if the destination has keys before the first start, and the user has not allowed to change them. */
+  /** @throws CliError if the destination has keys before the first start, and the user has not given --overwrite. */
   async #checkDestination(to: Client): Promise<void> {
     const { renaming, flags, source } = this.#job;
     if (flags.overwrite) return;
@@ -332,7 +334,8 @@ class Follower {
   /**
    * Checks two clusters with the same ID. Different clusters may have the same ID, but not the same position.
    *
-   * @throws CliError if the destination overlaps the source in the same cluster, because each write would cause another.
+   * @throws CliError if the destination overlaps the source in the same cluster, because each write would cause
+   * another.
    */
   async #checkApart(from: Client, target: MirrorTarget): Promise<void> {
     const { range, renaming } = this.#job;
@@ -345,7 +348,10 @@ class Follower {
   }
 }
 
-/** Returns the next message. The mirror reads ahead, so that nothing may await the promise when a write fails. */
+/**
+ * Requests the next message. The mirror reads ahead, so after a failed write no code awaits this promise. The empty
+ * `catch` keeps its rejection from ending the process.
+ */
 function nextOf(messages: AsyncIterator<MirrorMessage>): Promise<IteratorResult<MirrorMessage>> {
   const next = messages.next();
   next.catch(() => {});

@@ -234,8 +234,8 @@ function protoText({ name, kind, comment, members }: Definition): string {
 }
 
 /**
- * Returns JSON with every field of a message, or of the request of an RPC. Of the fields that exclude each other, it
- * contains only the first one.
+ * Returns JSON with every field of a message, or of the request of an RPC. Of the fields of a oneof, the JSON contains
+ * only the first one.
  */
 function templateOf(name: string): JsonValue {
   const method = methodOfService(name) ?? findMethod(name);
@@ -276,7 +276,7 @@ function messageNamed(name: string): string {
   );
 }
 
-/** Decodes a message that is given in hexadecimal. @throws CliError if the text is not a message in hexadecimal. */
+/** Parses bytes in hexadecimal. @throws CliError if the text is not hexadecimal, or if the bytes have a gRPC prefix. */
 function bytesOf(text: string): Uint8Array {
   const hex = text.replaceAll(/\s|0x/g, '');
   if (!/^(?:[0-9a-f]{2})*$/i.test(hex))

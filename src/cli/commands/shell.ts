@@ -32,7 +32,7 @@ compdef _etcdwire etcdwire`,
   fish: `complete -c etcdwire -a '(etcdwire __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'`,
 };
 
-/** Commands of etcdctl that have another name here or in another program. */
+/** Commands of etcdctl that etcdwire does not have, or has under another name, and what to use instead. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'make-mirror': 'use etcdwire mirror --to ENDPOINTS',
   downgrade: 'use etcdwire call Downgrade, or etcdctl',
@@ -77,7 +77,7 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
   }
 }
 
-/** Returns what may stand in the place of the last word. */
+/** Returns the candidates that may replace the last word. */
 function candidatesFor(program: Command, words: readonly string[]): readonly string[] {
   const typed = words.at(-1) ?? '';
   const [flag = '', value] = typed.split('=', 2);
@@ -111,7 +111,7 @@ function wordsOf(command: Command, typed: string): readonly string[] {
   return ['call', 'describe'].includes(command.name()) ? allMethods.map(shortPath) : [];
 }
 
-/** The options of a command, and those of the commands around it. */
+/** The options of a command and of its parent commands. */
 function optionsOf(command: Command): readonly Option[] {
   return [...command.options, ...(command.parent === null ? [] : optionsOf(command.parent))];
 }

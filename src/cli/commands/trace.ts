@@ -52,7 +52,7 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .option('--serve', 'show this page in a browser while the command runs, at the URL that is printed')
     .option(
       '--beside <command>',
-      'with --html or --serve: afterwards run this shell command, such as "etcdctl lock NAME true", and show its frames beside',
+      'with --html or --serve: afterwards run this shell command, such as "etcdctl lock NAME true", and show its frames too',
     )
     .description('run another etcdwire command and print all its frames and messages, without passwords and tokens')
     .action(async (args: string[], flags: TraceFlags) => {
@@ -87,7 +87,7 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
       );
 }
 
-/** Frames that a live page shows at most: these first ones, and these latest ones. */
+/** Maximum numbers of frames that a live page shows from the beginning of the trace and from its end. */
 const [FIRST_FRAMES, LATEST_FRAMES] = [100, 400];
 
 /** What a program has done on the wire so far. */
@@ -117,7 +117,7 @@ class Recording {
     return this.#traceOf(this.frames, 0);
   }
 
-  /** The trace without the frames in the middle of a long one, because a live page is rendered again and again. */
+  /** The trace without the frames in its middle if it is long, because a live page is rendered again and again. */
   get liveTrace(): Trace {
     const { frames } = this;
     const shown =
@@ -127,7 +127,7 @@ class Recording {
     return this.#traceOf(shown, this.#recorded - shown.length);
   }
 
-  /** Records a frame. Unless `keepsAll`, forgets frames that no live page shows any more. */
+  /** Records a frame. Unless `keepsAll` is true, discards frames that a live page no longer shows. */
   add(frame: WireFrame, keepsAll: boolean): void {
     this.#recorded += 1;
     this.frames.push(frame);
@@ -175,7 +175,7 @@ async function trace(
   const startMs = monotonicMs();
   let problem: unknown;
   let isAnnounced = false;
-  /** Prints the URL of the live page, when there is something to see. */
+  /** Prints the URL of the live page, at the first call only. Called when the page has content. */
   const announce = (): void => {
     if (live === undefined || isAnnounced) return;
     isAnnounced = true;
@@ -247,7 +247,7 @@ async function trace(
   }
 }
 
-/** Serves the page of the recordings. The HTTP server is loaded only for this. */
+/** Serves the page of the recordings. Only this function loads the HTTP server. */
 async function serveLive(recordings: Recordings): Promise<LivePage> {
   const { LivePage } = await import('../trace/live-page.js');
   return LivePage.start(
@@ -258,7 +258,8 @@ async function serveLive(recordings: Recordings): Promise<LivePage> {
 
 /**
  * Runs a shell command whose etcd client connects to the endpoint of the first recording through a recording proxy.
- * Returns the exit code for it: 1 if the command has failed.
+ * Returns 0 if the command has succeeded, 1 if it has failed or was not run, and the code of the signal if a signal has
+ * interrupted etcdwire meanwhile.
  */
 async function runBeside(
   command: string,
@@ -282,7 +283,7 @@ async function runBeside(
   }
   const recording = new Recording(shown, first.trace.story.prize);
   recordings.push(recording);
-  // Without the observer, the page has no queue for this command.
+  // If the observer cannot start, the page shows no queue for this command.
   recording.observer = await observe?.().catch(() => undefined);
   const proxy = await RecordingProxy.start(endpoint, (frame) => recording.add(frame, true));
   try {
@@ -313,7 +314,10 @@ async function runBeside(
   }
 }
 
-/** Returns what a page may show of standard error. An error about a request can contain a part of the request. */
+/**
+ * Returns what a page may show of standard error: nothing if the request may contain secrets, because an error can
+ * contain a part of the request.
+ */
 function problemsOf(args: readonly string[], stderr: string): string {
   if (holdsSecrets(args)) return '';
   // A terminal erases status lines. The question for a password is not about the trace.

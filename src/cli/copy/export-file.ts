@@ -16,7 +16,7 @@ const VERSION = 1;
 /** Length in UTF-16 units at which the collected lines are written. */
 const WRITE_LENGTH = 65_536;
 const LINE_FEED = 10;
-/** The characters of a JSON text that a terminal could execute. JSON.stringify escapes the others itself. */
+/** Control characters that JSON.stringify does not escape. A terminal could execute them. */
 const CONTROLS = /\p{Cc}/gu;
 
 type WriteBytes = (bytes: Uint8Array) => Promise<void>;
@@ -118,7 +118,8 @@ export async function checkExport(chunks: AsyncIterable<Uint8Array>, source: str
  *
  * @param source The name of the export, for error messages.
  * @throws CliError if a line is malformed, if the keys are not in ascending order, or if the last line is missing or
- * does not match the lines before it. The caller gets the keys first, so it should read the whole export twice.
+ * does not match the lines before it. The generator yields keys before it throws. Therefore a caller should first read
+ * the whole export with `checkExport`.
  */
 export async function* exportedKeys(
   chunks: AsyncIterable<Uint8Array>,

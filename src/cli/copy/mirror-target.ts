@@ -20,7 +20,8 @@ export interface Change {
  * How far a mirror is. It continues after `revision`; with 0n, it has to read the whole range of the source.
  *
  * - `reading`: The destination is being made equal to the range of the source.
- * - `applying`: Some, but not all changes of the next revision are applied. A mirror that continues applies all of them.
+ * - `applying`: The mirror is applying the changes of later revisions in several transactions. Some of these changes
+ *   may already be applied. A mirror that continues applies all of them.
  * - `complete`: The destination equals the range of the source at `revision`.
  */
 export interface Position {
@@ -30,7 +31,7 @@ export interface Position {
   readonly clusterId: bigint;
 }
 
-/** The position was changed by another process, or the target was restored from a backup. */
+/** Another process has changed the position, or the target was restored from a backup. */
 export class PositionMoved extends Error {
   override readonly name = 'PositionMoved';
 }
@@ -38,7 +39,7 @@ export class PositionMoved extends Error {
 interface ClaimOptions {
   /** Whether to take over only a position of this process, or a missing one. */
   readonly ownOnly: boolean;
-  /** Whether the position becomes that of a mirror which has to read the whole range. */
+  /** Whether to reset the position, so that the mirror reads the whole range. */
   readonly startsAnew: boolean;
   /** Called if there is no position, before this mirror creates one. */
   readonly checkNew: () => Promise<void>;
@@ -54,11 +55,12 @@ interface MirrorTargetOptions {
 }
 
 /**
- * The cluster that a mirror writes to. Each write also moves the position of the mirror in the same transaction, and
- * requires that no other process has moved it. The position is the value of a key of that cluster.
+ * The cluster that a mirror writes to. The position is the value of a key of this cluster. Each transaction requires
+ * that no other process has moved the position. It also moves the position, unless a large value leaves no room for it:
+ * see `#applyLarge`.
  *
- * So a position is exactly as old as the keys, also after a crash or a restoration of the target. A second mirror takes
- * the position over. The first one can write nothing more, not even with a request that arrives late.
+ * So the position matches the keys, also after a crash of the mirror or a restoration of the target. If a second mirror
+ * takes over the position, the first mirror can write nothing more, not even with a request that arrives late.
  */
 export class MirrorTarget {
   readonly #options: MirrorTargetOptions;
@@ -82,7 +84,8 @@ export class MirrorTarget {
   /**
    * Reads the position, and takes it over from another mirror with the same source and destination.
    *
-   * @throws CliError if the key belongs to another mirror, or if it does not hold a position.
+   * @throws CliError if the position belongs to a mirror of another source or destination, if `ownOnly` is true and
+   * another process has taken over the position, or if the value of the position key is not a position.
    */
   async claim({ ownOnly, startsAnew, checkNew }: ClaimOptions): Promise<void> {
     const { client, positionKey, call } = this.#options;
@@ -90,7 +93,10 @@ export class MirrorTarget {
       const kv = await client.get(positionKey, call);
       const found = kv === undefined ? undefined : parsePosition(kv.value);
       if (kv !== undefined && found === undefined)
-        throw new CliError(ExitCode.DATA, 'the position key holds something else; choose another --position-key');
+        throw new CliError(
+          ExitCode.DATA,
+          'the value of the position key is not a position; choose another --position-key',
+        );
       if (found !== undefined && found.mirror !== this.#identity())
         throw new CliError(
           ExitCode.FAILED,
@@ -111,7 +117,7 @@ export class MirrorTarget {
     }
   }
 
-  /** Whether `client` reads the position that this object has written, which means that it is the same cluster. */
+  /** Whether `client` reads the position that this process has written. If so, `client` uses the same cluster. */
   async isSameCluster(client: Client): Promise<boolean> {
     const { positionKey, call } = this.#options;
     const kv = await client.get(positionKey, call);
@@ -128,7 +134,7 @@ export class MirrorTarget {
   /**
    * Applies changes of different keys and moves the position, in one transaction if the target accepts it.
    *
-   * @throws PositionMoved if another process has moved the position. Then nothing is written.
+   * @throws PositionMoved if another process has moved the position. The transaction then has no effect.
    */
   async apply(changes: readonly Change[], position: Position): Promise<void> {
     const { maxTxnOps } = this.#options;
@@ -215,7 +221,7 @@ export function newRun(): string {
   return randomId().toString(16);
 }
 
-/** The error of a mirror whose position another mirror has taken over. */
+/** Returns the error for a mirror whose position another mirror has taken over. */
 function takenOver(): CliError {
   return new CliError(
     ExitCode.LOST,
@@ -312,7 +318,7 @@ function opOf({ key, value }: Change): Op {
   return value === undefined ? op.delete(key) : op.put(key, value);
 }
 
-/** Whether the server refused the request because of its size. A server refuses very large requests without a reason. */
+/** Whether the server refused the request because of its size. gRPC refuses very large requests before etcd does. */
 function isTooLarge(error: unknown): boolean {
   if (!(error instanceof EtcdError)) return false;
   return error.reason === 'RequestTooLarge' || /message larger than max/.test(error.problem);

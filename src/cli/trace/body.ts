@@ -10,11 +10,11 @@ import type { Step } from './story.js';
 
 // The part of a trace that a click on a message shows: its fields and its bytes.
 
-/** Bytes and characters of a longer value are left out, because values may have many megabytes. */
+/** Number of bytes or characters that the page shows of a longer value, because values may have many megabytes. */
 const MAX_SHOWN = 96;
-/** Rows for the bytes of a message. The page leaves further rows out. */
+/** Maximum number of rows for the bytes of a message. The page leaves further rows out. */
 const MAX_ROWS = 1_000;
-/** Items of a list in a message. The page leaves further items out. */
+/** Maximum number of items of a list in a message. The page leaves further items out. */
 const MAX_ITEMS = 100;
 
 /** Escapes text for HTML elements and attributes, because a trace may contain text from any client. */
@@ -45,7 +45,7 @@ export function bodyOf(
 <div class="both"><pre>${fields}</pre><table>${rows.join('')}</table></div>${problem}${flow}`;
 }
 
-/** Returns the rows for all bytes of a message. If the frame holds all of the message, also for those around it. */
+/** Returns the rows for the bytes of a message and, if the frame contains only whole messages, for its headers. */
 function messageRows(
   frame: WireFrame,
   message: WireMessage,
@@ -75,7 +75,7 @@ function messageRows(
   return { rows, problem: '' };
 }
 
-/** Returns the offset of the message in the frame, or undefined if the message began in an earlier frame. */
+/** Returns the offset of the message in the frame, or undefined if the frame contains a part of a message. */
 function startIn({ bytes, detail }: WireFrame, message: WireMessage): number | undefined {
   let at = FRAME_HEADER_BYTES;
   let found: number | undefined;
@@ -111,7 +111,7 @@ function pathFinder(): (span: Span) => string {
   };
 }
 
-/** Formats JSON. Each property and each item of a list has its path, so that the page can light its bytes. */
+/** Formats JSON. Each property and each item of a list has its path, so that the page can highlight its bytes. */
 function jsonHtml(value: JsonValue, path = '', indent = ''): string {
   if (typeof value !== 'object' || value === null) return escapeHtml(JSON.stringify(value));
   const isList = Array.isArray(value);
@@ -125,7 +125,7 @@ function jsonHtml(value: JsonValue, path = '', indent = ''): string {
   return parts.length === 0 ? `${open}${close}` : `${open}\n${parts.join(',\n')}\n${indent}${close}`;
 }
 
-/** Returns the sender's dynamic table of HPACK after a HEADERS frame. */
+/** Returns the HTML of the sender's dynamic table of HPACK after a HEADERS frame. */
 function tableHtml({ detail, direction }: WireFrame): string {
   if (detail.kind !== 'headers' || detail.table.length === 0) return '';
   const rows = detail.table.map(
@@ -163,7 +163,7 @@ function elidedSpan(span: Span): Span {
   return { ...span, value: `${textOf(value.subarray(0, MAX_SHOWN))}… (${value.length.toLocaleString('en')} bytes)` };
 }
 
-/** Lights the bytes of the field under the pointer, and the field of the bytes under the pointer. */
+/** Highlights the bytes of the field under the pointer, and the field of the bytes under the pointer. */
 export const LIGHT_SCRIPT = `
 document.addEventListener('mouseover', ({ target }) => {
   for (const lit of document.querySelectorAll('.lit')) lit.classList.remove('lit');

@@ -14,7 +14,7 @@ const ROW_HEIGHT = 48;
 /** Time without messages takes this many pixels per second, up to a maximum. */
 export const GAP_PX_PER_SECOND = 40;
 export const MAX_GAP_PX = 200;
-/** A gap of this height has room for its time. */
+/** Minimum height in pixels of a gap that has room for the text of its duration. */
 const LABELED_GAP_PX = 18;
 
 /** The kinds of messages that the visitor of a page can hide. */
@@ -118,7 +118,7 @@ function arrow({ from, to, label, kind, protocol }: Step, columns: number): stri
   return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
 }
 
-/** The step as a phone shows it: a message in a conversation, at the side of its sender. */
+/** Renders the step for a narrow screen: as a message of a conversation, at the side of its sender. */
 function bubble({ from, to, label, kind, protocol }: Step, { participants }: Story): string {
   const sender = kind === 'seen' ? `${escapeHtml(participants[from]?.name ?? '')} ` : '';
   const details = protocol === '' ? '' : `<small>${escapeHtml(protocol)}</small>`;

@@ -8,11 +8,11 @@ import type { Trace } from './trace.js';
 
 const LOOPBACK = '127.0.0.1';
 const SECRET_BYTES = 18;
-/** Shortest time in milliseconds between two changes that the page hears of. */
+/** Minimum time in milliseconds between two reports of changes to the open pages. */
 const CHANGE_MS = 200;
-/** The page hears of a change after this many times the time that a rendering takes. */
+/** Minimum time between two such reports, as a multiple of the time that a rendering takes. */
 const RENDER_FACTOR = 5;
-/** How long, in milliseconds, the end of the command waits for open pages to fetch the last state. */
+/** How long, in milliseconds, the program waits at the end of the command for open pages to fetch the last state. */
 const LAST_FETCH_MS = 2_000;
 
 /**

@@ -64,7 +64,7 @@ let latest = 0;
 let isOver = false;
 source.onerror = () => {
   source.close();
-  if (!isOver) document.querySelector('header p').textContent = 'etcdwire has ended without a last state of this page.';
+  if (!isOver) document.querySelector('header p').textContent = 'etcdwire has ended, and this page does not show its last state.';
 };
 source.onmessage = async ({ data }) => {
   isOver = data === 'end';

@@ -10,7 +10,7 @@ export const THIS_CLIENT = 'this client';
 export interface Queue {
   /** Returns the name of the contender to which a queue key belongs, and undefined for any other key. */
   contenderOf(key: string): string | undefined;
-  /** Whether all queue keys begin with this key. */
+  /** Whether this key is the prefix of the queue keys. */
   isPrefix(key: string): boolean;
 }
 

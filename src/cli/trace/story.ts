@@ -92,7 +92,10 @@ export interface Step {
   readonly to: number;
   /** What the step means. */
   readonly label: string;
-  /** The step in the words of the protocol, such as "Txn · stream 5 · revision 13 · 0.8 ms". Empty for other steps. */
+  /**
+   * The step in the words of the protocol, such as "Txn · stream 5 · revision 13 · 0.8 ms". Empty unless the step is a
+   * message or a failure.
+   */
   readonly protocol: string;
   /**
    * `failure` is a frame that ends a call or the connection with an error. `seen` is a change that another contender
@@ -188,10 +191,10 @@ export function storyOf(
   return { participants, steps: withoutLongRuns(steps.sort((a, b) => a.atMs - b.atMs)), states, ownKeys, prize };
 }
 
-/** A run of frames without whole messages that is longer is shown only at its beginning and at its end. */
+/** Of a longer run of frames without whole messages, the diagram shows only the beginning and the end. */
 const LONGEST_RUN = 40;
 
-/** Shortens runs of frames, of which a long message may need thousands. */
+/** Shortens long runs of frames. A long message may need thousands of frames. */
 function withoutLongRuns(steps: readonly Step[]): readonly Step[] {
   const shown: Step[] = [];
   let run: Step[] = [];
@@ -260,7 +263,8 @@ export class FrameDescriber {
     if (!isSent && (frame.type === 'RST_STREAM' || frame.flags.includes('END_STREAM'))) this.#requests.delete(stream);
     const isStreaming = methodByPath.get(request?.method ?? '')?.kind !== 'unary';
     const protocolOf = (method: string, revision: bigint): string => {
-      // The responses of a watch answer no single request: a stream has many watches, and an event comes when it comes.
+      // A response of a watch does not answer the latest request: a stream has many watches, and events arrive at any
+      // time.
       const isAnswer = !isSent && request !== undefined && method !== watchMethods.watch.path;
       const took = isAnswer ? [`${(frame.atMs - request.atMs).toFixed(1)} ms`] : [];
       const at = revision === 0n ? [] : [`revision ${revision}`];
@@ -292,7 +296,7 @@ function failureIn({ detail, direction }: WireFrame, isStreaming: boolean): stri
       return status === '0' ? undefined : `refused: ${headerOf('grpc-message') || `status ${status}`}`;
     }
     case 'reset':
-      // This is how a client ends a stream that it no longer needs.
+      // A client ends a stream that it no longer needs with RST_STREAM and CANCEL.
       if (direction === 'sent' && detail.code === 'CANCEL' && isStreaming) return undefined;
       return `the stream is reset: ${detail.code}`;
     case 'goAway':

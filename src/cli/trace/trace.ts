@@ -6,14 +6,14 @@ export interface Trace {
   /** The command line. */
   readonly command: string;
   readonly exitCode: number | undefined;
-  /** The frames that the story tells about. */
+  /** The frames that the story describes. */
   readonly frames: readonly WireFrame[];
   readonly story: Story;
   /** Number of frames that the story leaves out. */
   readonly leftOut: number;
   /** Start of the program, in milliseconds on the monotonic clock. */
   readonly startMs: number;
-  /** End of the program, in milliseconds on the monotonic clock. */
+  /** End of the program, or the present time if the program still runs, in milliseconds on the monotonic clock. */
   readonly endMs: number;
   /** What etcdwire has printed to standard error while the program ran. */
   readonly problems: string;

@@ -7,14 +7,15 @@ const INITIAL_BYTES = 65_535;
 /** What one side of a connection may still send, in bytes. */
 interface Allowance {
   connection: number;
-  /** The window of a stream that has not sent anything yet. */
+  /** The window of a stream on which this side has sent nothing yet. */
   initial: number;
   readonly streams: Map<number, number>;
 }
 
 /**
  * Follows the flow-control windows of all connections of a trace: RFC 9113, section 5.2. The receiver of data grants
- * the windows. A window is followed at the client: the server may still be sending what an earlier window allowed.
+ * the windows. The windows are those that the client knows: the server may not have received the last WINDOW_UPDATE
+ * yet.
  */
 export class FlowWindows {
   readonly #connections = new Map<number, Readonly<Record<WireFrame['direction'], Allowance>>>();

@@ -27,17 +27,17 @@ export interface GatewayOptions {
    * pass a `fetch` that may resend requests, or if a proxy in front of etcd may do so. Default: false on Node.js, Bun
    * and workerd, true everywhere else.
    *
-   * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, also if the client is
-   * that of `etcdwire/core`: see `docs/writes.md`. If a request would take effect each time it arrives, and a guard
+   * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, also if the client
+   * is that of `etcdwire/core`: see `docs/writes.md`. If a request would take effect each time it arrives, and a guard
    * cannot prevent this, the client refuses to send it: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
   /**
    * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
-   * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, alarms, downgrades, and calls to the server's own
-   * locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a later change, for example
-   * restore an old password. This option has no effect without `guardWrites`. Default: false, so that such calls reject
-   * with reason `NotInGateway`.
+   * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, changes of alarms and downgrades, and calls to the
+   * server's own locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a later change, for
+   * example restore an old password. This option has no effect without `guardWrites`. Default: false, so that such
+   * calls reject with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**

@@ -73,7 +73,7 @@ export class GatewayHttp {
    */
   message<Request>(method: Method<Request, unknown>, request: Init<Request>): unknown {
     if (gatewayPath(method) === undefined) throw this.unsupported(method);
-    // Encoding first applies the same checks as the other transports, and supports the caller's own codecs.
+    // Encoding the request applies the same checks as the other transports, and supports the caller's own codecs.
     const bytes = encodeRequest(method, request, this.#options.maxRequestBytes);
     return decode(schemaOf(method).request, bytes);
   }
@@ -311,8 +311,8 @@ const NO_SUCH_PATH = /^(?:404 page not found|Not Found)\s*$/;
 
 /**
  * Returns the error for a response whose HTTP status is not 2xx. A gateway offers the services that every etcd has, so
- * another server has sent a 404 for one of their paths. Once the gateway has answered (`isKnown`), that server must be
- * a proxy, and the client treats the 404 as a temporary failure.
+ * a 404 for a path of these services comes from another server. Once the gateway has answered (`isKnown`), that server
+ * must be a proxy, and the client treats the 404 as a temporary failure.
  */
 function errorFromResponse(status: number, text: string, call: ErrorContext, isKnown: boolean): EtcdError {
   let json: unknown;

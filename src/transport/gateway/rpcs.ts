@@ -18,7 +18,8 @@ import { methods } from '../../gen/methods.js';
  * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in the
  *   request is never used again. A refusal may be the answer to the copy, so it does not prove that the first request
  *   had no effect.
- * - `guarded`: The copy would write again. The client guards the write, see `Guards`. The gateway refuses writes without guards.
+ * - `guarded`: The copy would write again. The client guards the write, see `Guards`. The gateway transport refuses a
+ *   write without a guard unless the caller allows it.
  * - `harmful`: The copy would take effect again, and no condition that the server checks can prevent this second
  *   effect. The client refuses to send the request unless the caller allows it.
  */

@@ -37,8 +37,8 @@ const CREATIONS_AT_ONCE = 6;
 /** How long, in milliseconds, the client waits for the server to confirm a new watch. Servers confirm it at once. */
 const CREATION_MS = 10_000;
 /**
- * Maximum length of a response of a stream. The text of a response is one string, and strings in V8 have at most 512
- * MiB. A watch asks for fragments after a longer response.
+ * Maximum length in bytes of a response of a stream. The text of a response is one string, and strings in V8 have at
+ * most about 2^29 characters. After a longer response, the watch is created again and asks for fragments.
  */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
 
@@ -138,7 +138,10 @@ export class GatewayTransport implements Transport {
   }
 }
 
-/** The refusal may be the answer to a second copy of the request, and the server may have applied the first copy. */
+/**
+ * Changes the outcome of a refused call to `unknown`. The refusal may be the answer to a second copy of the request,
+ * and the server may have applied the first copy.
+ */
 function withUnknownOutcome(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'rejected' ? amended(error, { outcome: 'unknown' }) : error;
 }

@@ -42,7 +42,8 @@ export class GrpcJsConnection {
   }
 
   /**
-   * Resolves with the grpc-js client of a connected channel. Dials if no dial is under way.
+   * Resolves with the grpc-js client of a connected channel. If no channel is connected, dials, or waits for the dial
+   * that is under way.
    *
    * @throws EtcdError with reason `ConnectFailed` and outcome `not-sent` if the dial fails.
    */

@@ -102,7 +102,10 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #opening = false;
   #state: State;
 
-  /** If the peer refuses the PINGs as too many, the connection doubles `options.pingIntervalMs` for the next one. */
+  /**
+   * If the peer closes the connection because of too many PINGs, the connection doubles `options.pingIntervalMs` for
+   * the next connection.
+   */
   constructor(
     endpoint: Endpoint,
     options: TransportOptions & { pingIntervalMs: number },
@@ -153,9 +156,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /**
-   * Opens the stream, and sends its request. If the connection is not open yet, if the peer allows no further stream, or
-   * if other streams wait (unless `isNext`), the stream waits. If the connection may have died unnoticed, the stream
-   * waits until the peer has answered a PING.
+   * Opens the stream, and sends its request. The stream waits if the connection is not open yet, if the peer allows no
+   * further stream, if the byte stream has a long backlog, or if other streams wait (unless `isNext`). If the
+   * connection may have died unnoticed, the stream waits until the peer has answered a PING.
    */
   open(stream: Http2Stream, isNext = !this.streams.hasWaiting): void {
     const { name } = this.#state;
@@ -234,7 +237,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       since = bytes === 0 ? openedAt : Math.min(since, openedAt);
       bytes += length;
     }
-    // Until the last large request ended, the link may have carried only that one. The others count from its end.
+    // Until the last large request ended, the link may have carried only that request. The time for the other requests
+    // therefore begins at that end.
     return Math.max(since, this.#uploadEndedAt) + bytes / SLOWEST_BYTES_PER_MS;
   }
 
@@ -342,7 +346,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   /**
    * Closes a draining connection that has no more streams. Keeps the connection while the peer is suspect and the
-   * current PING is unanswered, because the transport reports the endpoint as suspect only as long as that connection
+   * current PING is unanswered, because the transport reports the endpoint as suspect only as long as this connection
    * exists.
    */
   #closeIfDrained(): void {

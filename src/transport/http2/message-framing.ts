@@ -90,11 +90,14 @@ export class MessageAssembler {
   /** The beginning of a message, or of its next piece, whose rest has not arrived. */
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
-  /** Number of bytes of a message in pieces that have not arrived. 0 if the data does not end within such a message. */
+  /**
+   * Number of bytes that have not arrived of a message that is passed on in pieces. 0 if the data does not end within
+   * such a message.
+   */
   #missing = 0;
   /** Data that arrived while the receiver was paused. Most streams never store any data. */
   #stored: Fifo<Uint8Array> | undefined;
-  /** The number of bytes of the first stored piece that were already split into messages. */
+  /** The number of bytes of the first element of `#stored` that were already split into messages. */
   #splitOfFirst = 0;
   #paused = false;
   /** Whether `#split` is running. The receiver may then call the assembler, and this call must not split more data. */
@@ -216,8 +219,8 @@ export class MessageAssembler {
   }
 
   /**
-   * Appends bytes to the next piece of a message, and passes on the piece if it is long enough or the last. Returns the
-   * position after the appended bytes.
+   * Appends bytes to the next piece of a message. If the piece is long enough or the last one, passes on its whole
+   * fields. Returns the position after the appended bytes.
    */
   #cut(bytes: Uint8Array, start: number, end: number): number {
     const next = Math.min(end, start + this.#missing);

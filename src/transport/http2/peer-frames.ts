@@ -29,7 +29,7 @@ const GOAWAY_COST = 5_000;
 const STREAMS_PER_COST = 16;
 const BLOCK_BYTES_PER_COST = 256;
 
-/** The methods that the peer's frames call on a stream. The first three throw StreamError on a protocol violation. */
+/** The methods of a stream that `PeerFrames` calls. The first three throw StreamError on a protocol violation. */
 export interface PeerStream<Fields> {
   headers(fields: Fields, endStream: boolean): void;
   /** Receives the data in `bytes` from `start` to `end`. `frameBytes` includes the padding. */
@@ -43,8 +43,8 @@ export interface PeerStream<Fields> {
 }
 
 /**
- * The parts of a connection that the peer's frames change, and the callbacks for SETTINGS and GOAWAY. `Fields` is the
- * type of a decoded header block.
+ * The parts of a connection that `PeerFrames` uses, and the callbacks for SETTINGS and GOAWAY. `Fields` is the type of
+ * a decoded header block.
  */
 export interface FrameTarget<Fields> {
   readonly streams: {
@@ -141,7 +141,7 @@ export class PeerFrames<Fields> {
       case FrameType.PUSH_PROMISE:
         throw protocolError('PUSH_PROMISE, although push is off');
     }
-    // The client ignores PRIORITY, and also frames of unknown types, as section 5.5 requires.
+    // Ignore PRIORITY, and also frames of unknown types, as section 5.5 requires.
     this.#target.limits.useless('ignored');
   }
 

@@ -17,8 +17,8 @@ const EXCUSED_PER_CALL = 8;
 /** Number of sent bytes that excuse a useless frame: the peer may answer the data with WINDOW_UPDATE. */
 const BYTES_PER_EXCUSED = 256;
 /**
- * Maximum number of excused frames, so that a peer may send a million in a row. If many calls time out together, their
- * late frames are not the peer's fault.
+ * Maximum number of excused frames. With them, a peer may send a million useless frames in a row. If many calls time
+ * out together, their late frames are not the peer's fault.
  */
 const MAX_EXCUSED = 1_000_000 - MAX_USELESS_FRAMES;
 
@@ -64,7 +64,7 @@ export class PeerLimits {
    * The peer has sent a frame that advances no call. `frame` names the kind of frame in the error message. `cost` is
    * the number of small frames that take as much work.
    *
-   * @throws ConnectionError after too many of them.
+   * @throws ConnectionError if the peer has sent too many such frames.
    */
   useless(frame: string, cost = 1): void {
     this.#useless += cost;

@@ -11,9 +11,9 @@ const SUSPECT_MS = 1_000;
  * than any time-out of a NAT or load balancer, of which the shortest in wide use is 30 s.
  */
 const TRUST_MS = 4_000;
-/** Milliseconds that requests wait for the answer to a probe, one round trip, before they use another connection. */
+/** Milliseconds that requests wait for the answer to a probe before they use another connection. */
 const CONFIRM_MS = 500;
-/** Milliseconds that the wall clock gains on the monotonic clock if the machine may have been suspended. */
+/** If the wall clock gains more milliseconds than this on the monotonic clock, the machine may have been suspended. */
 const SUSPENDED_MS = 1_000;
 /** Minimum milliseconds between two pings without an open stream: `defaultPingTimeout` in grpc-go's http2_server.go. */
 const IDLE_INTERVAL_MS = 7_200_000;
@@ -32,8 +32,8 @@ const MAX_TIMEOUTS = 3;
 const PROGRESS_BYTES = 16_384;
 /**
  * Maximum number of consecutive probes that the pinger sends sooner than the server's limit allows (see `Pinger`). Each
- * is a strike, and grpc-go closes the connection at the third. A delayed probe can cause a second strike, which does no
- * harm.
+ * such probe is a strike, and grpc-go closes the connection at the third strike. A delayed probe can cause a second
+ * strike, which does no harm.
  */
 const MAX_STRIKES = 1;
 
@@ -41,7 +41,7 @@ export interface PingerOptions {
   readonly intervalMs: number;
   readonly timeoutMs: number;
   readonly ping: (opaque: number) => void;
-  /** Returns whether any unary call is waiting for its response. Called at most once a second. */
+  /** Returns whether any unary call is waiting for its response. Called about once a second. */
   readonly awaiting: () => boolean;
   /**
    * Returns the time, on the monotonic clock, by which the unanswered requests have reached the peer even over a slow
@@ -61,9 +61,10 @@ export interface PingerOptions {
 
 /**
  * Detects a peer that no longer answers. At a fixed interval, the pinger sends a probe (a PING frame) on a connection
- * with open streams. It also sends a probe when the peer has sent no byte for a second after a request. And it sends a
- * probe before the first request after a silence of `TRUST_MS` or a suspension of the machine, because the connection
- * may have died unnoticed. The connection sends no request until the peer has answered this probe (see `confirm`).
+ * with open streams. It also sends a probe when the peer has sent no byte for a second after a request, and when a call
+ * times out although no byte has arrived since its stream was opened. And it sends a probe before the first request
+ * after a silence of `TRUST_MS` or a suspension of the machine, because the connection may have died unnoticed. The
+ * connection sends no request until the peer has answered this probe (see `confirm`).
  *
  * etcd limits pings according to the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets
  * MinTime to 5 s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or
@@ -104,8 +105,8 @@ export class Pinger {
   /** The number of the last probe that the peer has answered. */
   #answered = 0;
   /**
-   * The number of the first probe whose answer proves that the connection lives. If the process or its machine stood
-   * still, the kernel may have kept the answers to earlier probes, and all other bytes, for as long.
+   * The number of the first probe whose answer proves that the connection is alive. If the process or its machine was
+   * stopped, the kernel may have kept the answers to earlier probes, and all other bytes, during that time.
    */
   #needed = 0;
   /** How far the wall clock is ahead of the monotonic clock, as of the last call of `isTrusted`. */
@@ -279,7 +280,8 @@ export class Pinger {
     if (!this.#busy || this.#awaited !== undefined) return;
     if (!this.#unanswered && !this.#options.awaiting()) return;
     const now = monotonicMs();
-    // The difference of two times may be a little less than it was as a sum. A timer for the rest would not advance.
+    // Compare `now` with the sum. Rounding can make the difference of the two times a little less than `SILENCE_MS`
+    // when the timer fires, and a timer for so small a rest would fire again and again.
     const dueMs = (this.#unanswered ? this.#sentAt : this.#receivedAt) + SILENCE_MS;
     if (now < dueMs) this.#armSilence(dueMs);
     else if (this.#mayProbe(now)) this.#probe();

@@ -122,10 +122,10 @@ export function errorOfTrailers(fields: ResponseFields, where: ErrorContext): Et
   return errorFromStatus(statusCode(grpcStatus), grpcMessage, where);
 }
 
-/** HTTP statuses that refuse one request, because of its time or size. Others may succeed at the same server. */
+/** HTTP statuses that refuse one request, because it took too long or is too large. Other requests may succeed. */
 const REFUSES_REQUEST: ReadonlySet<number> = new Set([408, 413, 414, 431]);
 
-/** Maximum length of the value of a header in an error text. */
+/** Maximum length of a header, with its name, in an error text. */
 const MAX_SHOWN_CHARS = 80;
 
 /**

@@ -55,7 +55,7 @@ export class StreamTable {
     (stream.head.urgent ? this.#urgent : this.#waiting).add(stream);
   }
 
-  /** Removes the urgent stream that has waited longest, or else the other stream that has, and returns it. */
+  /** Removes and returns the stream that has waited longest. Urgent streams come before all other streams. */
   takeWaiting(): Http2Stream | undefined {
     return this.#urgent.take() ?? this.#waiting.take();
   }

@@ -54,7 +54,7 @@ export interface StreamReceiver extends MessageReceiver {
    * The connection accepts no more streams, and the peer has not processed this one. Another connection may carry it.
    */
   unprocessed(error: EtcdError): void;
-  /** The peer accepts no more streams on the connection, but still processes this one. May be called more than once. */
+  /** The connection will probably close soon: see `StreamHandler.leaving`. May be called more than once. */
   leaving?(): void;
 }
 
@@ -133,8 +133,8 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   }
 
   /**
-   * Returns true if the caller must write the message now, in one DATA frame. Otherwise, queues the message. If `last` is
-   * true, half-closes the stream after the message.
+   * Returns true if the caller must write the message now, in one DATA frame. Otherwise, queues the message. If `last`
+   * is true, half-closes the stream after the message.
    */
   take(message: Uint8Array, last: boolean): boolean {
     if (this.#ended || this.#queue.isComplete) return false;
@@ -210,7 +210,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   /**
    * The stream cannot open on this connection, its HEADERS frame was never sent, or a GOAWAY frame says that the peer
-   * has not processed it.
+   * has not processed the stream.
    */
   unprocessed(error: EtcdError): void {
     if (this.#state === 'closed') return;

@@ -88,7 +88,7 @@ class Http2Transport implements Transport, CallOwner {
     };
     const fail = (error: EtcdError): void => clientCall.fail(amended(error, { method: path }));
     this.#calls.add(clientCall);
-    // Report errors only after this method has returned, because the handler may use the stream that it returns.
+    // Report errors only after this method has returned, because the handler may use the returned stream.
     if (this.#closed) queueMicrotask(() => clientCall.fail(clientClosed('not-sent', path)));
     else if (!(metadata instanceof Promise) && isPrintable(metadata)) startCall(metadata);
     else Promise.resolve(metadata).then(startCall).catch(fail);

@@ -11,9 +11,9 @@ const TABLE_SIZE_UPDATE = { bits: 0x20, prefix: 0x1f };
 const STRING = { bits: 0x00, prefix: 0x7f };
 
 /**
- * Encodes fields that many requests have in common. After its first use, a field takes one octet. The encoder adds
- * entries to the peer's dynamic table as long as the table has room, and never evicts an entry. The indices of the
- * entries therefore change only when the encoder adds an entry.
+ * Encodes fields that many requests have in common. A field that is in a table takes one or two octets. The encoder
+ * adds entries to the peer's dynamic table as long as the table has room, and never evicts an entry. The indices of the
+ * entries therefore change only when the encoder adds an entry or the peer resizes the table.
  */
 export class HpackEncoder {
   #entries: HeaderField[] = [];
