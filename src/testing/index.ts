@@ -1,7 +1,8 @@
 /// <reference path="../runtime/globals.ts" preserve="true" />
 
 /**
- * Real etcd servers, clusters and fault proxies for tests, and functions that check what the clients saw during faults.
+ * Servers for tests: real etcd members and clusters, and an etcd in memory. Also fault proxies, and functions that
+ * check what the clients saw during faults.
  *
  * @module etcdwire/testing
  */

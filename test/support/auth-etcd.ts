@@ -6,7 +6,7 @@ import { openClient } from './client.js';
 import { ownEtcd } from './own-etcd.js';
 
 export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
-/** A user who may read and write keys under "app/", and guards. */
+/** A user who may read and write the keys under "app/" and the keys of guards. */
 export const USER = { username: 'user', password: 'user-secret', allowPlaintext: true } as const;
 
 /** Starts a server with authentication for one test, and opens a client as root. */

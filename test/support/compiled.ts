@@ -35,7 +35,7 @@ function compileFile(entryPoint: string, file: string): string {
     outfile: written,
     ...OPTIONS,
   });
-  // The rename is atomic, because other tests may run the file at the same time.
+  // Replaces the file atomically, because other tests may run the file at the same time.
   renameSync(written, file);
   return file;
 }

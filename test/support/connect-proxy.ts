@@ -12,8 +12,8 @@ export interface ConnectProxy {
 }
 
 /**
- * Starts a proxy, and stops it when the test ends. The proxy connects each tunnel to the port of this machine, whatever
- * its target is. It requires the credentials if there are some.
+ * Starts a proxy, and stops it when the test ends. The proxy connects each tunnel to `port` on this machine, whatever
+ * target the client requests. If `credentials` is given, the proxy requires these credentials.
  */
 export async function connectProxy(port: number, credentials?: string): Promise<ConnectProxy> {
   const targets: string[] = [];

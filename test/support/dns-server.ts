@@ -27,7 +27,10 @@ export interface DnsServer {
 const TYPES = { A: 1, AAAA: 28, SRV: 33 } as const;
 const CODES = { ok: 0, broken: 2, unknown: 3 } as const;
 
-/** Starts a DNS server (RFC 1035) on this machine, and stops it when the test ends. It knows only the given names. */
+/**
+ * Starts a DNS server (RFC 1035) on this machine, and stops it when the test ends. The server knows only the given
+ * names.
+ */
 export async function dnsServer(names: DnsServer['names']): Promise<DnsServer> {
   const asked: string[] = [];
   const socket = createSocket('udp4');

@@ -7,7 +7,7 @@ import { temporaryFolder } from './temporary-folder.js';
 const INSTALLED = fileURLToPath(new URL('../../node_modules', import.meta.url));
 
 /**
- * Creates a folder with a package.json of this type, as `npm init` writes it. Only etcdwire and the packages of
+ * Creates a folder with a package.json whose field `type` is the parameter `type`. Only etcdwire and the packages of
  * `others` are installed in the folder. The folder is removed when the test ends.
  *
  * @param files The text of each file of the project.

@@ -103,7 +103,8 @@ const NODE_IMPORTS: Readonly<Record<string, string>> = {
 
 /**
  * Turns an example into a program. Adds the imports that the example leaves out, and declares variables such as `etcd`
- * and `session` with the values in the scope (example-scope.ts). Replaces the endpoint with that of the test's server.
+ * and `session` with the values in the scope (example-scope.ts). Replaces the endpoint with the endpoint of the test's
+ * server.
  *
  * @param scope The names of the variables in the scope.
  */

@@ -2,8 +2,8 @@ import { createInterface } from 'node:readline';
 import { Client, EtcdError } from '../../src/index.js';
 
 // Puts a key, and prints `ready`. Then puts the value `after` for each key that it reads from stdin, and prints the
-// outcome and the duration in milliseconds. A process that is suspended meanwhile (SIGSTOP) makes the put as soon as it
-// resumes.
+// outcome and the duration in milliseconds. If the process is suspended (SIGSTOP) when a key arrives, it makes the put
+// as soon as it is resumed.
 // Usage: frozen-program.ts KEY ENDPOINT...
 
 const [key = '', ...endpoints] = process.argv.slice(2);

@@ -6,8 +6,9 @@ import { expect, test } from 'vitest';
 import { iterations } from './thorough.js';
 
 // A fuzz target is a property that must hold for generated inputs. By default, a target always runs with the same seed.
-// FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. If FUZZ_MINUTES is set, as by `npm run test:fuzz`,
-// a target repeats the run with new seeds for that many minutes. The corpus, test/fuzz/corpus, contains saved inputs.
+// FUZZ_SEED and FUZZ_RUNS choose the seed and the number of inputs. If FUZZ_MINUTES is set, a target repeats the run
+// with new seeds for that many minutes. `npm run test:fuzz` sets FUZZ_MINUTES. The corpus, test/fuzz/corpus, contains
+// saved inputs.
 
 const CORPUS = join(import.meta.dirname, '../fuzz/corpus');
 const ORDINARY_SEED = 20_260;

@@ -1,7 +1,7 @@
 import { decodeHuffman } from '../../src/transport/http2/hpack/huffman.js';
 
-// Encodes header blocks as RFC 7541 defines them for the scripted peer in the tests, and decodes the header blocks that
-// the client sends.
+// Encodes header blocks for the scripted peer in the tests, and decodes the header blocks that the client sends. RFC
+// 7541 defines the header blocks.
 
 export type Field = readonly [name: string, value: string];
 

@@ -2,7 +2,7 @@ import { vi } from 'vitest';
 import { FLAG, ping } from './http2-frames.js';
 import { type PeerConnection, turn } from './http2-peer.js';
 
-// For tests of the PINGs by which a client checks that its peer still answers, on a simulated clock.
+// Functions for tests, on a simulated clock, of the PINGs by which a client checks that its peer still answers.
 
 export async function passes(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);

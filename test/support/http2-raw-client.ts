@@ -33,11 +33,11 @@ export function requestBlock(extra: readonly Field[] = [], path = METHOD_PATH): 
 }
 
 export interface RawClientOptions extends Http2ServerOptions {
-  /** The first SETTINGS of the client. If false, the client sends nothing by itself. */
+  /** The first SETTINGS of the client. If false, the client sends nothing but what the test sends. */
   readonly greeting?: Settings | false;
 }
 
-/** A client that is connected to a server of its own. */
+/** A client that is connected to its own server. */
 export class RawClient {
   readonly served: Served;
   /** All frames that the server has sent. */
@@ -96,7 +96,7 @@ export class RawClient {
     return this.frames.filter((frame) => frame.name === name && (streamId ?? frame.streamId) === frame.streamId);
   }
 
-  /** The error code of the server's latest GOAWAY, or undefined if the server has sent none. */
+  /** The content of the server's latest GOAWAY, or undefined if the server has sent no GOAWAY. */
   get goAway(): { readonly lastStreamId: number; readonly code: string; readonly debug: string } | undefined {
     const payload = this.sent('GOAWAY').at(-1)?.payload;
     return (

@@ -3,7 +3,7 @@ import { BlockReader } from './http2-hpack.js';
 
 const DEFAULT_WINDOW_BYTES = 65_535;
 
-/** What the server has sent on a stream. */
+/** A summary of the frames that the server has sent on a stream. */
 interface Response {
   /** The fields of the headers and of the trailers. */
   readonly fields: Record<string, string>;

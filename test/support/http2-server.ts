@@ -10,7 +10,8 @@ import { http2Over } from '../../src/transport/http2/transport.js';
 import type { Transport, TransportOptions } from '../../src/transport/transport.js';
 import { UNTIMED } from './http2-peer.js';
 
-// A service whose handlers return what a test of the HTTP/2 server needs to see.
+// A service for tests of the HTTP/2 server. Its handlers return simple results, and record the calls of Range and
+// Watch.
 
 /** A status message with characters that `grpc-message` must escape. */
 export const UNUSUAL_TEXT = '100 % „größer“\n\0🔒';
@@ -20,7 +21,7 @@ export interface ServedWatch {
   readonly responses: ResponseStream<WatchResponse>;
   readonly call: ServerCall;
   readonly requests: WatchRequest[];
-  /** What the handler was told, in order. */
+  /** The notifications `half-closed` and `canceled` that the handler has received, in order. */
   readonly ends: string[];
 }
 
@@ -31,8 +32,8 @@ export interface HeldCall {
 }
 
 /**
- * Serves Range, Put, Watch and Snapshot. Range returns one key whose name is the key of the request, except for the
- * keys in `range`.
+ * Serves Range, Put, Watch and Snapshot. Range returns one key whose name is the key of the request. For the names
+ * `status`, `text`, `defect` and `held`, the handler fails or waits instead.
  */
 export class TestService extends Router {
   readonly maxMessageBytes = 2_097_152;
@@ -94,7 +95,7 @@ export class TestService extends Router {
     };
   }
 
-  /** Ends the latest connection, as a server does that stops. */
+  /** Ends the latest connection, like a server that stops. */
   stop(): void {
     this.accepts = false;
     this.#lost?.();

@@ -91,8 +91,8 @@ export class JudgedWatch {
       if (expected !== undefined && expected <= revision)
         throw new Error(`the watch delivered revision ${revision} without the events of revision ${expected}`);
     } else {
-      // A watch may deliver an event of a former history that it received before a restore. It must then end with
-      // ClusterChanged, because it is ahead of the store.
+      // A watch may deliver an event of a former history that it received before a restore. The watch must then end
+      // with ClusterChanged, because it is ahead of the store.
       const allowed = this.#store.next(this.#next, this.#isWatched);
       const texts = allowed.map((change) => change.keys.map((key) => `${key} ${change.revision}`).join());
       const delivered = events.map((event) => `${event.keyText()} ${event.modRevision}`).join();

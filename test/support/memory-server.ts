@@ -8,7 +8,8 @@ import {
   type StartEtcdOptions,
 } from '../../src/testing/index.js';
 
-// The Vitest project `memory` runs tests on a MemoryEtcd that listens on a port, in place of an etcd process.
+// The Vitest projects `memory` and `memory-gateway` run tests on a MemoryEtcd that listens on a port, in place of an
+// etcd process.
 
 /** The flags of etcd that tests use, each with the option of a `MemoryEtcd` that has the same effect. */
 const FLAGS: Readonly<Record<string, (value: string) => MemoryEtcdOptions>> = {

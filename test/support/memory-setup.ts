@@ -4,7 +4,7 @@ import { startMemoryEtcd } from './memory-server.js';
 
 let etcd: RunningEtcd;
 
-/** Starts the server that all tests of the project `memory` share. */
+/** Starts the server that all tests of the project `memory` or `memory-gateway` share. */
 export async function setup(project: TestProject): Promise<void> {
   etcd = await startMemoryEtcd();
   project.provide('endpoints', etcd.endpoints);

@@ -43,7 +43,7 @@ export async function runPeer(program: string, args: readonly string[], options:
  * Installs packages into a folder of the cache, unless the folder exists.
  *
  * @param program The program that installs the packages.
- * @param wanted A text that differs if the content of the folder differs.
+ * @param wanted A text that determines the content of the folder.
  * @param make Installs the packages into a folder inside `work`, and resolves with that folder.
  */
 export async function install(
@@ -75,7 +75,8 @@ export async function pythonPackages(name: string, packages: readonly string[]):
 const PYTHON_TESTS = ['etcd3==0.12.0', 'protobuf==3.20.3', 'pytest==7.4.4', 'hypothesis==6.98.0', 'mock==5.1.0'];
 
 /**
- * Installs the Python client etcd3 and its tests, which are in its source package only: `source/tests` in the folder.
+ * Installs the Python client etcd3 and its tests, which only its source package contains. The folder contains the tests
+ * in `source/tests`.
  */
 export async function pythonTests(): Promise<Installed> {
   return install('python3', 'etcd3-tests', `${PYTHON_TESTS.join()} ${await pythonVersion()}`, async (work) => {

@@ -107,7 +107,7 @@ import {
 
 // A call of every function of the package that has parameters, with the kind of each argument.
 
-/** What the calls use. The session belongs to the client, which belongs to the server. */
+/** The objects that the calls use. The session belongs to the client, and the client is connected to the server. */
 export interface World {
   readonly server: MemoryEtcd;
   readonly etcd: Client;

@@ -64,8 +64,9 @@ export class SimulatedStore {
   }
 
   /**
-   * Returns the changes that a watch may deliver next if it has delivered all events before `from`: the next change of
-   * the present history or of a former one, and the changes before which a restore has hidden other changes.
+   * Returns the changes that a watch may deliver next if it has delivered all events before `from`. These are the next
+   * change of each former history, and the changes of the present history up to the first change after `unnoticeable`,
+   * because the watch may miss the changes before that one.
    */
   next(from: bigint, isWatched: (key: string) => boolean): readonly Change[] {
     const next: Change[] = [];
@@ -121,7 +122,7 @@ const TOO_LARGE = new EtcdError('too large', {
   outcome: 'unknown',
 });
 
-/** How servers differ in their behavior. The client must support every kind. */
+/** The differences between servers in their behavior. The client must support every kind. */
 export interface WatchServerKind {
   /**
    * Whether the server chooses the watch IDs itself, from 0 on, and confirms creations out of order, like `etcd
@@ -207,7 +208,8 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
 
   /**
    * Sends the next revisions to one of the watches, in fragments of `fragmentEvents` events. The transport cuts a long
-   * response into fragments even if the watch has not asked the server for them. Repeats the previous `again` revisions before them, because some servers have sent events twice.
+   * response into fragments even if the watch has not asked the server for them. Repeats the previous `again` revisions
+   * before them, because some servers have sent events twice.
    */
   sync(index: number, revisions: number, fragmentEvents: number, again = 0): void {
     const watch = this.#watch(index);

@@ -10,17 +10,20 @@ const STEPPING = compiled(new URL('stepping-command.ts', import.meta.url));
 /** A short TTL in seconds, for tests in which a lease must expire before the next contender gets the lock. */
 export const SHORT_TTL = '2';
 /**
- * `AS_JOB` runs a program as a shell runs a job: in a process group of its own, with a parent in another group of the
- * same session. Without such a parent, the default action of SIGTSTP would not suspend the program.
+ * `AS_JOB` runs a program as a shell runs a job: in its own process group, with a parent in another group of the same
+ * session. Without such a parent, the default action of SIGTSTP would not suspend the program.
  *
- * `WAIT` defines the function `waited`, which waits until the program ends. It asks again and again whether the program
- * exists, because `wait -f` is not reliable when SIGTSTP has suspended the program: in rare cases it returns 148, and it
- * may not return at all. The function calls itself, because bash ends a loop when a job in it is suspended.
+ * `WAIT` defines the function `waited`, which waits until the program ends. `waited` asks again and again whether the
+ * program exists, because `wait -f` is not reliable when SIGTSTP has suspended the program: `wait -f` sometimes returns
+ * 148, and may not return at all. The function calls itself, because bash ends a loop when a job in it is suspended.
  */
 const WAIT = 'waited() { if kill -0 $! 2>/dev/null; then sleep 0.05; waited; else wait $!; code=$?; fi; }';
 const AS_JOB = ['bash', '-c', `${WAIT}; set -m; "$@" & waited; exit $code`, 'bash'];
 
-/** A program that has not ended after this time hangs. It is below the time limit of a test, to say what hangs. */
+/**
+ * The time in milliseconds after which a program that has not ended counts as hanging. It is shorter than the time
+ * limit of a test, so that the error names the processes that hang.
+ */
 const ENDED_WITHIN_MS = 40_000;
 
 interface Holder {

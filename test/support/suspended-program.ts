@@ -2,8 +2,8 @@ import { createInterface } from 'node:readline';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { Client, EtcdError, op } from '../../src/index.js';
 
-// Holds a lock, and prints `held`. For each line of stdin, prints as JSON what the program believes about the lock, and
-// what became of a write with it.
+// Holds a lock, and prints `held`. For each line of stdin, prints as JSON the state of a lease and of the lock as the
+// client reports it, and whether a write under the lock succeeded.
 // Usage: suspended-program.ts ENDPOINT NAME TTL
 
 const [endpoint = '', name = '', ttl = ''] = process.argv.slice(2);

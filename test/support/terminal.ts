@@ -14,7 +14,7 @@ export const NO_TERMINAL = /util-linux/.test(String(spawnSync(SCRIPT, ['--versio
   ? undefined
   : 'the program `script` of util-linux, which creates pseudo-terminals, is not on the PATH';
 
-/** Runs a program with its arguments on a terminal of its own: the option `under` of `RunningCli`. */
+/** Runs a program with its arguments on its own terminal: the option `under` of `RunningCli`. */
 export const UNDER_TERMINAL = ['bash', '-c', `exec ${SCRIPT} -qec "$(printf '%q ' "$@")" /dev/null`, 'bash'];
 
 /** The characters that a terminal turns into signals. */

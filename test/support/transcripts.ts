@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { type Child, startChild } from './child.js';
 
-// A transcript is what etcdctl prints when it runs a list of commands at one server. Two servers with the same behavior
-// have equal transcripts, because a transcript contains no number that differs from server to server.
+// A transcript is the output of etcdctl for a list of commands at one server. Two servers with the same behavior have
+// equal transcripts, because a transcript contains no number that differs from server to server.
 
 /**
  * The arguments of one etcdctl command, and optionally its standard input. `<1>` in an argument stands for the first ID
@@ -19,7 +19,7 @@ export interface Site {
   readonly folder?: string | undefined;
 }
 
-/** Texts that differ from run to run, and what stands for them in a transcript. */
+/** Texts that differ from run to run, each with the text that replaces it in a transcript. */
 const VARIABLE: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/"ts":"[^"]*"/g, '"ts":"TIME"'],
   [/"target":"[^"]*"/g, '"target":"TARGET"'],
@@ -35,7 +35,7 @@ const VARIABLE: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 /** Unsigned 64-bit IDs of members, clusters and leases, as decimal or hexadecimal numbers. */
 const ID = /\b(?:[0-9a-f]{13,16}|\d{17,20})\b/g;
 
-/** Returns the text with the same placeholder for all IDs, and without what differs from run to run. */
+/** Returns the text with the same placeholder for all IDs, and without the texts that differ from run to run. */
 export function withoutIds(output: string): string {
   return normalized(output).replace(ID, '<id>');
 }

@@ -3,7 +3,7 @@ import { Duplex } from 'node:stream';
 import { Client, type DuplexStream, http2 } from '../../src/index.js';
 
 // Reads one key over a stream that the program opens, and prints `answered`. Does not close the client, so that a test
-// can check that the process exits anyway. Neither kind of stream keeps the process alive by itself.
+// can check that the process exits anyway. Neither kind of stream keeps the process alive after the call.
 // Usage: tunnel-program.ts ENDPOINT socket|plain
 
 const [endpoint = '', kind] = process.argv.slice(2);

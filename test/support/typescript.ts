@@ -10,7 +10,9 @@ const VERSIONS = ['5.2.2', '5.3.3', '5.4.5', '5.5.4', '5.6.3', '5.7.3', '5.8.3',
 /** The version that is installed for this project. */
 const INSTALLED = '7.0.2';
 
-/** The versions of TypeScript to test: the oldest and the newest, or in the mode `all` every minor version. */
+/**
+ * The versions of TypeScript to test: the oldest and the newest, or every minor version in a run of `npm run test:all`.
+ */
 export function typescriptVersions(): readonly string[] {
   return inject('thorough') ? VERSIONS : VERSIONS.filter((version, index) => index === 0 || version === INSTALLED);
 }

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { WorkQueue } from '../../src/concurrency/index.js';
 import { Client, op } from '../../src/index.js';
 
-// This program works on the jobs of a queue until it receives SIGTERM. Each job takes a few milliseconds. It puts the
-// key NAME-results/ID in the transaction that completes the job. It prints "took ID" for each job.
+// This program works on the jobs of a queue until it receives SIGTERM. Each job takes a few milliseconds. The
+// transaction that completes a job also puts the key NAME-results/ID. The program prints "took ID" for each job.
 // Usage: working-program.ts ENDPOINT NAME TTL
 
 const [endpoint = '', name = '', ttl = ''] = process.argv.slice(2);

@@ -27,7 +27,8 @@ const getters = {
 };
 
 /**
- * Functions that create wrong values. Each call under test gets a new value, so it cannot change that of another call.
+ * Functions that create wrong values. Each call under test gets a new value, so no call can change the value of another
+ * call.
  */
 export const WRONG = {
   undefined: () => undefined,
@@ -74,7 +75,7 @@ export const WRONG = {
 
 export type WrongName = keyof typeof WRONG;
 
-/** A kind of argument: a right value, and the values of `WRONG` that have a clear meaning for it. */
+/** A kind of argument: a right value, and the values of `WRONG` that this kind accepts. */
 export interface Kind {
   readonly right: unknown;
   readonly accepts: readonly WrongName[];
@@ -93,7 +94,7 @@ export const TEXT = kind('text', 'an empty string', 'a string with NUL', 'a lone
 /** A non-empty string that never reaches the bytes of a key. */
 export const TEXT_NOT_EMPTY = kind('text', 'a string with NUL', 'a lone surrogate');
 export const INT64 = kind(1n);
-/** The whole range of uint64 has 2^64 - 1 as its end, so no wrong value is right. */
+/** Every bigint in `WRONG` is outside the range of uint64. */
 export const UINT64 = kind(1n);
 export const COUNT = kind(1);
 export const MS = kind(5, '1.5', '2^53');

@@ -85,7 +85,8 @@ export type OrderedOperation = Operation<OrderedCall, OrderedResult>;
 /**
  * A rule that reads and writes can violate.
  *
- * - `stale`: A call took effect at an older revision than another call that had ended before this call began.
+ * - `stale`: A call took effect at an older revision than another call that had ended before this call began. A write
+ *   is also stale at the same revision.
  * - `wrong value`: A read did not return the value that the key had at the revision of the read.
  * - `not applied`: A write succeeded, but `truth` contains no such event at the revision of the response.
  */

@@ -64,7 +64,7 @@ export function checkWatch(
 }
 
 /**
- * Returns an ID of the event: its revision, type and key. The ID is unique, because a revision changes a key at most
+ * Returns an ID of the event: its revision, type and key. The ID is unique, because each revision changes a key at most
  * once.
  */
 function eventId({ revision, type, key }: SeenEvent): string {
@@ -93,7 +93,7 @@ export interface Claim {
 /**
  * A rule that the claims to a lock can violate.
  *
- * - `two holders`: A claim began before another claim had ended.
+ * - `two holders`: A claim began before an earlier claim had ended.
  * - `out of order`: A claim began after a claim with the same token or a greater token.
  * - `not first in queue`: The key of a claim was never the first key in the queue.
  */

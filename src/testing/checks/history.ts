@@ -57,8 +57,8 @@ export class History<Call, Result> {
   }
 
   /**
-   * Calls `act` and records the call. Resolves or rejects as `act` does. A rejection is recorded as `fail` only if the
-   * error is an `EtcdError` whose outcome is not `unknown`. Any other error is recorded as `unknown`.
+   * Calls `act` and records the call. Resolves or rejects as `act` does. Records a rejection as `fail` only if the
+   * error is an `EtcdError` with the outcome `rejected` or `not-sent`. Records any other rejection as `unknown`.
    */
   async record(process: string, call: Call, act: () => Promise<Result>): Promise<Result> {
     checkText(process, 'process');

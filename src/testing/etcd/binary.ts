@@ -41,7 +41,7 @@ export function etcdIn(folder: string): string {
 
 const RELEASES_URL = 'https://github.com/etcd-io/etcd/releases/download';
 
-/** Maximum wait in milliseconds for the response to a download, and then for each further piece of it. */
+/** Maximum wait in milliseconds for the first bytes of a download, and then for each further piece. */
 const STALL_TIMEOUT_MS = 10_000;
 
 interface ArchiveOptions {

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { environment } from '../../runtime/environment.js';
 import { pause } from '../../runtime/timers.js';
 
-// Keeps downloaded and built programs in a folder of the user's home directory.
+// Keeps downloaded and built programs in a folder of the user: `etcdwire` in XDG_CACHE_HOME, or else in `~/.cache`.
 
 /**
  * Returns the path of a folder in the cache. The folder may not exist yet. All projects of one user share the cache,
@@ -23,7 +23,7 @@ const filling = new Map<string, Promise<void>>();
  * that contains them. If several callers or several processes fill the same folder at once, one of them calls `make`
  * and the others wait for it.
  *
- * @param isComplete Whether the folder in the cache can be used.
+ * @param isComplete Returns whether the folder in the cache can be used.
  */
 export function fillFolder(
   folder: string,
@@ -52,7 +52,7 @@ async function fill(folder: string, isComplete: () => boolean, make: (work: stri
 }
 
 /**
- * Moves the finished folder `made` to `folder` in the cache. If another process has created `folder` in the meantime,
+ * Moves the finished folder `made` to `folder` in the cache. If another process has already created `folder`,
  * `isComplete` decides whether that folder can be used.
  */
 export async function moveIntoCache(made: string, folder: string, isComplete: () => boolean): Promise<void> {
@@ -75,8 +75,9 @@ const LOCK_EXPIRY_MS = 30 * 60_000;
 const LOCK_WRITE_MS = 5_000;
 
 /**
- * Creates the lock file. If it exists, waits until the process that created it removes it or exits. Returns a function
- * that removes it. The lock only avoids duplicate work: `moveIntoCache` is safe when two processes hold the lock.
+ * Creates the lock file. If the file exists, first waits until the process that created the file removes it or exits,
+ * or until the file is too old. Resolves with a function that removes the file. The lock only avoids duplicate work:
+ * `moveIntoCache` is safe when two processes hold the lock.
  */
 async function lock(file: string): Promise<() => void> {
   for (;;) {

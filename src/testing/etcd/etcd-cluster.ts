@@ -139,8 +139,7 @@ export class EtcdCluster implements AsyncDisposable {
   /**
    * Starts a cluster. Resolves when all members are healthy.
    *
-   * @throws EtcdError with reason `InvalidInput` if an option is invalid; an Error with the end of the member's log if
-   * a member does not start.
+   * @throws EtcdError with reason `InvalidInput` if an option is invalid; Error if a member does not start.
    */
   static async start(options: EtcdClusterOptions = {}): Promise<EtcdCluster> {
     checkOptions(options, CLUSTER_OPTIONS, 'EtcdCluster.start');
@@ -170,7 +169,7 @@ export class EtcdCluster implements AsyncDisposable {
   /**
    * Starts all members that are not running. Resolves when all members are healthy.
    *
-   * @throws Error with the end of the member's log if a member does not start.
+   * @throws Error if a member does not start.
    */
   async start(): Promise<void> {
     await Promise.all(this.#members.map((member) => member.start()));
@@ -360,7 +359,7 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 }
 
 /**
- * Makes a membership change. If etcd refuses the change because the cluster is unhealthy, repeats it for up to
+ * Makes a membership change. If etcd refuses the change because the cluster is unhealthy, repeats the change for up to
  * `HEALTHY_TIMEOUT_MS`. etcd refuses changes until all members have been connected to each other for five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {

@@ -85,8 +85,9 @@ export class EtcdMember {
    * quorum of the cluster runs, so start several members with `cluster.start()` instead of awaiting one member after
    * another.
    *
-   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, or if the member is
-   * not healthy within 30 s. In the last case, the message contains the end of the member's log.
+   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, if the process ends,
+   * or if the member is not healthy within 30 s. In the last two cases, the message contains the end of the member's
+   * log.
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();
@@ -111,7 +112,10 @@ export class EtcdMember {
     throw new Error(`etcd ${this.name} did not start:\n${log}`);
   }
 
-  /** Whether the member is running and the cluster has a leader. */
+  /**
+   * Resolves with whether the health check of the member succeeds within 2 s. It fails, for example, while the cluster
+   * has no leader.
+   */
   async healthy(): Promise<boolean> {
     const timeout = new AbortController();
     const stopTimer = after(HEALTH_TIMEOUT_MS, () => timeout.abort());
@@ -153,7 +157,7 @@ export class EtcdMember {
     if (child === undefined || !this.running) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
-    // A suspended process does not handle SIGTERM before it continues.
+    // A suspended process does not handle SIGTERM before it is resumed.
     this.resume();
     await ended;
   }

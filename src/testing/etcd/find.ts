@@ -57,11 +57,12 @@ const DEBIAN: Place<EtcdBinary> = { name: 'the Debian packages', look: (_wanted,
 const NETWORK = { exact: [ARCHIVE, GO, DEBIAN], quick: [ARCHIVE, DEBIAN, GO] } as const;
 
 /**
- * Finds an etcd: a program on this machine, or a program that it downloads or builds. If the option `version` or
- * ETCD_VERSION names a minor version, uses only that version.
+ * Finds an etcd: a program on this machine, or a program that `findEtcd` downloads or builds. If the option `version`
+ * or ETCD_VERSION names a minor version, uses only that version.
  *
- * @param more Further places. `findEtcd` looks there after it has looked on this machine.
- * @throws EtcdNotFoundError if no place has an etcd; Error if ETCD_BIN does not name an etcd program, or if
+ * @param more Further places. `findEtcd` looks there after it has looked on this machine, unless the option `download`
+ * is false.
+ * @throws EtcdNotFoundError if no place has a suitable etcd; Error if ETCD_BIN does not name an etcd program, or if
  *   ETCD_VERSION is not a supported version.
  */
 export async function findEtcd<Found extends { readonly version: string } = never>(
@@ -130,7 +131,10 @@ function required(release: string | undefined, { minor }: Wanted): string {
   return release;
 }
 
-/** Resolves with the program that ETCD_BIN names. Rejects if that is not an etcd, because the user has chosen it. */
+/**
+ * Resolves with the program that ETCD_BIN names. Rejects if this program is not an etcd, because the user has chosen
+ * it.
+ */
 async function configuredBinary(): Promise<EtcdBinary | undefined> {
   const configured = process.env.ETCD_BIN;
   if (!configured) return undefined;

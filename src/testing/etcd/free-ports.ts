@@ -13,14 +13,15 @@ const BLOCKS = Math.floor((LAST - FIRST + 1) / BLOCK_PORTS);
 
 /** Reserved ports that `freePorts` has not returned yet. */
 const unused: number[] = [];
-/** Ports that `freePorts` has returned, oldest first. It tries them again when every block is reserved. */
+/** Ports that `freePorts` has returned, oldest first. `freePorts` tries them again when every block is reserved. */
 const used: number[] = [];
 
 /**
  * Returns `count` different free ports of 127.0.0.1. No other process gets these ports from `freePorts` before this
  * process exits. A server can therefore stop, and later listen on the same port again.
  *
- * A process reserves ports in blocks. To reserve a block, it listens on the block's first port until it exits.
+ * A process reserves ports in blocks. To reserve a block, the process listens on the block's first port until the
+ * process exits.
  *
  * @throws Error if too few ports are free.
  */

@@ -24,19 +24,19 @@ const START_OPTIONS = {
   tls: CLUSTER_OPTIONS.tls,
 } as const;
 
-/** A real etcd that `startEtcd` has started. */
+/** A real etcd that `startEtcd` has started. Only `etcdctl` may be undefined. */
 export interface RunningEtcd extends AsyncDisposable {
   /** The URLs of the members, for clients. */
   readonly endpoints: readonly string[];
-  /** The version as "major.minor.patch". Undefined for servers that were running already. */
+  /** The version as "major.minor.patch". */
   readonly version: string | undefined;
-  /** The path of etcdctl. Undefined if there is none. */
+  /** The path of etcdctl. Undefined if etcdctl is missing on this machine. */
   readonly etcdctl: string | undefined;
-  /** The members, which a test can kill and suspend. Empty for servers that `startEtcd` did not start as processes. */
+  /** The members, which a test can kill and suspend. */
   readonly members: readonly EtcdMember[];
-  /** The cluster that the members form. Undefined for servers that `startEtcd` did not start as processes. */
+  /** The cluster that the members form. */
   readonly cluster: EtcdCluster | undefined;
-  /** Kills the members and deletes their data. Leaves servers running that `startEtcd` did not start. */
+  /** Kills the members and deletes their data. */
   readonly close: () => Promise<void>;
 }
 
@@ -46,7 +46,8 @@ export interface RunningEtcd extends AsyncDisposable {
  *
  * `startEtcd` looks for the wanted version in these places, in this order: the program in ETCD_BIN; `etcd` on the PATH;
  * the cache; the release archive from GitHub or from the mirror in ETCD_MIRROR, if this package knows the archive's
- * SHA-256; Debian's package, if the process is root; a build with Go. ETCD_VERSION names the minor version to use.
+ * SHA-256; Debian's package, if the process is root; a build with Go. The option `prefer: 'exact'` swaps the last two
+ * places. ETCD_VERSION names the minor version to use.
  *
  * @example
  * import { Client } from 'etcdwire';
@@ -82,7 +83,10 @@ export async function startFound(
   });
 }
 
-/** Returns the `RunningEtcd` for the servers at these endpoints. `known` contains the properties that are known. */
+/**
+ * Returns the `RunningEtcd` for the servers at these endpoints. `known` contains the other properties, as far as they
+ * are known.
+ */
 export function runningEtcd(
   endpoints: readonly string[],
   close: () => Promise<void>,

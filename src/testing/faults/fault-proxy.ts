@@ -85,8 +85,8 @@ export class FaultProxy implements AsyncDisposable {
   /**
    * Starts a proxy on a free port of 127.0.0.1. `target` is `http://host:port` or `https://host:port`.
    *
-   * @throws EtcdError with reason `InvalidInput` if `options` has an unknown property; TypeError if `target` is not a
-   * URL.
+   * @throws EtcdError with reason `InvalidInput` if `options` has an unknown property, or if `target` is not the URL of
+   * a TCP port.
    */
   static async start(target: string, options: FaultProxyOptions = {}): Promise<FaultProxy> {
     checkOptions(options, PROXY_OPTIONS, 'FaultProxy.start');
@@ -163,8 +163,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Until `heal`, forwards at most `bytesPerSecond` in each direction of each connection, like a slow link with a
-   * buffer.
+   * Until `heal`, forwards at most `bytesPerSecond` on each connection, like a slow link with a buffer. Slows down both
+   * directions, or only `direction`.
    *
    * @throws EtcdError with reason `InvalidInput` if an option is unknown or out of range.
    */
@@ -174,7 +174,10 @@ export class FaultProxy implements AsyncDisposable {
     this.#pace = { ...this.#pace, rate: options };
   }
 
-  /** Ends all faults. If bytes may have been dropped, closes all connections, because their data is now incomplete. */
+  /**
+   * Ends all faults, except a pending `loseNextAnswer` or `holdNextRequest`. If bytes may have been dropped, closes all
+   * connections, because their data is now incomplete.
+   */
   heal(): void {
     const lossy = this.#swallowed.size > 0 || this.#cutOff.size > 0;
     this.#swallowed.clear();
@@ -225,7 +228,7 @@ export class FaultProxy implements AsyncDisposable {
     });
   }
 
-  /** Closes all connections, and accepts no more. */
+  /** Closes all connections, and accepts no new connections. */
   async close(): Promise<void> {
     this.dropConnections();
     for (const server of this.#heldRequests) server.destroy();

@@ -41,9 +41,9 @@ const WRITES_PER_SECOND = 100;
 const MAX_LATENESS_MS = 100;
 
 /**
- * @internal Returns a function that forwards bytes to the socket `to`. It writes the bytes in the order of their arrival, even if
- * the delay changes. Stops reading from the socket `from` while the receiver is slower than the sender, or while the
- * buffer of a throttled direction is full.
+ * @internal Returns a function that forwards bytes to the socket `to`. The function writes the bytes in the order of
+ * their arrival, even if the delay changes. Stops reading from the socket `from` while the receiver is slower than the
+ * sender, or while the buffer of a throttled direction is full.
  */
 export function pacedPipe(
   direction: Direction,

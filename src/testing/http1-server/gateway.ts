@@ -21,7 +21,7 @@ import { JsonReader, JsonSyntaxError } from './json-reader.js';
 import { readBody, sendText } from './messages.js';
 
 // The JSON gateway of etcd. Its sources are `embed/serve.go` and the package grpc-gateway: version 1.16 in etcd 3.5,
-// and version 2.26 in etcd 3.6 and 3.7. The two versions differ in the errors.
+// and version 2.26 in etcd 3.6 and 3.7. The two versions differ mainly in the errors.
 
 /** The HTTP status of each gRPC status: `HTTPStatusFromCode` in grpc-gateway. */
 const HTTP_STATUS: Readonly<Record<StatusCode, number>> = {
@@ -63,7 +63,7 @@ type AnyMethod = Method<unknown, unknown>;
 
 const METHODS: ReadonlyMap<string, AnyMethod> = gatewayMethods();
 
-/** A body may be longer than the largest message by this factor, because of base64, field names and whitespace. */
+/** A body may be this many times as long as the largest message, because of base64, field names and whitespace. */
 const MAX_BODY_FACTOR = 16;
 
 const GRPC_METADATA = 'grpc-metadata-';
@@ -77,7 +77,7 @@ export interface GatewaySettings {
   readonly errors: 1 | 2;
 }
 
-/** Serves the methods of a service as HTTP requests with JSON. */
+/** Offers the methods of a service over HTTP with JSON. */
 export class Gateway {
   readonly #settings: GatewaySettings;
 
@@ -191,7 +191,10 @@ export class Gateway {
     });
   }
 
-  /** Answers a request that belongs to no method. grpc-gateway 1.16 sends a text, and grpc-gateway 2 sends JSON. */
+  /**
+   * Answers a request that has an unknown path, or whose HTTP method is not POST. grpc-gateway 1.16 sends a text, and
+   * grpc-gateway 2 sends JSON.
+   */
   #misrouted(response: ServerResponse, code: StatusCode, status: number, text: string): void {
     if (this.#settings.errors === 1) sendText(response, status, text);
     else this.#fail(response, new StatusError(code, text));

@@ -10,8 +10,8 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const LITERALS = { true: true, false: false, null: null } as const;
 
 /**
- * Reads the JSON values that a text contains one after the other. Differs from `JSON.parse` as Go's decoder does: an
- * integer that a `number` cannot hold exactly becomes a `bigint`, and an object with two equal names is refused.
+ * Reads the JSON values that a text contains one after the other. Differs from `JSON.parse` in two ways: it returns an
+ * integer that a `number` cannot hold exactly as a `bigint`, and it refuses an object with two equal names.
  */
 export class JsonReader {
   readonly #text: string;

@@ -103,7 +103,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
     return this.#own.maxReceiveBytes;
   }
 
-  /** Called while the stream of a new call counts as open already. */
+  /** The stream of a new call already counts as open when it reads this property. */
   get hasRoom(): boolean {
     return this.streams.size <= this.#own.maxConcurrentStreams;
   }

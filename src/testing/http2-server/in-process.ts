@@ -8,8 +8,8 @@ import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
 import { Http2Server } from './server.js';
 
 /**
- * A backlog of undelivered bytes is long from this length in bytes on. Once the backlog in one direction is long, its
- * sender stops writing until the event `drained`.
+ * The length in bytes from which a backlog of undelivered bytes counts as long. While the backlog in one direction is
+ * long, the sender in this direction does not write: it waits for the event `drained`.
  */
 const LONG_BACKLOG_BYTES = 262_144;
 
@@ -30,7 +30,7 @@ export type Deliver = (delivery: Delivery, run: () => void) => void;
 
 /**
  * Returns a function that opens byte streams to a server in the same process. The client's HTTP/2 transport and the
- * server exchange the same bytes as over TCP. By default, each delivery arrives in a microtask of its own.
+ * server exchange the same bytes as over TCP. By default, each delivery arrives in a separate microtask.
  */
 export function inProcess(server: Http2Server, deliver: Deliver = (_, run) => queueMicrotask(run)): OpenByteStream {
   return (endpoint, tls, events) => {

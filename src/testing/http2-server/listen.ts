@@ -67,9 +67,9 @@ const TLS_OPTIONS = checkedLaterAll('cert', 'key');
 
 /**
  * Opens a port at which other programs, such as etcdctl and curl, reach the server. Like a real member, the port serves
- * gRPC over HTTP/2, and over HTTP/1.1 the JSON gateway at `/v3/`, `/health`, `/livez`, `/readyz`, `/version` and
- * `/metrics`. The member list of the server then contains the URL of the port. While the server is stopped, the port
- * resets each new connection. Runs on Node.js only.
+ * gRPC over HTTP/2. Over HTTP/1.1, it serves the JSON gateway at `/v3/`, and the pages `/health`, `/livez`, `/readyz`,
+ * `/version` and `/metrics`. The member list of the server contains the URL of the port while the port is open. While
+ * the server is stopped, the port resets each new connection. Runs on Node.js only.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is unknown or out of range; Error if the port is in use.
  *
@@ -212,7 +212,7 @@ export class Listener implements AsyncDisposable {
       if (isFirst === undefined) return;
       stream.off('data', read);
       if (isFirst) return this.#http1.accept(stream, start);
-      // The HTTP/2 connection registers itself.
+      // Unregisters the socket at the service, because the HTTP/2 connection registers itself.
       disconnect();
       this.#acceptHttp2(socket, stream, start);
     };

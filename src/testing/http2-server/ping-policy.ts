@@ -16,7 +16,7 @@ export class PingPolicy {
   #lastAt = Number.NEGATIVE_INFINITY;
   #isReset = false;
 
-  /** `minIntervalMs` of 0 allows all pings. */
+  /** A `minIntervalMs` of 0 allows all pings. */
   constructor(clock: Clock, minIntervalMs: number) {
     this.#clock = clock;
     this.#minIntervalMs = minIntervalMs;

@@ -17,8 +17,9 @@ export interface Http2ServerOptions {
   /** Maximum size of a request in bytes. Default: the maximum of the `MemoryEtcd`. */
   readonly maxReceiveBytes?: number | undefined;
   /**
-   * Minimum interval in milliseconds between the pings of a client: etcd's `--grpc-keepalive-min-time`. The server
-   * closes the connection of a client that pings more often. 0 allows all pings. Default: 5,000.
+   * Minimum interval in milliseconds between the pings of a client while streams are open: etcd's
+   * `--grpc-keepalive-min-time`. Without open streams, the minimum is two hours. The server closes the connection after
+   * more than two early pings. 0 allows all pings. Default: 5,000.
    */
   readonly minPingIntervalMs?: number | undefined;
 }

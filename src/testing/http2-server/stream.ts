@@ -284,8 +284,8 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   }
 
   /**
-   * Ends the call with the status of an error. A `StreamError` resets the stream instead, as proxies do. Any other error
-   * is a defect of the handler.
+   * Ends the call with the status of an error. A `StreamError` resets the stream instead, as proxies do. Any other
+   * error is a defect of the handler.
    */
   #fail(error: unknown): void {
     if (error instanceof StreamError) return this.#reset(error.code);
@@ -326,7 +326,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   }
 
   #sendStatus(code: StatusCode, message: string): void {
-    // A call that ends with a status is no useless work, so the connection gets back units: see `PeerLimits`.
+    // A call that ends with a status was useful work, so `PeerLimits` excuses some useless frames of the client.
     this.#connection.limits.called();
     this.#sendTrailers(trailers(code, this.#sentHeaders), message);
   }
@@ -356,7 +356,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
 
   /** Ends the call at its deadline. Like grpc-go, resets the stream and sends no status DeadlineExceeded. */
   #expire(): void {
-    // The client may already have sent frames on this stream.
+    // `PeerLimits` excuses the frames that the client may already have sent on this stream.
     this.#connection.limits.called();
     this.#reset(ErrorCode.CANCEL);
   }

@@ -2,7 +2,8 @@ import { type AlarmMember, AlarmType } from '../../gen/etcdserverpb/rpc.js';
 import type { MemoryVersion } from './settings.js';
 
 /**
- * The kinds of alarms that have an effect: `NOSPACE` refuses puts and new leases, `CORRUPT` refuses almost everything.
+ * The kinds of alarms that have an effect. With `NOSPACE`, the server refuses puts and new leases. With `CORRUPT`, it
+ * refuses almost all requests.
  */
 type AlarmKind = 'NOSPACE' | 'CORRUPT';
 const KINDS: readonly AlarmKind[] = ['NOSPACE', 'CORRUPT'];
@@ -17,7 +18,7 @@ export class Alarms {
   #effective: ReadonlySet<AlarmKind> = new Set();
   #permissionsSuspended = false;
 
-  /** @param memberId the ID of the member that raises alarms of its own */
+  /** @param memberId the ID of the member for which `add` raises alarms */
   constructor(memberId: bigint, version: MemoryVersion) {
     this.#memberId = memberId;
     this.#is35 = version === '3.5';
@@ -26,8 +27,9 @@ export class Alarms {
   /**
    * Whether an alarm of this kind is in effect.
    *
-   * In etcd 3.5, one kind of alarm at most has an effect until the server restarts: the first alarm of a kind takes the
-   * place of the kind before. When the last alarm of any kind is cleared, no alarm has an effect any more. See `Alarm` in `etcdserver/apply.go` of etcd 3.5.
+   * In etcd 3.5, at most one kind of alarm is in effect until the server restarts: the first alarm of a kind ends the
+   * effect of the other kind. When the last alarm of one kind is cleared, no alarm is in effect. See `Alarm` in
+   * `etcdserver/apply.go` of etcd 3.5.
    */
   has(kind: AlarmKind): boolean {
     return this.#effective.has(kind);

@@ -118,7 +118,7 @@ function decodeHash(text: string): PasswordHash {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
-/** Returns the error of etcd's package `auth`. etcd has no gRPC status for it, so it sends status `Unknown`. */
+/** Returns the error of etcd's package `auth`. etcd has no gRPC status for this error, so it sends status `Unknown`. */
 function noPasswordUser(): StatusError {
   return new StatusError('Unknown', 'auth: authentication failed, password was given for no password user');
 }

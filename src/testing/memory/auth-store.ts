@@ -4,7 +4,7 @@ import { type KeyId, keyId } from './key-range.js';
 import type { PasswordHash } from './password.js';
 import { serverError } from './service.js';
 
-/** The user without whom authentication cannot be enabled, and who cannot be deleted while it is enabled. */
+/** The user that must exist before authentication can be enabled, and that cannot be deleted while it is enabled. */
 const ROOT_USER = 'root';
 /** The role that permits everything. A user can have this role even if no client has added it. */
 const ROOT_ROLE = 'root';
@@ -35,7 +35,9 @@ export interface AuthSnapshot {
   readonly roles: readonly AuthRole[];
 }
 
-/** The users and roles of a cluster: etcd's `auth/store.go`. Every change increases the revision by one. */
+/**
+ * The users and roles of a cluster: etcd's `auth/store.go`. Every change except `enable` increases the revision by one.
+ */
 export class AuthStore {
   #enabled = false;
   #revision = FIRST_REVISION;

@@ -68,8 +68,8 @@ export class Tokens {
   }
 
   /**
-   * Removes the tokens that etcd's latest sweep would have removed. This class needs no timer, because it computes that
-   * time.
+   * Removes the tokens that etcd's latest sweep would have removed. This class needs no timer, because it computes the
+   * time of the latest sweep.
    */
   #sweep(): void {
     const elapsedMs = this.#settings.clock.now() - this.#enabledMs;

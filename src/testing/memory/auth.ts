@@ -21,7 +21,7 @@ import { isReadOnly } from './txn.js';
 /** Name of the user that makes a call. Undefined if the call has no token, or if authentication is disabled. */
 export type Caller = string | undefined;
 
-/** Checks whether the caller may make the request. Called only while authentication is enabled. */
+/** Checks whether the caller may make the request. `authorize` calls it only while authentication is enabled. */
 type Rule<Request> = (caller: Caller, request: Request) => void;
 
 const BEARER = 'Bearer ';
@@ -87,9 +87,9 @@ export class Auth {
 
   /**
    * Checks the token of a call, and whether its user may make the request. `path` is the path of the method, such as
-   * `/etcdserverpb.KV/Put`. The service Lease calls this method for each request of a keepalive stream. It checks
-   * nothing for `Watch` (see `mayWatch`), for `Authenticate`, and for the services Lock and Election, because their
-   * handlers call the methods of KV and Lease with the token of the caller.
+   * `/etcdserverpb.KV/Put`. The service Lease calls this method for each request of a keepalive stream. This method
+   * checks nothing for `Watch` (see `mayWatch`), for `Authenticate`, and for the services Lock and Election, because
+   * their handlers call the methods of KV and Lease with the token of the caller.
    *
    * The reason `AuthOldRevision` does not occur: no other request can change the users between this check and the
    * request itself.
@@ -200,7 +200,10 @@ export class Auth {
     if (!this.store.permits(requireUser(caller), type, key, rangeEnd)) throw serverError('PermissionDenied');
   }
 
-  /** A put also needs permission for all keys of its lease, because the user could delete these keys by the lease. */
+  /**
+   * A put also needs permission for all keys of its lease, because the user could delete these keys by a revocation of
+   * the lease.
+   */
   #mayPut(caller: Caller, { key, lease, prevKv }: PutRequest): void {
     this.#mayAccess(caller, PermissionType.WRITE, key, NO_BYTES);
     this.#mayUseLease(caller, lease, PermissionType.WRITE);

@@ -6,7 +6,7 @@ import { type Router, serverError } from './service.js';
 /** Registers the service Cluster. Members that a client adds never start: see `Membership`. */
 export function registerCluster(router: Router, member: Member): void {
   const { auth, membership } = member;
-  // The headers of this service have no revision, in `header` of etcd's `v3rpc/member.go`.
+  // The headers of this service have no revision: see `header` in etcd's `v3rpc/member.go`.
   const header = (): ResponseHeader => member.header(0n);
   const { cluster } = methods;
 

@@ -1,4 +1,4 @@
-/** What a member has done since it was created, for `/metrics`. A restart does not reset the numbers. */
+/** The counts of a member for `/metrics`. A restart does not reset them. */
 export class Counters {
   /** The number of open watch streams. */
   watchStreams = 0;

@@ -45,7 +45,8 @@ export class Downgrade {
   /**
    * Checks whether the cluster can be downgraded to the version. Returns the minor version.
    *
-   * @throws StatusError if the version is malformed or is not the one below, or if a downgrade is in progress.
+   * @throws StatusError if the version is malformed, if it is not the minor version before that of the cluster, or if a
+   * downgrade is in progress.
    */
   validate(version: string): number {
     const [, major, minor, patch = '0'] = VERSION.exec(version) ?? [];

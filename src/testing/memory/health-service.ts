@@ -3,7 +3,7 @@ import { tableCodec } from '../../protobuf/table-codec.js';
 import { type Router, StatusError } from './service.js';
 
 // The service `grpc.health.v1.Health`, which etcd registers in `v3rpc/health.go`. etcd knows only the health of the
-// service with the empty name, which stands for the whole server. It changes this status only with the feature
+// service with the empty name, which stands for the whole server. etcd changes this status only with the feature
 // `StopGRPCServiceOnDefrag`, which is off by default, so here the status never changes.
 
 interface CheckRequest {

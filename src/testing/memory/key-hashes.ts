@@ -24,7 +24,7 @@ export interface KeyHash {
   readonly revision: bigint;
 }
 
-/** The hashes of the keys of a store. Like etcd, keeps the hashes that the last compactions computed. */
+/** The hashes of the keys of a store. Like etcd, keeps a hash for each of the last compactions. */
 export class KeyHashes {
   readonly #store: Store;
   /** The hashes of the last compactions, oldest first. A hash is computed when a client asks for it. */
@@ -81,7 +81,7 @@ function hashKeys(snapshot: StoreSnapshot, revision: bigint, isCompaction = fals
   for (const change of changes) {
     const isTombstone = change.type === EventType.DELETE;
     const isRemoved = kept.size > 0 && change.kv.modRevision <= compacted && !kept.has(change);
-    // etcd before 3.5.16 has removed a tombstone at the compacted revision, so the hash never contains it.
+    // The hash leaves out a tombstone at the compacted revision, because etcd before 3.5.16 removes such a tombstone.
     if (isRemoved || (isTombstone && change.kv.modRevision === compacted)) continue;
     crc.update(bucketKey(change)).update(encode(KeyValue, isTombstone ? { key: change.kv.key } : change.kv));
   }

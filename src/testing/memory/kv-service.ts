@@ -47,7 +47,8 @@ export function registerKv(router: Router, member: Member): void {
 
 /**
  * The methods of the service KV. They throw `StatusError`. The order of the checks is that of etcd: quota, fields of
- * the request, token, size, alarms, permissions, leases and keys.
+ * the request, token, size, alarms, permissions, leases and keys. Only `compact` checks the permissions before the
+ * size.
  */
 class KvService {
   readonly #member: Member;
@@ -144,7 +145,7 @@ class KvService {
     };
   }
 
-  /** Yields the responses to a RangeStream request. Only the last one has a header. */
+  /** Yields the responses to a RangeStream request. Only the last response has a header. */
   *#chunks(request: RangeRequest, call: ServerCall): Generator<Init<RangeResponse>, void> {
     const { store, settings, auth } = this.#member;
     checkRangeStream(request, settings.version);

@@ -45,7 +45,7 @@ export function registerLease(router: Router, member: Member): void {
   });
 
   router.unary(lease.leaseRevoke, (request, call) => {
-    // Before consensus, etcd checks only that the call has a user, as for LeaseGrant. It checks the permissions
+    // Before consensus, etcd checks only that the call has a user, as for LeaseGrant. etcd checks the permissions
     // afterwards.
     member.auth.authorize(lease.leaseGrant.path, request, call);
     propose(member, LeaseRevokeRequest, request);

@@ -42,7 +42,7 @@ export interface LeaseRecord {
  * The leases of a member. The store knows which keys are attached to which lease.
  *
  * A lease expires exactly when its TTL has passed. etcd looks for expired leases every 500 ms and revokes at most 500
- * of them each time, so there a lease lives up to half a second longer.
+ * of them each time. In etcd, a lease therefore lives longer, usually by up to half a second.
  */
 export class Lessor {
   readonly #member: Host;
@@ -75,7 +75,7 @@ export class Lessor {
   }
 
   /**
-   * Creates a lease. Chooses an ID if `id` is 0. A TTL below the minimum, also a negative one, becomes the minimum.
+   * Creates a lease. Chooses an ID if `id` is 0. Replaces a TTL below the minimum, also a negative TTL, by the minimum.
    *
    * @throws StatusError with the reason `LeaseTTLTooLarge` or `LeaseExist`.
    */

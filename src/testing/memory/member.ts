@@ -16,10 +16,13 @@ export class Member {
   readonly leases: Lessor;
   readonly clusterId: bigint;
   readonly memberId: bigint;
-  /** The number of requests that went through consensus. */
+  /** The raft index of the latest request that went through consensus. */
   raftIndex = 4n;
   raftTerm = 2n;
-  /** How often the member has stopped. A call compares it, so that a call from before a stop changes nothing later. */
+  /**
+   * How often the member has stopped. By this number, a call of Lock or Election recognizes that it must not clean up,
+   * because the member has stopped since the call began.
+   */
   epoch = 0;
   readonly alarms: Alarms;
   readonly auth: Auth;

@@ -34,9 +34,12 @@ import { registerWatch } from './watch-service.js';
 export interface MemoryEtcdOptions {
   /** The minor version of etcd whose behavior the server shows. Default: `3.6`. */
   readonly version?: MemoryVersion | undefined;
-  /** The clock of leases, tokens and progress notifications. Default: the real time. */
+  /** The clock of leases, tokens, progress notifications and downgrades. Default: the real time. */
   readonly clock?: Clock | undefined;
-  /** Returns a random number from 0 to below 1. Used for IDs and tokens. Default: `Math.random`. */
+  /**
+   * Returns a random number from 0 to below 1. Used for IDs, tokens and the salts of password hashes. Default:
+   * `Math.random`.
+   */
   readonly random?: (() => number) | undefined;
   /** Name of the member. Default: `default`. */
   readonly name?: string | undefined;
@@ -81,7 +84,8 @@ const ENDPOINT = 'unix:///memory-etcd';
 
 /**
  * One etcd member in the memory of this process, for tests: not durable, not clustered, not fast under load. It answers
- * all RPCs as a real member does, with the same revisions, errors, watches, leases, locks and users.
+ * all RPCs as a real member does, with the same revisions, errors, watches, leases, locks and users. docs/testing.md
+ * lists the differences.
  *
  * A client reaches the server in one of three ways: with the transport `memory(server)`, which passes messages; with
  * the transport `memoryOverHttp2(server)`, which passes HTTP/2 frames inside this process; or at a port that `listen`
@@ -139,8 +143,8 @@ export class MemoryEtcd {
   }
 
   /**
-   * Expires a lease now, before the end of its TTL: deletes the lease and its keys. Name the lease by its ID, by a
-   * `Lease`, `KeepAlive` or `Session`, or by the lock that depends on it: a `Held` or a `Leadership`.
+   * Expires a lease now, before the end of its TTL: deletes the lease and its keys. `lease` is the ID of the lease, a
+   * `Lease`, `KeepAlive` or `Session`, or the lock that depends on the lease: a `Held` or a `Leadership`.
    *
    * @throws EtcdError with reason `InvalidInput` if the server has no such lease.
    *
@@ -262,7 +266,8 @@ export class MemoryEtcd {
   }
 
   /**
-   * Returns a page that the member shows over HTTP/1.1, such as `/health`, or undefined if it has none at the path.
+   * Returns a page that the member shows over HTTP/1.1, such as `/health`, or undefined if the member has no page at
+   * the path.
    *
    * @internal
    */

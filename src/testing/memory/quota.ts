@@ -2,12 +2,13 @@ import type { PutRequest, RequestOp, TxnRequest } from '../../gen/etcdserverpb/r
 import type { Member } from './member.js';
 import { serverError } from './service.js';
 
-// How etcd limits the size of its database: `storage/quota.go` and `etcdserver/api/v3rpc/quota.go`. etcd estimates how
-// much a request adds to the database, and adds the estimate to the size of the database.
+// The rules by which etcd limits the size of its database: `storage/quota.go` and `etcdserver/api/v3rpc/quota.go`. etcd
+// estimates how much a request adds to the database, and adds the estimate to the size of the database.
 //
 // Two differences from etcd remain. The size of a `MemoryEtcd` is an estimate (see `Store.bytes`), so it reaches the
 // quota some requests earlier or later. The size also grows with each write, but in etcd only with the next commit of
-// the database, every 100 ms. Therefore etcd may accept some more requests, and may apply a request that it refuses.
+// the database, every 100 ms. Therefore etcd may accept some more requests, and may apply a request although it answers
+// with `NoSpace`.
 
 /** Estimate of the bytes that the metadata of a key needs: `kvOverhead` in etcd's `storage/quota.go`. */
 const KEY_BYTES = 256;

@@ -7,7 +7,7 @@ import { serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
 import type { ReadView } from './write-transaction.js';
 
-/** The answer to a range request. `revision` is the newest revision of the view, even if an older one was read. */
+/** The answer to a range request. `revision` is the newest revision of the view, even if an older revision was read. */
 export interface RangeResult extends Pick<RangeResponse, 'kvs' | 'more' | 'count'> {
   readonly revision: bigint;
 }
@@ -131,7 +131,8 @@ function sort(kvs: KeyValue[], { sortOrder, sortTarget }: RangeRequest): KeyValu
   if (sortTarget === SortTarget.KEY && sortOrder !== SortOrder.DESCEND) return kvs;
   if (!Object.values<number>(SortOrder).includes(sortOrder)) return kvs;
   const compare: Comparison | undefined = COMPARISONS[sortTarget];
-  // etcd 3.5 accepts an unknown target, and its process ends here. Later versions refuse it before.
+  // etcd 3.5 accepts an unknown target, and its process ends here. Later versions refuse an unknown target earlier, in
+  // `checkRange`.
   if (compare === undefined) throw serverError('InvalidSortOption');
   return kvs.toSorted(sortOrder === SortOrder.DESCEND ? (a, b) => compare(b, a) : compare);
 }

@@ -25,7 +25,10 @@ export interface MemberSettings {
   readonly progressIntervalMs: number;
 }
 
-/** What etcd adds to `--max-request-bytes`: `MaxRequestBytesWithOverhead` in etcd's `config/config.go`. */
+/**
+ * The number of bytes that etcd adds to `--max-request-bytes`: `MaxRequestBytesWithOverhead` in etcd's
+ * `config/config.go`.
+ */
 const GRPC_OVERHEAD_BYTES = 524_288;
 
 /** Returns the maximum length in bytes of a gRPC message that the member receives, and of a fragment of a watch. */

@@ -12,9 +12,9 @@ import { keyId } from './key-range.js';
 import type { Member } from './member.js';
 
 // A snapshot of a member is not a bbolt database, so `etcdutl snapshot restore` and `etcdutl snapshot status` refuse
-// it. A snapshot consists of a header of 512 bytes (a title, and the checksum and the length of the message), a protobuf
-// message of type `SnapshotMessage`, and zero bytes. Its size is a multiple of 512, like the size of a database, because clients derive
-// from the size whether a SHA-256 digest follows.
+// it. A snapshot consists of a header of 512 bytes (a title, and the checksum and the length of the message), a
+// protobuf message of type `SnapshotMessage`, and zero bytes. Its size is a multiple of 512, like the size of a
+// database, because clients derive from the size whether a SHA-256 digest follows.
 
 const utf8 = new TextEncoder();
 const TITLE = utf8.encode('etcdwire MemoryEtcd snapshot 1\n');

@@ -64,7 +64,7 @@ export class Store implements ReadView {
     return Math.ceil(this.#bytes / PAGE_BYTES) * PAGE_BYTES;
   }
 
-  /** Size in bytes of what the database contains, in whole pages: an estimate, see `bytes`. */
+  /** Size in bytes of the content of the database, in whole pages: an estimate, see `bytes`. */
   get bytesInUse(): number {
     return Math.ceil(this.#bytesInUse / PAGE_BYTES) * PAGE_BYTES;
   }
@@ -117,10 +117,10 @@ export class Store implements ReadView {
   }
 
   /**
-   * Discards all versions that a read at `revision` or later does not need. The caller has checked that the revision
-   * is not compacted yet and exists. Of each key, this keeps the version that is valid at `revision`, and all later
-   * versions. A tombstone remains only if its revision is exactly `revision`, because a watch may start there
-   * (`doCompact` in etcd's `key_index.go`; older patch releases removed it).
+   * Discards all versions that a read at `revision` or later does not need. The caller has checked that the revision is
+   * not compacted yet and exists. Keeps, of each key, the version that is valid at `revision`, and all later versions.
+   * A tombstone remains only if its revision is exactly `revision`, because a watch may start there (`doCompact` in
+   * etcd's `key_index.go`; older patch releases removed it).
    */
   compact(revision: bigint): void {
     for (const listener of this.#compactionListeners) listener(revision);

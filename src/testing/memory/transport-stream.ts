@@ -32,7 +32,10 @@ export class MemoryStream<Request, Response> implements OpenCall {
   readonly #method: Method<Request, Response>;
   readonly #handler: StreamHandler<Response>;
   readonly #context: StreamContext;
-  /** The server's end of the stream. Undefined before the server has the call, and after the call has ended there. */
+  /**
+   * The server's side of the stream. Undefined before the server has the call, and after the call has ended at the
+   * server.
+   */
   #sink: RequestSink<Request> | undefined;
   #serverCall: CancelableCall | undefined;
   /**
@@ -46,7 +49,7 @@ export class MemoryStream<Request, Response> implements OpenCall {
   #paused = false;
   #scheduled = false;
   #halfClosed = false;
-  /** Whether the stream has ended for the client, so that the handler must not be called any more. */
+  /** Whether the stream has ended for the client, so that nothing may call the handler. */
   #over = false;
 
   constructor(method: Method<Request, Response>, handler: StreamHandler<Response>, context: StreamContext) {

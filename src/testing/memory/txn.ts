@@ -153,7 +153,10 @@ export function runDeleteRange(
   return { deleted: BigInt(deleted.length), prevKvs: prevKv ? deleted : [] };
 }
 
-/** Whether a condition holds for each key of its range. If no key exists, all revisions count as 0. */
+/**
+ * Whether a condition holds for each key of its range. If the range has no key, the version, the lease and the
+ * revisions count as 0.
+ */
 function holds(view: ReadView, condition: Compare): boolean {
   const found = view.range(new KeyRange(condition.key, condition.rangeEnd));
   if (found.length > 0) return found.every((kv) => holdsFor(kv, condition));

@@ -7,7 +7,8 @@ import type { Store } from './store.js';
 const MAX_REVISIONS_PER_RESPONSE = 1_000;
 /**
  * Milliseconds between two responses to an unsynced watch. etcd waits up to 100 ms. Without an interval, a client that
- * divides the past revisions among several watches could not cancel a watch before it had received all of them.
+ * divides the past revisions among several watches could not cancel a watch before the watch had received all past
+ * revisions.
  */
 const RESPONSE_INTERVAL_MS = 10;
 

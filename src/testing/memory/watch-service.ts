@@ -27,13 +27,13 @@ export function registerWatch(router: Router, member: Member): void {
   router.streaming(methods.watch.watch, (responses, call) => new WatchStream(member, hub, responses, call));
 }
 
-/** The watches of one call. The server never ends the call by itself: a half-closed stream still delivers events. */
+/** The watches of one call. The server does not end the call: a half-closed stream still delivers events. */
 class WatchStream implements RequestSink<WatchRequest> {
   readonly #member: Member;
   readonly #hub: WatchHub;
   readonly #responses: ResponseStream<WatchResponse>;
   readonly #call: ServerCall;
-  /** The watches that the client has not canceled. Contains also those that a compaction has ended. */
+  /** The watches that the client has not canceled. Also contains the watches that a compaction has ended. */
   readonly #watches = new Map<bigint, ActiveWatch>();
   #nextId = 0n;
   /** The time of the next progress reports in milliseconds, on the clock of the member. */
@@ -149,7 +149,7 @@ class ActiveWatch implements Watch {
   readonly #excluded = new Set<EventType>();
   readonly #prevKv: boolean;
   readonly #fragment: boolean;
-  /** Whether the watch has received events since the last interval of the progress reports. */
+  /** Whether the watch has received events in the current interval of the progress reports. */
   #busy = false;
 
   constructor(
@@ -199,7 +199,10 @@ class ActiveWatch implements Watch {
     return due;
   }
 
-  /** Returns the key before the change. Undefined if it did not exist, or if that revision is compacted. */
+  /**
+   * Returns the key before the change. Undefined if the key did not exist, or if the revision before the change is
+   * compacted.
+   */
   #previous({ key, kv }: Change): KeyValue | undefined {
     const before = kv.modRevision - 1n;
     const { store } = this.#member;
@@ -209,8 +212,8 @@ class ActiveWatch implements Watch {
 }
 
 /**
- * Splits a response that has `maxBytes` or more into parts that are smaller than that, or have one event. `fragment` is
- * true in all parts but the last.
+ * Splits a response of `maxBytes` or more into parts that are smaller than `maxBytes`, or contain only one event.
+ * `fragment` is true in all parts but the last.
  */
 function* fragmentsOf(
   response: Init<WatchResponse> & { readonly events: readonly Event[] },

@@ -4,7 +4,7 @@ import { type KeyId, type KeyRange, keyId } from './key-range.js';
 
 /** The keys as a reader sees them: those of the store, or those of a transaction that has made changes. */
 export interface ReadView {
-  /** The revision that is read by default: the newest one. */
+  /** The newest revision, which is read by default. */
   readonly revision: bigint;
   /** The oldest revision that can be read. -1 before the first compaction. */
   readonly compacted: bigint;

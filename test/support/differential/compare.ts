@@ -51,7 +51,7 @@ export async function compare(
   }
 }
 
-/** Whether the answer shows that the server does not respond any more. */
+/** Whether the answer shows that the server no longer responds. */
 function isLost(answer: Normal | undefined): boolean {
   const { error } = answer as { readonly error?: { readonly reason: string } };
   return error?.reason === 'ConnectionLost' || error?.reason === 'ConnectFailed';

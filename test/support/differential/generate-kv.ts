@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { Bytes, CallStep, Fields, Integer, Step } from './step.js';
 
-// Generates requests of the key-value service. The keys are few, so that requests often meet, and numbers are often at
-// the edges of what the server accepts.
+// Generates requests of the key-value service. There are only a few keys, so that several requests often use the same
+// key. Many numbers are at the limits of the accepted ranges.
 
 const KEYS = ['a', 'b', 'c', 'a\0', 'ab', 'b/1', 'L/1', 'L/2', 'E/1', '\xff\xfe'];
 const ENDS = ['', '\0', 'b', 'c', 'a\0', 'b0', 'L0', 'z', '\xff\xff\xff', 'a'];
@@ -47,7 +47,10 @@ export const rangeEnd: fc.Arbitrary<string> = weighted(
 
 const near = (least: number, most: number): fc.Arbitrary<number> => fc.integer({ min: least, max: most });
 
-/** Generates revisions: most are readable, some compacted or one or two in the future, and a few far outside. */
+/**
+ * Generates revisions: most are readable, some are compacted or one or two revisions in the future, and a few are far
+ * outside the valid range.
+ */
 export const revision: fc.Arbitrary<Integer> = weighted<Integer>(
   [8, near(-4, 0).map((current) => ({ current }))],
   [3, near(-2, 6).map((base) => ({ base }))],
@@ -56,7 +59,7 @@ export const revision: fc.Arbitrary<Integer> = weighted<Integer>(
   [1, fc.constantFrom<Integer>(1, -1, -2, HUGE, '-9223372036854775808', '1000000000000')],
 );
 
-/** Generates lease IDs: mostly of leases that `leaseGrant` requests name. */
+/** Generates lease IDs: mostly IDs that `leaseGrant` requests name. */
 export const leaseId: fc.Arbitrary<Integer> = weighted<Integer>(
   [12, fc.constantFrom(1, 2, 3)],
   [3, near(0, 1).map((lease) => ({ lease }))],
@@ -213,7 +216,7 @@ const compact: fc.Arbitrary<Fields> = request({
   physical: rare(yes, 0.2),
 });
 
-/** Steps that read and write keys, with the given weight of reads. */
+/** Steps that read, write and compact keys. */
 export const kvStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
   [30, call('kv.put', put)],
   [30, call('kv.range', range)],
@@ -224,7 +227,7 @@ export const kvStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
   [1, call('kv.txn', largeTxn)],
 );
 
-/** Steps with requests near the limits of size. They take long. */
+/** Steps with requests near the limits of size. These steps take long. */
 export const hugeStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
   [3, call('kv.put', request({ key, value: hugeValue, prevKv: rare(yes, 0.2) }))],
   [

@@ -96,8 +96,8 @@ export const watchStep: fc.Arbitrary<Step> = weighted<Step>(
 );
 
 /**
- * The lease of a contender, and the name of its queue. A lease that the server chooses is in a queue of its own,
- * because its ID, and so its place between other keys, is random.
+ * The lease of a contender, and the name of its queue. A contender whose lease the server chooses has its own queue,
+ * because the lease ID is random, and so is the position of the key between other keys.
  */
 function contender(name: fc.Arbitrary<string>, ownName: string): fc.Arbitrary<Fields> {
   return weighted<Fields>(
@@ -241,7 +241,9 @@ export const AUTH_PRELUDE: readonly Step[] = [
   { rpc: 'auth.authenticate', request: { name: 'bob', password: 'pw' } },
 ];
 
-/** Adds to each step the token of a user, no token, or a token that no server has issued. */
+/**
+ * Adds to each step the token of a user, no token, or a token that no server has issued. An `ExpireStep` gets no token.
+ */
 export function withTokens(steps: fc.Arbitrary<Step>): fc.Arbitrary<Step> {
   const caller = weighted<string | undefined>(
     [10, fc.constant('root')],
@@ -360,7 +362,7 @@ export const maintenanceStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
     call(
       'maintenance.downgrade',
       request({
-        // No version that the server accepts, because the server then changes its state at a time of its own.
+        // No version that the server accepts, because the server then changes its state at an unknown time.
         action: weighted([8, fc.nat({ max: 2 })], [1, fc.constantFrom(3, -1)]),
         version: fc.constantFrom('', '3', '3.2', '3.3.0', '3.9', 'x', '4.0', '3.3.1'),
       }),
@@ -368,7 +370,7 @@ export const maintenanceStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
   ],
 );
 
-/** Starts a downgrade, and cancels it at once, because the server soon changes its version by itself. */
+/** Starts a downgrade, and cancels it at once, because the server changes its version soon after the start. */
 export const downgradeSteps: fc.Arbitrary<readonly Step[]> = fc.constantFrom('3.4.0', '3.5.0', '3.6.0').map((version) =>
   [
     { action: 1, version },

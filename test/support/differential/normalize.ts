@@ -6,12 +6,12 @@ import type { Symbols } from './resolve.js';
 // their first occurrence, a revision by its offset from the start of the sequence, and a size or a time by whether it
 // is plausible.
 
-/** A response without IDs, sizes and times: the form that is compared. JSON can represent it. */
+/** A response without IDs, sizes and times: the form in which responses are compared. JSON can represent it. */
 export type Normal = null | boolean | number | string | readonly Normal[] | { readonly [property: string]: Normal };
 
 /** The largest ID in a request of a sequence. The server has chosen every larger ID. */
 const LARGEST_GIVEN_ID = 2n ** 40n;
-/** The number of bytes up to which `normalBytes` shows all bytes. */
+/** The number of bytes up to which `Normalizer.bytes` shows all bytes. */
 const SHOWN_BYTES = 80;
 /** How long a sequence may take, in seconds: the maximum difference between the granted and the remaining TTL. */
 const LONGEST_SEQUENCE_S = 20n;

@@ -19,17 +19,20 @@ export interface RunOptions {
   /** The server under test, and the server whose answers are the expected ones. */
   readonly left: Target;
   readonly right: Target;
-  /** The run ends after the sequence that reaches this number. */
+  /** The run ends after the sequence with which it reaches this number of requests. */
   readonly requests: number;
   readonly seed: number;
   readonly profiles?: readonly string[] | undefined;
-  /** Kinds of differences that do not end the run; see `kindOf`. The rest of such a sequence is skipped. */
+  /**
+   * Kinds of differences that do not end the run; see `kindOf`. The run skips the rest of a sequence with such a
+   * difference.
+   */
   readonly tolerated?: ReadonlySet<string>;
   /** Called after each batch of sequences. */
   readonly onProgress?: (counts: Counts) => void;
 }
 
-/** What a run has covered. */
+/** The numbers of requests, errors and differences in a run. */
 export interface Counts {
   requests: number;
   sequences: number;
@@ -72,8 +75,8 @@ export function noCounts(): Counts {
 
 /**
  * Plays generated sequences at two servers. Resolves with the first difference, or with undefined when the number of
- * requests is reached. Only counts a difference that does not appear again, because a real etcd is not deterministic in
- * every detail.
+ * requests is reached. If a difference does not appear again, `run` counts it and continues, because a real etcd is not
+ * deterministic in every detail.
  */
 export async function run(options: RunOptions, counts: Counts = noCounts()): Promise<Failure | undefined> {
   const { left, right, requests, seed, profiles, onProgress } = options;

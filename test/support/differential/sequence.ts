@@ -16,8 +16,8 @@ import {
 } from './generate-services.js';
 import type { Step } from './step.js';
 
-// Generates sequences of steps. Each profile contains the steps of few services, so that the steps often use the same
-// keys and leases.
+// Generates sequences of steps. Each profile contains the steps of only a few services, so that the steps often use the
+// same keys and leases.
 
 /** Maximum number of steps that `steps` generates. */
 const MAX_STEPS = 50;

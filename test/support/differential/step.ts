@@ -1,8 +1,8 @@
 import type { Service } from './methods.js';
 
 // The steps of a sequence. JSON can represent every step, so that a sequence can be saved and replayed. A symbol stands
-// for a value that the server chooses, such as a revision or a lease ID. The player replaces it by the value of its
-// server.
+// for a value that the server chooses, such as a revision or a lease ID. The player replaces the symbol by the value
+// that its server has chosen.
 
 /**
  * An integer. A string holds digits, for numbers that JSON cannot represent. An object is a symbol:
@@ -23,8 +23,8 @@ export type Integer =
   | { readonly member: number };
 
 /**
- * Bytes: a string with one character per byte, a repeated string, or the key of a lock that the sequence has acquired,
- * by its index.
+ * Bytes: a string with one character per byte, a repeated string, or the key of a lock (`lockKey`) or of a leadership
+ * (`leaderKey`) that the sequence has acquired, by its index.
  */
 export type Bytes =
   | string
@@ -66,7 +66,7 @@ export interface ObserveStep {
   readonly as?: string | undefined;
 }
 
-/** Waits until the leases that have a TTL of a few seconds have expired. */
+/** Waits until the lease with this ID has expired. Does not wait for a lease with a long TTL. */
 export interface ExpireStep {
   readonly expire: Integer;
 }

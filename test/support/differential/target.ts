@@ -35,7 +35,7 @@ export interface Server {
 
 /** The time limit of a call in milliseconds. A call that takes longer at one server only is a difference. */
 const CALL_LIMIT_MS = 10_000;
-/** So large that the client sends requests that the server must refuse. */
+/** The limit is so large that the client sends requests that the server must refuse. */
 const MAX_REQUEST_BYTES = 64 * 2 ** 20;
 
 export const CONNECTION_OPTIONS: TransportOptions = {
@@ -130,7 +130,10 @@ function metadataOf(token: string | undefined): Metadata {
 /** Arguments that make etcd faster. They change no response. */
 const FAST = ['--unsafe-no-fsync', '--bcrypt-cost=4'];
 
-/** Starts a real etcd. All sequences go to this server, unless one of them ends its process. */
+/**
+ * Starts a real etcd for all sequences. If a sequence ends the process of the server, starts a new server for the next
+ * sequence.
+ */
 export async function realTarget(version: MemoryVersion): Promise<Target> {
   let current = await startServer(version);
   return {

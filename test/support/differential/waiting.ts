@@ -4,11 +4,11 @@ import { latin1 } from './resolve.js';
 import type { Message, OpenStream, Outcome } from './target.js';
 import { RESPONSE_LIMIT_MS } from './watch-stream.js';
 
-/** How often to look whether a call waits, in milliseconds. */
+/** The interval between two checks whether a call waits, in milliseconds. */
 const POLL_MS = 2;
 /**
- * How long to wait for the answer of a call whose queue key existed before the call, in milliseconds. The queue does not
- * show whether the server has begun such a call, which may fail.
+ * How long to wait for the answer of a call whose queue key existed before the call, in milliseconds. The queue does
+ * not show whether the server has already handled such a call, and the call may fail.
  */
 const DOUBT_MS = 250;
 const ASCENDING = 1;
@@ -74,7 +74,7 @@ export class WaitingCall {
     }
   }
 
-  /** How long a call that seems to wait may still end. */
+  /** How long `settle` still waits for the end of a call that seems to wait, in milliseconds. */
   get #doubtMs(): number {
     return this.#ownKey !== undefined && this.#before.has(this.#ownKey) ? DOUBT_MS : 0;
   }
@@ -115,7 +115,7 @@ export class Observer {
     while (!hasArrived() && performance.now() < deadline) await pause(POLL_MS);
   }
 
-  /** Resolves when the call has ended. It ends at once if the caller may not read the keys of the election. */
+  /** Resolves when the call has ended. The call ends at once if the caller may not read the keys of the election. */
   async ends(): Promise<void> {
     const deadline = performance.now() + RESPONSE_LIMIT_MS;
     while (!this.#stream.ended && performance.now() < deadline) await pause(POLL_MS);

@@ -4,7 +4,7 @@ import type { Connection, Message, OpenStream } from './target.js';
 
 /** How long to wait for a response that the server must send, in milliseconds. A later response is a difference. */
 export const RESPONSE_LIMIT_MS = 10_000;
-/** How often to send a request for progress that etcd may leave unanswered, in milliseconds. */
+/** The interval between two requests for progress, which etcd may leave unanswered, in milliseconds. */
 const PROGRESS_INTERVAL_MS = 40;
 
 /** The smallest ID of the watches that this file creates. All IDs in sequences are smaller. */
@@ -16,12 +16,13 @@ const NO_DELETE = 1;
 const ALL_WATCHES = -1n;
 
 /**
- * The kind of the watches on a stream. Each kind has a stream of its own, because it depends on the kind how the test
- * finds out that all events have arrived.
+ * The kind of the watches on a stream. Each kind has its own stream, because the kind decides how the test finds out
+ * that all events have arrived.
  *
  * - `current`: etcd answers a request for progress when all watches have caught up.
- * - `future`: etcd leaves requests for progress unanswered until the start revision of each watch. These watches are
- *   synced, so they have received all earlier events when the event of a put of `SENTINEL_KEY` arrives.
+ * - `future`: etcd leaves requests for progress unanswered until the store reaches the start revision of each watch.
+ *   These watches are synced, so they have received all earlier events when the event of a put of `SENTINEL_KEY`
+ *   arrives.
  * - `compacted`: etcd cancels the watches because of their start revision, and from then on leaves all requests for
  *   progress unanswered. No events arrive.
  */

@@ -12,7 +12,7 @@ export class Watches {
   readonly #symbols: Symbols;
   readonly #normalizer: Normalizer;
   readonly #streams = new Map<string, WatchStream>();
-  /** The puts of the sentinel key since each stream was opened. */
+  /** The number of puts of the sentinel key since each stream was opened. */
   readonly #sentinels = new Map<WatchStream, number>();
 
   constructor(server: Server, tokens: Tokens, symbols: Symbols, normalizer: Normalizer) {
@@ -81,7 +81,8 @@ export class Watches {
     const settle = (): Promise<unknown> =>
       Promise.all(streams.map(([, stream]) => stream.settle(this.#symbols.current, this.#sentinels.get(stream) ?? 0)));
     await settle();
-    // A watch that has not caught up would report the revision of the put, or the revision before it.
+    // The put of the sentinel key follows after the first call of `settle`. Before that, the report of a watch that has
+    // not caught up could contain the revision of the put or the revision before it.
     if (streams.some(([, { kind, ended }]) => kind === 'future' && !ended)) {
       await this.#putSentinel();
       await settle();

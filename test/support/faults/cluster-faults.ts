@@ -9,7 +9,7 @@ import { between, pick } from './rounds.js';
 /** The time in milliseconds for which the cluster and its clients can recover after each change to the cluster. */
 const SETTLE_MS = 500;
 /**
- * The time in milliseconds after which a resumed leader revokes no more leases that expired in its former term. Its
+ * The time in milliseconds after which a resumed leader no longer revokes leases that expired in its former term. Its
  * first revocations time out after 7 s (5 s and two election timeouts of 1 s), and the leader then retries them.
  */
 const LATE_REVOKES_MS = 8_500;
@@ -53,8 +53,8 @@ export async function replaceMember(cluster: EtcdCluster, removes: 'leader' | 'f
 }
 
 /**
- * Suspends the process of the leader (SIGSTOP) for `pausedMs`, resumes it, and waits until this member revokes no more
- * leases that expired in its former term. Resolves with the number of suspensions, which is 1.
+ * Suspends the process of the leader (SIGSTOP) for `pausedMs`, resumes it, and waits until this member no longer
+ * revokes leases that expired in its former term. Resolves with the number of suspensions, which is 1.
  */
 export async function pauseLeader(cluster: EtcdCluster, pausedMs: number): Promise<number> {
   const leader = await cluster.leader();

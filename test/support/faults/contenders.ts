@@ -119,7 +119,8 @@ export class Contenders implements Disposable {
 
   /**
    * Ends the contenders. Expects that no two contenders held the lock at the same time, that etcd granted the lock in
-   * the order of the queue, and that no stale write was accepted. Resolves with the number of writes.
+   * the order of the queue, and that neither etcd nor the resource with fencing accepted a stale write. Resolves with
+   * the number of writes.
    */
   async verify(): Promise<number> {
     while (this.#claims.length < MIN_CLAIMS) await this.next('claim');

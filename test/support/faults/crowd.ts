@@ -71,8 +71,8 @@ interface Hold {
 }
 
 /**
- * A load of 50 locks and 50 watches. Each lock has a lease of its own, a holder that writes, and a waiter in another
- * client. Each watch has a prefix of its own. A holder keeps its lock until the lock is lost or the load ends.
+ * A load of 50 locks and 50 watches. Each lock has its own lease, a holder that writes, and a waiter in another client.
+ * Each watch has its own prefix. A holder keeps its lock until the lock is lost or the load ends.
  */
 export class Crowd implements AsyncDisposable {
   readonly #cluster: FaultyCluster;
@@ -85,7 +85,7 @@ export class Crowd implements AsyncDisposable {
   readonly #writing: Promise<unknown>;
   readonly #contending: Promise<unknown>;
   readonly #checking: NodeJS.Timeout;
-  /** When aborted, the writers end and each holder unlocks. */
+  /** When it aborts, the writers end and each holder releases its lock. */
   readonly #over = new AbortController();
 
   private constructor(cluster: FaultyCluster, options: CrowdOptions, fromRevision: bigint) {
@@ -157,7 +157,7 @@ export class Crowd implements AsyncDisposable {
       taken.push(...holds.filter((hold) => isTaken(hold, queueEvents)));
       const found = checkLock(holds.flatMap(claimOf), queueEvents);
       // If etcd itself deleted the queue key of a holder, only fencing tokens protect against a second holder, so two
-      // holders are no violation then.
+      // holders are then not a violation.
       violations.push(
         ...found.filter(({ rule }) => rule !== 'two holders' || !holds.some((hold) => taken.includes(hold))),
       );

@@ -84,7 +84,7 @@ export function readWatch(watch: Watch, last: string): Watched {
   return { batches, done };
 }
 
-/** Finds writes with a smaller fencing token than an earlier write to the same key. */
+/** Finds writes with a smaller fencing token than the previous write. All writes are to the same key. */
 export function staleWrites(writes: readonly SeenEvent[]): Violation[] {
   return writes.flatMap(({ value }, at) => {
     const before = writes[at - 1]?.value ?? value;

@@ -39,8 +39,8 @@ export type FaultMessage = { readonly fault: number } & ({ readonly blockMs: num
  */
 const WORK_MS = 40;
 
-// This program is a contender in a process of its own, which the parent can suspend. It acquires and releases the lock
-// again and again.
+// This program is a contender in a separate process, which the parent can suspend. The program acquires and releases
+// the lock again and again.
 // Usage: lock-contender.ts ENDPOINTS LOCK GUARDED_KEY TTL
 
 const [endpoints = '', name = '', guarded = '', ttl = ''] = process.argv.slice(2);
@@ -96,7 +96,7 @@ async function cycle(mutex: Mutex): Promise<void> {
   }
 }
 
-/** Blocks the event loop, so that the client cannot process the loss of its lock in the meantime. */
+/** Blocks the event loop, so that the client cannot process the loss of its lock until the block ends. */
 function blockEventLoop(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

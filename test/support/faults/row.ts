@@ -48,9 +48,8 @@ export interface Fixture extends AsyncDisposable {
 }
 
 /**
- * Defines the tests for one row, which is one kind of fault. Each round is a test with a seed of its own, and all
- * rounds use the same servers. If `open` resolves with undefined, because the servers are not available, the rounds are
- * skipped.
+ * Defines the tests for one row, which is one kind of fault. Each round is a test with its own seed, and all rounds use
+ * the same servers. If `open` resolves with undefined, because the servers are not available, the rounds are skipped.
  */
 export function faultRow<Opened extends Fixture>(
   name: string,

@@ -1,6 +1,6 @@
 import type { Fault } from './faults.js';
 
-/** What happens to one unary call. */
+/** A fault that affects one unary call. */
 export type CallFault =
   /** The request, or the response, takes this much longer. */
   | { readonly type: 'delay request' | 'delay response'; readonly ms: number }
@@ -8,13 +8,13 @@ export type CallFault =
   | { readonly type: 'lose request'; readonly ms: number | undefined }
   /** The server applies the request. The connection breaks before the response arrives. */
   | { readonly type: 'lose response' }
-  /** A copy of the request arrives `ms` before the request. The answer to the copy goes nowhere. */
+  /** A copy of the request arrives `ms` before the request. The answer to the copy is discarded. */
   | { readonly type: 'early copy'; readonly ms: number }
-  /** The request arrives a second time `ms` after the server has applied it. The second answer goes nowhere. */
+  /** The request arrives a second time `ms` after the server has applied it. The second answer is discarded. */
   | { readonly type: 'duplicate request'; readonly ms: number }
   /**
-   * The server answers with an error. If `isApplied`, it has applied the request. `resetsStream`: over byte streams, the
-   * answer is RST_STREAM with REFUSED_STREAM, as that of a proxy that has passed the request on.
+   * The server answers with an error. If `isApplied`, it has applied the request. `resetsStream`: over byte streams,
+   * the answer is RST_STREAM with REFUSED_STREAM, like the answer of a proxy that has forwarded the request.
    */
   | {
       readonly type: 'refuse';
@@ -37,10 +37,10 @@ const REFUSALS = [
 const UNCERTAIN_REFUSALS = ['LeaderChanged', 'Timeout', 'TimeoutDueToLeaderFail'] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
-/** How many times later than usual some copies of requests arrive. */
+/** The factor by which some copies of requests arrive later than other copies. */
 const LATE_FACTOR = 30;
 
-/** Returns what a fault of a call does to the call. */
+/** Converts a fault from the plan of a history to the fault of one call. */
 export function callFaultOf({ kind, ms, variant }: Fault): CallFault {
   // Some copies arrive after minutes, when the client has released the lock, ended its session or closed itself.
   const lateMs = variant >= 40 ? ms * LATE_FACTOR : ms;

@@ -7,12 +7,15 @@ import { bothObservers, type Metadata, type UnaryCall } from '../../../src/trans
 import type { Process } from './process.js';
 import type { World } from './world.js';
 
-/** The metadata that names a call, and the metadata of a copy that the client has not sent. */
+/**
+ * The metadata field that contains the number of a call, and the metadata field that marks a copy that the client has
+ * not sent.
+ */
 const CALL = 'simulated-call';
 const COPY = 'simulated-copy';
 /** How much later than its deadline a call may end if all timers are on time, in milliseconds. */
 const LATENESS_MS = 2;
-/** Number of attempts that a call may make at once, when all members fail, and then in each second. */
+/** The number of attempts that a call may make when all members fail: at once, and then in each second. */
 const MAX_ATTEMPTS = 12;
 const MAX_ATTEMPTS_PER_SECOND = 12;
 
@@ -25,7 +28,7 @@ const MAX_CALLS = { idle: 20, perOperation: 16, perSecond: 6 } as const;
 /** The reasons that the client itself gives to a call that a fault has ended. */
 const CONNECTION_REASONS: ReadonlySet<string> = new Set(['ConnectFailed', 'ConnectionLost', 'StreamRefused']);
 
-/** What a history knows about its faults, and so about the errors that its calls may get. */
+/** The properties of a history on which the permitted delays and errors of its calls depend. */
 export interface CallRules {
   /** How late a timer may be, in milliseconds. */
   readonly maxTimerLagMs: number;
@@ -36,7 +39,7 @@ export interface CallRules {
   violated(rule: string, detail: string): void;
 }
 
-/** A unary call of a client, with everything that the servers have done for it. */
+/** A unary call of a client, and the effects that the call has had at the servers. */
 interface JudgedCall {
   readonly path: string;
   readonly process: Process;
@@ -54,8 +57,8 @@ interface JudgedCall {
 }
 
 /**
- * Judges every unary call of a history, whatever the workload: when it ends, how many attempts it makes, and whether
- * its result agrees with what the servers have done.
+ * Judges every unary call of a history, whatever the workload: when the call ends, how many attempts it makes, and
+ * whether its result agrees with its effects at the servers.
  */
 export class Calls {
   readonly #world: World;
@@ -100,7 +103,10 @@ export class Calls {
     if (call !== undefined) call.received += 1;
   }
 
-  /** Records that the server has changed the store for a request, which then had this revision. */
+  /**
+   * Records that the server has changed the store for a request. `revision` is the revision of the store after the
+   * change.
+   */
   applied(metadata: Metadata, revision: bigint): void {
     this.#original(metadata)?.applied.push(revision);
   }
@@ -123,7 +129,7 @@ export class Calls {
     this.#rules.violated('too many calls', detail);
   }
 
-  /** Compares the results of all calls with what the servers have done. */
+  /** Compares the results of all calls with the effects at the servers. */
   check(): void {
     for (const call of this.#calls) {
       const { path, process, end, received, applied, isRepeatable } = call;

@@ -15,13 +15,13 @@ import type { World } from './world.js';
 
 /** Options of a client that change how it makes calls. */
 export interface ClientPlan {
-  /** Whether a second member is asked when a read is slow. */
+  /** Whether the client also sends a slow read to a second member. */
   readonly hedges: boolean;
   /** Whether the client has a policy for the delays of its attempts. */
   readonly hasRetryPolicy: boolean;
   /** The interval in milliseconds between two reads of the member list. Undefined: the client does not read it. */
   readonly syncMs: number | undefined;
-  /** Whether serializable reads must not go back. */
+  /** The option `orderedReads`: whether a serializable read must not return an older revision than earlier reads. */
   readonly ordersReads: boolean;
   /** When the program replaces the endpoints by the same ones in another order, in milliseconds. Undefined: never. */
   readonly movesMs: number | undefined;
@@ -29,7 +29,9 @@ export interface ClientPlan {
   readonly retriesWrites: boolean;
 }
 
-/** The shortest interval between two reads of the member list. With shorter ones, a history has too many events. */
+/**
+ * The shortest interval between two reads of the member list. With shorter intervals, a history has too many events.
+ */
 const MIN_SYNC_MS = 100;
 
 /** Draws the options of the clients of a history. */
@@ -45,14 +47,17 @@ export function drawOptions(random: Random): ClientPlan | undefined {
   };
 }
 
-/** The retry policy of the clients that have one. It repeats each read a few times, whatever the error is. */
+/**
+ * The retry policy of the clients that have one. It allows at least two repetitions of each read, whatever the error
+ * is.
+ */
 const RETRY_POLICY: RetryPolicy = {
   minBackoffMs: 50,
   maxBackoffMs: 500,
   retryRead: (_, failures, isSafe) => isSafe || failures < 3,
 };
 
-/** How the clients of a history are made. */
+/** The settings with which a history creates its clients. */
 interface Settings {
   readonly calls: Calls;
   readonly plan: ClientPlan | undefined;
@@ -129,7 +134,7 @@ export class Clients {
     };
   }
 
-  /** Reports the calls, streams and watches that closed clients still have. */
+  /** Reports the calls, streams and watches that are still open although all clients are closed. */
   checkLeft(violated: (rule: string, detail: string) => void): void {
     for (const { owner, stats } of this.#clients) {
       if (owner.isKilled) continue;

@@ -28,7 +28,7 @@ import { beginStale, isStaleTxn, staleRange, staleTxn } from './stale-reads.js';
 import { WatchOutbox } from './watch-outbox.js';
 import type { World } from './world.js';
 
-/** What is special about a cluster. All of it is behavior that the protocol permits. */
+/** The ways in which a cluster may differ from other clusters. The protocol permits all of them. */
 export interface ClusterTraits {
   /** Whether a proxy like `etcd grpc-proxy` answers: it chooses watch IDs, and answers creations in any order. */
   readonly isProxy: boolean;
@@ -56,7 +56,7 @@ export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext:
 export const PROPOSAL_TIMEOUT_MS = 7_000;
 /** How long a token is valid without use, in seconds. */
 const TOKEN_TTL_S = 3;
-/** The version that a cluster reports whose answers to progress requests overtake events. */
+/** The version that a cluster reports if its answers to progress requests overtake events. */
 const OLD_VERSION = '3.5.7';
 
 /** A change in the store, with the time when the store made it. */
@@ -88,9 +88,9 @@ export class SimulatedCluster {
   readonly received = new Map<string, number>();
   /** Judges the calls of the clients. Undefined if the history does not judge calls. */
   calls: Calls | undefined;
-  /** Refuses writes because too many requests wait. */
+  /** Whether the cluster refuses all calls except ranges, because too many requests wait. */
   isOverloaded = false;
-  /** The cluster is electing a leader. */
+  /** Whether the cluster has no leader, because it is electing one. */
   isWithoutLeader = false;
   readonly traits: ClusterTraits;
   readonly #world: World;
@@ -285,7 +285,7 @@ export class SimulatedCluster {
         const response = message as Init<WatchResponse>;
         const { header, created, events = [] } = response;
         const revision = header?.revision ?? 0n;
-        // A member that lags behind answers at once, but reports the revision that it has applied.
+        // A member that lags behind answers a create request at once, but reports the revision that it has applied.
         if (created) send({ ...response, header: { ...header, revision: frozenAt } } as Init<Response>);
         else if (held.length === 0 && (revision <= frozenAt || events.length === 0)) send(message);
         else held.push({ revision, send: () => send(message) });
@@ -349,7 +349,7 @@ export class SimulatedCluster {
     this.#call(methods.kv.compact, { revision }, this.#credentials());
   }
 
-  /** The metadata with which the simulation itself may call the cluster. */
+  /** Returns the metadata with which the simulation itself may call the cluster. */
   #credentials(): ServerCall['metadata'] {
     if (!this.traits.hasAuth) return {};
     const { username: name, password } = ROOT;

@@ -6,7 +6,10 @@ import type { Plan } from './plan.js';
 import { Random } from './random.js';
 import type { Workload } from './workload.js';
 
-/** The slowest and the fastest clock. A lease with a TTL of up to 10 s is safe if their quotient is below 10/9. */
+/**
+ * The rates of the slowest and the fastest clock. A lease with a TTL of up to 10 s is safe if the quotient of the rates
+ * is below 10/9.
+ */
 export const MIN_RATE = 0.96;
 const MAX_RATE = 1.06;
 
@@ -20,7 +23,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
   const unwanted: readonly FaultKind[] = toleratesCopies ? without : [...without, ...STRANGE_COPIES];
   const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !unwanted.includes(kind));
   if (!isRestored) kinds.splice(-STORE_FAULTS.length);
-  // These faults are the point of such a workload.
+  // Draws these faults often, because such a workload exists to test them.
   else kinds.push(...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS);
   return {
     workload: workload.name,
@@ -36,7 +39,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     activeMs,
     processes,
     faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
-    // A store that is replaced has other users, too.
+    // A store that replaces another store has other users, so the clients could not authenticate.
     traits: isRestored ? PLAIN_CLUSTER : drawTraits(random, members),
   };
 }

@@ -1,4 +1,4 @@
-/** What decides the order of events. */
+/** The properties of an event that decide its order. */
 export interface Due {
   /** When the event is due. */
   readonly due: number;

@@ -14,8 +14,8 @@ export const CALL_FAULTS = [
   'copy of a refused request',
 ] as const;
 /**
- * Copies whose effect no client can distinguish from that of its own request. Only workloads whose keys and values name
- * their writer, such as locks, allow these copies.
+ * Copies whose effect no client can distinguish from the effect of its own request. Only workloads with
+ * `toleratesCopies`, such as the locks, allow these copies.
  */
 export const STRANGE_COPIES = ['early copy', 'copy of a refused request'] as const;
 /** The faults that concern the connections of a process. */
@@ -43,7 +43,7 @@ const PROCESS_FAULTS = [
   'late timers',
   'wall clock jump',
 ] as const;
-/** The faults after which the wall clock of a process is behind the time that has passed. */
+/** The faults after which the wall clock of a process may differ from the time that has passed. */
 export const WALL_CLOCK_FAULTS = ['wall clock jump', 'suspend with a stopped wall clock'] as const;
 /** The faults that concern the cluster. */
 const CLUSTER_FAULTS = [
@@ -61,7 +61,7 @@ const CLUSTER_FAULTS = [
   'compact',
   'restart cluster',
 ] as const;
-/** How late the fault `late timers` makes a timer at most, in milliseconds. */
+/** The maximum delay of a timer by the fault `late timers`, in milliseconds. */
 export const MAX_LATE_MS = 500;
 /** The faults after which the store is not the same. Only some workloads allow them. */
 export const STORE_FAULTS = ['restore a backup', 'another cluster'] as const;
@@ -82,9 +82,9 @@ export type LockState = (typeof LOCK_STATES)[number];
 /** When a fault strikes. */
 type Trigger =
   | { readonly on: 'time'; readonly ms: number }
-  /** At the write with this number of the fault's process. */
+  /** When the fault's process makes a write after `nth` earlier writes. */
   | { readonly on: 'write'; readonly nth: number }
-  /** When the fault's process enters the state for the time with this number. */
+  /** When the fault's process enters the state after `nth` earlier entries. */
   | { readonly on: 'state'; readonly state: LockState; readonly nth: number }
   /** `ms` after the first fault of this kind has struck the same process. Some bugs need one fault during another. */
   | { readonly on: 'fault'; readonly kind: FaultKind; readonly ms: number };
@@ -103,18 +103,20 @@ export interface Fault {
   readonly variant: number;
 }
 
-/** What a workload allows. */
+/** The faults that a workload allows, and the numbers from which `drawFaults` draws. */
 export interface FaultChoice {
   readonly processes: number;
   readonly members: number;
-  /** How long faults may begin, in milliseconds. */
+  /** The time in milliseconds from the start of the history during which faults may begin. */
   readonly activeMs: number;
   readonly kinds: readonly FaultKind[];
   /** Whether the workload reports the states of its contenders. */
   readonly hasStates: boolean;
 }
 
-/** Draws the faults of a history. Each history prefers a few kinds, because some bugs need several faults of one kind. */
+/**
+ * Draws the faults of a history. Each history prefers a few kinds, because some bugs need several faults of one kind.
+ */
 export function drawFaults(random: Random, { processes, members, activeMs, kinds, hasStates }: FaultChoice): Fault[] {
   const count = random.pick([0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 10]);
   const preferred = Array.from({ length: random.between(1, 3) }, () => random.pick(kinds));

@@ -33,13 +33,15 @@ const GUARDS_TTL_S = 600n;
 const MAX_CLEANUPS_MS = CLEANUP_WAIT_MS + 5;
 /** Number of timers of a wait that may be late one after another. */
 const MAX_LAGS = 2;
-/** How long the world goes on after all clients are closed, until all leases have expired and all copies arrived. */
+/**
+ * How long the world goes on after all clients are closed, until all leases have expired and all copies have arrived.
+ */
 const AFTERMATH_MS = 30_000;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
 const MAX_TIMER_LAG_MS = 600;
 /**
  * How often a member may refuse connections of one process within `REFUSALS_MS`. All calls share one attempt, after a
- * backoff of up to 2 s. Each stream makes attempts of its own.
+ * backoff of up to 2 s. Each stream makes its own attempts.
  */
 const MAX_REFUSALS = 60;
 const REFUSALS_MS = 4_000;
@@ -49,7 +51,7 @@ const MAX_EVENTS = 60_000;
 /** The column of the histories over byte streams in the table of coverage. */
 const OVER_HTTP2 = 'over HTTP/2';
 
-/** What a history has shown. */
+/** The result of a history. */
 export interface HistoryResult {
   readonly violations: readonly Violation[];
   /** A hash of everything that happened. */
@@ -90,7 +92,10 @@ class Play<Op> {
   readonly #processes: readonly Process[];
   readonly #clients: Clients;
   readonly #violations: Violation[] = [];
-  /** The latest times at which a member has refused a connection of a process, by both names. */
+  /**
+   * The latest times at which a member has refused a connection of a process, by the names of the process and the
+   * member.
+   */
   readonly #refusals = new Map<string, number[]>();
   readonly #waits = new Map<number, string>();
   readonly #healed: (() => void)[] = [];
@@ -99,7 +104,7 @@ class Play<Op> {
   readonly #operations: number;
   /** How late a timer may be, in milliseconds. */
   readonly #maxTimerLagMs: number;
-  /** When the faults have ended. */
+  /** When the faults ended. Undefined while faults may happen. */
   #healedMs: number | undefined;
 
   constructor(world: World, workload: Workload<Op>, plan: Plan<Op>) {
@@ -201,7 +206,7 @@ class Play<Op> {
     };
   }
 
-  /** Counts the faults of a history over byte streams a second time, in a column of their own. */
+  /** Counts the faults of a history over byte streams a second time, in a separate column. */
   #coverage(): ReadonlyMap<string, number> {
     const { coverage } = this.#nemesis;
     if (this.#bytes === undefined) return coverage;
@@ -211,7 +216,7 @@ class Play<Op> {
     return all.set(`state ${OVER_HTTP2}`, 1);
   }
 
-  /** Closes the clients, and checks what is left. */
+  /** Closes the clients, and checks the timers, leases, keys and calls that are left. */
   async #end(): Promise<void> {
     const world = this.#world;
     const closing = this.#inEach('closes its clients', (_, process) => this.#clients.close(process));
@@ -242,7 +247,7 @@ class Play<Op> {
       if (!key.startsWith(GUARD_PREFIX) && !this.#player.mayStay(key)) this.#violated('key left', key);
     this.#player.check();
     this.#calls.check();
-    // Allow each process the calls for all operations, because a process also watches the keys and handles the jobs of
+    // Allows each process the calls for all operations, because a process also watches the keys and handles the jobs of
     // others.
     for (const process of this.#processes) this.#calls.checkCost(process, this.#operations);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));

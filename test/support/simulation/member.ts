@@ -2,8 +2,8 @@ import type { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import { type ResponseStream, serverError } from '../../../src/testing/memory/service.js';
 
 /**
- * A member of the simulated cluster. All members share one store. A member can lag behind it: then its serializable
- * reads and its watches show the store as it was at `frozenAt`.
+ * A member of the simulated cluster. All members share one store. If a member lags behind, its serializable reads and
+ * its watches show the store as it was at `frozenAt`.
  */
 export class SimulatedMember {
   readonly url: string;
@@ -11,9 +11,9 @@ export class SimulatedMember {
   isDown = false;
   /** Whether the member is cut off from the other members. */
   isIsolated = false;
-  /** Whether the member is isolated, and does not know yet that it is no longer the leader. */
+  /** Whether the member is isolated, and has not noticed yet that it is no longer the leader. */
   isOldLeader = false;
-  /** When the member has applied everything, if it is slow. */
+  /** The time at which a slow member has applied everything. 0 for a member that is not slow. */
   answersAt = 0;
   /** The functions that give the answers to the writes that the member has not applied yet. */
   readonly unapplied = new Set<() => void>();
@@ -34,12 +34,12 @@ export class SimulatedMember {
     this.url = url;
   }
 
-  /** Freezes what the member shows to serializable reads and watches, at the revision of the store. */
+  /** Makes serializable reads and watches of the member show the store at this revision. */
   freeze(revision: bigint): void {
     this.frozenAt ??= revision;
   }
 
-  /** Lets a frozen member apply all changes up to a revision. It stays frozen. */
+  /** Lets a frozen member apply all changes up to a revision. The member stays frozen. */
   catchUp(revision: bigint): void {
     if (this.frozenAt === undefined) return;
     if (revision > this.frozenAt) this.frozenAt = revision;
@@ -52,7 +52,7 @@ export class SimulatedMember {
     for (const { send } of this.held.splice(0)) send();
   }
 
-  /** Ends all streams without an error, as a server or a proxy does that shuts down. */
+  /** Ends all streams without an error, like a server or a proxy that shuts down. */
   endStreams(): void {
     for (const stream of [...this.streams]) stream.end();
   }

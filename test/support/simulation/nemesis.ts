@@ -19,7 +19,10 @@ const WRITES: ReadonlySet<string> = new Set([
 
 /** Decides when the faults of a history strike, and makes them strike. */
 export class Nemesis {
-  /** How often each kind of fault has struck, also for each state of a contender: `kind` and `state, kind`. */
+  /**
+   * How often each kind of fault has struck (`kind`), and how often it has struck in each state of a contender (`state,
+   * kind`).
+   */
   readonly coverage = new Map<string, number>();
   readonly #world: World;
   readonly #network: Network;
@@ -50,7 +53,7 @@ export class Nemesis {
     }
   }
 
-  /** Records that a contender of a process has entered a state. Faults may strike. */
+  /** Records that a contender of a process has entered a state. Performs the faults that wait for this state. */
   enters(contender: object, process: number, state: LockState): void {
     const before = this.#states.get(contender);
     if (before?.state === state) return;
@@ -75,7 +78,7 @@ export class Nemesis {
     this.#armed.clear();
     this.#network.heal();
     this.#world.timerLagMs = 0;
-    // A process that is stalled goes on at its time, because its timers have been postponed until then.
+    // A stalled process goes on only at the end of its stall, because its events have been postponed until then.
     for (const process of this.#processes) {
       process.stop = undefined;
       process.end = undefined;
@@ -116,7 +119,7 @@ export class Nemesis {
     for (const { state } of this.#states.values()) this.count(`${state}, ${kind}`);
   }
 
-  /** Returns what happens to a call of the process. */
+  /** Returns the fault of the next call of the process, or undefined. */
   #faultOf(process: Process, { path }: Method<unknown, unknown>): CallFault | undefined {
     const isWrite = WRITES.has(path);
     if (isWrite) {

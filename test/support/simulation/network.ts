@@ -11,7 +11,7 @@ const SHORT_DELAY_MS = 2;
 /** The longest delay of a message, in milliseconds. */
 const MAX_DELAY_MS = 3_000;
 
-/** How long messages take. A history uses one of these. */
+/** The distributions of the delays of messages. A history uses one of them. */
 export const DELAYS = {
   /** Every message arrives at once, so only the order of events is random. */
   none: () => 0,
@@ -32,7 +32,9 @@ export class Path {
   refusedUntil = 0;
 }
 
-/** The messages of a connection that are on their way for long. They arrive soon when all faults end. */
+/**
+ * The messages of a connection that take longer than `SHORT_DELAY_MS`. When all faults end, these messages arrive soon.
+ */
 export class SlowMessages {
   readonly #network: Network;
   /** The functions that let the messages arrive earlier. */
@@ -45,7 +47,7 @@ export class SlowMessages {
   /** Schedules the arrival of a message. */
   deliver(due: number, owner: Process, kind: string, detail: string, arrive: () => void): void {
     const { world } = this.#network;
-    // A process that was stopped in the middle of an event sends later than `now`.
+    // A process that was stopped in the middle of an event sends its message later than `now`.
     const sentAt = world.time;
     if (due - sentAt <= SHORT_DELAY_MS) return void world.at(due, owner, kind, detail, arrive);
     const hasten = (): void => {
@@ -67,12 +69,12 @@ export class SlowMessages {
   }
 }
 
-/** A connection of a client to a member, as the faults see it. */
+/** The part of a connection between a client and a member that the faults use. */
 export interface Link {
   readonly process: Process;
   readonly member: SimulatedMember;
   readonly silence: Silence;
-  /** Whether the client uses the connection no more. */
+  /** Whether the client no longer uses the connection. */
   isLost: boolean;
   /** The server announces that it closes the connection. Runs in the process of the client. */
   onLeaving(): void;
@@ -84,21 +86,21 @@ export interface Link {
    */
   cut(deliversLate?: boolean, noticeMs?: number, serverNoticeMs?: number): void;
   /**
-   * Nothing arrives any longer. The client does not learn of it before `ms`, as if a firewall dropped the packets that
-   * tell it. The server closes its end after `serverNoticeMs`, soon by default.
+   * Stops all deliveries. The client learns of the end after `ms` at the earliest, as if a firewall dropped the packets
+   * that report the end. The server closes its end after `serverNoticeMs`, soon by default.
    */
   vanish(ms: number, serverNoticeMs?: number): void;
   /** Ends all faults. */
   heal(): void;
 }
 
-/** The simulated network. It decides when each message arrives, and whether it does. */
+/** The simulated network. It decides whether and when each message arrives. */
 export class Network {
   readonly world: World;
   readonly cluster: SimulatedCluster;
   /** The open connections. */
   readonly connections = new Set<Link>();
-  /** Each request takes up to this much longer, because the cluster has too much to do. */
+  /** Each request takes up to this many milliseconds longer, because the cluster has too much to do. */
   slowMs = 0;
   /** Called when a process authenticates a second time before the first answer. */
   onAuthenticatedTwice: (process: Process) => void = () => {};
@@ -106,11 +108,11 @@ export class Network {
   readonly authenticating = new Map<Process, number>();
   /** Called when a member refuses a connection of a process. */
   onRefused: (process: Process, member: SimulatedMember) => void = () => {};
-  /** When the last copy of a request arrives, as far as it is known. */
+  /** The latest known time at which a copy of a request arrives. */
   lastCopyMs = 0;
   /** Called when a copy of a request, or a late request, arrives. */
   onCopy: () => void = () => {};
-  /** Returns what happens to the next unary call of this process. */
+  /** Returns the fault of the next unary call of this process, or undefined. */
   faultOf: (process: Process, method: Method<unknown, unknown>) => CallFault | undefined = () => undefined;
   #delay: (typeof DELAYS)[DelayName] = DELAYS.none;
   /** The packets that tell clients of the end of a connection. */
@@ -147,8 +149,8 @@ export class Network {
   }
 
   /**
-   * Makes a client notice the end, or the refusal, of a connection after `ms`. If the packet that tells it is only
-   * delayed, it arrives soon when all faults end.
+   * Makes a client notice the end, or the refusal, of a connection after `ms`. If `ms` is at most `MAX_DELAY_MS`, the
+   * packet that tells the client counts as delayed: it arrives soon when all faults end.
    */
   notice(process: Process, ms: number, kind: string, detail: string, action: () => void): void {
     const due = this.world.time + ms;

@@ -5,7 +5,7 @@ import type { ClusterTraits } from './cluster.js';
 import type { Fault } from './faults.js';
 import type { DelayName } from './network.js';
 
-/** What one process does, and what the checks of its workload need to know. */
+/** The operations of one process. */
 export interface ProcessPlan<Op> {
   readonly ops: readonly Op[];
   readonly orderedReads?: boolean;
@@ -18,23 +18,26 @@ export interface Plan<Op = unknown> {
   /** Selects another order of events for the same plan. Default: 0. */
   readonly schedule?: number;
   readonly members: number;
-  /** Default: nothing special. */
+  /** Default: `PLAIN_CLUSTER`. */
   readonly traits?: ClusterTraits;
   readonly delays: DelayName;
   readonly timerLagMs: number;
   /**
-   * How fast the clock of the server runs, and then the clock of each process. Default: as fast as that of the world.
+   * The rate of the server's clock, followed by the rate of each process's clock. Default: the rate of the world's
+   * clock.
    */
   readonly rates?: readonly number[] | undefined;
-  /** How the history uses HTTP/2 over byte streams. Undefined: the network carries whole messages. */
+  /** How the history uses HTTP/2 over byte streams. Undefined if the network carries whole messages. */
   readonly bytes?: BytePlan | undefined;
   /** The option `balance` of all clients. */
   readonly balance: Balance;
-  /** The option `maxInFlight` of all clients. Undefined: the default, which these few calls never reach. */
+  /**
+   * The option `maxInFlight` of all clients. Undefined for the default, which the few calls of a history never reach.
+   */
   readonly maxInFlight?: number | undefined;
   /** Options of all clients that change how they make calls. Default: none. */
   readonly options?: ClientPlan | undefined;
-  /** How long faults may begin, in milliseconds. */
+  /** The time in milliseconds from the start of the history during which faults may begin. */
   readonly activeMs: number;
   readonly processes: readonly ProcessPlan<Op>[];
   readonly faults: readonly Fault[];

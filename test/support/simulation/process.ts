@@ -1,6 +1,9 @@
-/** The simulated time at which a world begins, in milliseconds. It is not 0, so that code that mistakes 0 fails. */
+/**
+ * The simulated time at which a world begins, in milliseconds. It is not 0, so that code fails that assumes a start at
+ * 0.
+ */
 export const START_MS = 1_000;
-/** More than the error of the computation of a time, in milliseconds. */
+/** An upper bound of the rounding error of a computed time, in milliseconds. */
 export const ROUNDING_MS = 1e-6;
 
 /** A clock that a suspension may stop in addition to the monotonic clock. */
@@ -33,7 +36,10 @@ export class Process {
   wasStopped = false;
   /** Whether the process was killed. A killed process never runs again. */
   isKilled = false;
-  /** The number of events that the process still runs, and what then kills it. Undefined: it lives on. */
+  /**
+   * The number of events that the process still runs, and the function that then kills the process. Undefined if
+   * nothing is going to kill it.
+   */
   end: { events: number; readonly kill: () => void } | undefined;
   /** How fast the clocks and timers of the process run: milliseconds in each millisecond of the world. */
   rate = 1;
@@ -47,7 +53,10 @@ export class Process {
   suspendedMs = 0;
   /** When the latest suspension of the machine ends. */
   resumesAt = 0;
-  /** When another clock last gained on the monotonic clock: it was set forward, or went on during a suspension. */
+  /**
+   * When the wall clock or the boot clock last gained on the monotonic clock: the clock was set forward, or went on
+   * during a suspension.
+   */
   leapedAt = 0;
   /** The pending timers that keep the process alive. */
   readonly foreground = new Set<PendingTimer>();
@@ -73,7 +82,10 @@ export class Process {
     return sum;
   }
 
-  /** Returns how long a timer of the process takes in the world. It never fires before its time on its own clock. */
+  /**
+   * Returns how long a timer of the process takes in the world. The timer never fires early on the clock of the
+   * process.
+   */
   worldMs(delayMs: number): number {
     return this.rate === 1 ? delayMs : delayMs / this.rate + ROUNDING_MS;
   }

@@ -1,12 +1,12 @@
 import { PLAIN_CLUSTER } from './cluster.js';
 import type { Plan } from './plan.js';
 
-/** Number of orders of events that the shrinker tries for each smaller plan. */
+/** The number of orders of events that `shrink` tries for each smaller plan. */
 const SCHEDULES = 3;
 
 /**
- * Finds a smaller plan that fails in the same way. `fails` plays a plan. The plan shrinks by whole faults, operations
- * and processes first, and then by the numbers in them.
+ * Finds a smaller plan that fails in the same way. `fails` plays a plan. First leaves out faults, operations and
+ * options, and then simplifies the numbers that are left.
  */
 export async function shrink(
   plan: Plan,
@@ -32,7 +32,7 @@ export async function shrink(
   return { plan: best, runs };
 }
 
-/** Yields plans that are a little smaller, the smallest first. */
+/** Yields plans that are smaller by one part, the smallest plans first. */
 function* smaller(plan: Plan): Generator<Plan> {
   const { faults, processes, members, delays, timerLagMs } = plan;
   for (const part of withoutParts(faults)) yield { ...plan, faults: part };

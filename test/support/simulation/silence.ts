@@ -2,7 +2,7 @@ export type Direction = 'to-server' | 'to-client';
 
 /**
  * The silence between a process and a member: messages on the path, or on one connection, wait until a time. Each
- * direction has a time of its own. A connection is also silent while its path is silent.
+ * direction has its own time. A connection is also silent while its path is silent.
  */
 export class Silence {
   readonly #path: Silence | undefined;

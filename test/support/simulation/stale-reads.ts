@@ -10,7 +10,8 @@ import type { Init } from '../../../src/protobuf/codec.js';
 import type { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import { type ServerCall, serverError, unaryRoute } from '../../../src/testing/memory/service.js';
 
-// What a member shows without asking the other members. If it lags behind, it has applied the revision `frozenAt`.
+// The answers that a member gives without asking the other members. A member that lags behind has applied the changes
+// up to the revision `frozenAt`.
 
 /** Serves a serializable read. */
 export function staleRange(
@@ -44,7 +45,7 @@ export function staleTxn(
   return { ...response, header: server.member.header(frozenAt) };
 }
 
-/** Makes a watch that begins now begin at the revision that the member has applied. */
+/** Makes a watch without a start revision begin after the revision that the member has applied. */
 export function beginStale(request: WatchRequest, frozenAt: bigint): void {
   const { requestUnion } = request;
   if (requestUnion?.case !== 'createRequest' || requestUnion.value.startRevision !== 0n) return;

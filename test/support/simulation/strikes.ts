@@ -7,12 +7,12 @@ import type { World } from './world.js';
 
 /** The numbers of events that a process may still run after the fault `kill` has struck. */
 const EVENTS_BEFORE_KILL = [0, 0, 0, 0, 1, 2, 3, 4, 5, 7, 10, 14, 20, 30, 50] as const;
-/** After how long a server closes a connection that the network has forgotten, in milliseconds. */
+/** The time in milliseconds after which a server closes a connection that the network has forgotten. */
 const FORGOTTEN_MS = 20_000;
-/** How long a leader that is cut off from its followers believes that it leads: etcd's election timeout. */
+/** How long a leader that is cut off from its followers considers itself the leader: etcd's election timeout. */
 const OLD_LEADER_MS = 1_000;
 
-/** What each kind of fault does to a process, its connections or the cluster, and how the effect ends. */
+/** Performs the faults of processes, connections and the cluster, and ends their effects. */
 export class Strikes {
   readonly #world: World;
   readonly #cluster: SimulatedCluster;
@@ -20,7 +20,7 @@ export class Strikes {
   /** All faults of the history. */
   readonly #faults: readonly Fault[];
   readonly #undos = new Set<() => void>();
-  /** The member that never comes back. */
+  /** The member that is lost until the end of the history. Undefined if there is none. */
   #lost: SimulatedMember | undefined;
   /** Whether the process of that member has stopped. Otherwise, the member is cut off from the others. */
   #isLostStopped = false;
@@ -55,7 +55,7 @@ export class Strikes {
         }
         return;
       case 'forget connections':
-        // As a NAT that has forgotten the connections. Connections that the process opens afterwards work.
+        // Like a NAT that has forgotten the connections. Connections that the process opens afterwards work.
         for (const connection of own) connection.vanish(Number.POSITIVE_INFINITY, FORGOTTEN_MS);
         return;
       case 'announce the end of connections':
@@ -154,7 +154,8 @@ export class Strikes {
           if (!member.isIsolated) member.thaw();
         });
       case 'slow follower':
-        // The answers to writes wait until the member has applied them. It answers linearizable reads with an error.
+        // The answers to writes wait until the member has applied them. The member answers linearizable reads with an
+        // error.
         if (member.isIsolated || member.answersAt > world.now) return;
         member.answersAt = until;
         member.freeze(this.#cluster.revision);
@@ -164,7 +165,7 @@ export class Strikes {
           if (!member.isIsolated) member.thaw();
         });
       case 'old leader':
-        // The member does not know yet that it is no longer the leader, so it keeps its streams, and calls time out.
+        // The member has not noticed yet that it is no longer the leader, so it keeps its streams, and calls time out.
         if (member.isIsolated || this.#cluster.members.length < 3) return;
         member.isIsolated = true;
         member.isOldLeader = true;

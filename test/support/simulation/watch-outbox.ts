@@ -5,14 +5,14 @@ import type { World } from './world.js';
 
 /** The maximum time between two parts of a response, in milliseconds: etcd's interval for watches that catch up. */
 const PART_MS = 100;
-/** The key under which responses wait that belong to all watches of the stream. */
+/** The key of the queue in `#queues` that all watches of the stream share. */
 const ALL = 'all';
 
 type Response = Init<WatchResponse>;
 
 /**
- * Sends the responses of one watch stream in an order that the protocol permits. It divides responses at revisions,
- * lets answers to progress requests overtake events, or chooses watch IDs and answers creations in any order.
+ * Sends the responses of one watch stream in an order that the protocol permits. Divides responses at revisions, lets
+ * answers to progress requests overtake events, or chooses watch IDs and answers creations in any order.
  */
 export class WatchOutbox {
   readonly #world: World;
@@ -29,7 +29,10 @@ export class WatchOutbox {
     this.#send = send;
   }
 
-  /** Returns the request as the server behind the proxy receives it. Undefined if the proxy does not forward it. */
+  /**
+   * Returns the request as the server behind the proxy receives it. Undefined if the proxy does not forward the
+   * request.
+   */
   request(request: WatchRequest): WatchRequest | undefined {
     const { requestUnion } = request;
     if (!this.#traits.isProxy) return request;

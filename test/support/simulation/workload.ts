@@ -7,24 +7,27 @@ import type { Process } from './process.js';
 import type { Random } from './random.js';
 import type { World } from './world.js';
 
-/** What a workload sees of its history. */
+/** The parts of a history that its workload uses. */
 export interface Context<Op> {
   readonly world: World;
   readonly cluster: SimulatedCluster;
   readonly network: Network;
   readonly plan: Plan<Op>;
-  /** Resolves, in each process, when all faults have ended. */
+  /** Resolves in the running process when all faults have ended. */
   healed(): Promise<void>;
   /**
-   * Checks that an effect is not late: it happens now in the running process, and could have happened at `causeMs`.
-   * Nothing is late while faults may happen.
+   * Checks that an effect is not late. The effect happens now in the running process, and could have happened at
+   * `causeMs`. Nothing counts as late while faults may happen.
    */
   checkLate(causeMs: number, what: string): void;
-  /** Checks that a call that began at `startMs` and must end after `limitMs` ends now, in the running process. */
+  /**
+   * Checks that a call that began at `startMs`, and that ends now in the running process, does not end late. The call
+   * must end within `limitMs`.
+   */
   checkEnd(startMs: number, limitMs: number, what: string): void;
   /** Returns a process by its index. */
   process(index: number): Process;
-  /** Opens a client in the running process. It is closed at the end. */
+  /** Opens a client in the running process. The history closes the client at its end. */
   client(index: number, options?: Partial<ClientOptions>): Client;
   /** Reports the state of a contender of a process. */
   enters(contender: object, process: number, state: LockState): void;
@@ -32,19 +35,22 @@ export interface Context<Op> {
   count(what: string): void;
   /** Reports a broken rule. */
   violated(rule: string, detail: string): void;
-  /** Says what a process is waiting for, for the report of a history that does not end. Undefined: nothing. */
+  /**
+   * Records what a process is waiting for, for the report of a history that does not end. Undefined if the process
+   * waits for nothing.
+   */
   waits(process: number, what: string | undefined): void;
 }
 
 /** One kind of history. */
 export interface Workload<Op> {
   readonly name: string;
-  /** How often the workload is drawn. */
+  /** The relative probability that a seed selects this workload. */
   readonly weight: number;
-  /** The faults that its checks allow. Default: all. */
+  /** The faults that the checks of the workload do not allow. Default: none. */
   readonly without?: readonly FaultKind[];
   readonly hasStates?: boolean;
-  /** Whether the workload allows copies before the original, and of requests that were refused. */
+  /** Whether the workload allows copies that arrive before the original, and copies of refused requests. */
   readonly toleratesCopies?: boolean;
   /** Whether the clients make only unary calls, so that a server may limit the streams of a connection. */
   readonly isUnary?: boolean;

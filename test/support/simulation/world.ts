@@ -3,7 +3,7 @@ import { type Due, EventQueue } from './event-queue.js';
 import { type OtherClock, type PendingTimer, Process, ROUNDING_MS, START_MS } from './process.js';
 import type { Random } from './random.js';
 
-/** The wall clock at the begin of a world, in milliseconds since 1970. */
+/** The time of the wall clock at the start of a world, in milliseconds since 1970. */
 const START_WALL_MS = 1_700_000_000_000;
 /** Number of events that run before Node.js may handle real input and output again. */
 const EVENTS_PER_BATCH = 64;
@@ -51,9 +51,9 @@ export class World {
   readonly outside = new Process('server');
   /** The process whose code is running. */
   current: Process = this.outside;
-  /** Milliseconds since the begin of the world. */
+  /** The simulated time in milliseconds. It starts at `START_MS`. */
   now = START_MS;
-  /** The events that have run. */
+  /** The number of events that have run. */
   events = 0;
   /** A hash of everything that has happened. */
   hash = 0x811c9dc5;
@@ -67,7 +67,7 @@ export class World {
   readonly #startTask: (task: () => void) => void;
   #bitsUsed = 0;
 
-  /** `startTask` runs a function in a task of its own: after all promise callbacks. Default: `setImmediate`. */
+  /** `startTask` runs a function in a new task, after all promise callbacks. Default: `setImmediate`. */
   constructor(
     random: Random,
     options: { readonly isTraced?: boolean; readonly startTask?: (task: () => void) => void } = {},
@@ -102,8 +102,8 @@ export class World {
   }
 
   /**
-   * Suspends the machine of a process: its code does not run, and its monotonic clock and its timers stand still. The
-   * wall clock and the boot clock go on, except the one in `alsoStops`.
+   * Suspends the machine of a process: the code of the process does not run, and its monotonic clock and its timers
+   * stand still. The wall clock and the boot clock go on, except the one in `alsoStops`.
    */
   suspend(process: Process, ms: number, alsoStops?: OtherClock): void {
     // A process that was stopped in the middle of an event has already seen the time `reached`.
@@ -156,7 +156,7 @@ export class World {
     });
   }
 
-  /** Makes the code in `src/` use this world, in Node.js. Returns a function that ends this. */
+  /** Makes the code in `src/` use this world, in Node.js. Returns a function that restores the former environment. */
   install(): () => void {
     const onUnhandled = (reason: unknown): void => {
       this.unhandled.push(reason);

@@ -17,11 +17,15 @@ import type { ByteNetwork } from './network.js';
 /** How long a slow connection takes to open, in milliseconds. */
 const SLOW_OPENING_MS = [500, 12_000] as const;
 /**
- * The longest silence of a connection, on the client's clock, after which the client sends a request at once (S43). If
- * the process was stalled for less than that, bytes that have arrived meanwhile look as if they had just arrived.
+ * The longest silence of a connection, on the client's clock, after which the client sends a request without a test of
+ * the connection (S43). If the process was stalled for less than this time, bytes that arrived during the stall look as
+ * if they had just arrived.
  */
 const TRUST_MS = 4_000;
-/** More than the suspension of a machine after which the client tests a connection, in milliseconds of the world. */
+/**
+ * After a suspension of its machine that is longer than this, in milliseconds of the world, the client must test a
+ * connection. The client itself uses a lower limit.
+ */
 const SUSPENDED_MS = 1_100;
 /** The probability that a slow connection never opens. */
 const NEVER_OPENS = 0.25;
@@ -36,7 +40,7 @@ export function byteTransport(bytes: ByteNetwork, process: Process): TransportFa
   });
 }
 
-/** A server whose byte streams deliver in pieces, and call it back only in events of the server. */
+/** A server whose byte streams deliver the bytes in pieces, and whose callbacks run only in events of the server. */
 class SimulatedServer extends Http2Server {
   readonly #bytes: ByteNetwork;
 
@@ -52,7 +56,7 @@ class SimulatedServer extends Http2Server {
         open({
           opened: () => events.opened(),
           read: (bytes) => events.read(bytes),
-          // The receiver of the bytes calls this in an event of its own.
+          // The receiver of the bytes calls `drained` in an event of the receiver's process.
           drained: () => world.soon(world.outside, 'may write on', () => events.drained()),
           closed: (problem) => events.closed(problem),
         }),
@@ -81,7 +85,7 @@ class ByteConnection implements Link {
   /** When a slow link has carried the last delivery in each direction. */
   readonly #carriedAt = { 'to-server': 0, 'to-client': 0 };
   #isCut = false;
-  /** Whether the client's runtime already knows that the connection has ended, so that it sends nothing. */
+  /** Whether the client's runtime already knows that the connection has ended, and refuses to write. */
   #refusesWrites = false;
   #deliversLate = false;
   /** When the client dialed, and when it last sent a PING. */
@@ -179,7 +183,7 @@ class ByteConnection implements Link {
     world.at(serverDue, world.outside, kind, '', () => this.#finishServer());
   }
 
-  /** If the client never learns of the end by itself, its pings must notice it. */
+  /** If `ms` is infinite, only the client's pings can notice the end. */
   vanish(ms: number, serverNoticeMs?: number): void {
     this.cut(false, ms, serverNoticeMs);
     if (ms === Number.POSITIVE_INFINITY) this.#refusesWrites = false;
@@ -190,7 +194,7 @@ class ByteConnection implements Link {
     this.#wire.client.peer?.finish('read ECONNRESET');
   }
 
-  /** Schedules what arrives at one end. A silent connection delays it. */
+  /** Schedules the arrival of a delivery. A silent connection delays the delivery. */
   #deliver({ direction, bytes }: Delivery, run: () => void): void {
     const world = this.#world;
     const { network } = this.#bytes;
@@ -230,14 +234,15 @@ class ByteConnection implements Link {
   #hears(): void {
     const { process } = this;
     if (this.#arrivedMs >= this.#pingedMs) this.#testedMs = this.#pingedMs;
-    // A client that is stopped between a read of bytes and its read of the clock takes the bytes for younger.
+    // A client that is stopped between a read of bytes and its read of the clock considers the bytes younger than they
+    // are.
     const seenMs = process.wasStopped ? Math.max(this.#arrivedMs, process.reached) : this.#arrivedMs;
     this.#heardAt = Math.max(this.#heardAt, process.monotonicAt(seenMs));
   }
 
   /**
-   * Judges the frames that the client sends: no request on a connection that may have died unnoticed (S43). In an event
-   * in which the process is stopped, the client has tested the connection before the stop.
+   * Judges the frames that the client sends: the client must send no request on a connection that may have died
+   * unnoticed (S43). If the process is stopped in an event, the client has tested the connection before the stop.
    */
   #judge(frames: string): void {
     const { process } = this;
@@ -250,7 +255,7 @@ class ByteConnection implements Link {
         'untested connection',
         `${process.name} sends a request at ${world.now} ms, after a silence of ${silentMs} ms`,
       );
-    // The client compares the wall clock with the monotonic clock, so a wall clock that is set hides the suspension.
+    // The client compares the wall clock with the monotonic clock, so a wall clock that was set hides the suspension.
     const { fromMs = 0, untilMs = 0 } = process.wallOffsetMs === 0 ? (process.suspensions.at(-1) ?? {}) : {};
     const isSuspect = untilMs <= world.now && untilMs - fromMs > SUSPENDED_MS && this.#dialedMs < fromMs;
     if (!isSuspect) return;

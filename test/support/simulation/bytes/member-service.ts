@@ -14,7 +14,7 @@ import { Calls } from '../calls.js';
 import type { Link } from '../network.js';
 import type { ByteNetwork } from './network.js';
 
-/** What a member serves on one connection. The faults of calls strike here. */
+/** The service of a member on one connection. The faults of calls take effect here. */
 export class MemberService implements Service {
   readonly maxMessageBytes: number;
   readonly #bytes: ByteNetwork;
@@ -63,7 +63,7 @@ export class MemberService implements Service {
         return later(fault.ms, 'processes', () => this.#answer(method, request, call));
       case 'delay response': {
         const answer = this.#answer(method, request, call);
-        // The answer may be a refusal that arrives before anybody waits for it.
+        // The promise may reject before `later` waits for it.
         if (answer instanceof Promise) answer.catch(() => {});
         return later(fault.ms, 'answers', () => answer);
       }
@@ -101,7 +101,7 @@ export class MemberService implements Service {
     }
   }
 
-  /** Applies the request again, or late. The response goes nowhere. */
+  /** Applies the request again, or late. Discards the response. */
   #again(ms: number, method: Method<unknown, unknown>, request: unknown, call: ServerCall): void {
     this.#bytes.network.arriveLate(ms, 'receives a copy of', method.path, () => {
       try {
@@ -164,12 +164,15 @@ export class MemberService implements Service {
   }
 }
 
-/** Returns the call of a copy of a request. */
+/** Returns the call for a copy of a request. */
 function copyOf({ signal, endpoint, metadata }: ServerCall): ServerCall {
   return { signal, endpoint, metadata: Calls.copyOf(metadata) };
 }
 
-/** The answer of a call whose connection is cut. A new promise each time, because a promise keeps all that waits for it. */
+/**
+ * Returns a promise that never settles, for a call whose connection is cut. Each call gets a new promise, because a
+ * promise keeps all its callbacks in memory.
+ */
 function never(): Promise<never> {
   return new Promise(() => {});
 }

@@ -4,7 +4,7 @@ import { serverClock } from '../cluster.js';
 import type { Link, Network } from '../network.js';
 import type { Random } from '../random.js';
 
-/** How a history uses HTTP/2 over simulated byte streams. */
+/** The plan by which a history uses HTTP/2 over simulated byte streams. */
 export interface BytePlan {
   /** Whether written bytes arrive in pieces of random sizes, instead of as they were written. */
   readonly isSplit: boolean;
@@ -38,14 +38,14 @@ export function drawBytes(random: Random, isUnary: boolean): BytePlan | undefine
 
 /**
  * The simulated network at the level of bytes: the clients use the HTTP/2 transport of `src/`, and each member is an
- * HTTP/2 server. It shares the paths, the connections and the faults of a `Network`. Each connection has an
- * `Http2Server` of its own, so that the faults of a call know its connection.
+ * HTTP/2 server. It shares the paths, the connections and the faults of a `Network`. Each connection has its own
+ * `Http2Server`, so that a fault of a call can find the connection of the call.
  */
 export class ByteNetwork {
   readonly network: Network;
   readonly plan: BytePlan;
   readonly clock: Clock;
-  /** What this network has done, for the table of coverage. */
+  /** How often each event of this network has happened, for the table of coverage. */
   readonly coverage = new Map<string, number>();
   /** Reports a broken rule. */
   readonly violated: (rule: string, detail: string) => void;
@@ -66,7 +66,7 @@ export class ByteNetwork {
     this.coverage.set(what, (this.coverage.get(what) ?? 0) + 1);
   }
 
-  /** Reports what the servers still hold after all clients are closed. */
+  /** Reports the connections and streams that are still open at the servers after all clients are closed. */
   checkLeft(): void {
     // Bytes that a closed client has sent may still be on a slow link, and then open a connection or a stream.
     if (this.plan.bytesPerMs !== undefined) return;

@@ -4,7 +4,10 @@ import { type Link, type Network, type Path, SlowMessages } from '../network.js'
 import type { Process } from '../process.js';
 import { type Direction, Silence } from '../silence.js';
 
-/** How long a client takes to notice that a connection is silent, in milliseconds: from a probe to its time limit. */
+/**
+ * How long a client takes to notice that a connection is silent, in milliseconds: the minimum and the maximum time from
+ * the sending of a PING to its time limit.
+ */
 const SILENCE_NOTICED_MS = [2_500, 8_600] as const;
 
 /** A connection of a client to a member. */
@@ -14,9 +17,9 @@ export class Connection implements Link {
   readonly member: SimulatedMember;
   readonly path: Path;
   readonly silence: Silence;
-  /** Whether the two ends are connected no more. */
+  /** Whether the two ends are no longer connected. */
   isCut = false;
-  /** Whether the client uses the connection no more. */
+  /** Whether the client no longer uses the connection. */
   isLost = false;
   isOpen = false;
   isSuspect = false;
@@ -118,7 +121,8 @@ export class Connection implements Link {
 }
 
 /**
- * Returns the error of a call that fails. An error of the whole connection says nothing about a call that was not sent.
+ * Returns the error of a call that fails. If the connection fails with an unknown outcome, a call that was not sent has
+ * the outcome `not-sent`.
  */
 export function failureOf(error: EtcdError, method: string, isSent: boolean): EtcdError {
   return amended(error, { method, outcome: error.outcome === 'unknown' && !isSent ? 'not-sent' : error.outcome });
@@ -130,6 +134,6 @@ export interface ClientCall {
   send(connection: Connection): void;
   /** The connection could not be opened, or is lost, or the client is closed. */
   fail(error: EtcdError): void;
-  /** The server closes the connection soon. */
+  /** The server will close the connection soon. */
   leaving(): void;
 }

@@ -13,11 +13,11 @@ export class SimulatedStream<Request, Response> implements ClientCall {
   readonly #transport: SimulatedTransport;
   readonly #method: Method<Request, Response>;
   readonly #handler: StreamHandler<Response>;
-  /** Requests that have not arrived yet. The last one is undefined if the client has half-closed the stream. */
+  /** Requests that have not arrived yet. The last item is undefined if the client has half-closed the stream. */
   readonly #requests: (Uint8Array | undefined)[] = [];
   /** Responses that have not arrived yet. */
   readonly #responses: ({ readonly bytes: Uint8Array } | { readonly end: StatusError | undefined })[] = [];
-  /** Responses that wait until the client resumes the stream. */
+  /** The number of responses that have arrived, and wait until the client resumes the stream. */
   #arrived = 0;
   #connection: Connection | undefined;
   #sink: RequestSink<Request> | undefined;
@@ -117,7 +117,7 @@ export class SimulatedStream<Request, Response> implements ClientCall {
   }
 
   #isOpenAtServer = false;
-  /** Requests that have arrived before the stream is open at the server. */
+  /** The number of requests that have arrived before the stream is open at the server. */
   #early = 0;
 
   #send(request: Uint8Array | undefined): void {

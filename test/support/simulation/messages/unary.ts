@@ -41,7 +41,9 @@ export class SimulatedUnary<Request, Response> implements ClientCall {
       this.#undos.push(onAbort(signal, () => this.fail(canceled(signal, this.#outcome, method.path))));
   }
 
-  /** A client authenticates once for all its calls. */
+  /**
+   * Counts the unanswered calls with which the client authenticates. A client must make only one such call at a time.
+   */
   #countAuthentication(): void {
     const { network, process } = this.#transport;
     const count = (change: 1 | -1): number => {
@@ -116,8 +118,8 @@ export class SimulatedUnary<Request, Response> implements ClientCall {
     const answer = (result: Uint8Array | StatusError): void => {
       connection.served.delete(cancel);
       if (fault === 'copy' || fault === 'late') return;
-      // A copy of a refused request could be applied although its caller knows that the request was refused. No client
-      // can prevent that, so only the fault `copy of a refused request` makes such copies.
+      // A server could apply a copy of a refused request although the caller knows that the request was refused. No
+      // client can prevent that, so only the fault `copy of a refused request` makes such copies.
       if (fault?.type === 'duplicate request' && !(result instanceof StatusError))
         this.#copyAfter(connection, fault.ms);
       this.#answer(connection, fault?.type === 'refuse' ? this.#refusal(fault.reason) : result, fault);
@@ -135,7 +137,7 @@ export class SimulatedUnary<Request, Response> implements ClientCall {
     }
   }
 
-  /** Lets a copy of the request arrive. */
+  /** Lets a copy of the request arrive after `ms`. */
   #copyAfter(connection: Connection, ms: number): void {
     const { network } = this.#transport;
     const { path } = this.#call.method;

@@ -45,7 +45,10 @@ class Backups implements Player<BackupOp> {
   readonly #watches: Watching[][] = [];
   /** The maximum revision that each process has seen. */
   readonly #seen: bigint[] = [];
-  /** The cluster that has answered the first put of each process. A client cannot know that this cluster is another. */
+  /**
+   * The cluster that has answered the first put of each process. The client cannot know whether this is the other
+   * cluster.
+   */
   readonly #cluster: (bigint | undefined)[] = [];
 
   constructor(context: Context<BackupOp>) {
@@ -73,7 +76,7 @@ class Backups implements Player<BackupOp> {
 
   async #put(client: Client, index: number): Promise<void> {
     const seenBefore = this.#seen[index] ?? 0n;
-    // The put gets a higher revision than everything that was seen before it, unless the store has gone back.
+    // The put gets a higher revision than every revision that was seen before the put, unless the store has gone back.
     const positions = (this.#watches[index] ?? []).map((watching) => ({ watching, last: watching.last }));
     try {
       const { header } = await client.put(`${PREFIX}${index}`, 'v');

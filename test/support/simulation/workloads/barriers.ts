@@ -56,7 +56,7 @@ export const doubleBarriers: Workload<BarrierOp> = {
   begin: (context) => new Barriers(context),
 };
 
-/** A time during which a participant was inside a round, from its entrance to the begin of its leave. */
+/** A time during which a participant was inside a round, from its entrance to the start of its leave. */
 interface Inside {
   readonly process: number;
   readonly enteredMs: number;
@@ -68,7 +68,7 @@ interface Inside {
 
 class Barriers implements Player<BarrierOp> {
   readonly #context: Context<BarrierOp>;
-  /** The waits that have ended: from and to when. */
+  /** The waits that have ended, each with its start and its end. */
   readonly #passed: { readonly process: number; readonly fromMs: number; readonly toMs: number }[] = [];
   readonly #inside: Inside[] = [];
   /** The times of the calls of `enter`. */
@@ -87,7 +87,7 @@ class Barriers implements Player<BarrierOp> {
       await this.#call(client, index, each).catch(expected);
     }
     await this.#context.healed();
-    // The last process opens the barrier for the waiters, who then pass.
+    // Each process releases the barrier at its end, so the last process lets the remaining waiters pass.
     waits(index, 'the release');
     for (let isOpen = false; !isOpen; ) {
       await new Barrier(client, NAME).release().then(
@@ -112,7 +112,7 @@ class Barriers implements Player<BarrierOp> {
         return;
       case 'wait': {
         const fromMs = world.time;
-        // Another process may hold the barrier, and be waiting itself.
+        // The process that holds the barrier may be waiting, too, so the wait needs a limit.
         await barrier.wait({ maxWaitMs: maxWaitMs ?? 8_000 });
         this.#passed.push({ process: index, fromMs, toMs: world.time });
         return;

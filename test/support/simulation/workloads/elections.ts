@@ -24,7 +24,7 @@ interface ElectionOp {
   readonly isParallel: boolean;
 }
 
-/** A key that leads, with one of its values. */
+/** The key of a leader, with one of its values. */
 interface Leader {
   readonly key: string;
   readonly modRevision: bigint;
@@ -32,7 +32,7 @@ interface Leader {
   untilMs: number;
 }
 
-/** A time during which a process believed that it leads. */
+/** A time during which a process considered itself the leader. */
 interface Leading {
   readonly token: bigint;
   readonly fromMs: number;
@@ -226,7 +226,10 @@ class Elections implements Player<ElectionOp> {
     return `v${this.#values++}`;
   }
 
-  /** The term is empty if its process was stopped between the answer and the check, and has lost the leadership. */
+  /**
+   * Records a term. The term is empty if its process was stopped between the answer and the check, and has lost the
+   * leadership.
+   */
   #begins(token: bigint, isValid: boolean): Leading {
     const { time } = this.#context.world;
     const term = { token, fromMs: time, untilMs: isValid ? time : Number.NEGATIVE_INFINITY };

@@ -138,7 +138,7 @@ class KeysPlayer implements Player<KeyOp> {
     this.#checkKey(key, updated.header.revision, updated.reason === 'changed' ? updated.current : undefined);
   }
 
-  /** Checks that a key had a version, and then got a value at a revision. */
+  /** Checks that a key got this value at `revision`, and that it had the modification revision `before` until then. */
   #checkPut(key: number, value: string, revision: bigint, before: bigint | undefined): void {
     const { cluster, violated } = this.#context;
     const name = `${SPACE}u/${key}`;
@@ -148,7 +148,7 @@ class KeysPlayer implements Player<KeyOp> {
       violated('wrong condition', `${name} was put at ${old?.revision} instead of ${before}, before ${revision}`);
   }
 
-  /** Checks that a key was as a read has shown it. */
+  /** Checks that a read has returned the key as it was at the revision. */
   #checkKey(key: number, revision: bigint, kv: KeyValue | undefined): void {
     const { cluster, violated } = this.#context;
     const name = `${SPACE}u/${key}`;

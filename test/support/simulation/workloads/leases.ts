@@ -29,7 +29,9 @@ interface Kept {
 }
 
 const PREFIX = 'l/';
-/** How long the client takes at most to get a renewal through to a cluster that works, apart from its backoffs. */
+/**
+ * The maximum time in milliseconds that a renewal takes in a cluster that works, apart from the backoffs of the client.
+ */
 const ROUND_TRIPS_MS = 250;
 /** The faults that a client may notice only after all faults have ended. */
 const OUTLASTING: ReadonlySet<FaultKind> = new Set([
@@ -38,12 +40,17 @@ const OUTLASTING: ReadonlySet<FaultKind> = new Set([
   'close one direction',
   'forget connections',
 ]);
-/** What the error of a lease says if a clock has ended the lease that does not stand still in a suspended machine. */
+/**
+ * Matches the error of a lease that has ended because the wall clock or the boot clock gained on the monotonic clock.
+ */
 const LEAPED = /the machine was suspended or its wall clock was set forward/;
-/** How long the process then watches its leases. */
+/** How long a process watches its leases after all faults have ended, in milliseconds. */
 const OBSERVED_MS = 12_000;
 
-/** Leases with keepalives: a keepalive is valid only while its lease exists, and it survives what it can survive. */
+/**
+ * Leases with keepalives: a keepalive is valid only while its lease exists, and it keeps the lease alive if the faults
+ * leave enough time for a renewal.
+ */
 export const leases: Workload<LeaseOp> = {
   name: 'leases',
   toleratesCopies: true,
@@ -106,7 +113,7 @@ class LeasesPlayer implements Player<LeaseOp> {
     const alive = client.lease.keepAlive(lease);
     const kept: Kept = { id: lease.id, ttl: lease.ttl, process, startMs, alive, isEnded: false };
     this.#kept.push(kept);
-    // A key whose deletion shows when the lease ends.
+    // Puts a key whose deletion shows when the lease ends.
     void client.put(keyOf(lease.id), '', { lease, timeoutMs: 10_000 }).catch(expected);
     await world.sleep(lifeMs);
     if (ends === 'never') {
@@ -119,7 +126,7 @@ class LeasesPlayer implements Player<LeaseOp> {
     else await kept.alive.close();
   }
 
-  /** Checks that a process does not believe in a lease that has ended. */
+  /** Checks that a process does not consider a lease valid that has ended. */
   #compare({ id, alive }: Kept): void {
     if (this.#context.cluster.server.member.leases.has(id)) return;
     if (alive.valid()) this.#context.violated('valid without a lease', `${id.toString(16)} has ended`);
@@ -134,8 +141,8 @@ class LeasesPlayer implements Player<LeaseOp> {
 
   /**
    * Whether the lease has so much time left when the faults end that the client must renew it: the time for an
-   * unanswered renewal, and two backoffs. If a clock has leaped since the latest renewal, the lease ends earlier, and the
-   * timer of the next renewal does not.
+   * unanswered renewal, and two backoffs. If a clock has leaped since the latest renewal, the lease ends earlier, but
+   * the timer of the next renewal does not fire earlier.
    */
   #mustSurvive({ alive, ttl, isEnded, process }: Kept): boolean {
     const { world, plan } = this.#context;

@@ -10,7 +10,7 @@ import { op } from '../../../../src/kv/txn.js';
 
 export type LockKind = 'mutex' | 'reentrant' | 'read' | 'write' | 'semaphore' | 'election' | 'withLock';
 
-/** What all kinds of locks give to their holder. */
+/** A held lock of any kind. */
 export interface Holding {
   readonly token: bigint;
   readonly key: string;
@@ -25,7 +25,7 @@ export const NAME = 'lock';
 export const FENCED = 'fenced';
 export const PERMITS = 2;
 
-/** Acquires the lock. Resolves with undefined if an attempt that does not wait has found it held. */
+/** Acquires the lock. Resolves with undefined if `isTry` is true and another contender holds the lock. */
 export async function acquire(
   session: Session,
   kind: LockKind,

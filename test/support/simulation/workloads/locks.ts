@@ -12,7 +12,7 @@ import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 import { acquire, FENCED, type Holding, holdingOf, type LockKind, NAME, PERMITS } from './lock-kinds.js';
 
-/** One attempt to acquire a lock, and what the holder then does. */
+/** One attempt to acquire a lock, and the steps that the holder then takes. */
 interface LockOp {
   readonly afterMs: number;
   readonly kind: LockKind;
@@ -27,7 +27,8 @@ interface LockOp {
   /** Index of the session of the process that the attempt uses. */
   readonly session: number;
   /**
-   * Whether the process keeps its sessions open for a while after its last attempt. Any attempt of a process decides.
+   * Whether the process keeps its sessions open for a while after its last attempt. One attempt with this setting is
+   * enough.
    */
   readonly lingers: boolean;
 }
@@ -270,7 +271,8 @@ class Locks implements Player<LockOp> {
 
   /** Checks that no leader's key gets a value that is older than a value that it has had before. */
   #checkProclamations(truth: readonly TrueEvent[]): void {
-    // No client can prevent that a copy of a proclamation takes effect before it, or after a server has refused it.
+    // No client can prevent that a copy of a proclamation takes effect before the proclamation, or after a server has
+    // refused it.
     if (this.#context.plan.faults.some(({ kind }) => (STRANGE_COPIES as readonly string[]).includes(kind))) return;
     const last = new Map<string, number>();
     for (const { type, key, value, createRevision, revision } of truth) {

@@ -45,7 +45,10 @@ class Queues implements Player<QueueOp> {
   /** The outcome of each `enqueue`, by item. */
   readonly #enqueued = new Map<string, 'ok' | 'unknown' | 'fail'>();
   readonly #dequeued: string[] = [];
-  /** Number of waits that may have taken an item although no consumer has got it, also of killed processes. */
+  /**
+   * Number of waits that may have taken an item although no consumer has got the item, including the waits of killed
+   * processes.
+   */
   #lost = 0;
   #items = 0;
 

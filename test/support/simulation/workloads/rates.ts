@@ -17,7 +17,7 @@ const LIMITS = { perSecond: 4, burst: 3 } as const;
 /** The wall clock shows whole milliseconds, so an exact window may be shorter by one of them. */
 const CLOCK_STEP_MS = 1;
 
-/** Tokens that a fleet takes. No window of time may contain more of them than the rate allows. */
+/** Tokens that a fleet takes. No window of time may contain more tokens than the rate allows. */
 export const rates: Workload<TakeOp> = {
   name: 'rate limiter',
   weight: 1,

@@ -64,7 +64,7 @@ class Registers implements Player<RegisterOp> {
   readonly #puts: WorldHistory<PutCall, unknown>;
   readonly #order: WorldHistory<OrderedCall, OrderedResult>;
   readonly #registers = new Map<string, WorldHistory<RegisterCall, RegisterResult>>();
-  /** The last value that each process has seen of a key. */
+  /** The last value of a key that each process has seen. */
   readonly #known = new Map<string, string | undefined>();
   #values = 0;
 
@@ -91,7 +91,9 @@ class Registers implements Player<RegisterOp> {
     if (ops.every(({ type }) => type !== 'close')) await this.#reachServer(client, index);
   }
 
-  /** Makes a short call now and then until one succeeds. No connection that is dead may carry all of them. */
+  /**
+   * Makes a short call now and then until one succeeds. The client must not make all these calls on a dead connection.
+   */
   async #reachServer(client: Client, index: number): Promise<void> {
     const { healed, waits, world, plan } = this.#context;
     const timeoutMs = plan.traits?.hasAuth && plan.delays === 'long' ? SHORT_WITH_AUTH_MS : SHORT_MS;
@@ -125,7 +127,7 @@ class Registers implements Player<RegisterOp> {
         });
         return;
       case 'write': {
-        // The caller may change its buffer as soon as the call has begun.
+        // The caller may change its buffer as soon as the call has started.
         const buffer = new TextEncoder().encode(value);
         await register.record(process, { type, value }, async () => {
           await this.#puts.record(process, { key, value }, () =>

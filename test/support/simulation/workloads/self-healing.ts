@@ -47,7 +47,9 @@ class Registrations implements Player<RegistrationOp> {
       });
       if (session === undefined) await world.sleep(100);
     }
-    /** The registered values by key. Undefined: not certain. */
+    /**
+     * The registered values by key. Null if the key is not registered. Undefined if the last call for the key failed.
+     */
     const registered = new Map<string, string | null | undefined>();
     for (const { type, afterMs, key: number, maxWaitMs } of ops) {
       if (afterMs > 0) await world.sleep(afterMs);
@@ -65,7 +67,7 @@ class Registrations implements Player<RegistrationOp> {
     }
     await this.#context.healed();
     waits(index, 'its keys');
-    // The session has time to heal, and to delete what late puts have created.
+    // The session has time to heal, and to delete the keys that late puts have created.
     await world.sleep(30_000);
     if (session.signal.aborted) violated('session ended', String(session.signal.reason));
     for (const [key, value] of registered) {

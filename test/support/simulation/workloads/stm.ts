@@ -36,7 +36,7 @@ export const transfers: Workload<TransferOp> = {
 class Transfers implements Player<TransferOp> {
   readonly #context: Context<TransferOp>;
   #done = 0;
-  /** Number of transfers with an unknown outcome, also those of a killed process. */
+  /** Number of transfers with an unknown outcome, including the transfers of a killed process. */
   #unknown = 0;
 
   constructor(context: Context<TransferOp>) {

@@ -19,7 +19,10 @@ interface ViewOp {
   readonly key: number;
   /** Whether a view uses a namespace, or a registration uses a `SelfHealingSession`. */
   readonly variant: boolean;
-  /** A mirror begins again after this number of revisions, from the last one that it has shown. Undefined: never. */
+  /**
+   * A mirror begins again after this number of revisions, from the last revision that it has shown. Undefined if the
+   * mirror does not begin again.
+   */
   readonly restartsAfter: number | undefined;
 }
 
@@ -110,7 +113,8 @@ class Views implements Player<ViewOp> {
           .snapshot(url)
           .writeTo({ write: () => {} })
           .catch((error: unknown) => {
-            // The client opens the stream again after a failure. It then refuses an endpoint that was removed before.
+            // The client opens the stream again after a failure. The client then refuses an endpoint that was removed
+            // in between.
             if (!(error instanceof EtcdError) || client.endpoints.includes(url)) throw error;
           });
         return;

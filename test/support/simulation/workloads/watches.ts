@@ -27,14 +27,14 @@ type WatchOp =
   | {
       readonly type: 'watch';
       readonly afterMs: number;
-      /** How many revisions before the current revision the watch begins. Undefined: now. */
+      /** How many revisions before the current revision the watch begins. Undefined if the watch begins now. */
       readonly back: number | undefined;
       readonly only: 'put' | 'delete' | undefined;
       readonly bufferBytes: number | undefined;
-      /** The consumer waits this time after each batch. */
+      /** The time in milliseconds that the consumer waits after each batch. */
       readonly pauseMs: number;
       readonly progress: boolean;
-      /** The interval in milliseconds between the requests for progress. Undefined: none. */
+      /** The interval in milliseconds between the requests for progress. Undefined if there are no requests. */
       readonly asksMs: number | undefined;
     }
   | { readonly type: 'cache'; readonly afterMs: number };
@@ -115,7 +115,9 @@ class Watches implements Player<WatchOp> {
     await Promise.all(running);
   }
 
-  /** Makes many revisions. A server that delays each response would need minutes to send them. */
+  /**
+   * Makes many revisions. Does nothing if the server delays each response, because such a server would need minutes.
+   */
   #burst(puts: number): void {
     const { cluster, count } = this.#context;
     const { splitsEvents, progressOvertakes, isProxy } = cluster.traits;
@@ -230,7 +232,7 @@ class Watches implements Player<WatchOp> {
   /** Checks that the events of a revision are not late for a watch that began at this time. */
   #checkLate(revision: bigint, beganMs: number): void {
     const { cluster, checkLate } = this.#context;
-    // Such a server itself delays the events.
+    // A server with one of these traits itself delays the events.
     const { splitsEvents, progressOvertakes, isProxy } = cluster.traits;
     if (splitsEvents || progressOvertakes || isProxy) return;
     const { ms } = cluster.truth.findLast((event) => event.revision === revision) ?? { ms: 0 };

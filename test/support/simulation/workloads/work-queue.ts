@@ -6,10 +6,10 @@ import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
-/** A job that a process enqueues, and what its handler does at the first try. Every later try completes the job. */
+/** A job that a process enqueues, and the action of its handler at the first try. Every later try completes the job. */
 interface JobOp {
   readonly afterMs: number;
-  /** An ID of the caller's own. Several jobs may have the same. */
+  /** An ID that the caller chooses. Several jobs may have the same ID. */
   readonly id: string | undefined;
   readonly priority: number;
   readonly delayMs: number;
@@ -18,7 +18,7 @@ interface JobOp {
 }
 
 const NAME = 'w';
-/** Longer than any history, so that no job with an ID of the caller's own may run twice. */
+/** Longer than any history, so that no job with an ID from the caller may run twice. */
 const ID_TTL_S = 1_000;
 
 /** Jobs that workers complete, each together with a result. */
@@ -96,7 +96,7 @@ class Jobs implements Player<JobOp> {
     if (each.firstTry === 'throw') throw new Error('the first try fails');
     if (each.firstTry === 'retry') return job.retry({ delayMs: 50 });
     if (each.firstTry === 'release') return job.held.release();
-    // A handler that ignores the loss of its job. `work` completes the job if it is not lost, without a result.
+    // This handler ignores the loss of its job. If the job is not lost, `work` completes the job without a result.
     await job.held.txn({ then: result });
   }
 
