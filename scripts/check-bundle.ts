@@ -11,7 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
 /** The bundles to measure. Each limit is in bytes after gzip. */
 const BUNDLES: readonly { readonly imports: string; readonly code: string; readonly limit: number }[] = [
-  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 64_700 },
+  { imports: '`Client`', code: "export { Client } from './src/index.js'", limit: 64_800 },
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",
@@ -20,7 +20,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client` of `etcdwire/core`, `Session`, `Mutex`',
     code: "export { Client } from './src/core.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 58_600,
+    limit: 58_700,
   },
   {
     imports: '`Client`, `Session`, `Mutex`',
@@ -30,7 +30,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 82_300,
+    limit: 82_500,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',

@@ -4,7 +4,7 @@ import type { Method } from '../protobuf/schema.js';
 import { checkSignal, checkText } from '../runtime/arguments.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { onAbort } from '../runtime/signals.js';
-import { after, backoffMs, pause } from '../runtime/timers.js';
+import { at, backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { mayRetry } from './attempts.js';
 import { mayRenewToken } from './authentication.js';
 import type { CallOptions, Rpc } from './rpc.js';
@@ -119,12 +119,13 @@ export async function* readStream<Request, Response>(
 ): AsyncGenerator<Response, void> {
   const { timeoutMs } = options;
   let hasMessage = false;
+  let dueMs = monotonicMs() + timeoutMs;
   for (let attempt = 0; ; attempt += 1) {
     const messages = openServerStream(rpc, method, request, options);
     let isTimedOut = false;
     let stopTimer = (): void => {};
     const startTimer = (): void => {
-      stopTimer = after(timeoutMs, () => {
+      stopTimer = at(dueMs, () => {
         isTimedOut = true;
         void messages.return?.();
       });
@@ -135,6 +136,7 @@ export async function* readStream<Request, Response>(
         stopTimer();
         hasMessage = true;
         yield message;
+        dueMs = monotonicMs() + timeoutMs;
         startTimer();
       }
       if (isTimedOut) throw timedOut('the wait for the next message', timeoutMs, 'unknown', method.path);

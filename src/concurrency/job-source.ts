@@ -55,10 +55,10 @@ export class JobSource {
    */
   async take(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<readonly Job[]> {
     const { signal } = waiting;
-    const look = (): Promise<Found> => this.#lookForJobs(session, waiting, count, stop);
+    const look = (): Promise<readonly Job[] | number> => this.#lookForJobs(session, waiting, count, stop);
     for (;;) {
-      const { jobs } = await look();
-      if (jobs.length > 0) return jobs;
+      let found = await look();
+      if (typeof found !== 'number') return found;
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
       const news = new News(watching.signal);
@@ -75,10 +75,8 @@ export class JobSource {
       ];
       try {
         await Promise.all(watches.map((watch) => watch.created()));
-        for (let found = await look(); ; found = await look()) {
-          if (found.jobs.length > 0) return found.jobs;
-          await news.next(found.dueMs);
-        }
+        for (found = await look(); typeof found === 'number'; found = await look()) await news.next(found);
+        return found;
       } catch (error) {
         if (signal.aborted || !isWatchInterrupted(error)) throw error;
       } finally {
@@ -94,7 +92,12 @@ export class JobSource {
    * Looks for jobs, and takes them. If there are none, returns the time, on the monotonic clock, at which the next
    * delayed job is due. Also makes the delayed jobs ready that are due, and calls `#returnOrphans`.
    */
-  async #lookForJobs(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<Found> {
+  async #lookForJobs(
+    session: Session,
+    waiting: Waiting,
+    count: number,
+    stop?: AbortSignal,
+  ): Promise<readonly Job[] | number> {
     const name = this.#name;
     const page = { limit: Math.min(Math.max(count, MIN_PAGE), MAX_PAGE) } as const;
     const countOnly = { countOnly: true } as const;
@@ -123,12 +126,19 @@ export class JobSource {
       if (returned || moved.some(Boolean)) continue;
       // If other workers take all of these jobs first, this worker tries the next ones.
       for (let from = 0; from < ready.kvs.length; from += count) {
-        const wanted = ready.kvs.slice(from, from + count);
-        const jobs = await succeeded(wanted.map((kv) => this.#claim(session, kv, waiting, stop)));
-        if (jobs.length > 0) return { jobs, dueMs: 0 };
+        let failed: unknown;
+        const claims = ready.kvs.slice(from, from + count).map((kv) =>
+          this.#claim(session, kv, waiting, stop).catch((error: unknown) => {
+            failed = error;
+          }),
+        );
+        const jobs = (await Promise.all(claims)).filter((job) => job instanceof Job);
+        // An error must not lose the jobs that this worker has claimed. The next look meets the error again.
+        if (jobs.length > 0) return jobs;
+        if (failed !== undefined) throw failed;
       }
       if (ready.kvs.length > 0 || due.length > 0) continue;
-      return { jobs: [], dueMs: Math.min(...times) };
+      return Math.min(...times);
     }
   }
 
@@ -257,21 +267,6 @@ export class JobSource {
       ...this.#settings,
     });
   }
-}
-
-/** The jobs that a worker has taken. If there are none, `dueMs` is the time when the next delayed job is due. */
-interface Found {
-  readonly jobs: readonly Job[];
-  readonly dueMs: number;
-}
-
-/** Waits for all claims. Resolves with the jobs of those that have succeeded. @throws the error of a claim if none has. */
-async function succeeded(claims: readonly Promise<Job | undefined>[]): Promise<readonly Job[]> {
-  const results = await Promise.allSettled(claims);
-  const jobs = results.flatMap((result) => (result.status === 'fulfilled' ? (result.value ?? []) : []));
-  const failed = results.find((result) => result.status === 'rejected');
-  if (jobs.length === 0 && failed !== undefined) throw failed.reason;
-  return jobs;
 }
 
 /** Lets a worker wait until one of its watches shows that there may be a job. */

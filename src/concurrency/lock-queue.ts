@@ -171,7 +171,7 @@ export async function withValue(
 
 /**
  * Waits until no key is before the waiter's own key. Each waiter watches the key right before its own, so that a
- * release wakes only one waiter (S18).
+ * release wakes only one waiter (S18). Resolves with the revision at which the waiter has last seen its own key.
  *
  * If a watch starts at the current revision, etcd sends its events at once. If a watch starts at a past revision, etcd
  * sends its events only every 100 ms. So the waiter creates a watch that starts at the current revision. If the store
@@ -180,7 +180,7 @@ export async function withValue(
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
-export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, waiting: Waiting): Promise<void> {
+export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, waiting: Waiting): Promise<bigint> {
   const { own } = enqueued;
   let before: Before = { predecessor: enqueued.predecessor, seenAt: own.seenAt };
   while (before.predecessor !== undefined) {
@@ -203,6 +203,7 @@ export async function waitUntilFirst(client: CoreKeyspace, enqueued: Enqueued, w
       void deletion.close();
     }
   }
+  return before.seenAt;
 }
 
 /** The key right before the waiter's own key, if there is one, at the revision `seenAt` of the store. */

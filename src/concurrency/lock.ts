@@ -76,7 +76,7 @@ export function acquire<T extends Held>(
         const { waiting } = limit;
         limit.taken(true);
         const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
-        await waitUntilFirst(client, enqueued, waiting).finally(stopWatching);
+        own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
         limit.taken(false);
       }
     } catch (error) {

@@ -71,10 +71,10 @@ export async function sessionAfterSession<T>(
 ): Promise<T | undefined> {
   let given = first;
   for (let failures = 0; ; ) {
-    const startedAt = monotonicMs();
     const session = given ?? (await opened(client, lease, stop));
     given = undefined;
     if (session === undefined) return undefined;
+    const startedAt = monotonicMs();
     const outcome = await useSession(session).finally(() => cleanedUp(session.close()));
     if (outcome !== AGAIN) return outcome;
     if (stop.aborted) return undefined;

@@ -221,9 +221,10 @@ export class WorkQueue {
     const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
     const stop = signal ?? new AbortController().signal;
     const failed = new AbortController();
-    /**
-     * The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end.
-     */
+    const failUnlessOver = (session: Session) => (error: unknown) => {
+      if (!isSessionOver(error, session, stop)) failed.abort(error);
+    };
+    // The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end.
     const running = new Set<Promise<void>>();
     let changed = (): void => {};
     const workUntil = async (session: Session, ending: AbortSignal): Promise<void> => {
@@ -237,9 +238,7 @@ export class WorkQueue {
         const jobs = await this.#source.take(session, { signal: ending }, concurrency - running.size, stop);
         for (const job of jobs) {
           const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
-            .catch((error: unknown) => {
-              if (!isSessionOver(error, session, stop)) failed.abort(error);
-            })
+            .catch(failUnlessOver(session))
             .finally(() => {
               running.delete(run);
               changed();
@@ -251,11 +250,7 @@ export class WorkQueue {
     await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
       const ending = session.signalWith(stop, failed.signal);
       const offEnding = onAbort(ending, () => changed());
-      await workUntil(session, ending)
-        .catch((error: unknown) => {
-          if (!isSessionOver(error, session, stop)) failed.abort(error);
-        })
-        .finally(offEnding);
+      await workUntil(session, ending).catch(failUnlessOver(session)).finally(offEnding);
       // The handlers need the session to complete their jobs.
       if (stop.aborted) await Promise.all(running);
       return failed.signal.aborted ? undefined : AGAIN;
@@ -279,10 +274,9 @@ export class WorkQueue {
    */
   take(session: Session, options: WaitOptions = {}): Promise<Job> {
     checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
-    return withinLimit('WorkQueue.take', options, session.signal, async ({ waiting }) => {
-      const [job] = await this.#source.take(session, waiting, 1);
-      return job as Job;
-    });
+    return withinLimit('WorkQueue.take', options, session.signal, ({ waiting }) =>
+      this.#source.take(session, waiting, 1).then(([job]) => job as Job),
+    );
   }
 
   /** Counts the jobs in each state, at one revision. @throws EtcdError as `txn` does. */

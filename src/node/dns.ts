@@ -252,9 +252,9 @@ const DEFAULT_INTERVAL_MS = 30_000;
 
 /**
  * Looks up the addresses of endpoints now and repeatedly, as `resolveEndpoints` does, and passes them to
- * `client.setEndpoints` when the set has changed. Watches, leases and locks continue. If a lookup fails, the client
- * keeps its endpoints. Does not keep the process alive. Call `close` of the result to end the lookups. Otherwise, they
- * end at the first change of the set after the client is closed.
+ * `client.setEndpoints`. Watches, leases and locks continue. If a lookup fails, the client keeps its endpoints. Does not
+ * keep the process alive. Call `close` of the result to end the lookups. Otherwise, they end with the first lookup after
+ * the client is closed.
  *
  * The client needs `tls.serverName` for `https:` endpoints; `resolveEndpoints` returns it. Do not combine this function
  * with `autoSyncIntervalMs`, which replaces the endpoints, too.
@@ -280,6 +280,10 @@ export function followDns(
   return new DnsFollower(client, () => resolveEndpoints(urls, { resolver }), intervalMs, logger);
 }
 
+function sorted(endpoints: readonly string[]): string {
+  return [...endpoints].sort().join();
+}
+
 /**
  * Updates the endpoints of a client from DNS, see `followDns`.
  *
@@ -292,8 +296,8 @@ export class DnsFollower implements Disposable {
   readonly #resolve: () => Promise<ResolvedEndpoints>;
   readonly #intervalMs: number;
   readonly #logger: Logger | undefined;
-  /** The endpoints that the client uses, sorted. Undefined before the first update. */
-  #current: string | undefined;
+  /** The endpoints that the client uses. Empty before the first update. */
+  #current: readonly string[] = [];
   #running: Promise<void> | undefined;
   #stopTimer = (): void => {};
   #isFailing = false;
@@ -355,9 +359,8 @@ export class DnsFollower implements Disposable {
 
   #apply(endpoints: readonly string[]): void {
     // DNS servers answer in varying order, which is not a change.
-    const sorted = [...endpoints].sort().join();
-    if (sorted === this.#current) return;
-    this.#client.setEndpoints(endpoints);
-    this.#current = sorted;
+    if (sorted(endpoints) !== sorted(this.#current)) this.#current = endpoints;
+    // If the set is the same, this call changes nothing. It ends the lookups of a closed client.
+    this.#client.setEndpoints(this.#current);
   }
 }

@@ -61,7 +61,7 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
    */
   readonly urgent?: boolean | undefined;
   /**
-   * Whether the write is guarded and repeated until a server answers, see `RetriedWrites`. Undefined: the default of
+   * Whether the write is guarded and repeated until a server answers, see `retriedWrites`. Undefined: the default of
    * the client.
    */
   readonly retryWrites?: boolean | undefined;

@@ -1,9 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
 import { openStream, readStream } from '../../src/channel/streams.js';
+import { EtcdError } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
+import { errorOf } from '../support/errors.js';
+import { VirtualClock } from '../support/virtual-clock.js';
 
 /**
  * Returns a transport with one stream, and the stream's handler. `calls` records the client's calls of `cancel`,
@@ -52,4 +55,19 @@ test("the time limit of `readStream` does not include the time between the calle
   await pause(400);
   expect((await messages.next()).done).toBe(false);
   await messages.return();
+});
+
+test('the time limit of `readStream` for the first message includes all attempts to open the stream', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const { rpc, calls, handler } = scripted();
+  const reading = errorOf(readStream(rpc, methods.maintenance.snapshot, {}, { timeoutMs: 100 }).next());
+  await clock.pass(60);
+  handler().end(new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'not-sent' }));
+  // Half of the backoff of at most 50 ms.
+  await clock.pass(26);
+  expect(calls).toEqual([]);
+  await clock.pass(15);
+  expect(await reading).toMatchObject({ reason: 'DeadlineExceeded' });
+  expect(calls).toEqual(['cancel']);
 });

@@ -93,6 +93,27 @@ describe('a `lock` call', () => {
     for (const { held } of waiters.slice(1)) await (await held).release();
   });
 
+  test('watches its own key after a long wait from a revision at which it has seen the key, which is not compacted', async () => {
+    const { endpoints } = await ownEtcd();
+    const [etcd, name] = [openClient({ endpoints }), unique('lock')];
+    const first = await lock(etcd, name);
+    const { transport, sent } = recordingTransport();
+    const second = lock(openClient({ endpoints, transport }), name);
+    const startsOf = (key: string): bigint[] =>
+      sent.flatMap(({ path, request }) => {
+        const text = path === WATCH ? JSON.stringify(request, plain) : '';
+        const [, start] = new RegExp(`"key":"${key}".*"startRevision":"(\\d+)"`).exec(text) ?? [];
+        return start === undefined ? [] : [BigInt(start)];
+      });
+    await expect.poll(() => startsOf(first.key).length).toBe(1);
+    const { header } = await etcd.put('other', 'x');
+    await etcd.compact(header.revision);
+    await first.release();
+    const held = await second;
+    await expect.poll(() => startsOf(held.key).at(-1)).toBeGreaterThan(header.revision);
+    await held.release();
+  });
+
   test.each([
     ['reads the queue again when the store has changed before the watch was created', true],
     ['does not read the queue again when the store has not changed', false],

@@ -258,7 +258,8 @@ describe('`followDns`', () => {
     await following.update();
     dns.names['etcd.test'] = { A: ['10.0.0.2', '10.0.0.1'] };
     await following.update();
-    expect(applied).toEqual([['http://10.0.0.1:1', 'http://10.0.0.2:1']]);
+    const unchanged = ['http://10.0.0.1:1', 'http://10.0.0.2:1'];
+    expect(applied).toEqual([unchanged, unchanged]);
   });
 
   test('ends when it is closed, also during a lookup, and when the client is closed', async () => {
@@ -278,6 +279,18 @@ describe('`followDns`', () => {
     await other.update();
     // One lookup asks for the addresses of both families.
     expect(dns.asked.length - asked).toBe(2);
+  });
+
+  test('ends when the client is closed, although the addresses stay the same', async () => {
+    const dns = await dnsServer({ 'etcd.test': { A: ['10.0.0.1'] } });
+    const etcd = new Client({ endpoints: ['http://10.0.0.9:1'] });
+    const following = followDns(etcd, ['http://etcd.test:1'], { resolver: dns.resolver });
+    await following.update();
+    await etcd.close();
+    await following.update();
+    const asked = dns.asked.length;
+    await following.update();
+    expect(dns.asked.length).toBe(asked);
   });
 
   test('refuses invalid arguments', async () => {

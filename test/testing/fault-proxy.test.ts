@@ -80,6 +80,24 @@ describe('`FaultProxy`', () => {
     expect(a.reads.join('')).toBe('a');
   });
 
+  test('drops the answer of `loseNextAnswer()` on one connection only, although requests on two match', async () => {
+    const proxy = await faultProxy(await echoServer());
+    const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
+    await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);
+    const asked: string[] = [];
+    const lost = proxy.loseNextAnswer((bytes) => {
+      asked.push(String(Buffer.from(bytes)));
+      return true;
+    });
+    a.client.write('waits for a HEADERS frame');
+    await expect.poll(() => asked.length).toBe(1);
+    b.client.write('c');
+    await expect.poll(() => b.reads.join('')).toBe('bc');
+    a.client.write(Buffer.from([0, 0, 0, 1, 4, 0, 0, 0, 1]));
+    await lost;
+    expect(a.reads.join('')).toBe('a');
+  });
+
   test('closes a connection on `heal()` if the proxy has dropped bytes of that connection', async () => {
     const { proxy, client, reads } = await throughProxy();
     proxy.oneWay('to-client');

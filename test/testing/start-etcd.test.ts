@@ -169,6 +169,12 @@ describe('`findEtcd`', () => {
     expect(await findEtcd()).toMatchObject({ version: '3.6.14', from: 'ETCD_BIN' });
   });
 
+  test('takes the newest cached version, by the numbers of the version', async () => {
+    for (const version of ['3.5.9', '3.5.28', '3.5.3']) fakeEtcd(join(cache, 'etcdwire/etcd', version), version);
+    vi.stubEnv('PATH', '/usr/bin:/bin');
+    expect(await findEtcd({ version: '3.5', download: false })).toMatchObject({ version: '3.5.28' });
+  });
+
   test('uses the folder in the option `cacheFolder` instead of the default cache', async () => {
     fakeEtcd(join(cache, 'own/etcd/3.5.33'), '3.5.33');
     vi.stubEnv('PATH', '/usr/bin:/bin');

@@ -155,7 +155,7 @@ async function fromCache(wanted: Wanted, cache: string): Promise<EtcdBinary | un
   const preferred = releaseFor(wanted);
   const candidates = versions
     .filter((version) => suits(version, wanted))
-    .sort((a, b) => (a === preferred ? -1 : b === preferred ? 1 : a < b ? 1 : -1));
+    .sort((a, b) => (a === preferred ? -1 : b === preferred ? 1 : b.localeCompare(a, 'en', { numeric: true })));
   const [best] = candidates;
   return best === undefined ? undefined : inspect(etcdIn(join(cache, best)), 'the cache');
 }

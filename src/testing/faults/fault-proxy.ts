@@ -197,9 +197,13 @@ export class FaultProxy implements AsyncDisposable {
   async loseNextAnswer(isRequest: BytesTest): Promise<void> {
     checkFunction(isRequest, 'isRequest');
     return new Promise((resolve) => {
+      let chosen: Pair | undefined;
       const listener = (direction: Direction, bytes: Uint8Array, pair: Pair): void => {
-        if (direction === 'to-server' && isRequest(bytes)) pair.losesAnswer = true;
-        else if (direction === 'to-client' && pair.losesAnswer && hasHeaders(bytes)) {
+        const isOpen = chosen !== undefined && this.#pairs.has(chosen);
+        if (direction === 'to-server' && !isOpen && isRequest(bytes)) {
+          chosen = pair;
+          pair.losesAnswer = true;
+        } else if (direction === 'to-client' && pair.losesAnswer && hasHeaders(bytes)) {
           this.#onBytes.delete(listener);
           this.#end(pair);
           resolve();
