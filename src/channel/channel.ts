@@ -93,6 +93,11 @@ export class Channel implements Transport {
     this.#logger = logger;
   }
 
+  /** The listeners that the channel calls when an endpoint that had failed has answered. */
+  get recovered(): Set<() => void> {
+    return this.#endpoints.recovered;
+  }
+
   /** URLs of the endpoints in use. */
   get endpoints(): readonly string[] {
     return this.#endpoints.urls;

@@ -77,6 +77,8 @@ export class EndpointPool {
   readonly #transportOf: (endpoint: Endpoint) => Transport;
   readonly #balance: Balance;
   readonly #logger: Logger | undefined;
+  /** Called when an endpoint that had failed has answered. */
+  readonly recovered = new Set<() => void>();
   /** The preferred and spare endpoints, and former endpoints that calls still use. Each key is the endpoint's URL. */
   readonly #known = new Map<string, PooledEndpoint>();
   #preferred: readonly PooledEndpoint[];
@@ -186,7 +188,9 @@ export class EndpointPool {
     endpoint.parkedUntil = 0;
     endpoint.connectFailures = 0;
     endpoint.connectAt = 0;
-    if (failures > 0) log(this.#logger, 'info', 'endpoint available again', { endpoint: endpoint.url });
+    if (failures === 0) return;
+    log(this.#logger, 'info', 'endpoint available again', { endpoint: endpoint.url });
+    for (const listener of [...this.recovered]) listener();
   }
 
   /**

@@ -30,8 +30,9 @@ export type NextStream = 'at once' | 'after a backoff' | 'never';
  * - open: The subclass sends requests, and receives the responses in `message`. This class drops responses of earlier
  *   streams. If the connection is about to close, the client cancels the stream and waits for the next one.
  * - waiting: The client opens the next stream after a backoff. The backoff doubles with each failure. It starts again
- *   from the shortest delay after a stream that lasted for more than `STEADY_MS`. If the server refused the token, the
- *   next stream gets another token, but only a few times in a row (see `mayUseAnotherToken`).
+ *   from the shortest delay after a stream that lasted for more than `STEADY_MS`. If the client could not connect, the
+ *   first call that succeeds afterwards ends the backoff. If the server refused the token, the next stream gets another
+ *   token, but only a few times in a row (see `mayUseAnotherToken`).
  * - unused: The last user has left. The client closes the stream at once, or after `lingerMs`.
  * - closed: The keyspace or the client is closed. The subclass refuses new users.
  *
@@ -53,6 +54,8 @@ export abstract class ResumableStream<Request, Response> {
   #closed = false;
   /** Number of consecutive failed attempts. Counts from the latest attempt that lasted for more than `STEADY_MS`. */
   #failures = 0;
+  /** Whether the latest attempt has failed because the client could not connect. */
+  #isUnreached = false;
   /** When the latest attempt began, or the next one begins, on the monotonic clock. */
   #attemptAt = 0;
   /** Number of consecutive streams that the server has ended because it refused the token. */
@@ -113,12 +116,17 @@ export abstract class ResumableStream<Request, Response> {
     if (this.#isUsed) return;
     // Keep the listeners only while there are users. Otherwise, every namespace would leave its listeners at the client
     // until the client closes, and a client may create many short-lived namespaces.
-    const { closed, cluster } = this.rpc.settings;
+    const { closed, cluster, recovered } = this.rpc.settings;
+    const onRecovered = (): void => {
+      if (this.#isUnreached) this.limitBackoff(0);
+    };
+    recovered?.add(onRecovered);
     const offClosed = onAbort(closed, () => this.close());
     const offChange = cluster?.onChange((error) => this.#endAll(error));
     this.#unsubscribe = () => {
       offClosed();
       offChange?.();
+      recovered?.delete(onRecovered);
     };
     this.#stream?.keepProcessAlive?.(true);
   }
@@ -191,6 +199,7 @@ export abstract class ResumableStream<Request, Response> {
 
   #ended(error: EtcdError | undefined): void {
     this.#forget(error);
+    this.#isUnreached = error?.reason === 'ConnectFailed';
     if (error === undefined) return this.reopen(causeOf(error));
     if (error.reason === 'ClientClosed') return this.close();
     const next = this.#next(error);

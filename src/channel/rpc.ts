@@ -115,6 +115,8 @@ export interface RpcSettings {
   readonly retryWrites?: boolean | undefined;
   /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
+  /** The listeners that the channel calls when an endpoint that had failed has answered. */
+  readonly recovered?: Set<() => void> | undefined;
 }
 
 /** Makes calls: applies the client's defaults, and computes the deadline of each call. */

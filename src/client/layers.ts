@@ -203,6 +203,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       logger,
       callSites,
       cluster: channel.cluster,
+      recovered: channel.recovered,
     },
     abortClosed: () => closing.abort(),
     configured: () => endpoints,

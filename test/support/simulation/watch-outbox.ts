@@ -5,6 +5,8 @@ import type { World } from './world.js';
 
 /** The maximum time between two parts of a response, in milliseconds: etcd's interval for watches that catch up. */
 const PART_MS = 100;
+/** The maximum number of responses that a stream holds back. It sends the responses before them at once. */
+const MAX_WAITING = 100;
 /** The key of the queue in `#queues` that all watches of the stream share. */
 const ALL = 'all';
 
@@ -91,7 +93,8 @@ export class WatchOutbox {
     const send = (): void => {
       this.#send(queue[0] as Response);
       queue.shift();
-      if (queue.length > 0) this.#sendNext(queue, true);
+      // Otherwise, hundreds of responses to several watches would need minutes.
+      if (queue.length > 0) this.#sendNext(queue, queue.length < MAX_WAITING);
     };
     if (waits) this.#world.at(now + random.fraction() * PART_MS, outside, 'sends a response', 'of a watch', send);
     else send();
