@@ -168,7 +168,7 @@ export class PlayClient {
     return connection.client;
   };
 
-  /** etcd, as this client reaches it. */
+  /** The services of the playground's etcd. If the visitor has asked for that, the answer to a write is lost. */
   #service(): Service {
     const { server } = this.#playground;
     return {

@@ -47,8 +47,8 @@ export interface ClientOptions extends CoreClientOptions {
   readonly orderedReads?: boolean | undefined;
   /**
    * Whether the client repeats each write until a server answers or the time limit passes. A repeated write is still
-   * applied at most once. The option of a call overrides this one. Applies to `put`, `delete`, `txn` and the functions
-   * that use them; `docs/writes.md` describes the cost. Default false.
+   * applied at most once. The option of a call overrides this one. Applies to `put`, `delete`, `txn`, the functions
+   * that use them, and these RPCs in `raw`; `docs/writes.md` describes the cost. Default false.
    */
   readonly retryWrites?: boolean | undefined;
   /**

@@ -135,7 +135,7 @@ export async function withLocks<T>(
   );
 }
 
-/** The locks that a call of `withLock` or `withLocks` holds, for the code that its action calls. */
+/** The locks that a call of `withLock` or `withLocks` holds while its action runs. A nested call refuses to wait for them. */
 interface Holding {
   readonly client: CoreKeyspace;
   readonly names: readonly string[];

@@ -212,8 +212,8 @@ export class RateLimiter {
   }
 
   /**
-   * Reads the stored time, and how many tokens of a burst are left. A new burst begins when the stored time has passed.
-   * The tokens of a burst are due at once, however late the other tokens of the burst are used.
+   * Returns the time in the key (see the comment of the class), and how many tokens of the current burst are left. If
+   * that time has passed, a new burst begins.
    */
   #parse(kv: KeyValue | undefined, nowUs: number): { readonly takenUs: number; readonly free: number } {
     const [takenUs = 0, free = 0] = (kv?.text() ?? '').split(' ').map(Number);

@@ -118,7 +118,7 @@ export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream
   };
 }
 
-/** Uses a connection that the caller has opened. Does TLS itself, on top of that connection. */
+/** Uses a connection that the caller has opened. If the endpoint needs TLS, does TLS itself, on top of that connection. */
 export const overCallerStream: OverCallerStream = (stream, endpoint, tls, events) => {
   // Every `Duplex` of Node.js has the properties of this class that are used here. Streams of other packages may lack
   // some of them, which are then undefined.

@@ -230,6 +230,7 @@ export class FrameDecoder {
     );
   }
 
+  /** Returns the messages that end in this frame. Sets all of `payload` to 0 if it may contain a secret. */
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
     if (method === undefined) {

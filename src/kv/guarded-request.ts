@@ -43,9 +43,9 @@ export function guardedRequest(
 /** @throws EtcdError with reason `InvalidInput` if the request is too long together with its guard. */
 export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: number): void {
   const guard = { key: NO_BYTES, revision: 0n, writes: 0 };
-  const count = countOf(guardedRequest(request, guard, () => read(guard)));
+  const count = operationCount(guardedRequest(request, guard, () => read(guard)));
   if (count <= maxTxnOps) return;
-  const own = countOf(request);
+  const own = operationCount(request);
   const limit = 'option maxTxnOps of the client, --max-txn-ops of the server';
   const why = `the guard of the write takes ${count - own} of ${maxTxnOps} (${limit})`;
   throw invalidInput('txn', `${own} operations`, `at most ${maxTxnOps - (count - own)}, because ${why}`);
@@ -55,9 +55,9 @@ export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: num
  * Returns the number of operations as the server counts it: the length of the longest list, plus the largest such
  * number of a nested transaction.
  */
-function countOf({ compare = [], success = [], failure = [] }: Init<wire.TxnRequest>): number {
+function operationCount({ compare = [], success = [], failure = [] }: Init<wire.TxnRequest>): number {
   const nested = [...success, ...failure].map(({ request }) =>
-    request?.case === 'requestTxn' ? countOf(request.value) : 0,
+    request?.case === 'requestTxn' ? operationCount(request.value) : 0,
   );
   return Math.max(compare.length, success.length, failure.length) + Math.max(0, ...nested);
 }

@@ -351,9 +351,12 @@ function guardIn([first]: readonly wire.ResponseOp[]): mvccpb.KeyValue | undefin
 }
 
 function guardLost(): EtcdError {
-  return new EtcdError('another client changed the guard of the write; the write was applied once, or not at all', {
-    code: 'Aborted',
-    reason: 'Other',
-    outcome: 'unknown',
-  });
+  return new EtcdError(
+    'the guard of the write was changed by another client, or its lease has ended; the write was applied once, or not at all',
+    {
+      code: 'Aborted',
+      reason: 'Other',
+      outcome: 'unknown',
+    },
+  );
 }

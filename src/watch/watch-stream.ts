@@ -67,7 +67,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
   /** Whether the client receives nothing on the stream, nor on the next one, until `resume`. */
   #isPaused = false;
   #isChecking = false;
-  /** How many reads `#checkCluster` may still make. A new stream starts the count again. */
+  /** How many reads `#checkCluster` may still make. Each call of `#checkCluster` starts the count again. */
   #checksLeft = 0;
   /**
    * How many streams in a row have ended because a response was too large. After the first such stream, the client asks

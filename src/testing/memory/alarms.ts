@@ -31,7 +31,7 @@ export class Alarms {
    * effect of the other kind. When the last alarm of one kind is cleared, no alarm is in effect. See `Alarm` in
    * `etcdserver/apply.go` of etcd 3.5.
    */
-  has(kind: AlarmKind): boolean {
+  isInEffect(kind: AlarmKind): boolean {
     return this.#effective.has(kind);
   }
 

@@ -30,7 +30,7 @@ interface Timer {
  * @example
  * const clock = new ManualClock();
  * const server = new MemoryEtcd({ clock });
- * clock.advance(10_000); // All leases with a TTL of up to 10 s expire now, unless a client has renewed them.
+ * clock.advance(10_000); // All leases with a TTL of up to 10 s expire now.
  */
 export class ManualClock implements Clock {
   #now = 0;

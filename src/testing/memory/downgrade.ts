@@ -21,9 +21,9 @@ export class Downgrade {
   readonly #settings: DowngradeSettings;
   /** The minor version to which the cluster is downgraded. Undefined if no downgrade is in progress. */
   #target: number | undefined;
-  /** The minor version of the cluster at the time of the last change. */
+  /** The minor version of the cluster when `#target` changed last, or when the member was created. */
   #before: number;
-  /** The time of the last change in milliseconds, on the clock of the member. */
+  /** That time in milliseconds, on the clock of the member. */
   #changedMs: number;
 
   constructor(settings: DowngradeSettings) {

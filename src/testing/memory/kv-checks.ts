@@ -81,7 +81,7 @@ function checkOperation({ request }: RequestOp, maxNested: number, version: Memo
   }
 }
 
-/** The keys from `first` to before `end`, as strings. */
+/** The keys from `first` up to, but not including, `end`. */
 interface Span {
   readonly first: KeyId;
   readonly end: KeyId;

@@ -118,8 +118,8 @@ class KvService {
   ): void {
     const { alarms, auth } = this.#member;
     propose(this.#member, codec, request, auth.caller(call));
-    if (alarms.has('CORRUPT')) throw serverError('Corrupt');
-    if (alarms.has('NOSPACE') && cost > 0) throw serverError('NoSpace');
+    if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
+    if (alarms.isInEffect('NOSPACE') && cost > 0) throw serverError('NoSpace');
   }
 
   #write<Result>(write: (transaction: WriteTransaction) => Result): Result & Pick<Init<PutResponse>, 'header'> {

@@ -38,8 +38,8 @@ export function registerLease(router: Router, member: Member): void {
     checkQuota(member, LEASE_BYTES);
     member.auth.authorize(lease.leaseGrant.path, request, call);
     propose(member, LeaseGrantRequest, request);
-    if (alarms.has('CORRUPT')) throw serverError('Corrupt');
-    if (alarms.has('NOSPACE')) throw serverError('NoSpace');
+    if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
+    if (alarms.isInEffect('NOSPACE')) throw serverError('NoSpace');
     const { id, ttlSeconds } = leases.grant(request.id, request.ttl);
     return { header: member.header(), id, ttl: ttlSeconds };
   });
@@ -49,7 +49,7 @@ export function registerLease(router: Router, member: Member): void {
     // afterwards.
     member.auth.authorize(lease.leaseGrant.path, request, call);
     propose(member, LeaseRevokeRequest, request);
-    if (alarms.has('CORRUPT')) throw serverError('Corrupt');
+    if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
     member.auth.authorize(lease.leaseRevoke.path, request, call);
     leases.revoke(request.id);
     return { header: member.header() };

@@ -216,7 +216,7 @@ export class Lessor {
   #expire({ id }: Lease): void {
     if (!this.has(id)) return;
     this.#member.raftIndex += 1n;
-    if (!this.#member.alarms.has('CORRUPT')) this.revoke(id);
+    if (!this.#member.alarms.isInEffect('CORRUPT')) this.revoke(id);
   }
 }
 

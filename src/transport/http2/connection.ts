@@ -210,7 +210,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   released(stream: Http2Stream): void {
     this.#background.delete(stream);
-    if (largeLength(stream.head) > 0) this.#uploadEndedAt = monotonicMs();
+    if (largeRequestBytes(stream.head) > 0) this.#uploadEndedAt = monotonicMs();
     if (!this.streams.delete(stream)) return this.#updateKeepsProcessAlive();
     this.#openWaitingSoon();
     if (this.#keepsProcessAlive) this.#updateKeepsProcessAlive();
@@ -232,7 +232,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     let bytes = 0;
     let since = 0;
     for (const { head, openedAt } of this.streams.all()) {
-      const length = largeLength(head);
+      const length = largeRequestBytes(head);
       if (length === 0) continue;
       since = bytes === 0 ? openedAt : Math.min(since, openedAt);
       bytes += length;
@@ -385,7 +385,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 }
 
-/** Returns 0 for a request that is not large. */
-function largeLength({ request = NO_BYTES }: Http2Stream['head']): number {
+/** Returns the length of the request in bytes if the request is large, and 0 otherwise. */
+function largeRequestBytes({ request = NO_BYTES }: Http2Stream['head']): number {
   return request.length < LARGE_REQUEST_BYTES ? 0 : request.length;
 }

@@ -63,7 +63,7 @@ export class Watches {
     return stream;
   }
 
-  /** The open streams of a step: up to one of each kind. */
+  /** Returns the streams with the number of the step: at most one of each kind. Some may have ended. */
   #streamsOf({ stream, as }: WatchStep): [string, WatchStream][] {
     return [...this.#streams].filter(([key]) => key.startsWith(`${streamKey(stream, as)} `));
   }

@@ -36,8 +36,8 @@ export interface Context<Op> {
   /** Reports a broken rule. */
   violated(rule: string, detail: string): void;
   /**
-   * Records what a process is waiting for, for the report of a history that does not end. Undefined if the process
-   * waits for nothing.
+   * Records what a process is waiting for, for the report of a history that does not end. `what` is undefined if the
+   * process waits for nothing.
    */
   waits(process: number, what: string | undefined): void;
 }

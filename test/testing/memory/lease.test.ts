@@ -78,7 +78,7 @@ describe('LeaseGrant over the quota', () => {
     const bench = new ServiceBench({ quotaBytes: 1 });
     registerLease(bench.router, bench.member);
     expect(() => bench.call(leaseGrant, { ttl: 10n })).toThrow(serverError('NoSpace'));
-    expect(bench.member.alarms.has('NOSPACE')).toBe(true);
+    expect(bench.member.alarms.isInEffect('NOSPACE')).toBe(true);
   });
 });
 

@@ -55,15 +55,15 @@ describe('Alarm', () => {
     expect(request(AlarmAction.GET, 7n, CORRUPT)).toEqual([{ memberId: 5n, alarm: CORRUPT }]);
     expect(request(AlarmAction.DEACTIVATE, 5n, NOSPACE)).toEqual([{ memberId: 5n, alarm: NOSPACE }]);
     expect(request(AlarmAction.DEACTIVATE, 5n, NOSPACE)).toEqual([]);
-    expect(bench.member.alarms.has('NOSPACE')).toBe(true);
+    expect(bench.member.alarms.isInEffect('NOSPACE')).toBe(true);
     request(AlarmAction.DEACTIVATE, 0n, NOSPACE);
-    expect(bench.member.alarms.has('NOSPACE')).toBe(false);
-    expect(bench.member.alarms.has('CORRUPT')).toBe(true);
+    expect(bench.member.alarms.isInEffect('NOSPACE')).toBe(false);
+    expect(bench.member.alarms.isInEffect('CORRUPT')).toBe(true);
   });
 
   test('of one kind ends the effect of the other kind in etcd 3.5', () => {
     const { alarms } = openBench({ version: '3.5' }).member;
-    const effects = () => [alarms.has('NOSPACE'), alarms.has('CORRUPT')];
+    const effects = () => [alarms.isInEffect('NOSPACE'), alarms.isInEffect('CORRUPT')];
     alarms.add('NOSPACE');
     alarms.add('CORRUPT');
     expect(effects()).toEqual([false, true]);
@@ -227,7 +227,7 @@ describe('Snapshot', () => {
     expect(target.member.auth.store.snapshot()).toEqual(auth.store.snapshot());
     expect(target.member.auth.tokens.userOf(token)).toBeUndefined();
     expect(target.member.alarms.list(AlarmType.NONE)).toEqual([{ memberId: 5n, alarm: AlarmType.NOSPACE }]);
-    expect(target.member.alarms.has('NOSPACE')).toBe(true);
+    expect(target.member.alarms.isInEffect('NOSPACE')).toBe(true);
     expect(target.member.keyHashes.at(0n)).toEqual(source.member.keyHashes.at(0n));
   });
 

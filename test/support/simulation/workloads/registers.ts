@@ -27,8 +27,9 @@ interface RegisterOp {
 }
 
 /**
- * The time limit of calls that look for a server, in milliseconds. A call may need a new token, which a learner refuses
- * to give. With the tests of idle connections (S43), that takes seven round trips, up to 400 ms each on a slow network.
+ * The time limits, in milliseconds, of the calls with which a client finds out whether a server answers again. The
+ * longer limit is for histories with authentication and long delays: if a learner refuses to give a token, the client
+ * goes to another member. With the tests of idle connections (S43), such a call takes up to seven round trips of 400 ms.
  */
 const SHORT_MS = 1_000;
 const SHORT_WITH_AUTH_MS = 3_000;
