@@ -18,7 +18,7 @@ const RETRY_MS = 500;
 interface Host {
   readonly store: Store;
   readonly settings: Pick<MemberSettings, 'clock'>;
-  readonly alarms: { has(alarm: 'CORRUPT'): boolean };
+  readonly alarms: { isInEffect(alarm: 'CORRUPT'): boolean };
   raftIndex: bigint;
   randomId(): bigint;
 }
