@@ -1,14 +1,14 @@
 /// <reference path="./runtime/globals.ts" preserve="true" />
 
 /**
- * The client for keys, transactions, watches and leases alone, for programs whose size matters. It is the base class of
+ * A client for only keys, transactions, watches and leases, for programs whose size matters. It is the base class of
  * the `Client` of `etcdwire`.
  *
  * @module etcdwire/core
  */
 
-// These exports come from the main entry point, although programs that use this module need only a part of it. Bundlers
-// leave out the rest. The package then has fewer files, so that Node.js loads it faster.
+// This module exports from the main entry point, because the package then has fewer files and Node.js loads it faster.
+// Bundlers leave out the parts of the main entry point that a program does not use.
 export {
   CoreClient as Client,
   type CoreClientOptions,

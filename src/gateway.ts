@@ -16,7 +16,7 @@ export type { Fetch, GatewayOptions } from './transport/gateway/factory.js';
  * Creates a transport that uses `fetch` to send calls to etcd's JSON gateway, for runtimes without sockets.
  *
  * - Unary calls, watches and keepalives work as over the other transports. A call that the gateway does not offer
- *   rejects with reason `NotInGateway`.
+ *   rejects with reason `NotInGateway`, and `requestProgress` of a watch throws an error with this reason.
  * - Each watch uses its own HTTP request, and over HTTP/1.1 its own connection. Browsers open at most six connections
  *   to one server.
  * - In a browser, a watch stays on a member that has lost its leader, because the browser cannot send `hasleader` (see

@@ -5,7 +5,10 @@ import { onAbort } from '../runtime/signals.js';
 import { at, monotonicMs } from '../runtime/timers.js';
 import type { UnaryCall } from '../transport/transport.js';
 
-/** Reasons of errors with which the client itself ended a call. They say nothing about the state of the endpoint. */
+/**
+ * Reasons of errors with which the client itself ended a call. Such an error does not prove that the endpoint has
+ * failed.
+ */
 export const ENDED_BY_CLIENT: ReadonlySet<Reason> = new Set([
   'InvalidInput',
   'ClientClosed',
@@ -53,17 +56,18 @@ export function isEndpointFailure({ code, reason }: Pick<EtcdError, 'code' | 're
 }
 
 /**
- * Whether the endpoint can never serve the call: it is a learner, or not etcd. A call without another endpoint then
- * ends at once instead of being repeated until its deadline.
+ * Whether the endpoint refused the call because it is a learner, or because it is not etcd. If the call has no other
+ * endpoint, the channel usually ends the call at once instead of repeating it until its deadline: see `#isFinal` of
+ * `Channel`.
  */
 export function isUnsuitableEndpoint({ reason }: EtcdError): boolean {
   return reason === 'NotSupportedForLearner' || reason === 'NotEtcd';
 }
 
 /**
- * Whether a failed attempt may be repeated. A write is repeated only if it provably was not processed: either it was
- * never sent, or the member refused it without processing it. An idempotent method may be repeated after any endpoint
- * failure.
+ * Whether a failed attempt may be repeated. A method that is not `repeatable`, such as a put, may be repeated only if
+ * the server provably did not process the request: either the client never sent the request, or the member refused it
+ * without processing it. A `repeatable` method may be repeated after any endpoint failure.
  */
 export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, error: EtcdError): boolean {
   if (isOverloadRefusal(error)) return true;
@@ -75,7 +79,7 @@ export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, e
  * Waits for something that a call needs before the client can send it, such as a token, but no longer than the deadline
  * and the signal of the call allow. The error of a wait that times out names the `failures` so far.
  *
- * @throws EtcdError with outcome `not-sent` if the wait ends early.
+ * @throws EtcdError with outcome `not-sent` if the wait ends early, or the error with which `needed` rejects.
  */
 export function beforeSending<T>(
   call: UnaryCall<unknown, unknown>,

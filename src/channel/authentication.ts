@@ -20,8 +20,8 @@ export type Credentials = (
   | {
       readonly username: string;
       /**
-       * The password of the user. The client exchanges the password for a token, and requests a new token whenever the
-       * server refuses the current token.
+       * The password of the user. The client exchanges the password for a token, and requests a new token if the server
+       * refuses the current token.
        */
       readonly password: string;
     }
@@ -167,7 +167,7 @@ export class TokenSource {
     if ('token' in credentials) this.#current = { token: credentials.token };
   }
 
-  /** Whether the client can replace a refused token. It cannot if the caller supplied the token. */
+  /** Whether the client can replace a refused token. It cannot if the option `auth` contains the token. */
   get renews(): boolean {
     return !('token' in this.#credentials);
   }
@@ -223,8 +223,9 @@ export async function askForCredentials(
 const AUTHENTICATE_TIMEOUT_MS = 15_000;
 
 /**
- * Adds a token to each call. Repeats a unary call with a new token if the server refused the token. A stream ends if
- * the server refuses its token. The code that opened the stream may open another stream, which gets a new token.
+ * Adds a token to each call except `Authenticate`. Repeats a unary call with a new token if the server refused the
+ * token. A stream ends if the server refuses its token. The code that opened the stream may open another stream, which
+ * gets a new token.
  */
 export class AuthenticatedTransport implements Transport {
   readonly #inner: Transport;
@@ -248,9 +249,9 @@ export class AuthenticatedTransport implements Transport {
   }
 
   async unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response> {
-    // `Authenticate` is the only call that needs no token, because its request contains the password.
+    // `Authenticate` needs no token, because its request contains the password.
     if (call.method.path === authMethods.authenticate.path) return this.#inner.unary(call);
-    /** Whether the server may have carried out an attempt before it refused the token of a later one. */
+    /** Whether a server may have carried out an attempt, at least in part. */
     let isInDoubt = false;
     const judged = (error: EtcdError): EtcdError => (isInDoubt ? amended(error, { outcome: 'unknown' }) : error);
     for (let renewals = 0; ; renewals += 1) {
@@ -260,7 +261,8 @@ export class AuthenticatedTransport implements Transport {
       } catch (error) {
         if (!(error instanceof EtcdError)) throw error;
         if (!refuses(error, token)) throw judged(error);
-        // The server may refuse the token after the put, so the key may exist although the call failed.
+        // The server may refuse the token of a call in `PUT_THEN_WAIT` after the put, so the key may exist although the
+        // call failed.
         isInDoubt ||= error.outcome === 'unknown' || PUT_THEN_WAIT.has(call.method.path);
         this.#tokens.refused(token);
         if (!mayRenewToken(this.#tokens.renews, error, renewals)) throw judged(error);

@@ -39,9 +39,9 @@ interface Queue {
 }
 
 /**
- * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. There is one queue for
- * the calls of each class that name the same endpoint, or none. Calls leave a queue in the order in which they entered
- * it, and the queues take turns.
+ * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. Each class of calls has
+ * one queue for each endpoint that the calls name, and one queue for the calls that name no endpoint. A queue admits
+ * its calls in the order in which they entered it, and the queues take turns.
  */
 export class CallQueue {
   readonly #endpoints: EndpointPool;
@@ -170,8 +170,8 @@ export class CallQueue {
 
   /**
    * Takes the first call from the queue. Returns false if the queue is empty, if there is no room for the call, or if
-   * the deadline of the call has passed. The timer then ends the call: see `Deadlines`, which ends many calls in
-   * several turns of the event loop.
+   * the deadline of the call has passed. In the last case, the timer of `Deadlines` ends the call, possibly in a later
+   * turn of the event loop.
    */
   #admitFirst({ endpoint, callClass, waiting }: Queue): boolean {
     if (waiting.first === undefined || waiting.first.deadline <= monotonicMs()) return false;

@@ -25,20 +25,18 @@ import { CallQueue, classOf } from './call-queue.js';
 import { ClusterIdentity, headerOf } from './cluster-identity.js';
 import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
-/**
- * A timeout counts as a failure of the endpoint if the endpoint has not answered the call for more than this many
- * milliseconds.
- */
+/** A timeout counts as a failure of the endpoint if the attempt has lasted for more than this many milliseconds. */
 const SILENCE_MS = 1_000;
 
 /**
- * Number of momentary refusals (see `isMomentaryRefusal`) of one call after which the next one parks its endpoint, if
- * the client has several endpoints.
+ * Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call that do not park an endpoint. If the
+ * client has only one endpoint, there is no maximum.
  */
 const MAX_MOMENTARY_REFUSALS = 5;
 
 /**
- * Maximum number of retries of a call that has no deadline and names its endpoint. All waits together take up to 3 s.
+ * Maximum number of retries of a call that has no deadline and names its endpoint. All waits together take about 3 s at
+ * most.
  */
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
@@ -63,18 +61,19 @@ interface FailedAttempts {
   readonly outcome: Outcome;
   readonly momentaryRefusals: number;
   /**
-   * Whether the next attempt uses the same endpoint, because its member will probably answer soon (rule S39 in
-   * docs/semantics.md).
+   * Whether the next attempt uses the same endpoint if it is available, because its member will probably answer soon
+   * (rule S39 in docs/semantics.md).
    */
   readonly stays: boolean;
-  /** The delay in milliseconds that the call's `retryAfter` returned. */
+  /** The delay in milliseconds that the call's `retryAfter` returned. Undefined if the channel chooses the delay. */
   readonly delayMs: number | undefined;
 }
 
 /**
  * A transport over several endpoints. If an attempt of a unary call fails because of its endpoint, the channel makes
- * another attempt, at another endpoint if possible, unless the server may already have processed a request that is
- * unsafe to resend. The channel opens each stream once and never reopens a stream that ends.
+ * another attempt, unless the server may already have processed a request that is unsafe to resend. The next attempt
+ * goes to another endpoint if possible, except after a refusal that the same member will probably lift soon. The
+ * channel opens each stream once and never reopens a stream that ends.
  */
 export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
@@ -108,15 +107,18 @@ export class Channel implements Transport {
     return this.#endpoints.unavailable;
   }
 
-  /** Replaces the configured endpoints. Calls and streams in progress stay at their endpoints. */
+  /**
+   * Replaces the configured endpoints. Streams, and attempts of unary calls, that are in progress stay at their
+   * endpoints.
+   */
   reset(endpoints: readonly Endpoint[]): void {
     if (this.#closed.signal.aborted) throw clientClosed('not-sent');
     this.#endpoints.reset(endpoints);
   }
 
   /**
-   * Makes calls prefer these endpoints. Calls use the other configured endpoints only while none of these endpoints is
-   * available.
+   * Makes calls prefer these endpoints. Calls that name no endpoint use the other configured endpoints only while none
+   * of these endpoints is available.
    */
   follow(endpoints: readonly Endpoint[]): void {
     if (!this.#closed.signal.aborted) this.#endpoints.replace(endpoints);
@@ -136,7 +138,8 @@ export class Channel implements Transport {
   }
 
   /**
-   * This function is separate from `#attempts`, because each waiting call keeps the frame of its function in memory.
+   * This function is separate from `#attempts`, because each waiting call keeps the frame of its async function in
+   * memory, and the frame of `#attempts` is larger.
    */
   async #waitForRoom<Request, Response>(call: UnaryCall<Request, Response>, callClass: CallClass): Promise<Response> {
     return this.#attempts(call, callClass, await this.#queue.wait(call, callClass));
@@ -256,7 +259,8 @@ export class Channel implements Transport {
     if (delayMs === undefined && !wasRefused && endpoint.parkedUntil <= monotonicMs()) return;
     const wantedMs = delayMs ?? this.#endpoints.pauseMs(endpoint, count);
     await this.#pauseUntil(Math.min(monotonicMs() + wantedMs, call.deadline), call, outcome);
-    // If a connection attempt has failed during the wait, all calls wait until the time of the next connection attempt.
+    // If a connection attempt has failed during the wait, all calls to this endpoint wait until the time of the next
+    // connection attempt.
     const connectAt = Math.min(endpoint.connectAt, call.deadline);
     if (connectAt > monotonicMs()) await this.#pauseUntil(connectAt, call, outcome);
   }
@@ -306,8 +310,8 @@ export class Channel implements Transport {
   }
 
   /**
-   * Whether the channel gives up. It does so if the endpoint can never serve the call and the call has no other
-   * endpoint. It also does so if the call has no deadline, names its endpoint, and has been retried
+   * Whether the channel gives up. It does so if the endpoint is unsuitable for the call and another attempt would get
+   * the same refusal. It also does so if the call has no deadline, names its endpoint, and has been retried
    * `MAX_REPETITIONS_WITHOUT_DEADLINE` times.
    */
   #isHopeless(call: UnaryCall<unknown, unknown>, endpoint: PooledEndpoint, error: EtcdError, attempt: number): boolean {
@@ -318,8 +322,8 @@ export class Channel implements Transport {
 
   /**
    * Whether another attempt of the call would get the same refusal. Another attempt may succeed if the call has another
-   * endpoint, or if etcd has answered at this endpoint before: a proxy in front of etcd may answer in its place for a
-   * while.
+   * endpoint. After a refusal with reason `NotEtcd`, another attempt may also succeed if etcd has answered at this
+   * endpoint before, because a proxy may have answered in place of etcd.
    */
   #isFinal(
     { endpoint: named }: { readonly endpoint?: string | undefined },

@@ -25,8 +25,8 @@ export async function syncEndpoints(
   // The read is linearizable, because a member that is cut off from the cluster may have an outdated list.
   const before = configured();
   const { members } = await rpc.checkedCall(clusterMethods.memberList, { linearizable: true }, options, 'sync');
-  // If `setEndpoints` has replaced the endpoints during the read, the member list of the former endpoints must not undo
-  // this.
+  // If `setEndpoints` has replaced the endpoints during the read, the member list of the former endpoints must not
+  // replace the new endpoints.
   if (configured() !== before) return channel.endpoints;
   const endpoints = memberEndpoints(members, before, allow);
   if (endpoints.length > 0) channel.follow(endpoints);
@@ -75,8 +75,8 @@ function parseAdvertised(url: string): Endpoint | undefined {
 }
 
 /**
- * Returns a transport that starts `sync` at its first call or stream, and then repeats it every `intervalMs`
- * milliseconds. Ignores failures of `sync`.
+ * Returns a transport that calls `sync` at its first call or stream, and again `intervalMs` milliseconds after the end
+ * of each call of `sync`. Ignores failures of `sync`.
  */
 export function withAutoSync(inner: Transport, sync: () => Promise<unknown>, intervalMs: number): Transport {
   let isStarted = false;

@@ -5,11 +5,15 @@ import { type Logger, log } from '../runtime/log.js';
 import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
-/** Minimum time in milliseconds for which calls and new streams avoid a failed endpoint. */
+/**
+ * Minimum time in milliseconds for which the pool parks a failed endpoint, unless an attempt at the endpoint succeeds
+ * sooner.
+ */
 const PARK_MS = 1_000;
 
 /**
- * A class of calls. Each class except `blocking` has its own bound.
+ * A class of calls. For each class except `blocking`, the number of calls in flight at an endpoint has a separate
+ * bound.
  *
  * - normal: Most calls.
  * - urgent: Calls that must not wait behind normal calls, such as releases of locks.
@@ -46,7 +50,7 @@ export const BALANCES = {
 export interface PooledEndpoint {
   readonly url: string;
   readonly transport: Transport;
-  /** Failures since the last success. */
+  /** Failures since the last success, without failures of the parked endpoint. */
   failures: number;
   failedAt: number;
   /**
@@ -58,8 +62,8 @@ export interface PooledEndpoint {
   /** Time until which calls wait before they try to connect to the endpoint again. */
   connectAt: number;
   /**
-   * Whether etcd has answered at this endpoint. If so, a later answer that is not etcd's comes from a proxy in front of
-   * etcd.
+   * Whether etcd has answered at this endpoint. If so, the client assumes that a later answer that is not etcd's comes
+   * from a proxy in front of etcd.
    */
   isEtcd: boolean;
   /** Number of calls and streams that use the endpoint or are about to use it. */
@@ -79,7 +83,10 @@ export class EndpointPool {
   readonly #logger: Logger | undefined;
   /** Called when an endpoint that had failed has answered. */
   readonly recovered = new Set<() => void>();
-  /** The preferred and spare endpoints, and former endpoints that calls still use. Each key is the endpoint's URL. */
+  /**
+   * The preferred and spare endpoints, and former endpoints that calls or streams still use. Each key is the endpoint's
+   * URL.
+   */
   readonly #known = new Map<string, PooledEndpoint>();
   #preferred: readonly PooledEndpoint[];
   /** Configured endpoints that are not preferred. Used only while no preferred endpoint is available. */

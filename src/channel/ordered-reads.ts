@@ -6,7 +6,7 @@ import type { Transport, UnaryCall } from '../transport/transport.js';
 import { type ClusterIdentity, headerOf, isLinearizable } from './cluster-identity.js';
 
 /**
- * Returns a transport whose reads never return data from an older revision of the store than the client had seen
+ * Returns a transport whose unary reads never return data from an older revision of the store than the client had seen
  * before. Only serializable reads can return older data, because a member answers them from its own data, which may be
  * behind. If a response is too old, the client repeats the read once, as a linearizable read.
  *
@@ -34,7 +34,10 @@ export function withOrderedReads(inner: Transport, cluster: ClusterIdentity): Tr
   };
 }
 
-/** Whether a member of the cluster answered from an older revision. A proxy answers without a cluster ID. */
+/**
+ * Whether a member of the cluster answered from an older revision. False if a proxy has generated the header: such a
+ * header has no cluster ID.
+ */
 function isOlder(response: unknown, floor: bigint): boolean {
   const header = headerOf(response);
   return header !== undefined && header.clusterId !== 0n && header.revision < floor;

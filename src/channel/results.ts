@@ -29,7 +29,7 @@ export function withHeader<Fields extends object>(
   return new Result(header, fields) as Result & Fields;
 }
 
-/** Returns a response that needs no other conversion. Replaces a missing header with an empty one. */
+/** Waits for a response, and returns a result with the same fields. Replaces a missing header with an empty one. */
 export async function withHeaderOf<Response extends { readonly header: wire.ResponseHeader | undefined }>(
   response: Promise<Response>,
 ): Promise<WithHeader<Response>> {

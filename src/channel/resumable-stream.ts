@@ -14,8 +14,9 @@ const STEADY_MS = 1_000;
 export type NextStream = 'at once' | 'after a backoff' | 'never';
 
 /**
- * A stream that the client opens again each time it ends. The users of the stream are what it carries: watches, or
- * leases that the client renews. The subclass sends the requests of the users, and sends them again on the next stream.
+ * A stream that the client opens again after it ends, as long as the stream has users. The users of the stream are what
+ * it carries: watches, or leases that the client renews. The subclass sends the requests of the users, and sends them
+ * again on the next stream.
  *
  * ```text
  *           open              the stream ended
@@ -28,11 +29,11 @@ export type NextStream = 'at once' | 'after a backoff' | 'never';
  *
  * - idle: There is no stream. The subclass opens the stream when it has a request to send.
  * - open: The subclass sends requests, and receives the responses in `message`. This class drops responses of earlier
- *   streams. If the connection is about to close, the client cancels the stream and waits for the next one.
+ *   streams. If the connection is about to close, the client cancels the stream, and the state becomes `waiting`.
  * - waiting: The client opens the next stream after a backoff. The backoff doubles with each failure. It starts again
  *   from the shortest delay after a stream that lasted for more than `STEADY_MS`. If the client could not connect, the
- *   first call that succeeds afterwards ends the backoff. If the server refused the token, the next stream gets another
- *   token, but only a few times in a row (see `mayUseAnotherToken`).
+ *   backoff ends when an endpoint that had failed answers a call. If the server refused the token, the next stream gets
+ *   another token. `mayUseAnotherToken` limits how many times in a row the client tries another token.
  * - unused: The last user has left. The client closes the stream at once, or after `lingerMs`.
  * - closed: The keyspace or the client is closed. The subclass refuses new users.
  *
@@ -75,7 +76,10 @@ export abstract class ResumableStream<Request, Response> {
   protected abstract message(response: Response): void;
   /** Prepares the users for the next stream. Called when the stream has ended, or the client has canceled it. */
   protected abstract detached(error: EtcdError | undefined): void;
-  /** Says how the client continues after `error` has ended the stream. Not called if the error concerns a token. */
+  /**
+   * Says how the client continues after `error` has ended the stream. Not called if the error concerns a token, or if
+   * its reason is `ClientClosed`.
+   */
   protected abstract nextStream(error: EtcdError): NextStream;
   /** Opens the next stream, if the users have requests to send. */
   protected abstract goOn(): void;

@@ -22,7 +22,7 @@ import type { WaitTrace } from './wait-trace.js';
 export const REQUIRE_LEADER: Metadata = { hasleader: 'true' };
 
 /**
- * Options of a call. The methods that make a call accept these options as their last argument, and reject an unknown
+ * Options of a call. Most methods that make a call accept these options in their last argument. They reject an unknown
  * option with reason `InvalidInput`.
  *
  * @example
@@ -32,11 +32,14 @@ export interface CallOptions {
   /** A signal that cancels the call when the signal aborts. As in `fetch`, null means no signal. */
   readonly signal?: SignalOption;
   /**
-   * Time limit of the call in milliseconds, retries included. Default: the client's `timeoutMs`. `Infinity` removes the
-   * limit.
+   * Time limit of the call in milliseconds, retries included. Default: the client's `timeoutMs`, unless the method has
+   * another default. `Infinity` removes the limit.
    */
   readonly timeoutMs?: number | undefined;
-  /** URL of the endpoint to use. It must be one of the client's endpoints. Default: any available endpoint. */
+  /**
+   * URL of the endpoint to use. It must be one of the client's endpoints. Default: the client chooses an endpoint, see
+   * `balance`.
+   */
   readonly endpoint?: string | undefined;
 }
 
@@ -93,7 +96,7 @@ export function traceIn(options: object): WaitTrace | undefined {
   return (options as MarkedOptions)[INTERNAL]?.trace;
 }
 
-/** @throws EtcdError with reason `InvalidInput` for an unknown option of the method that `what` names. */
+/** @throws EtcdError with reason `InvalidInput` if an option of the method `what` is unknown or invalid. */
 export function checkCallOptions(options: CallOptions | undefined, what: string): void {
   checkOptions(options, CALL_OPTIONS, what);
 }
@@ -146,7 +149,7 @@ export class Rpc {
       retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
     if (retryWrites === true && this.settings.retryWrites === undefined)
-      throw invalidInput('retryWrites', 'true', 'this option of the Client of etcdwire, which retries writes');
+      throw invalidInput('retryWrites', 'true', 'no value, because only the Client of etcdwire retries writes');
     const call = {
       method,
       request,
@@ -163,7 +166,9 @@ export class Rpc {
     return this.settings.callSites ? withCallSite(response) : response;
   }
 
-  /** Makes the call. @throws EtcdError synchronously, with reason `InvalidInput`, for an unknown option of `what`. */
+  /**
+   * Makes the call. @throws EtcdError synchronously, with reason `InvalidInput`, if an option is unknown or invalid.
+   */
   checkedCall<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
@@ -193,7 +198,9 @@ export class Rpc {
   }
 }
 
-/** For calls that wait by design, such as a call that waits for a lock. */
+/**
+ * Returns the options, with an infinite `timeoutMs` if they have none. For calls that wait by design, such as `lock`.
+ */
 export function withoutDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
   return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };
 }

@@ -107,9 +107,9 @@ export function openServerStream<Request, Response>(
 }
 
 /**
- * Opens and reads a server stream. If the stream fails before its first message, opens it again under the same
- * conditions under which a unary call is retried. A failure after the first message ends the iteration, because only
- * the caller knows where to continue. `timeoutMs` limits the wait for each message.
+ * Opens and reads a server stream. If the stream fails before its first message, opens it again if a unary call would
+ * be retried after this error, but opens it at most `MAX_ATTEMPTS` times. A failure after the first message ends the
+ * iteration, because only the caller knows where to continue. `timeoutMs` limits the wait for each message.
  */
 export async function* readStream<Request, Response>(
   rpc: Rpc,

@@ -2,11 +2,17 @@ import { type EtcdError, noteFailure, type Outcome } from '../errors/etcd-error.
 import { monotonicMs } from '../runtime/timers.js';
 import type { AttemptObserver } from '../transport/transport.js';
 
-/** What happened to the calls and watches of one wait, such as that of `lock`. The error of the wait contains it. */
+/**
+ * Records what happened to the calls and watches of one wait, such as the wait of `lock`. If the wait fails, its error
+ * is made from these records.
+ */
 export class WaitTrace implements AttemptObserver {
   /** URL of the endpoint that has not answered the current attempt yet. */
   endpoint: string | undefined;
-  /** The latest failure at each endpoint since the latest response, by URL. */
+  /**
+   * The latest failure at each endpoint, by URL. A response, or a stream that carries the watch again, removes all of
+   * them.
+   */
   readonly failures = new Map<string, EtcdError>();
   /** Whether a server may have received one of the calls. */
   reached = false;
@@ -32,7 +38,7 @@ export class WaitTrace implements AttemptObserver {
 
   failed(error: EtcdError): void {
     this.reached ||= error.outcome !== 'not-sent';
-    // If the wait ended, the endpoint did not fail: its answer is still outstanding.
+    // The wait has ended and has canceled this call. The endpoint has not failed: its answer is still outstanding.
     if (error.reason === 'Canceled') return;
     this.endpoint = undefined;
     noteFailure(this.failures, error);

@@ -40,9 +40,9 @@ import { type Raw, rawStubs } from './raw.js';
  */
 export interface ClientOptions extends CoreClientOptions {
   /**
-   * Whether to prevent serializable reads from returning older data than the client had seen before, in responses and
-   * in watches. If a response has an older store revision, the client repeats the read once, linearizably. The repeated
-   * read needs a member that has a leader and is not a learner. Default false.
+   * Whether to prevent serializable reads from returning older data than the client had seen before in a response or a
+   * watch. If a response has an older store revision, the client repeats the read once, linearizably. The repeated read
+   * needs a member that has a leader and is not a learner. Default false.
    */
   readonly orderedReads?: boolean | undefined;
   /**
@@ -59,8 +59,8 @@ export interface ClientOptions extends CoreClientOptions {
   /**
    * Decides whether the client may use an endpoint that a member advertises. The argument is the URL of the endpoint,
    * such as `https://10.0.0.3:2379`. If the function returns false, `sync` leaves the endpoint out. The client then
-   * never connects to the endpoint or sends it the token, unless the option `endpoints` contains it, too. `sync` fails
-   * if the result is not a boolean. Default: all endpoints are allowed.
+   * never connects to the endpoint or sends it the token, unless the option `endpoints` or a call of `setEndpoints`
+   * names it, too. `sync` fails if the result is not a boolean. Default: all endpoints are allowed.
    */
   readonly allowEndpoint?: ((url: string) => boolean) | undefined;
 }
@@ -147,11 +147,11 @@ export class Client extends CoreClient implements Keyspace {
 
   /**
    * Reads the member list. From then on, the client uses the endpoints that the voting members advertise. Returns the
-   * endpoints in use. Calls and streams in progress stay at their endpoints.
+   * endpoints in use. Streams, and attempts of calls, that are in progress stay at their endpoints.
    *
    * Leaves out endpoints that `allowEndpoint` refuses. If no configured endpoint is an `http:` URL, leaves out `http:`
-   * URLs. Configured endpoints that no member advertises are used only while no other endpoint is available. If no
-   * advertised endpoint may be used, nothing changes.
+   * URLs. Unless a call names its endpoint, the client uses configured endpoints that no member advertises only while
+   * no other endpoint is available. If no advertised endpoint may be used, nothing changes.
    */
   sync(options?: CallOptions): Promise<readonly string[]> {
     return this.#sync(options);

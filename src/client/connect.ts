@@ -18,7 +18,7 @@ export interface ConnectLimits {
 }
 
 /**
- * Options of `connect`: those of a `Client`, and its own.
+ * Options of `connect`: those of a `Client`, and those of `ConnectLimits`.
  *
  * @example
  * const options: ConnectOptions = { endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 };
@@ -28,12 +28,15 @@ export type ConnectOptions = (ClientOptions | EmbeddedClientOptions) & ConnectLi
 const CONNECT_OPTIONS = { ...CLIENT_OPTIONS, failFastMs: checkMs, signal: checkSignal } as const;
 const DEFAULT_FAIL_FAST_MS = 5_000;
 /**
- * Number of times within `failFastMs` that `connect` asks a member for its leader, while the member does not answer the
- * read.
+ * Maximum number of times within `failFastMs` that `connect` asks a member for its leader, while the member does not
+ * answer the read.
  */
 const STATUS_CALLS = 5;
 
-/** Further error reasons of a member that may soon be able to answer, because its cluster elects a leader. */
+/**
+ * Error reasons, in addition to those of `isMomentaryRefusal`, of a member that may soon be able to answer, because its
+ * cluster elects a leader.
+ */
 const WITHOUT_LEADER: ReadonlySet<Reason> = new Set([
   'NoLeader',
   'Timeout',
@@ -65,18 +68,19 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Returns a client after a member has answered a linearizable read, so that a program notices a wrong configuration
- * when it starts. With `auth`, also checks the credentials. `new Client` alone connects at the first call, which waits
- * for a member until its `timeoutMs` has passed.
+ * Returns a client after a member has answered or refused a linearizable read, so that a program notices a wrong
+ * configuration when it starts. With `auth`, also checks the credentials. `new Client` alone connects at the first
+ * call, which waits for a member until its `timeoutMs` has passed.
  *
  * Asks all endpoints at the same time, and needs the answer of only one. Opens separate connections for this purpose,
  * and closes them again.
  *
  * @throws EtcdError as soon as every endpoint has failed, or when `failFastMs` has passed. The message says for each
- * endpoint what is wrong and what to do about it. If all endpoints have failed for the same reason, the error has this
- * reason. Otherwise, its reason is `ConnectFailed`. If there are several endpoints, the `cause` is an `AggregateError`
- * of all failures. If a member refuses the credentials, or requires some, `connect` rejects with the reason of the
- * member. Reason `InvalidInput` means that an option is invalid. `connect` leaves no client open when it rejects.
+ * endpoint what is wrong and, if the client knows a remedy, what to do about it. If all endpoints have failed for the
+ * same reason, the error has this reason. Otherwise, its reason is `ConnectFailed`. If there are several endpoints, the
+ * `cause` is an `AggregateError` of all failures. If a member refuses the credentials, or requires some, `connect`
+ * rejects with the reason of the member. Reason `InvalidInput` means that an option is invalid. `connect` leaves no
+ * client open when it rejects.
  *
  * @example
  * await using etcd = await connect({ endpoints: ['http://127.0.0.1:2379'], failFastMs: 3_000 });
@@ -169,7 +173,7 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
   }
 }
 
-/** Returns the error of an endpoint with a text that says what to do. */
+/** Returns the error of an endpoint with a text that says what is wrong and, if possible, what to do. */
 function described(error: EtcdError, endpoint: string, failFastMs: number, hasLeader: boolean | undefined): EtcdError {
   const { reason, problem } = error;
   const text = (what: string, status: Pick<EtcdError, 'code' | 'reason'> = error): EtcdError =>

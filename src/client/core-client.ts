@@ -64,12 +64,14 @@ const CORE_CLIENT_HINTS = {
   allowEndpoint: ONLY_FULL,
 } as const;
 
-/** Maximum time, in milliseconds, that `close` waits for sessions to revoke their leases. */
+/**
+ * Maximum time, in milliseconds, that `close` waits for the closers, which for example revoke the leases of sessions.
+ */
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /**
- * A client of one etcd cluster for keys, watches and leases; the locks of `etcdwire/concurrency` accept it. The
- * `Client` of `etcdwire` extends this class with everything else. The client connects when the first call is made.
+ * A client of one etcd cluster for keys, watches and leases. It also works with `etcdwire/concurrency`. The `Client` of
+ * `etcdwire` extends this class with everything else. The client connects when the first call is made.
  *
  * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
  * keepalives keep the process running.
@@ -92,7 +94,7 @@ export class CoreClient implements CoreKeyspace {
   /** @internal */
   readonly watchStream: WatchStream;
   readonly #scanner: Scanner;
-  /** The closers of this keyspace. Those of a client and all its namespaces are in `core.closers`. */
+  /** The closers of this keyspace. The closers of a client and all its namespaces are in `core.closers`. */
   readonly #closers = new Set<Closer>();
   readonly #close = once(() => this.#end());
 
@@ -181,10 +183,10 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /**
-   * Replaces the endpoints, for example after members were moved. Watches, leases and locks continue: calls and streams
-   * in progress stay at their endpoints until the calls and streams end, and everything else uses the new endpoints.
-   * `urls` has the form of the option `endpoints`. A later `sync`, also one of `autoSyncIntervalMs`, replaces the
-   * endpoints again.
+   * Replaces the endpoints, for example after members were moved. Watches, leases and locks continue: streams, and
+   * attempts of calls, that are in progress stay at their endpoints until they end. New streams and attempts use the
+   * new endpoints. `urls` has the form of the option `endpoints`. A later `sync`, also one of `autoSyncIntervalMs`,
+   * replaces the endpoints again.
    *
    * @throws EtcdError with reason `InvalidInput` if an endpoint is invalid, or if `auth` does not allow it, or with
    * reason `ClientClosed` after `close`.

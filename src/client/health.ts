@@ -13,7 +13,9 @@ export interface HealthOptions {
 
 const HEALTH_OPTIONS = { timeoutMs: checkMs, signal: checkSignal } as const;
 const DEFAULT_TIMEOUT_MS = 2_000;
-/** The key of the linearizable read, which need not exist. etcdctl reads the same key for `endpoint health`. */
+/**
+ * The key that `health` and `connect` read. The key need not exist. etcdctl reads the same key for `endpoint health`.
+ */
 export const HEALTH_KEY = 'health';
 
 /**
@@ -45,7 +47,7 @@ export interface EndpointHealth {
 export interface Health {
   /** Whether all endpoints are healthy and report no problems. */
   readonly isHealthy: boolean;
-  /** In the order of `etcd.endpoints`. */
+  /** In the order of `endpoints` of the client. */
   readonly endpoints: readonly EndpointHealth[];
 }
 

@@ -17,10 +17,12 @@ export type { Watch };
 
 /**
  * Keys, watches and leases of a cluster, or of a namespace in it. The clients of `etcdwire/core` and `etcdwire` and
- * their namespaces implement this interface. Sessions, locks and all other classes of `etcdwire/concurrency` accept it.
+ * their namespaces implement this interface. In `etcdwire/concurrency`, `Session.open` and everything else that needs a
+ * client accept it.
  *
  * Functions of this package that only read and write keys, such as `createKey`, accept any implementation, so a test
- * can pass a test double. Sessions need a real client or namespace, and so do locks, because they need a session.
+ * can pass a test double. Sessions need a real client or namespace. So do the functions that need a session, a mirror
+ * or a cached range, and the writes that must not take effect twice, such as `WorkQueue.enqueue`.
  *
  * A method that fails throws an `EtcdError`, or returns a promise that rejects with one. Reason `InvalidInput` means
  * that nothing was sent; unknown options have this reason too. For other reasons, `outcome` says what happened to a
@@ -91,8 +93,8 @@ export interface KeyspaceCore extends GuardedKeyspace {
   /** Maximum length, in bytes, of a response that the client accepts. */
   readonly maxReceiveBytes: number;
   /**
-   * Returns the transport that guards all writes of a keyspace. Undefined unless the transport may send a request
-   * twice.
+   * Returns the transport that guards all writes of a keyspace. Undefined unless the client's transport may send a
+   * request twice.
    */
   readonly guarding?: ((keyspace: GuardedKeyspace) => Transport) | undefined;
   /** Returns the transport of the writes with `retryWrites`. Undefined if the client does not have this option. */

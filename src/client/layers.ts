@@ -84,7 +84,7 @@ export interface CoreClientOptions {
    * Maximum number of unary calls in flight at one endpoint. Further calls wait in the client, in the order in which
    * they were made; `timeoutMs` and `signal` apply while they wait. Streams do not count, nor do the calls of etcd's
    * lock and election services that wait for other clients. Releases of locks and revocations of leases have a separate
-   * bound, so that they never wait behind other calls. Default 512.
+   * bound, so that they do not wait behind calls of other kinds. Default 512.
    */
   readonly maxInFlight?: number | undefined;
   /**
@@ -97,8 +97,8 @@ export interface CoreClientOptions {
   readonly auth?: CredentialsSource | undefined;
   /**
    * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
-   * watches and keepalives that wait for a server, lost leases, and changes of the endpoints. `console` is a logger.
-   * For pino and similar loggers, use `objectFirst`. Default: no logging.
+   * watches and keepalives that wait for a server or go on, lost leases, and changes of the endpoints. `console` is a
+   * logger. For pino and similar loggers, use `objectFirst`. Default: no logging.
    */
   readonly logger?: Logger | undefined;
   /**
@@ -186,8 +186,8 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     logger,
   });
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
-  // often the channel retries it, and again if the call is repeated with a new token. It also sees the tokens and the
-  // `Authenticate` calls.
+  // often the channel retries it. If an outer layer repeats the call, for example with a new token, the interceptor
+  // sees another call. It also sees the tokens and the `Authenticate` calls.
   let transport: Transport = withInterceptors(withDiagnostics(channel), interceptors);
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
 

@@ -16,7 +16,8 @@ interface Translation {
 }
 
 /**
- * Returns the parts of the namespace of the keys that begin with `prefix`. `core` is the client or namespace around it.
+ * Returns the core of a namespace: the keys that begin with `prefix`. `core` is the core of the client or namespace
+ * around the new namespace.
  */
 export function namespaceCore(core: KeyspaceCore, prefix: BytesLike): KeyspaceCore {
   const inner = checkKey(prefix, 'prefix');

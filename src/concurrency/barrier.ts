@@ -54,7 +54,11 @@ export class Barrier {
     }
   }
 
-  /** Waits until the barrier's key does not exist. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Waits until the barrier's key does not exist. Also resolves if the key was deleted and put again during the wait.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
   wait(options: WaitOptions = {}): Promise<void> {
     return withinLimit('wait', options, undefined, async ({ waiting }) => {
       let first: bigint | undefined;

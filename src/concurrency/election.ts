@@ -38,7 +38,7 @@ export class Leadership extends Held {
    * Changes the leader's value. The transaction checks the mod revision of the previous value, so that a late copy of
    * the request cannot restore an old value (rule S25 in docs/semantics.md).
    *
-   * @throws EtcdError with reason `LockLost` if the session is no longer the leader.
+   * @throws EtcdError with reason `LockLost` if the session is no longer the leader, or `LockReleased` after `resign`.
    */
   async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
     checkCallOptions(options, 'Leadership.proclaim');
@@ -129,8 +129,9 @@ export class Election {
 
   /**
    * Yields the key of the current leader, and then the leader's key after each change of leader and each proclamation,
-   * once and in order, until the caller leaves the loop or `signal` aborts. If etcd compacts its history while the
-   * client cannot reach the cluster, changes from that time may be missing (S26).
+   * once and in order, until the caller leaves the loop. If `signal` aborts, the loop throws an error with reason
+   * `Canceled`. If etcd compacts its history while the client cannot reach the cluster, changes from that time may be
+   * missing (rule S26 in docs/semantics.md).
    *
    * @example
    * for await (const leader of election.observe()) console.log(leader.text());
@@ -143,8 +144,8 @@ export class Election {
 
 /**
  * Yields the key of the current leader of an election, and then the leader's key after each change of leader and each
- * proclamation, once and in order, until the caller leaves the loop or `signal` aborts. Needs no session, unlike
- * `Election.observe`. `name` may also be the name of a `Mutex`.
+ * proclamation, once and in order, until the caller leaves the loop. If `signal` aborts, the loop throws an error with
+ * reason `Canceled`. Needs no session, unlike `Election.observe`. `name` may also be the name of a `Mutex`.
  *
  * @example
  * for await (const leader of observe(etcd, 'scheduler')) console.log(leader.text());

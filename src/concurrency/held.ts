@@ -146,7 +146,7 @@ export class Held implements AsyncDisposable {
 
   /**
    * Runs a transaction that has no effect unless the caller still holds the lock. etcd checks the fencing token, so a
-   * holder that was suspended for too long cannot write (S23).
+   * holder that was suspended for too long cannot write (rule S23 in docs/semantics.md).
    *
    * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
    * The transaction has then written nothing.

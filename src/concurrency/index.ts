@@ -1,8 +1,8 @@
 /// <reference path="../runtime/globals.ts" preserve="true" />
 
 /**
- * Locks, elections, queues and barriers. Locks and elections are fair and have fencing tokens. `Mutex` and `Election`
- * use the same keys as Go's `concurrency` package.
+ * Locks, elections, queues, barriers, rate limiters, sessions, and software transactional memory (`stm`). Locks and
+ * elections are fair and have fencing tokens. `Mutex` and `Election` use the same keys as Go's `concurrency` package.
  *
  * @module etcdwire/concurrency
  */

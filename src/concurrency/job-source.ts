@@ -50,9 +50,7 @@ export class JobSource {
     this.#settings = settings;
   }
 
-  /**
-   * Waits for jobs and takes at least one of them, at most `count`. Watches the queue only if the first look finds no job.
-   */
+  /** Waits for jobs, and takes from one to `count` of them. Watches the queue only if the first look finds no job. */
   async take(session: Session, waiting: Waiting, count: number, stop?: AbortSignal): Promise<readonly Job[]> {
     const { signal } = waiting;
     const look = (): Promise<readonly Job[] | number> => this.#lookForJobs(session, waiting, count, stop);
@@ -62,8 +60,8 @@ export class JobSource {
       const watching = new AbortController();
       const offAbort = onAbort(signal, () => watching.abort(signal.reason));
       const news = new News(watching.signal);
-      // If etcd deletes only `running/ID`, the worker's session has ended. The transactions of workers delete
-      // `claimed/ID`, too.
+      // If etcd deletes only `running/ID`, the worker's session has ended, or the worker has released the job without
+      // settling it. The transactions that settle a job delete `claimed/ID`, too.
       const watches = [
         this.#client.watch(prefix(`${this.#name}/todo/`), { only: 'put', signal: watching.signal }),
         this.#client.watch(prefix(`${this.#name}/held/`), { only: 'delete', signal: watching.signal }),
@@ -90,7 +88,8 @@ export class JobSource {
 
   /**
    * Looks for jobs, and takes them. If there are none, returns the time, on the monotonic clock, at which the next
-   * delayed job is due. Also makes the delayed jobs ready that are due, and calls `#returnOrphans`.
+   * delayed job is due, or infinity if there is no delayed job. Also makes the delayed jobs ready that are due, and
+   * calls `#returnOrphans`.
    */
   async #lookForJobs(
     session: Session,

@@ -155,8 +155,8 @@ export class Job {
   readonly attempt: number;
   readonly priority: number;
   /**
-   * Aborts when the job no longer belongs to this worker, or when the worker is asked to stop. Reading `aborted`
-   * compares the lease's deadline with the clocks of the machine.
+   * Aborts when the job no longer belongs to this worker, when the program calls `complete`, `retry` or `bury`, or when
+   * the worker is asked to stop. Reading `aborted` compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
   /**

@@ -10,8 +10,8 @@ import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 /** Options of `lead`. */
 export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   /**
-   * If it aborts, `lead` stops waiting for the leadership. If this process already leads, the signal of `action`
-   * aborts, and `lead` resigns after `action` has ended. `lead` then resolves with undefined.
+   * If this signal aborts, `lead` stops waiting for the leadership. If this process already leads, the signal of
+   * `action` aborts, and `lead` resigns after `action` has ended. `lead` then resolves with undefined.
    */
   readonly signal?: SignalOption;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */

@@ -4,7 +4,7 @@ import { onAbort } from '../runtime/signals.js';
 /**
  * The queue of the lockers in one session: the callers in this process that want the same lock. The lockers share one
  * queue key in etcd, so etcd cannot tell them apart. The local queue lets one locker at a time use that key, in order
- * of arrival.
+ * of arrival. `SelfHealingSession` uses a local queue without a key, so that its calls run one at a time.
  */
 export class LocalQueue {
   #occupied = false;

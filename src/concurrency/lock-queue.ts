@@ -11,12 +11,14 @@ import { after, pause } from '../runtime/timers.js';
 import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 // The queue of a lock in etcd: the keys under one prefix, in the order of their create revisions. Each contender puts
-// one key, its queue key, under its lease. The contender whose key was created first holds the lock. The others wait.
+// one key, its queue key, under its lease. The contender whose key was created first holds the lock. The other
+// contenders wait.
 //
 // Why only one contender holds the lock at a time: create revisions are unique and never change, so the order of two
 // queue keys never changes, and a new key comes after all keys that exist. A contender holds the lock only after a read
 // that shows its own key and no key before it. The keys before it can only disappear, so its key stays first until that
-// key is deleted or its lease ends. This is true even if the read shows an old revision of the store (S20).
+// key is deleted or its lease ends. This is true even if the read shows an old revision of the store (rule S20 in
+// docs/semantics.md).
 
 /** Milliseconds before a holder or a waiter watches its own key. Most holds and waits end sooner, without a watch. */
 export const WATCH_AFTER_MS = { holder: 10, waiter: 100 } as const;
@@ -175,8 +177,8 @@ export async function withValue(
  *
  * If a watch starts at the current revision, etcd sends its events at once. If a watch starts at a past revision, etcd
  * sends its events only every 100 ms. So the waiter creates a watch that starts at the current revision. If the store
- * has changed since the waiter saw the predecessor, the waiter reads the queue again, because the predecessor may have
- * left before the watch was created (S19).
+ * has changed since the waiter saw the predecessor, the waiter checks whether the predecessor is still in the queue,
+ * because it may have left before the watch was created (S19).
  *
  * @throws EtcdError with reason `LockLost` if the waiter's own key is gone.
  */
@@ -228,8 +230,8 @@ async function readBefore(client: CoreKeyspace, own: OwnKey, waiting: Waiting, a
 }
 
 /**
- * Like `readBefore`, but reads the queue only if `predecessor` has left it. To find the key right before another one,
- * the server reads all keys of the queue.
+ * Like `readBefore`, but looks for the key right before the waiter's own key only if `predecessor` has left the queue,
+ * because the server reads all keys of the queue to find that key.
  */
 async function readUnlessAhead(
   predecessor: KeyValue,

@@ -45,9 +45,9 @@ export function uniqueContender(session: Session, name: string, ownPrefix: strin
 }
 
 /**
- * Acquires a lock: enters the local queue, puts the queue key, and waits until no other key in the queue is before it.
- * If this fails, for example because the wait timed out, deletes the queue key (rules S21 and S22 in
- * docs/semantics.md).
+ * Acquires a lock: enters the local queue if the contender shares its queue key, puts the queue key, and waits until no
+ * other key in the queue is before it. If this fails, for example because the wait timed out, deletes the queue key
+ * (rules S21 and S22 in docs/semantics.md).
  *
  * @throws EtcdError if the wait is canceled or times out (see `WaitOptions`), if the session ends, or if the server
  * refuses a call.

@@ -24,8 +24,9 @@ const MUTEX_OPTIONS = { value: toBytes } as const;
  * uses the same keys as Go's `concurrency.Mutex` and `etcdctl lock`, so all locks with the same name exclude each
  * other.
  *
- * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a waiter for "a" therefore waits for
- * holders of "a/b", while a waiter for "a/b" does not wait for holders of "a". Do not lock "a" while you hold "a/b".
+ * The keys of a lock "a/b" lie under "a/", the prefix of the lock "a". As in Go, a contender for "a" therefore waits
+ * for all earlier contenders for "a/b", while a contender for "a/b" does not wait for contenders for "a". Do not lock
+ * "a" while you hold "a/b".
  *
  * @example
  * const session = await Session.open(etcd, { ttl: 10 });
@@ -102,9 +103,9 @@ export async function withLock<T>(
 
 /**
  * Does the same as `withLock` for several locks, which belong to one session. The locks are acquired one after the
- * other in the order of their names in code units, whatever the order of `names` is. So callers of `withLocks` never
- * wait for each other in a circle. A caller that holds one lock and then waits for another with `withLock` has no such
- * guarantee. `action` gets the locks in the order of `names`. A name that occurs twice is locked once.
+ * other in the order of their names in UTF-16 code units, whatever the order of `names` is. So callers of `withLocks`
+ * never wait for each other in a circle. A caller that holds one lock and then waits for another with `withLock` has no
+ * such guarantee. `action` gets the locks in the order of `names`. A name that occurs twice is locked once.
  *
  * @throws EtcdError as `withLock` does.
  *
@@ -135,7 +136,10 @@ export async function withLocks<T>(
   );
 }
 
-/** The locks that a call of `withLock` or `withLocks` holds while its action runs. A nested call refuses to wait for them. */
+/**
+ * The locks that a call of `withLock` or `withLocks` holds while its action runs. A nested call without a limit refuses
+ * to wait for one of them.
+ */
 interface Holding {
   readonly client: CoreKeyspace;
   readonly names: readonly string[];
@@ -185,8 +189,8 @@ async function holding<T>(
       // If the wait ends, closing the session deletes the queue key, too.
       const next = await orAborted(locking, waiting.signal);
       held.push(next);
-      // The loss of a lock ends the wait for the next one.
       if (holdsAll()) break;
+      // The loss of a lock ends the wait for the next one.
       waiting = { ...waiting, signal: next.signalWith(waiting.signal) };
     }
     throwIfLost(held);

@@ -47,7 +47,8 @@ export class Queue {
 
   /**
    * Puts an item at the end of the queue and returns its key. The item stays in the queue if this process ends. The
-   * client repeats the call until a server answers it, and the item is added once.
+   * client repeats the call until a server answers it or the time limit passes, and the server adds the item at most
+   * once.
    *
    * @throws EtcdError if an argument is not valid or the put fails. If the outcome of the error is `unknown`, the item
    *   may be in the queue.

@@ -8,7 +8,7 @@ import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { checkName } from './lock-queue.js';
 import { untilAnswered, WAIT_OPTIONS, type Waiting, type WaitOptions, withinLimit } from './waiting.js';
 
-/** Options of a `RateLimiter`. All processes must have the same. */
+/** Options of a `RateLimiter`. All processes must use the same options. */
 export interface RateLimiterOptions {
   /** Number of tokens that the fleet gets in each second. It may be a fraction, such as 0.1. */
   readonly perSecond: number;
@@ -38,7 +38,7 @@ const ANSWER_GRACES = 3;
 const CLOCK_STEP_MS = 1;
 /** The number of attempts to move the stored time without a pause between them. */
 const EAGER_ATTEMPTS = 3;
-/** The backoff attempt from which the pause between two attempts no longer grows. */
+/** The argument of `backoffMs` from which the pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
 interface Reservation {
@@ -51,10 +51,11 @@ interface Reservation {
 /**
  * Limits how often a fleet of processes does something, with one key. The key stores the time from which a whole burst
  * is available again, and how many tokens of the current burst are left. A process takes tokens by moving this time
- * forward: at least to the latest time at which the tokens may be used, and then by one interval for each token. It
- * does so in a transaction that fails if another process has moved the time since this process read it. The process
- * then waits until the tokens are due. If the answer of etcd or the timer of the process comes after the latest time,
- * for example because the process was suspended, the process gives up the tokens and takes others.
+ * forward: at least to the latest time at which the tokens may be used, and then by the interval between two tokens for
+ * each token. The process does so in a transaction that fails if another process has moved the time since this process
+ * read it. The process then waits until the tokens are due. If the answer of etcd or the timer of the process comes
+ * after that latest time, for example because the process was suspended, the process gives up the tokens and takes
+ * others.
  *
  * In any time span, the fleet gets at most `burst` tokens, plus `perSecond` tokens for each second of the span. A token
  * counts at the time when `take` resolves. etcd has no clock that clients can read, so the processes use their own: a

@@ -26,7 +26,7 @@ import { AGAIN, sessionAfterSession } from './with-sessions.js';
 export type Gap =
   /** The lease was lost. etcd has deleted the keys, or will soon delete them. */
   | { readonly type: 'lost'; readonly cause: EtcdError }
-  /** The session has a new lease, and has put the registered keys again. */
+  /** The session has a new lease, and has put the registered keys again, except the keys in `taken`. */
   | {
       readonly type: 'healed';
       readonly leaseId: bigint;
@@ -124,9 +124,9 @@ export class SelfHealingSession implements AsyncDisposable {
 
   /**
    * Deletes a registered key, unless another client has put the key since. If `signal` aborts or `maxWaitMs` passes
-   * before this call has ended, the caller may repeat the call. The session does not put the key again after a gap,
-   * unless this call was still waiting for an earlier call of `register` or `unregister`. Does nothing after the
-   * session has ended.
+   * before this call has ended, the caller may repeat the call. Even without a second call, the session does not put
+   * the key again after a gap, unless the first call was still waiting for an earlier call of `register` or
+   * `unregister`. Does nothing after the session has ended.
    *
    * @throws EtcdError, see `WaitOptions`.
    */

@@ -100,7 +100,7 @@ export class Session implements AsyncDisposable {
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });
     const keepAlive = client.leaseClient.keepAlive(granted);
     if (!keepAlive.signal.aborted) return new Session(client, keepAlive);
-    // The client was closed during the grant.
+    // The client was closed during the grant, or the grant took longer than the lease lives.
     await client.lease.revoke(granted.id, callOptions).catch(() => {});
     throw keepAlive.signal.reason;
   }

@@ -11,7 +11,10 @@ import { backoffMs, pause } from '../runtime/timers.js';
 import { WAIT_OPTIONS, type Waiting, type WaitOptions, waitLimit } from './waiting.js';
 
 const DEFAULT_MAX_ATTEMPTS = 100;
-/** Number of conflicts after which the backoff stops growing: the commit that caused a conflict takes milliseconds. */
+/**
+ * Number of conflicts after which the backoff stops growing. The limit is low, because the commit that caused a
+ * conflict takes only milliseconds.
+ */
 const MAX_BACKOFF_ATTEMPT = 3;
 
 interface Guarantees {
@@ -34,7 +37,7 @@ const ISOLATIONS = {
  * The guarantees of a transaction against concurrent changes. The levels are those of Go's `concurrency` package.
  *
  * - `serializableSnapshot`: all reads see the same store revision, and no key that was read or written has changed
- *   since that revision when the transaction commits.
+ *   since that revision when the transaction commits. A transaction without writes does not check this.
  * - `serializable`: the same, except that a key that was written but not read may have changed.
  * - `repeatableReads`: no key that was read has changed, but the reads may see different revisions. The transaction may
  *   therefore see a state that never existed, but its writes then do not take effect.
@@ -52,7 +55,10 @@ export interface StmOptions extends WaitOptions {
    * client. Default 100.
    */
   readonly maxAttempts?: number | undefined;
-  /** Whether the client repeats the commit until a server answers, see the option of `Client`. */
+  /**
+   * Whether the client repeats the commit until a server answers, see `WriteOptions`. Default: the client's
+   * `retryWrites`.
+   */
   readonly retryWrites?: boolean | undefined;
 }
 

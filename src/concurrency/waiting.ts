@@ -15,7 +15,7 @@ import { after, backoffMs, pause, settledWithin } from '../runtime/timers.js';
  * answered and another contender still has the lock, and `DeadlineExceeded` otherwise.
  */
 export interface WaitOptions {
-  /** Cancels the wait when it aborts. */
+  /** Cancels the wait when this signal aborts. */
   readonly signal?: SignalOption;
   /** Maximum wait in milliseconds. Default: no limit. */
   readonly maxWaitMs?: number | undefined;
@@ -29,8 +29,8 @@ const WAIT_HINTS = {
 } as const;
 
 /**
- * The signal of a wait, as options for calls and inner waits. If the object comes from a `WaitLimit`, the failures of
- * these calls appear in the error of the wait.
+ * The options of the calls and inner waits that belong to a wait: the signal of the wait. If the object comes from a
+ * `WaitLimit`, the failures of these calls appear in the error of the wait.
  */
 export interface Waiting {
   readonly signal: AbortSignal;
@@ -79,8 +79,8 @@ export class WaitLimit {
   }
 
   /**
-   * The options of the first calls of a wait. Their signal need not abort when `end` is called. If the wait has no
-   * limits, they contain the signal of the lifetime, so that a wait that ends with its first call creates no signal.
+   * The options of the first calls of a wait. If the wait has no limits, they contain the signal of the lifetime, so
+   * that a wait that ends with its first call creates no signal. That signal does not abort when `end` is called.
    */
   get firstCalls(): Waiting {
     const isBare = this.#controller === undefined && this.#lifetime !== undefined;
@@ -250,8 +250,9 @@ export function untilSpace<T>(waiting: Waiting, call: (options: CallOptions) => 
 
 /**
  * Repeats a call until it succeeds or `signal` aborts, no matter which error a server returns. Rejects only if `signal`
- * aborts or the client itself refuses the call. Use this function for cleanup. Other contenders may wait for the
- * cleanup, so the call does not wait behind other calls of the client.
+ * aborts, if the client itself refuses the call, or with an error of an interceptor that is not an `EtcdError`. Use
+ * this function for cleanup. Other contenders may wait for the cleanup, so the call does not wait behind other calls of
+ * the client.
  */
 export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => Promise<T>): Promise<T> {
   return untilAnswered(
@@ -262,11 +263,14 @@ export function untilDone<T>(waiting: Waiting, call: (options: CallOptions) => P
   );
 }
 
-/** The reasons of errors that mean that the client itself refused the call. It would refuse a repetition too. */
+/**
+ * The reasons of errors that mean that the client itself refused the call. The client would refuse a repetition, too.
+ */
 const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'InvalidInput']);
 
 /**
- * Reasons of errors that a repeated call would get again. Such a call is not repeated, even if its outcome is unknown.
+ * Reasons of errors that a repeated call would get again. After such an error, `untilAnswered` does not repeat the
+ * call, even if its outcome is unknown.
  */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 

@@ -13,7 +13,10 @@ const STABLE_MS = 10_000;
 
 /** Options of `withSessions`. */
 export interface WithSessionsOptions extends LeaseOptions {
-  /** Ends the wait for a session, and aborts the signal of the action. `withSessions` then resolves. */
+  /**
+   * When this signal aborts, the wait for a session ends, and the signal of `action` aborts. `withSessions` resolves
+   * after `action` has ended.
+   */
   readonly signal?: SignalOption;
 }
 
@@ -23,10 +26,10 @@ const WITH_SESSIONS_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const
  * Runs `action` with a session. Each time the session is lost, runs `action` again with a new session, after a pause of
  * up to 2 s. Resolves with the result of `action`. The session ends when `action` ends.
  *
- * `signal` aborts when the session is lost or the option `signal` aborts. `action` should then return soon, because the
- * next session opens only after that. If the session is lost, the result or the error of `action` does not count. If
- * the option `signal` aborts, `withSessions` resolves with the result of `action`, or with undefined if `action` throws
- * or no session is open.
+ * The signal that `action` gets aborts when the session is lost or the option `signal` aborts. `action` should then
+ * return soon, because the next session opens only after that. If the session is lost, the result or the error of
+ * `action` does not count. If the option `signal` aborts, `withSessions` resolves with the result of `action`, or with
+ * undefined if `action` throws or no session is open.
  *
  * @throws the error of `action` if its session still lives, and EtcdError if the client is closed or the server refuses
  * a lease.
@@ -60,7 +63,8 @@ export async function withSessions<T>(
 
 /**
  * Runs `useSession` with one new session after the other, until its result is not `AGAIN`, or `stop` aborts. Resolves
- * with that result; undefined if `stop` has aborted. If `first` is given, it is the first session.
+ * with that result, or with undefined if `stop` has aborted before there is such a result. If `first` is given, it is
+ * the first session.
  */
 export async function sessionAfterSession<T>(
   client: CoreKeyspace,

@@ -27,7 +27,7 @@ const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
 /** Default number of seconds for which the queue remembers the ID of a completed or discarded job. */
 const DEFAULT_ID_TTL_S = 3_600;
-/** The default delay before the second try of a job, in milliseconds. It doubles after each further failure. */
+/** Delay before the second try of a job in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** The folders that a queue reads as a whole. */
@@ -35,7 +35,7 @@ const FOLDERS = ['todo', 'held', 'dead'];
 /** The reasons of errors that mean that the job no longer belongs to the worker. */
 const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 
-/** Options of a `WorkQueue`. All workers of a queue should have the same. */
+/** Options of a `WorkQueue`. All workers of a queue should use the same options. */
 export interface WorkQueueOptions {
   /** Number of tries before a job becomes a dead job. A try whose worker dies counts, too. Default 5. */
   readonly maxAttempts?: number | undefined;
@@ -73,7 +73,7 @@ export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   readonly concurrency?: number | undefined;
   /** TTL of the lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
   readonly ttl?: number | undefined;
-  /** Ends the work when it aborts: the worker takes no more jobs, and waits for those it works on. */
+  /** Ends the work when this signal aborts: the worker takes no more jobs, and waits for the running handlers. */
   readonly signal?: SignalOption;
   /**
    * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
@@ -160,7 +160,7 @@ export class WorkQueue {
 
   /**
    * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call until
-   * a server answers it, and the job is added once.
+   * a server answers it or the time limit passes, and the server adds the job at most once.
    *
    * @throws EtcdError as `txn` does. If its outcome is `unknown`, the job may be in the queue; calling `enqueue` again
    * with the same `id` is safe.
@@ -224,7 +224,7 @@ export class WorkQueue {
     const failUnlessOver = (session: Session) => (error: unknown) => {
       if (!isSessionOver(error, session, stop)) failed.abort(error);
     };
-    // The handlers at work, also those that ignore the loss of their session. They occupy their slots until they end.
+    // The running handlers, including those whose session is lost. They occupy their slots until they end.
     const running = new Set<Promise<void>>();
     let changed = (): void => {};
     const workUntil = async (session: Session, ending: AbortSignal): Promise<void> => {

@@ -119,8 +119,8 @@ function hedged<Request, Response>(
     const attempt = (endpoint: string): void => {
       tried = endpoint;
     };
-    // If the first call fails, it has tried all members. The second call would wait for its one member until the
-    // deadline.
+    // If the first call fails, do not wait for the second call: the first call could use all members, while the second
+    // call may wait for its one member until the deadline.
     const firstFailed = (error: unknown): void => settleCall(() => reject(error));
     startAttempt({ ...call, observer: bothObservers({ attempt }, call.observer) }, () => {}, firstFailed);
     if (call.signal?.aborted) abort();

@@ -5,10 +5,12 @@ import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } 
 
 /**
  * Wraps the calls of a client. An interceptor may inspect, change, repeat or answer a call, and may inspect or change
- * the result. An interceptor sees secrets: the token in the metadata, and the password in an `Authenticate` call.
+ * the result. An interceptor sees secrets: the token in the metadata, and the passwords in `Authenticate` calls and in
+ * calls that add users or change passwords.
  *
- * An interceptor sees each call once, no matter how many attempts the client makes. If the client repeats a call with a
- * new token, however, the interceptor sees another call.
+ * An interceptor sees each call once, no matter how many attempts the client makes. If the client repeats the whole
+ * call, the interceptor sees another call: for example with a new token, for `orderedReads`, or while a lock waits for
+ * a server.
  *
  * @example
  * const timing: Interceptor = {

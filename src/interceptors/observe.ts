@@ -154,7 +154,10 @@ export interface CallDiagnostics {
   received: number;
   /** Duration of the call in milliseconds. Undefined until the call ends. */
   durationMs: number | undefined;
-  /** Why the call failed. Undefined while the call is in progress, and if it succeeded. */
+  /**
+   * Why the call failed. Undefined while the call is in progress, if it succeeded, and if the client canceled the
+   * stream.
+   */
   error: EtcdError | undefined;
 }
 

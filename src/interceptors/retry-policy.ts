@@ -13,16 +13,19 @@ export interface RetryPolicy {
    * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
    * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. If only one of the two is given, the
    * default of `minBackoffMs` is 50, and the default of `maxBackoffMs` is 2,000. If neither is given, the client uses
-   * its own delays, which are 0 if another endpoint is available.
+   * its own delays, which are usually 0 if another endpoint is available. A read that only `retryRead` repeats always
+   * has a delay.
    */
   readonly minBackoffMs?: number | undefined;
   readonly maxBackoffMs?: number | undefined;
   /**
    * Decides whether a failed read is repeated. `failures` counts its failed attempts, from 1. `isSafe` says whether the
-   * client would repeat the read without this function. The client does not call the function for writes, because it
-   * repeats a write only if the server provably did not process it. Nor does it call the function after `maxAttempts`
-   * attempts, after the deadline, after the caller has canceled the call or closed the client, or if the server refused
-   * the token. In the last case, the client repeats the read with a new token.
+   * client would repeat the read without this function. The client also calls the function for calls that are as safe
+   * to repeat as reads: writes with guards (see `retryWrites`), and grants of leases whose ID the server chooses. It
+   * does not call the function for other writes, which it repeats only if the server provably did not process them. Nor
+   * does it call the function after `maxAttempts` attempts, after the deadline, after the caller has canceled the call
+   * or closed the client, or if the server refused the token. In the last case, the client repeats the read with a new
+   * token.
    */
   readonly retryRead?: ((error: EtcdError, failures: number, isSafe: boolean) => boolean) | undefined;
 }
@@ -38,9 +41,9 @@ const DEFAULT_MAX_BACKOFF_MS = 2_000;
 
 /**
  * Returns an interceptor that limits and delays the attempts of each unary call. It can make the client repeat fewer
- * writes, and never more. A deadline ends each call as without a policy. Locks and other functions of
- * `etcdwire/concurrency` repeat their calls until they know the outcome, whatever the policy is, because their safety
- * depends on it.
+ * writes, but never a write that is unsafe to repeat. A deadline ends each call as without a policy. Locks and other
+ * functions of `etcdwire/concurrency` repeat their calls until they know the outcome, whatever the policy is, because
+ * their safety depends on it.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is invalid.
  *

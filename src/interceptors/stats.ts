@@ -39,7 +39,8 @@ export interface LatencyStats {
   readonly maxMs: number;
   /**
    * The time in milliseconds that half of the calls did not exceed, and the times that 95 % and 99 % did not exceed.
-   * Each is at most 4.5 % wrong, for times from 16 µs to 4.7 h. Undefined if no call has ended.
+   * Each value differs by at most 4.5 % from the exact time, for times from 16 µs to 4.7 h. Undefined if no call has
+   * ended.
    */
   readonly p50Ms: number | undefined;
   readonly p95Ms: number | undefined;
@@ -110,7 +111,7 @@ export interface Stats extends Interceptor {
  * method that is called, and 100 bytes for each lease.
  *
  * The wait for a token is not part of a call, because the client obtains the token before the interceptors see the
- * call. If the client repeats a call with a new token, it counts as another call.
+ * call. If the client repeats the whole call, for example with a new token, the repetition counts as another call.
  *
  * @example
  * const stats = collectStats();

@@ -148,7 +148,7 @@ const MODIFY_OPTIONS = { maxAttempts: checkPositiveCount, ...CREATE_OPTIONS } as
 const DEFAULT_MAX_ATTEMPTS = 100;
 /** The number of attempts without a pause between them. */
 const EAGER_ATTEMPTS = 3;
-/** The exponent from which the pause between two attempts no longer grows. */
+/** The argument of `backoffMs` from which the pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
 /** The result of `modifyKey`. */

@@ -28,7 +28,8 @@ const KEYS_PER_TXN = 128;
 
 /**
  * Reads any number of keys, all at one revision. Up to `keysPerTxn` keys need one transaction; more keys need several
- * transactions, one after the other, which read the revision of the first one. `header` is that of the first.
+ * transactions, one after the other, which read the revision of the first one. `header` is the header of the first
+ * transaction.
  *
  * @throws EtcdError with reason `Compacted` if etcd compacts that revision before the last transaction, and otherwise
  * as `txn` does.
@@ -52,7 +53,8 @@ export async function getMany(
   };
   const { header, responses } = await read(0, { revision, serializable, keysOnly });
   const kvs = [...responses];
-  // Not serializable, because another member might not have reached the revision of the first transaction yet.
+  // If the caller gave no revision, the later reads are not serializable, because another member might not have reached
+  // the revision of the first transaction yet.
   const later =
     revision === undefined || revision === 0n
       ? { revision: header.revision, keysOnly }

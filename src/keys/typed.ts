@@ -38,8 +38,8 @@ export interface ValueCodec<T> {
 }
 
 /**
- * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if it is wrong. It may be
- * the method `parse` of a schema, such as those of zod.
+ * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if it is wrong. The function
+ * may be the method `parse` of a schema, for example of a zod schema.
  *
  * @example
  * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
@@ -88,7 +88,10 @@ export class TypedKeyValue<T> {
     return decoded.value;
   }
 
-  /** Undefined if the value is valid. The `cause` of the error is what the codec has thrown. */
+  /**
+   * Says that the codec could not decode the value. Its `cause` is what the codec has thrown. Undefined if the value is
+   * valid.
+   */
   get error(): EtcdError | undefined {
     const decoded = this.#decode();
     return 'error' in decoded ? decoded.error : undefined;
@@ -114,7 +117,10 @@ export interface TypedChange<T> {
   readonly name: string;
   /** The new state. Undefined for a deletion. */
   readonly kv: TypedKeyValue<T> | undefined;
-  /** The state before. Undefined if the key did not exist, or if a watch does not have the option `prevKv`. */
+  /**
+   * The state before. Undefined if the key did not exist. In a watch, also undefined without the option `prevKv`, or if
+   * the earlier revision is compacted.
+   */
   readonly old: TypedKeyValue<T> | undefined;
 }
 
@@ -126,7 +132,7 @@ export interface TypedCachedRange<T> extends AsyncDisposable {
   get(name: string): TypedKeyValue<T> | undefined;
   /** Returns all keys from memory, in the order of their names. */
   range(): readonly TypedKeyValue<T>[];
-  /** Does the same as `CachedRange.changes`. */
+  /** Yields the same changes as `CachedRange.changes`, with decoded values. */
   changes(options?: ChangesOptions): AsyncIterableIterator<TypedChange<T>>;
 }
 

@@ -24,7 +24,7 @@ export function hasConditions({ compare = [] }: Init<wire.TxnRequest>): boolean 
 
 /**
  * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that
- * changes the guard. Its argument is the path of the branch.
+ * changes the guard. Its argument is the path of the branch, see `Applied`.
  */
 export function guardedRequest(
   request: Init<wire.TxnRequest>,
@@ -100,8 +100,11 @@ export function onlyNested(operations: Operations): Init<wire.TxnRequest> | unde
 }
 
 /**
- * Adds the operation that changes the guard, unless an operation of the branch may delete the guard. `path` is the path
- * of the branch.
+ * Adds the operation that changes the guard, unless an operation of the branch may delete the guard. If the branch has
+ * exactly one nested transaction, adds the operation to the branches of that transaction. `path` is the path of the
+ * branch.
+ *
+ * @throws EtcdError with reason `InvalidInput` if one of several nested transactions may delete the guard.
  */
 function withGuard(
   operations: Operations,

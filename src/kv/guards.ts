@@ -17,7 +17,7 @@ import {
 import { mismatch, type PreparedTxn } from './txn.js';
 
 // A guard makes a write safe to repeat: however often the server receives the request, and however late, it applies the
-// write at most once.
+// write at most once. In this example, the write has the number 7:
 //
 //   The write.   if the guard is unchanged, and the conditions of the caller are true:
 //                  the operations of `then`, put the guard with "7 1"
@@ -154,7 +154,7 @@ export class GuardedWrite<Result> {
   readonly #guards: Guards;
   readonly #request: Init<wire.TxnRequest>;
   readonly #resultOf: (response: wire.TxnResponse) => Result;
-  /** The guard of this write. Undefined before the first attempt, and after the outcome is known. */
+  /** The guard of this write. Undefined before the first attempt, and when this write no longer uses a guard. */
   #guard: Guard | undefined;
   /** Whether the server may apply an attempt later, or may have applied it. */
   #isOutcomeUnknown = false;
@@ -184,7 +184,8 @@ export class GuardedWrite<Result> {
   }
 
   /**
-   * Makes an attempt. After an error, the caller must call `send` again, or `settle`.
+   * Sends the write, and resolves when the server has applied it. Uses another guard if another client has changed or
+   * deleted the guard. After an error, the caller must call `send` again, or `settle`.
    *
    * @throws EtcdError as `txn` does.
    */
@@ -321,9 +322,11 @@ export class GuardedWrite<Result> {
     return this.#settled(guard, number, applied);
   }
 
-  /** `number` is undefined if the write has deleted the guard. */
+  /**
+   * Records that the write was applied. `number` is undefined if the write has deleted the guard. Releases the guard
+   * only if the write still uses it, because the answer may arrive after `settle`.
+   */
   #settled(guard: Guard, number: number | undefined, applied: Applied<Result>): Applied<Result> {
-    // The answer may arrive after `settle`, if the caller has not waited for it.
     if (number === undefined) this.#guards.break();
     else if (this.#guard === guard) this.#guards.release(guard, applied.revision, number);
     this.#guard = undefined;
@@ -336,7 +339,10 @@ type GuardState = Pick<mvccpb.KeyValue, 'modRevision' | 'value'>;
 
 interface Moved {
   readonly header: wire.ResponseHeader;
-  /** The guard after the transaction. Undefined if its write, another client or the end of its lease has deleted it. */
+  /**
+   * The guard after the transaction. Undefined if the caller's write, another client or the end of its lease has
+   * deleted it.
+   */
   readonly found: GuardState | undefined;
 }
 

@@ -47,8 +47,8 @@ export class KeyValue {
   }
 
   /**
-   * Parses the value as JSON. `parse` converts the result, or throws if the result is not what the program expects. It
-   * may be the method `parse` of a schema, such as those of zod.
+   * Parses the value as JSON. `parse` converts the result, or throws if the result is not what the program expects.
+   * `parse` may be the method `parse` of a schema, for example of a zod schema.
    *
    * @throws EtcdError with reason `InvalidJson` if the value is not JSON, or if `parse` throws. The cause of the error
    * is a `SyntaxError`, or the error of `parse`.

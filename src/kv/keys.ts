@@ -27,7 +27,7 @@ export const GUARD_PREFIX = 'etcdwire/guards/';
 const KEY_RANGE: unique symbol = Symbol.for('etcdwire.KeyRange');
 
 /**
- * A range of keys. Only `prefix`, `fromKey` and `keyRange` create one.
+ * A range of keys. `prefix`, `fromKey` and `keyRange` create it.
  *
  * `key` is the first key of the range. `rangeEnd` is the first key after the range. As in etcd's API, the `rangeEnd`
  * "\0" means that the range has no end.
@@ -72,7 +72,7 @@ const SELECT_ALL = ' (to select every key, use prefix(""))';
 const ALLOWED = 'a key, prefix(bytes), fromKey(key) or keyRange(start, end)';
 
 /**
- * Selects every key that starts with these bytes. The empty prefix selects every key of the store.
+ * Selects every key that starts with these bytes. The empty prefix selects every key of the store or of the namespace.
  *
  * @throws EtcdError with reason `InvalidInput` if `bytes` is neither a well-formed string nor a `Uint8Array`.
  *
@@ -85,7 +85,8 @@ export function prefix(bytes: BytesLike): KeyRange {
 }
 
 /**
- * Selects this key and every key after it, in byte order. The empty key selects every key of the store.
+ * Selects this key and every key after it, in byte order. The empty key selects every key of the store or of the
+ * namespace.
  *
  * @throws EtcdError with reason `InvalidInput` if `key` is neither a well-formed string nor a `Uint8Array`.
  *

@@ -28,13 +28,16 @@ export interface KV {
   range(keys: Keys, options?: RangeOptions & CallOptions): Promise<WithHeader<RangeResult>>;
 
   /**
-   * Reads a range of any size in ascending key order, all at one revision. Uses a stream if the server supports the RPC
-   * `RangeStream` (etcd 3.7), and reads page by page otherwise. `timeoutMs` limits the time for each page. If etcd
-   * compacts the revision of the scan before the scan is complete, the scan ends with reason `Compacted`.
+   * Reads a range of any size in ascending key order, all at one revision. After the first page, uses a stream if the
+   * server supports the RPC `RangeStream` (etcd 3.7) and the options have no revision bounds. Otherwise reads page by
+   * page. `timeoutMs` limits the time for each page. If etcd compacts the revision of the scan before the scan is
+   * complete, the scan ends with reason `Compacted`.
    */
   scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncIterableIterator<KeyValue>;
 
-  /** Writes a key. Without the option `lease`, the put detaches the key from the lease that it had. */
+  /**
+   * Writes a key. Without the options `lease` and `ignoreLease`, the put detaches the key from the lease that it had.
+   */
   put(key: BytesLike, value: BytesLike, options?: PutOptions & WriteOptions): Promise<WithHeader<PutResult>>;
 
   /** Deletes a key or a range of keys. `deleted` is the number of keys that existed. */

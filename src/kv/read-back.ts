@@ -60,8 +60,8 @@ export class ReadBack {
     if (request.case !== 'requestRange') this.#changed.push(range);
     switch (request.case) {
       case 'requestPut': {
-        // No earlier operation has changed the key, because the server refuses a transaction that changes a key and
-        // puts it.
+        // No earlier operation has changed the key, because the server refuses a transaction that puts a key twice, or
+        // puts and deletes it.
         const before = request.value.prevKv ? this.#read(range) : undefined;
         return (answers) => ({
           response: { case: 'responsePut', value: { header: undefined, prevKv: before?.(answers).kvs[0] } },

@@ -85,7 +85,10 @@ export const GET_HINTS = {
 
 /** Options of `put` and of `op.put`. */
 export interface PutOptions {
-  /** The lease to attach the key to. Without `lease`, the put detaches the key from the lease that it had. */
+  /**
+   * The lease to attach the key to. Without `lease` and `ignoreLease`, the put detaches the key from the lease that it
+   * had.
+   */
   readonly lease?: LeaseLike | undefined;
   /** Returns the key as it was before the put. Default false. */
   readonly prevKv?: boolean | undefined;

@@ -24,7 +24,7 @@ const TTL_S = 600;
  */
 const USABLE_MS = (TTL_S / 2) * 1_000;
 
-/** The server never chooses the ID of an ended lease again, so a second copy does nothing. */
+/** The server never chooses the ID of an ended lease again, so a second copy of the revocation does nothing. */
 const REVOKE = { ...leaseMethods.leaseRevoke, repeatable: true } as const;
 
 /** The parts of a keyspace that its guards use. */
@@ -61,7 +61,7 @@ class GuardLease {
   constructor(keyspace: GuardedKeyspace) {
     this.#closed = keyspace.settings.closed;
     this.#rpc = new Rpc(keyspace.transport, keyspace.settings);
-    // After the leases are revoked, no guarded write of the client can be applied.
+    // After the leases are revoked, no write with guards of these leases can be applied.
     keyspace.closers.add(async () => {
       this.#closing = true;
       await Promise.all([this.#revoke(this.#current?.id), this.#revoke(this.#former)]);
@@ -146,7 +146,8 @@ function leaseOf(keyspace: GuardedKeyspace): GuardLease {
 
 /**
  * Returns a transport that guards writes, see `Guards`, and repeats each guarded write until a server answers or the
- * deadline passes. It finds out the result of a write whose answer was lost.
+ * deadline passes. If the answer to a write was lost, the transport finds out the result of the write, or rejects with
+ * reason `ResultLost`.
  */
 export function retriedWrites(keyspace: GuardedKeyspace): Transport {
   const { transport } = keyspace;
@@ -163,7 +164,7 @@ export function retriedWrites(keyspace: GuardedKeyspace): Transport {
 
 /**
  * Runs a transaction that the server applies at most once, also for clients without the option `retryWrites`. Repeats
- * the call until a server has answered it.
+ * the call until a server has answered it or the time limit passes.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the transaction may have been applied. The client then
  * makes sure in the background that it is not applied later.
@@ -285,7 +286,7 @@ async function applied(
     if (done === undefined) continue;
     if (done.result !== undefined) return done.result;
     const branch = branchOf(request, done.path);
-    // A transaction that has changed nothing may run again. Its result is then the later one.
+    // A transaction that has changed nothing may run again. Its result is then the result of the later run.
     if (mayHaveChangedKeys(branch.operations, branch.path))
       return readBack(keyspace, branch, done, responseIn, options);
   }
@@ -311,7 +312,10 @@ async function checkCluster(
   }
 }
 
-/** Makes sure that the write is not applied later, if there is time left. Returns its result if it was applied. */
+/**
+ * Makes sure that the write is not applied later, if there is time left. Returns the write if it was applied, and
+ * undefined if it was not, or if its outcome is still unknown.
+ */
 async function settled(
   write: GuardedWrite<unknown>,
   { signal, deadline }: UnaryCall<unknown, unknown>,

@@ -30,8 +30,8 @@ export interface ScanPage {
 }
 
 /**
- * Reads ranges of any size: with one stream if the server supports `RangeStream` (etcd 3.7), and page by page
- * otherwise.
+ * Reads ranges of any size: the first page with a unary call, and the rest with a stream if possible (RPC `RangeStream`
+ * of etcd 3.7), or page by page.
  */
 export class Scanner {
   readonly #rpc: Rpc;
@@ -129,7 +129,7 @@ export class Scanner {
     }
   }
 
-  /** Assumes that the next keys are as large as `kvs`. */
+  /** Returns the number of keys to request in the next page. Assumes that they are as large as `kvs`. */
   #limitAfter(kvs: PackedKeyValues): number {
     const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
     return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));

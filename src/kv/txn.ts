@@ -103,8 +103,9 @@ export type OpResult<O> = O extends GetOp
 export type Conditions = readonly Compare[] | undefined;
 
 /**
- * A transaction. The server runs `then` if every condition in `if` is true, and `else` otherwise. The conditions and
- * the operations see the store at one revision. Without `if`, the server always runs `then`, and `else` is not allowed.
+ * A transaction. The server runs `then` if every condition in `if` is true, and `else` otherwise. No other write takes
+ * effect between the conditions and the operations. Without `if`, the server always runs `then`, and `else` is not
+ * allowed.
  */
 export interface Txn<
   If extends Conditions = Conditions,
@@ -298,7 +299,7 @@ export function preparedTxn<
   return { request: txnRequest(own), resultOf: (response) => txnResult(own, response) };
 }
 
-/** Runs a transaction, see `KV.txn`. `maxTxnOps` is the maximum number of its operations. */
+/** Runs a transaction, see `KV.txn`. `maxTxnOps` is the limit for `checkTxn`. */
 export async function runTxn<
   const If extends Conditions = undefined,
   const Then extends readonly Op[] = [],

@@ -3,7 +3,10 @@ import type { Deadlines, Expiring } from '../runtime/deadlines.js';
 import { CheckedSignal, onAbort } from '../runtime/signals.js';
 import { Moment } from './moment.js';
 
-/** The margin, as a fraction of the TTL, by which the client's deadline is earlier than the end of the TTL. */
+/**
+ * The margin, as a fraction of the TTL, by which the client's deadline is earlier than the end of the TTL. The margin
+ * is at most `MARGIN_MAX_MS`.
+ */
 const MARGIN_PART = 0.1;
 const MARGIN_MAX_MS = 1_000;
 
@@ -21,12 +24,13 @@ const MARGIN_MAX_MS = 1_000;
  *
  * - granted: The server has created the lease. The deadline counts from when the client sent the grant request.
  * - requested: The client knows only the lease ID, so the lease is not valid until the first renewal is acknowledged.
- * - kept alive: The server has acknowledged the latest renewal. The client sends the next one a third of the TTL later.
+ * - kept alive: The server has acknowledged the latest renewal. The client sends the next one about a third of the TTL
+ *   after the latest one.
  * - doubtful: A renewal is unanswered, or the stream broke. The lease stays valid until its deadline.
  * - lost: The deadline has passed, the lease does not exist on the server, the server refuses to renew the lease, or
  *   the cluster has changed (reason `ClusterChanged`).
  * - revoked: This client revokes the lease. The lease counts as lost before the client sends the revoke request.
- * - closed: The keepalive or the client was closed, so the lease expires without further renewals.
+ * - closed: The keepalive, the keyspace or the client was closed. The lease expires unless another keepalive renews it.
  *
  * The deadline counts from the time when the client *sent* the latest acknowledged request, however late the client
  * reads the answer. The server counts from the later time when it received the request, so the lease does not expire
@@ -46,7 +50,10 @@ export class KeepAlive implements AsyncDisposable {
     deadline: Number.POSITIVE_INFINITY,
     expire: () => void this.#lost.aborted,
   };
-  /** When the client sent the latest acknowledged request, and for how long the lease lives from then on. */
+  /**
+   * When the client sent the latest acknowledged request, and for how long (`#lifetimeMs`) the lease counts as alive
+   * from then on.
+   */
   #sent: Moment | undefined;
   #lifetimeMs = Number.POSITIVE_INFINITY;
   #ttl: number | undefined;
@@ -138,7 +145,10 @@ export class KeepAlive implements AsyncDisposable {
     return `the machine was suspended or its wall clock was set forward, by ${seconds} s`;
   }
 
-  /** Stops renewing, so that the lease expires after its TTL. The signal aborts with reason `KeepAliveClosed`. */
+  /**
+   * Ends this keepalive. The lease expires after its TTL, unless another keepalive renews it. The signal aborts with
+   * reason `KeepAliveClosed`.
+   */
   async close(): Promise<void> {
     this.lose(leaseLost(this.id, 'KeepAliveClosed', 'is no longer renewed, because its keepalive was closed'));
   }

@@ -119,12 +119,12 @@ export class LeaseClient {
   }
 
   /**
-   * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server
-   * answers. If the answer to an attempt is lost, the server may keep the lease of this attempt, without keys, until
-   * its TTL ends.
+   * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server answers
+   * or the time limit passes. If the answer to an attempt is lost, the server may keep the lease of this attempt,
+   * without keys, until its TTL ends.
    *
-   * With an `id`, the client does not repeat a call whose outcome is unknown. A late copy of such a call can grant the
-   * lease again after it was revoked.
+   * With an `id`, the client does not repeat a call whose outcome is unknown, because a late copy of the call could
+   * grant the lease again after it was revoked.
    *
    * @throws EtcdError with reason `InvalidInput` if `ttl` or `id` is out of range; with reason `LeaseExist` if a lease
    * with the given `id` exists.
@@ -150,8 +150,8 @@ export class LeaseClient {
   }
 
   /**
-   * Ends a lease. The server then deletes the keys that are attached to it. This client's keepalives of the lease end
-   * with reason `LeaseRevoked` before the client sends the request.
+   * Ends a lease. The server then deletes the keys that are attached to it. The keepalives of the lease in the same
+   * client or namespace end with reason `LeaseRevoked` before the client sends the request.
    *
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *

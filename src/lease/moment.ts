@@ -13,7 +13,7 @@ export class Moment {
   readonly wall: number;
   readonly boot: number;
 
-  /** Reads the clocks, and subtracts `agoMs`, a time during which the machine was not suspended. */
+  /** Reads the clocks, and subtracts `agoMs`. Assumes that the machine was not suspended during this time. */
   constructor(agoMs = 0) {
     this.monotonic = monotonicMs() - agoMs;
     this.wall = environment.Date.now() - agoMs;

@@ -30,7 +30,9 @@ const GRACE_MS = 50;
 
 const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
 
-/** Reasons for a lost lease that the program itself has caused. The client logs no warning for these reasons. */
+/**
+ * Reasons with which a keepalive ends because the program asked for it. The client logs no warning for these reasons.
+ */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
 /** A lease that the client renews, with all its keepalives. */
@@ -244,8 +246,9 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   /**
-   * Returns how long the client waits for an answer: half of the time between two renewals. If the TTL is unknown, the
-   * client cannot tell how soon the lease ends, so it gives a slow server more time after each late answer.
+   * Returns how long the client waits for an answer: half of the time between two renewals, but at least
+   * `MIN_ANSWER_TIMEOUT_MS`. If the TTL is unknown, the client cannot tell how soon the lease ends, so it gives a slow
+   * server more time after each late answer.
    */
   #answerTimeoutMs({ ttl }: RenewedLease): number {
     if (ttl === undefined) return Math.min(MIN_ANSWER_TIMEOUT_MS * 2 ** this.#lateAnswers, MAX_FIRST_ANSWER_TIMEOUT_MS);

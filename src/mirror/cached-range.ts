@@ -28,8 +28,9 @@ type MirrorOf = (keys: Keys, options: Pick<MirrorOptions, 'signal'>) => AsyncIte
 /**
  * Whether a cached range is up to date.
  *
- * - `current`: The watch is open, so every change arrives as soon as the server sends it. The client notices after some
- *   seconds that a server no longer answers. After an interruption, missed changes may still be on their way.
+ * - `current`: The watch is open, so every change arrives as soon as the server sends it. If the server stops
+ *   answering, the status stays `current` for some seconds, until the client notices. After an interruption, missed
+ *   changes may still be on their way.
  * - `stale`: The watch has been interrupted for `forMs` milliseconds. The range shows the keys from before the
  *   interruption.
  * - `syncing`: The client reads the whole range again, because it may have missed changes. Until it has read all keys,
@@ -242,7 +243,7 @@ export class CachedKeyRange implements AsyncDisposable {
     );
   }
 
-  /** Calls `close`. */
+  /** Same as `close`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
@@ -281,7 +282,7 @@ export class CachedKeyRange implements AsyncDisposable {
   async #follow(messages: AsyncIterable<MirrorMessage>): Promise<void> {
     try {
       for await (const message of messages) this.#apply(message);
-      // A mirror ends without an error only when its client is closed.
+      // A mirror ends without an error only when its client or namespace is closed.
       this.#end(clientClosed('rejected'));
     } catch (error) {
       this.#end(error as EtcdError);

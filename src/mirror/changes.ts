@@ -13,7 +13,7 @@ export type RangeChange =
 export interface ChangesOptions {
   /** Also yields, at first, each key that the cached range contains now, as a put without `old`. Default false. */
   readonly initial?: boolean | undefined;
-  /** Ends the iteration with reason `Canceled` when it aborts. */
+  /** A signal that ends the iteration: when the signal aborts, the iteration throws an error with reason `Canceled`. */
   readonly signal?: SignalOption;
 }
 
@@ -28,7 +28,7 @@ interface Pending {
 /**
  * The changes of a cached range for one consumer. If a key changes several times before the consumer takes its change,
  * the consumer gets one change from the first state to the last. So a slow consumer needs at most one entry for each
- * key, and a key that is as it was before needs none.
+ * key, and no entry for a key that is again in the state that the consumer knows.
  */
 export class Changes implements AsyncIterableIterator<RangeChange> {
   readonly #pending = new Map<string, Pending>();

@@ -68,9 +68,9 @@ const MIRROR_OPTIONS = {
 } as const;
 
 /**
- * Reads a range of keys at one revision, and then delivers every change of the following revisions exactly once,
- * without gaps. Iterate over a mirror only once, because each iteration reads the range again. Breaking out of the
- * iteration ends the mirror.
+ * Reads a range of keys at one revision, and then delivers every change of the following revisions exactly once. If the
+ * mirror may have missed changes, it delivers `resync` and reads the range again. Iterate over a mirror only once,
+ * because each iteration reads the range again. Breaking out of the iteration ends the mirror.
  *
  * @example
  * const config = new Map<string, string>();

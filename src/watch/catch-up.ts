@@ -17,13 +17,15 @@ const MAX_PARTS = 32;
 const PART_PER_RESPONSE = 0.95;
 
 /**
- * A watch of a range that begins at least this many revisions behind the store gets its own stream at once. Such a
- * distance may contain many megabytes of events, which would delay the events of the other watches on a shared stream.
+ * A watch of a range that begins at least this many revisions behind the store gets a separate stream at once, if one
+ * is free. Such a distance may contain many megabytes of events, which would delay the events of the other watches on a
+ * shared stream.
  */
 const FAR_BEHIND_REVISIONS = 32n;
 /**
- * Milliseconds for which the client pauses a stream whose watch has a full buffer. Then it cancels the watch, because
- * the server keeps up to 128 responses for a paused stream (`chanBufLen` in etcd's `mvcc/watchable_store.go`).
+ * Maximum time, in milliseconds, for which the client pauses a stream whose watch has a full buffer. The client then
+ * cancels the watch on the server, because the server keeps up to 128 responses for a paused stream (`chanBufLen` in
+ * etcd's `mvcc/watchable_store.go`).
  */
 const MAX_PAUSE_MS = 5_000;
 

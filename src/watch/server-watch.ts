@@ -118,13 +118,13 @@ export interface ServerWatchOptions {
  * - queued: The watch waits until `WatchIds` allows its creation request on the stream.
  * - requested: The client has sent the creation request, and the server has not answered it.
  * - live: The server sends the events of the watch.
- * - catching up: The watch is live, but its cursor is far behind the store. `WatchParts` then moves the watch to a
- *   separate stream, and divides the distance.
+ * - catching up: The watch is live, but its cursor is far behind the store. `WatchParts` may then move the watch to a
+ *   separate stream, and divide the distance.
  * - suspended: The consumer is slow. The client has canceled the watch on the server, or has paused the stream that
  *   carries only this watch, until the consumer has taken half of the buffer.
  * - reopening: The stream broke, and `WatchStream` opens the next one after a backoff.
- * - ended: The watch was closed or refused, has failed, or has all revisions below `until`. The consumer can still take
- *   the batches in the buffer.
+ * - ended: The watch was closed or refused, has failed, or has all revisions below `until`. Unless the watch was closed
+ *   or canceled, the consumer can still take the batches in the buffer.
  */
 export class ServerWatch {
   readonly batches: AsyncQueue<WatchBatch>;
@@ -192,7 +192,7 @@ export class ServerWatch {
     return this.#cursor.resume;
   }
 
-  /** The watch starts at the revision that its cursor has reached. */
+  /** Returns a request that creates the watch at the revision in its cursor. */
   createRequest(watchId: bigint, fragment: boolean): Init<WatchCreateRequest> {
     return { ...this.#options.request, startRevision: this.#cursor.resume, watchId, fragment };
   }

@@ -63,7 +63,10 @@ export class WatchIds {
     this.#sendCreations();
   }
 
-  /** Cancels the watch on the server. Later responses with the watch's ID are ignored. */
+  /**
+   * Removes the watch, and cancels it on the server if the server has created it. Ignores later responses with the
+   * watch's ID.
+   */
   remove(watch: ServerWatch): void {
     this.#queued.delete(watch);
     // The client does not know the watch's ID on the server before the answer to the creation, so it sends the cancel
@@ -75,7 +78,7 @@ export class WatchIds {
     this.#owner.sendCancel(liveId);
   }
 
-  /** Forgets a live watch that the server has ended. */
+  /** Forgets a live watch that the server has ended, or that the client is about to cancel. */
   release(watchId: bigint, watch: ServerWatch): void {
     this.live.delete(watchId);
     this.#liveId.delete(watch);
@@ -103,7 +106,7 @@ export class WatchIds {
     return this.#requested.get(watch.requestId) === watch;
   }
 
-  /** Sends as many queued creations as possible, provided that the client can match their answers. */
+  /** Sends queued creations as long as the client can match their answers. */
   #sendCreations(): void {
     while (this.#queued.size > 0) {
       if (this.#requested.size > 0 && (this.#keepsIds !== true || this.#oneByOne)) return;

@@ -16,7 +16,10 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   // An overloaded server or proxy refuses calls with this status.
   'ResourceExhausted',
 ]);
-/** Error reasons after which a new stream would fail too, whatever the status. */
+/**
+ * Error reasons after which a new stream would fail too, whatever the status. Before this check, `WatchStream` handles
+ * some of the errors with reason `ResponseTooLarge`.
+ */
 const FINAL: ReadonlySet<Reason> = new Set([
   'AuthFailed',
   'ClientClosed',

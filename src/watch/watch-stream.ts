@@ -24,8 +24,9 @@ const LINGER_MS = 1_000;
  */
 const MAX_OWN_STREAMS = 4;
 /**
- * The watches end when this many streams in a row had a response that was too large. The number is greater than 1,
- * because etcd may send a response before it has noted that a watch wants fragments.
+ * The watches end when this many streams in a row had a response that was too large. The client asks for fragments
+ * after the first of these streams. The number is greater than 2, because etcd may send a response before it has noted
+ * that a watch wants fragments.
  */
 const MAX_TOO_LARGE = 4;
 /** Maximum number of unanswered progress requests that the client remembers. Some servers never answer them. */
@@ -38,7 +39,7 @@ const MAX_CLUSTER_CHECKS = 5;
 /**
  * Carries watches over one stream. On each new stream, every watch continues from the revision in its cursor. A
  * keyspace (a client, or one of its namespaces) has one `WatchStream` for all its watches. In addition, a watch that is
- * far behind the store has a `WatchStream` of its own: see `WatchParts`.
+ * far behind the store may have a separate `WatchStream`: see `WatchParts`.
  */
 export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
   /** The streams of the watches that have a stream of their own. */
@@ -111,7 +112,10 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     this.stream?.resume();
   }
 
-  /** Adds a watch, or lets the server create a watch again after `suspend`. Opens the stream if it is not open. */
+  /**
+   * Adds a watch, or lets the server create a watch again after `suspend`. Opens the stream if it is not open, unless
+   * the watch is suspended or a backoff runs.
+   */
   add(watch: ServerWatch): void {
     if (this.isClosed) return watch.end(clientClosed());
     this.use();
@@ -286,8 +290,8 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
 
   /**
    * Finds out why the server refused a watch with "permission denied", because older servers give this answer for an
-   * expired token, too. A read of the same keys shows the real reason without breaking the stream, and makes the
-   * channel get a new token if the old token has expired.
+   * expired token, too. A read of the same keys shows the real reason without breaking the stream, and makes the client
+   * get a new token if the old token has expired.
    */
   async #checkPermission(watch: ServerWatch, refusedWith: EtcdError): Promise<void> {
     watch.detached();

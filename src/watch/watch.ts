@@ -32,7 +32,8 @@ export interface WatchOptions {
   /**
    * Size in bytes of the buffer for events that the consumer has not taken yet. Default: 8 MiB. When the buffer is
    * full, the client receives no more events of the watch. Once the consumer has taken half of the buffer, the watch
-   * continues without missing an event. Other watches of the client are not delayed.
+   * continues without missing an event, or ends with reason `Compacted` if etcd has compacted the next events. Other
+   * watches of the client are not delayed.
    */
   readonly bufferBytes?: number | undefined;
   /**
@@ -88,8 +89,8 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       startRevision: options.startRevision ?? 0n,
       filters: only === undefined ? [] : [FILTERS[only]],
       prevKv: options.prevKv,
-      // Without progress notifications, a watch that receives no events would continue from an ever older revision,
-      // which would at some point be compacted.
+      // Without progress notifications, a watch that has received no events for a long time would, after a reconnect,
+      // continue from an old revision, which may be compacted by then.
       progressNotify: true,
     };
     const trace = traceIn(options) ?? ((signal ?? undefined) === undefined ? undefined : new WaitTrace());
@@ -152,11 +153,14 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then
    * delivers the answer as a batch without events. If the consumer has not taken this batch when the next one without
    * events arrives, it gets only the later one. If the connection breaks later, and the watch has received no events
-   * since the answer, the watch continues from the revision of the answer.
+   * since the answer, the watch continues after the revision of the answer. This does not apply to etcd before 3.4.25
+   * and 3.5.8, which may send the answer before earlier events.
    *
    * There may be no answer. etcd drops a request while one of the client's watches is catching up, or begins at a
    * revision that the store has not reached yet (`progressIfSync` in etcd's `watchable_store.go`). A broken connection
    * loses a request, too. Ask again if no batch arrives.
+   *
+   * @throws EtcdError with reason `NotInGateway` if the client uses the transport of `etcdwire/gateway`.
    *
    * @example
    * const watch = etcd.watch(prefix('jobs/'), { progress: true });
