@@ -4,7 +4,7 @@ import { compiled } from '../test/support/compiled.js';
 import { spreadOf } from './bench/metrics.js';
 
 // Measures unit tests that use a `MemoryEtcd`: how long the first test of a process takes, and how long later tests
-// take. Each round is a process of its own, because a process compiles most code during its first test.
+// take. Each round runs in a new process, because a process compiles most code during its first test.
 
 const USAGE = `npm run bench:testing -- [--rounds N] [--json]
 

@@ -2,14 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// Checks that no source file is too long to read in one go. A part with an idea of its own becomes a file of its own.
+// Checks that no source file has more than `MAX_LINES` lines, so that a reader can read each file in one go. If a file
+// is too long, move a part that holds a separate concept to a new file.
 
 const MAX_LINES = 400;
 const FOLDERS = ['src', 'scripts', 'test/support'];
 /** The code that `npm run generate` writes. */
 const GENERATED = 'src/gen/';
 
-/** Tables, which may be longer. */
+/** Files that contain tables, which may be longer. */
 const LONG_FILES: ReadonlySet<string> = new Set(['scripts/mutate/mutations.ts', 'test/support/public-calls.ts']);
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');

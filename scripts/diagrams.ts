@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 // Draws the sequence diagrams of docs/learn/diagrams. Run this script with:
 //   npm run docs:diagrams
 //
-// The first line of a text names the participants. Each further line is one step, from top to bottom:
+// The source of a diagram is a .txt file. Its first line names the participants. Each further line is one step, from
+// top to bottom:
 //   A -> B: a message    A x> B: a message that is lost    A: what happens at A
 
 export const DIAGRAMS = fileURLToPath(new URL('../docs/learn/diagrams/', import.meta.url));

@@ -2,8 +2,8 @@ import type { StartedTestContainer } from 'testcontainers';
 import type { Place } from '../src/testing/etcd/find.js';
 import { releaseFor } from '../src/testing/etcd/versions.js';
 
-// Starts etcd in containers, for machines that have Docker but no etcd. This is not part of the package, because it
-// needs the package `testcontainers`.
+// Starts etcd in containers, for machines that have Docker but no etcd. This file is not part of the package, because
+// it needs the package `testcontainers`.
 
 /** etcd as a container image. */
 export interface EtcdImage {
@@ -32,7 +32,7 @@ export interface EtcdContainer {
   readonly stop: () => Promise<void>;
 }
 
-/** Starts the members of one cluster on a network of their own. */
+/** Starts the members of one cluster on a new network. */
 export async function startContainers(
   { image }: EtcdImage,
   count: number,

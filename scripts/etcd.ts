@@ -6,7 +6,7 @@ import { type RunningEtcd, runningEtcd, type StartEtcdOptions, startFound } from
 import { MINORS } from '../src/testing/etcd/versions.js';
 import { DOCKER, type EtcdImage, startContainers } from './etcd-docker.js';
 
-// Starts an etcd for all scripts and tests of this project, with `startEtcd` of etcdwire/testing. Also looks for etcd
+// Starts an etcd for the scripts and tests of this project, with `startEtcd` of etcdwire/testing. Also looks for etcd
 // in Docker, and uses the servers in ETCD_ENDPOINTS if that variable is set. `startEtcd` itself ignores this variable,
 // because users may have set it for their production servers. As a program, this file starts a server or a cluster and
 // keeps it running until Ctrl-C.

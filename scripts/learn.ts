@@ -136,7 +136,7 @@ async function* resultsOf(chapter: number, address: string, files: readonly stri
   const timer = setTimeout(() => child.kill('SIGKILL'), TIME_LIMIT_MS);
   try {
     for await (const line of createInterface({ input: child.stdout })) {
-      // The reader's program may print lines of its own.
+      // The reader's program may print other lines.
       if (line.startsWith('{"index":')) yield JSON.parse(line) as Result;
       else console.log(line);
     }
@@ -151,7 +151,7 @@ async function writePages(chapters: readonly Chapter[]): Promise<number> {
   for (const chapter of chapters) {
     const outputs: string[] = [];
     for (const isBroken of [false, true]) {
-      // Each example gets a server of its own, so that revisions repeat.
+      // Each example gets a new server, so that the revisions are the same each time.
       const server = await startServer(false, () => {});
       outputs.push(await runDemo(chapter, new URL(server.endpoints[0] ?? '').host, isBroken));
       await server.close();

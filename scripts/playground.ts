@@ -4,7 +4,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { BODY_STYLE, LIGHT_SCRIPT, THEME } from '../src/cli/trace/body.js';
 
-// Builds docs/playground.html, one file that needs nothing else, from scripts/playground/ and src/. Run it with:
+// Builds docs/playground.html, one self-contained file, from scripts/playground/ and src/. Run this script with:
 //   npm run docs:playground
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));

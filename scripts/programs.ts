@@ -10,7 +10,8 @@ import { onPath, run, withProgress } from '../src/testing/etcd/programs.js';
 export interface Program {
   readonly path: string;
   /**
-   * The environment for the program. It contains the variable that tells the program where its shared libraries are.
+   * The environment for the program. If the program comes from a package, a variable names the folders of its shared
+   * libraries.
    */
   readonly environment: NodeJS.ProcessEnv;
 }

@@ -27,7 +27,7 @@ it, in at most --minutes (default 5) for each. REGEX selects bugs by their descr
 `;
 /** Number of histories that a thread plays before it reports. */
 const CHUNK = 50;
-/** Number of failures after which the simulation stops. */
+/** Number of failures after which the simulation stops, unless --keep-going is given. */
 const MAX_FAILURES = 1;
 const PROGRESS_MS = 5_000;
 /** Default of the maximum time, in minutes, for finding one mutation. */

@@ -85,9 +85,9 @@ export async function install(): Promise<Installation> {
   return { clientProgram: join(folder, 'client.mjs'), coldStart, remove };
 }
 
-/** Time limit in milliseconds for a task. A task that hangs fails after this time. */
+/** Time limit in milliseconds for most kinds of tasks. A task that hangs fails after this time. */
 const TASK_TIMEOUT_MS = 60_000;
-/** The time limit of a scaling task, whose preparation may take long. */
+/** Time limit in milliseconds for the tasks `scaling` and `catch-up`, which may take long. */
 const SCALING_TIMEOUT_MS = 300_000;
 
 /** A process that runs one client and performs one task at a time. */

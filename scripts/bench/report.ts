@@ -78,7 +78,7 @@ interface Target {
   readonly what: string;
   readonly workload: Pick<Workload, 'group' | 'variant'>;
   readonly metric: Metric;
-  /** For a rate: at least this multiple. For any other metric: at most this fraction. */
+  /** The least allowed ratio of the rates of etcdwire and etcd3. For any other metric, the greatest allowed ratio. */
   readonly factor: number;
 }
 
@@ -124,8 +124,8 @@ const TARGETS: readonly Target[] = [
 ];
 
 /**
- * The greatest exponent by which the CPU time of a workload may grow with its size. Linear work has the exponent 1, and
- * n log n with these sizes up to 1.2. The rest is for noise.
+ * The greatest exponent by which the CPU time of a workload may grow with its size. Linear work has the exponent 1.
+ * With these sizes, work of n log n has an exponent of up to 1.2. The rest of the limit allows for noise.
  */
 const MAX_EXPONENT = 1.35;
 
@@ -133,7 +133,7 @@ const MAX_EXPONENT = 1.35;
 export interface Verdict {
   readonly what: string;
   readonly metric: Metric;
-  /** For the metric `rate` the least allowed value of `measured`, otherwise the greatest. */
+  /** The least allowed `measured` if the metric is `rate`. For any other metric, the greatest allowed `measured`. */
   readonly limit: number;
   /** The median of etcdwire divided by the median of etcd3. For the metric `exponent`, the exponent itself. */
   readonly measured: number;

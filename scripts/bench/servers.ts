@@ -25,7 +25,7 @@ export function startServer(members: number): Promise<Server> {
 /**
  * Starts etcd with a server certificate of a new authority. The server requires no client certificate. The endpoints
  * have a host name, because Node.js warns of a TLS connection to an IP address with grpc-js. Resolves with undefined if
- * the benchmark cannot start etcd as a process of its own.
+ * the benchmark cannot start etcd as a process.
  */
 export async function startSecureServer(members: number): Promise<Server | undefined> {
   const authority = await Authority.create();

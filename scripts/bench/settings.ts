@@ -53,7 +53,7 @@ const FULL: Settings = {
   memoryCalls: 1_000_000,
 };
 
-/** Settings for a run that includes every workload, takes less than a minute and gives rough numbers. */
+/** Settings for a run that takes less than a minute and gives rough numbers. It leaves out some workloads. */
 const QUICK: Settings = {
   quick: true,
   rounds: 2,

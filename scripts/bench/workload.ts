@@ -18,7 +18,7 @@ export interface Workload<Competitor extends string = string> {
   readonly concurrent?: boolean;
   /** Whether the clients connect to the server with TLS. Default: false. */
   readonly tls?: boolean;
-  /** Writes the data that the workload needs, and warms all competitors up. */
+  /** Writes the data that the workload needs, and warms up the clients. */
   prepare?(bench: Bench): Promise<unknown>;
   measure(bench: Bench, competitor: Competitor): Promise<Sample>;
   afterRound?(bench: Bench): Promise<unknown>;

@@ -3,7 +3,7 @@ import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
 import { compare, op } from '../../src/index.js';
 import { LEDGER, type LedgerEntry, LOCK, openClient, type WorkerEvent } from './shared.js';
 
-// A worker of the demo, in a process of its own. It takes the lock and writes ENTRIES entries to the ledger:
+// A worker of the demo, in a separate process. It takes the lock and writes ENTRIES entries to the ledger:
 //   worker.ts ENDPOINTS NAME TTL ENTRIES
 
 const [endpoints = '', name = '', ttl = '', entries = ''] = process.argv.slice(2);

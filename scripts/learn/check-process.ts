@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { CHECKS } from './checks.js';
 
-// Checks the program of a chapter in a process of its own, because the program may block or end its process. Prints the
+// Checks the program of a chapter in a separate process, because the program may block or end its process. Prints the
 // result of each check as a line of JSON. Arguments: the number of the chapter, the address of the server, and the
 // files whose exports are checked.
 

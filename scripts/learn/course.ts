@@ -56,7 +56,7 @@ export function withBlocks({ page, program }: Chapter, output: string, brokenOut
 }
 
 /**
- * Runs the demonstration of a chapter in a process of its own, and resolves with what it prints. The programs of the
+ * Runs the demonstration of a chapter in a separate process, and resolves with what it prints. The programs of the
  * other chapters are those of the course.
  */
 export async function runDemo(chapter: Chapter, address: string, isBroken = false): Promise<string> {

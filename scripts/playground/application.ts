@@ -160,7 +160,7 @@ export class Application {
       } catch (error) {
         if (signal.aborted) return this.#say('stopped the watch');
         if (!(error instanceof EtcdError && error.reason === 'Compacted')) throw error;
-        // etcd has forgotten the events, so the program reads the ledger and watches from there.
+        // etcd has forgotten the events, so the program reads the ledger, and watches from the revision of this read.
         this.#say(`the watch ended: revisions before ${error.compactRevision} are compacted`, 'bad');
         const { header, kvs } = await client.range(LEDGER);
         const [entry] = kvs.map((kv) => kv.text());

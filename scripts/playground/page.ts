@@ -46,7 +46,7 @@ class Page {
     element('clients').innerHTML = this.#playground.clients.map(cardOf).join('');
     document.addEventListener('click', (event) => this.#onClick(event.target as Element));
     document.addEventListener('change', (event) => this.#onChange(event.target as HTMLInputElement));
-    // A body is made when the visitor opens its row, because a trace has thousands of bytes.
+    // The page renders the body of a row only when the visitor opens the row, because a trace has thousands of bytes.
     document.addEventListener('toggle', (event) => this.#onToggle(event.target as HTMLDetailsElement), true);
     const report = (problem: unknown): void => void this.#playground.world.unhandled.push(problem);
     window.addEventListener('error', ({ error }) => report(error));
@@ -241,7 +241,7 @@ function element(id: string): HTMLElement {
   return document.getElementById(id) as HTMLElement;
 }
 
-/** Returns a function that runs functions in tasks of their own. `setTimeout` would wait 4 ms for each. */
+/** Returns a function that runs each function in a separate task. `setTimeout` would wait 4 ms for each. */
 function taskStarter(): (task: () => void) => void {
   const { port1, port2 } = new MessageChannel();
   const tasks: (() => void)[] = [];

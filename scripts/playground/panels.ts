@@ -29,8 +29,8 @@ export function storeHtml({ commits, server }: Playground): string {
   if (commits.length === 0) return '<p class="none">The store is empty, at revision 1.</p>';
   const { compacted } = server.member.store;
   /**
-   * For each key, the revision of its latest change up to the compaction. The store keeps this revision if it is a put.
-   * For a deletion, a number that equals no such revision.
+   * For each key, the revision of its latest change up to the compaction if this change is a put, because the store
+   * keeps that put. If the change is a deletion, a number that equals no revision up to the compaction.
    */
   const latest = new Map<string, bigint>();
   for (const { revision, changes } of commits)

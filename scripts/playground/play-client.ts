@@ -84,7 +84,7 @@ export class PlayClient {
     if (this.isPaused) this.process.stalledUntil = Math.max(this.process.stalledUntil, until + 1);
   }
 
-  /** Keeps the process busy with code of its own, so that it reads no messages and its timers fire late. */
+  /** Keeps the process busy with other code, so that it reads no messages and its timers fire late. */
   block(ms: number): void {
     if (this.isKilled || this.isPaused) return;
     this.#blockedUntil = this.#playground.world.now + ms;
@@ -168,7 +168,7 @@ export class PlayClient {
     return connection.client;
   };
 
-  /** The services of the playground's etcd. If the visitor has asked for that, the answer to a write is lost. */
+  /** The services of the playground's etcd. If `losesAnswer` is true, the answer to the next write is lost. */
   #service(): Service {
     const { server } = this.#playground;
     return {

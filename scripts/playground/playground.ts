@@ -32,7 +32,7 @@ export interface Step {
   readonly label: string;
   /** The message in the words of the protocol. */
   readonly protocol: string;
-  /** `event` is what happens at a client or at etcd. `fault` is what the visitor of the page did. */
+  /** `event` is what happens at a client or at etcd. `fault` is what the visitor or a story did. */
   readonly kind: 'message' | 'renewal' | 'failure' | 'frame' | 'held' | 'event' | 'fault';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
@@ -82,7 +82,7 @@ export class Playground {
   #lastStep = 0;
   #advancing: Promise<unknown> = Promise.resolve();
 
-  /** `startTask` runs a function in a task of its own: after all promise callbacks. */
+  /** `startTask` runs a function in a separate task, after all promise callbacks. */
   constructor(startTask: (task: () => void) => void, seed = 1) {
     this.world = new World(new Random(seed), { startTask });
     this.startMs = this.world.now;

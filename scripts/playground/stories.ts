@@ -2,15 +2,15 @@ import type { Application } from './application.js';
 import type { PlayClient } from './play-client.js';
 import type { Playground } from './playground.js';
 
-// The prepared stories of the playground. A story fails if an event that it tells does not happen, or if one of its
-// checks fails.
+// The prepared stories of the playground. A story fails if an event that it waits for does not happen in time, or if
+// one of its checks fails.
 
-/** Time in milliseconds to look at what has happened, before the next sentence. */
+/** Time in milliseconds for the visitor to look at what has happened, before the story shows the next sentence. */
 const LOOKING_MS = 1_500;
-/** Time in milliseconds to read a word, and the least time to read a sentence, before the next action. */
+/** Time in milliseconds for the visitor to read one word, and the minimum time for a sentence. */
 const WORD_MS = 300;
 const SENTENCE_MS = 2_000;
-/** Longest time in milliseconds that a story waits for one thing. */
+/** Maximum time in milliseconds that a story waits for one event. */
 const PATIENCE_MS = 60_000;
 const POLL_MS = 20;
 
@@ -37,7 +37,7 @@ class Stage {
     this.#tell = tell;
   }
 
-  /** Goes on at once to what follows the present sentence. */
+  /** Ends the time for the current sentence, so that the story continues at once. */
   readonly hurry = (): void => {
     this.#isHurried = true;
   };
@@ -65,7 +65,7 @@ class Stage {
     }
   }
 
-  /** @throws Error if what the story tells is not true. */
+  /** @throws Error if `isTrue` is false. `what` is a statement of the story. */
   check(what: string, isTrue: boolean): void {
     if (!isTrue) throw new Error(`the story is not true: ${what}`);
   }
@@ -96,7 +96,7 @@ class Stage {
     for (let entry = 0; entry < 3; entry += 1) await this.writes(writer);
   }
 
-  /** Lets a client write, as soon as it runs, and waits until it knows the result. Returns the result. */
+  /** Lets a client write, resumes it if it is paused, and waits until it knows the result. Returns the result. */
   async writes(client: PlayClient): Promise<Application['lastWrite']> {
     client.app.lastWrite = 'none';
     client.app.write();
@@ -251,8 +251,8 @@ export const STORIES: readonly Story[] = [
 ];
 
 /**
- * Plays a story. `tell` receives each sentence. `ended` rejects if something that the story tells is not true. `hurry`
- * goes on at once to what follows the present sentence.
+ * Plays a story. `tell` receives each sentence. `ended` rejects if the story fails. `hurry` ends the time for the
+ * current sentence, so that the story continues at once.
  */
 export function playStory(
   story: Story,

@@ -118,7 +118,7 @@ export function base64Option(): Option {
 
 /**
  * Returns the functions that convert between bytes and JSON strings. With the flag --base64, the strings contain
- * base64, as in etcd's gateway. Otherwise they contain text, or "base64:" and the base64 of bytes that are not text.
+ * base64, as in etcd's gateway. Otherwise they contain text, or "base64:" and base64: see `textOrBase64`.
  */
 export function bytesAs(base64: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
   if (base64) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };

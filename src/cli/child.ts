@@ -36,14 +36,15 @@ const OF_TERMINAL: ReadonlySet<NodeJS.Signals> = new Set(['SIGINT', 'SIGQUIT']);
 
 /**
  * Runs a command with the input and the output of this process. Resolves with the exit code that a shell would report.
- * Rejects with the reason of `options.signal` if this signal aborts before the command has started.
+ * Rejects with the reason of `options.signal` if this signal aborts before the command has started, and with a
+ * `CliError` if the command cannot run.
  */
 export async function runChild(argv: readonly string[], options: ChildOptions): Promise<ExitCode> {
   const { environment, signal, graceMs, warn } = options;
   const [program = '', ...args] = argv;
-  // Without a terminal, the command gets a process group of its own, so that one signal reaches all processes that it
-  // has started. With a terminal, the command must stay in the session of the terminal, and in the process group that
-  // the shell puts in the foreground.
+  // Without a terminal, the command gets its own process group, so that one signal reaches all processes that it has
+  // started. With a terminal, the command must stay in the session of the terminal, and in the process group that the
+  // shell puts in the foreground.
   const ownGroup = !hasTerminal();
   const marks = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
   let command: CommandProcesses = { pid: undefined, ownGroup, session: ownGroup ? undefined : ownSession(), marks };
@@ -186,8 +187,9 @@ export const GUARD_ARGUMENT = '--guard-of-a-command';
  */
 const LAG_MS = 25;
 /**
- * Limits, in milliseconds, of the interval between two reports to the guard process. Within these limits, the interval
- * is a quarter of the time for which this program still holds the lock.
+ * Limits, in milliseconds, of the interval at which this program checks whether there is a renewal to report to the
+ * guard process. Within these limits, the interval is a quarter of the time for which this program still holds the
+ * lock.
  */
 const MIN_REPORT_MS = 10;
 const MAX_REPORT_MS = 1_000;

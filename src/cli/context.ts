@@ -86,7 +86,7 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
   };
 }
 
-/** The members, and the name that their certificates must contain. Without this name, the host of the member counts. */
+/** The members, and the name that their certificates must contain. Default: the host of each member. */
 interface MemberUrls {
   readonly endpoints: readonly string[];
   readonly serverName?: string;
@@ -98,7 +98,7 @@ async function membersOf(flags: GlobalFlags, scheme: 'http' | 'https'): Promise<
   if (domain !== undefined) {
     const allowInsecure = flags.insecureDiscovery === 'true';
     const endpoints = await discoverSrv(domain, { serviceName, allowInsecure });
-    // As in etcdctl: DNS answers are not authenticated, so the certificates must contain the domain itself.
+    // As in etcdctl, the certificates must contain the domain itself, because DNS answers are not authenticated.
     return allowInsecure ? { endpoints } : { endpoints, serverName: domain };
   }
   // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
@@ -156,7 +156,7 @@ export interface Context {
 }
 
 export function contextOf(io: Io, command: Command): Context {
-  // Only the options of the program, because `user add --no-password` has the name of a global option.
+  // Read only the options of the program, because `user add --no-password` has the name of a global option.
   const flags = programOf(command).opts<GlobalFlags>();
   const context: Omit<Context, 'clientOptions'> = {
     io,

@@ -13,7 +13,7 @@ export const ExitCode = {
    * `alarm disarm`, `check perf`, `auth enable`, and the command of `trace --beside`.
    */
   FAILED: 1,
-  /** The arguments are wrong. Nothing was sent. */
+  /** The arguments are wrong. Nothing was changed. */
   USAGE: 64,
   /** The input or a response contains malformed JSON or malformed bytes, or an export is incomplete. */
   DATA: 65,

@@ -14,7 +14,7 @@ export interface Io {
   readonly interrupted: AbortSignal;
   /** Creates the client's transport. Default: the client's default transport, HTTP/2. */
   readonly transport?: TransportFactory | undefined;
-  /** Called with the name of a lock or an election before the command enters the queue of that lock or election. */
+  /** Called with the client options and the name of a lock or an election, before the command enters its queue. */
   readonly onEnterQueue?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
 }
 

@@ -3,7 +3,7 @@ import { onAbort } from '../runtime/signals.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { type Io, interruptedBy } from './io.js';
 
-/** The keys that a terminal without echo passes on as characters. */
+/** Ctrl-C, Ctrl-D and Ctrl-U. A terminal in raw mode passes these keys on as characters. */
 const [INTERRUPT, END_OF_INPUT, ERASE_LINE] = ['\x03', '\x04', '\x15'];
 /** Matches what keys such as the arrows send, and other control characters. They are not part of a password. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove

@@ -23,7 +23,7 @@ export interface CommandProcesses {
    * program, and so has the same controlling terminal.
    */
   readonly ownGroup: boolean;
-  /** Session ID of a command that has no process group of its own; undefined if the session is unknown. */
+  /** Session ID of the command. Undefined if the command leads its own session, or if the session is unknown. */
   readonly session: number | undefined;
   /**
    * Environment entries, `NAME=value`, that only this command has. The processes that the command starts inherit them.

@@ -1,7 +1,8 @@
 import type { ServerReason, StatusCode } from './status.js';
 
 /**
- * The reasons of errors that the client itself detects. Errors that etcd reports have a `ServerReason`.
+ * The reasons that only the client uses. Errors that etcd defines have a `ServerReason`. The client itself also uses
+ * reasons of etcd, such as `Canceled` if the caller cancels a call, and `DeadlineExceeded` if a call times out.
  *
  * - `InvalidInput`: The client refused an argument before it sent anything. The message names the argument.
  * - `ConnectFailed`: The client could not connect: connection refused, unknown host, TLS error, or connect timeout.
@@ -182,7 +183,7 @@ const PROPERTIES = ['code', 'reason', 'outcome', 'method', 'endpoint', 'compactR
  */
 export function readError(thrown: unknown): { readonly name: string; readonly message: string } | undefined {
   try {
-    // Not `instanceof Error`, because the error may come from another realm, such as that of a test runner.
+    // Do not use `instanceof Error`, because the error may come from another realm, such as that of a test runner.
     const { name, message } = thrown as Partial<Record<'name' | 'message', unknown>>;
     return typeof name === 'string' && typeof message === 'string' ? { name, message } : undefined;
   } catch {

@@ -27,13 +27,13 @@ const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
   'Corrupt',
 ]);
 
-/** The client truncates longer error texts. Only the `cancel_reason` of a watch can be longer. */
+/** The client truncates longer error texts, such as a long `cancel_reason` of a watch. */
 const MAX_TEXT_CHARS = 65_536;
 
-/** The methods that every supported etcd has. `RangeStream` is newer. */
+/** Matches the methods of three services that every supported etcd has. `RangeStream` is newer. */
 const IN_EVERY_ETCD = /^\/etcdserverpb\.(?:KV\/(?!RangeStream$)|Watch\/|Lease\/)/;
 
-/** Whether every supported etcd has the method of the call, so that a server without it is not etcd. */
+/** Whether `IN_EVERY_ETCD` matches the method of the call. If so, a server without this method is not etcd. */
 export function isInEveryEtcd({ method = '' }: Partial<ErrorContext>): boolean {
   return IN_EVERY_ETCD.test(method);
 }

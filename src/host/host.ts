@@ -19,7 +19,8 @@ export interface ByteStream {
    */
   keepProcessAlive(busy: boolean): void;
   /**
-   * Closes both directions. First sends the bytes that are still unsent, unless the peer does not read them in time.
+   * Closes both directions. First sends the bytes that are still unsent, but may discard them if the backlog is long,
+   * and discards the bytes that the peer does not read in time.
    */
   close(): void;
 }
@@ -123,7 +124,7 @@ export function isWebStreams(stream: CallerStream): stream is WebStreams {
 
 /** Returns the bytes of a chunk that a stream of the caller has yielded. @throws Error if the chunk is not bytes. */
 export function bytesOfChunk(chunk: unknown): Uint8Array {
-  // Not `instanceof`, because a stream of another realm has another class Uint8Array.
+  // Do not use `instanceof`, because a stream of another realm has another class Uint8Array.
   if (ArrayBuffer.isView(chunk)) return new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.byteLength);
   throw new Error(`the stream that connect returned yields ${describeType(chunk)}; allowed: Uint8Array`);
 }
@@ -142,7 +143,7 @@ interface DiagnosticsChannel {
   publish(message: unknown): void;
 }
 
-/** For runtimes without `node:diagnostics_channel`. */
+/** Returns a channel without subscribers, for runtimes without `node:diagnostics_channel`. */
 export function silentChannel(): DiagnosticsChannel {
   return { hasSubscribers: false, publish: () => {} };
 }
@@ -154,12 +155,12 @@ export interface AsyncContext<T> {
   getStore(): T | undefined;
 }
 
-/** For runtimes without `AsyncLocalStorage`. */
+/** Returns a context that never has a value, for runtimes without `AsyncLocalStorage`. */
 export function noContext(): AsyncContext<never> {
   return { run: (_, action) => action(), getStore: () => undefined };
 }
 
-/** For hosts without a boot clock that the client can use. */
+/** Returns undefined, for hosts without a boot clock that the client can use. */
 export function noBootClock(): number | undefined {
   return undefined;
 }

@@ -120,8 +120,8 @@ export function overSocket(socket: Socket, events: ByteStreamEvents): ByteStream
 
 /** Uses a connection that the caller has opened. If the endpoint needs TLS, does TLS itself, on top of that connection. */
 export const overCallerStream: OverCallerStream = (stream, endpoint, tls, events) => {
-  // Every `Duplex` of Node.js has the properties of this class that are used here. Streams of other packages may lack
-  // some of them, which are then undefined.
+  // Every `Duplex` of Node.js has the properties that this function reads. Streams of other packages may lack some of
+  // them, which are then undefined.
   const duplex = isWebStreams(stream) ? duplexOf(stream) : (stream as Duplex);
   if (duplex.destroyed || duplex.readableEnded || duplex.writableEnded)
     throw new Error('the stream that connect returned is already closed', { cause: duplex.errored ?? undefined });
@@ -265,7 +265,7 @@ function duplexOf({ readable, writable }: WebStreams): Duplex {
     },
   });
   const fail = (error: unknown): void => void duplex.destroy(asError(error));
-  // If only the writable stream fails, the readable stream may stay open.
+  // Also listen to the writable stream: if only this stream fails, the readable stream may stay open.
   writer.closed.catch(fail);
   return duplex;
 }

@@ -36,7 +36,7 @@ export class WebByteStream implements ByteStream {
     this.#events = events;
     this.#reader = streams.readable.getReader();
     this.#writer = streams.writable.getWriter();
-    // If only the writable stream fails, the readable stream may stay open.
+    // Also listen to the writable stream: if only this stream fails, the readable stream may stay open.
     this.#writer.closed.catch((error: unknown) => this.#finish(error));
     this.#readAll(streams.opened).catch((error: unknown) => this.#finish(error));
   }

@@ -22,7 +22,7 @@ export interface Span {
   readonly depth: number;
   /**
    * The role of the bytes in the field. A field whose type is a message has no `value` span; the spans of the nested
-   * message's fields follow the `length` span instead.
+   * message's fields follow the `length` span instead. An empty value has no span, either.
    */
   readonly part: 'tag' | 'length' | 'value';
   readonly number: number;

@@ -34,7 +34,8 @@ export interface WireFrame {
   /** HTTP/2 stream identifier; 0 for frames that belong to the whole connection. */
   readonly streamId: number;
   /**
-   * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame.
+   * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame. A
+   * type without a name is shown by its number, such as `0x10`.
    */
   readonly type: string;
   readonly flags: readonly string[];
@@ -234,8 +235,8 @@ export class FrameDecoder {
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
     if (method === undefined) {
-      // The stream was reset before this frame arrived, so the message type is unknown. The message may contain a
-      // token.
+      // The message type is unknown, for example because the stream was reset before this frame arrived. The message
+      // may contain a token.
       payload.fill(0);
       return [];
     }

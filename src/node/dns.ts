@@ -15,9 +15,9 @@ export interface SrvRecord {
   /** The host name of the server. */
   readonly name: string;
   readonly port: number;
-  /** Records of lower priorities come first. */
+  /** Records with a smaller number come first. */
   readonly priority: number;
-  /** Among records of one priority, those of greater weight come first more often. */
+  /** Among records of the same priority, a record with a greater weight is more likely to come first. */
   readonly weight: number;
 }
 
@@ -59,7 +59,7 @@ const DISCOVER_SRV_OPTIONS = {
 /** Codes of DNS errors that mean that the name has no such records. */
 const NO_RECORDS: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
 
-/** The weight that a record of weight 0 gets. It should rarely come before the other records: RFC 2782. */
+/** The weight that a record of weight 0 gets. This record should rarely come before the other records: RFC 2782. */
 const LEAST_WEIGHT = 0.01;
 
 /**
@@ -158,7 +158,8 @@ export interface ResolvedEndpoints {
 /**
  * Replaces the host names of endpoints with all their addresses, so that the client treats each address as a member.
  * Without this function, a client connects to one address of a host name, and fails over only to other endpoints of its
- * list. Does not change endpoints with IP addresses and Unix sockets. `followDns` repeats this while a client is open.
+ * list. Does not change endpoints with IP addresses and Unix sockets. `followDns` repeats the lookups while a client is
+ * open.
  *
  * @throws EtcdError with reason `ConnectFailed` if the lookup of a host name fails or finds no address. Reason
  * `InvalidInput` means that an argument is invalid, or that the `https:` endpoints have several hosts that are not all
@@ -296,7 +297,7 @@ export class DnsFollower implements Disposable {
   readonly #resolve: () => Promise<ResolvedEndpoints>;
   readonly #intervalMs: number;
   readonly #logger: Logger | undefined;
-  /** The endpoints that the client uses. Empty before the first update. */
+  /** The endpoints that this object has set last. Empty before the first update. */
   #current: readonly string[] = [];
   #running: Promise<void> | undefined;
   #stopTimer = (): void => {};
@@ -360,7 +361,7 @@ export class DnsFollower implements Disposable {
   #apply(endpoints: readonly string[]): void {
     // DNS servers answer in varying order, which is not a change.
     if (sorted(endpoints) !== sorted(this.#current)) this.#current = endpoints;
-    // If the set is the same, this call changes nothing. It ends the lookups of a closed client.
+    // If the set is the same, this call changes nothing. If the client is closed, it throws, and the lookups end.
     this.#client.setEndpoints(this.#current);
   }
 }

@@ -100,8 +100,8 @@ export interface FromEnvOptions {
 const FROM_ENV_OPTIONS = { variables: checkVariables, allowPlaintext: checkBoolean } as const;
 
 /**
- * Variables of etcdctl whose effect the client lacks. To ignore them would be dangerous. Each value says, for the error
- * message, what the client allows instead.
+ * Variables of etcdctl whose effect `fromEnv` lacks. To ignore them would be dangerous. Each value says, for the error
+ * message, what `fromEnv` allows instead.
  */
 const REFUSED: Readonly<Record<string, string>> = {
   ETCDCTL_INSECURE_SKIP_TLS_VERIFY:
@@ -116,7 +116,7 @@ const REFUSED: Readonly<Record<string, string>> = {
  * `ETCDCTL_COMMAND_TIMEOUT` (such as `5s`). The client reads the files again for each new connection, so renewed
  * certificates take effect. Without the two timeouts, the defaults of `Client` apply.
  *
- * @throws EtcdError with reason `InvalidInput` if a variable is invalid, or if it has an effect that the client lacks.
+ * @throws EtcdError with reason `InvalidInput` if a variable is invalid, or if this function lacks its effect.
  *
  * @example
  * import { Client } from 'etcdwire';
@@ -146,7 +146,8 @@ export function fromEnv(options: FromEnvOptions = {}): ClientOptions {
       cert === undefined ? 'ETCDCTL_CERT' : 'ETCDCTL_KEY',
       'set both ETCDCTL_CERT and ETCDCTL_KEY, or neither',
     );
-  // As in etcdctl, `false` asks for TLS, with the authorities of the system if no file names others.
+  // As in etcdctl, ETCDCTL_INSECURE_TRANSPORT=false requests TLS. The client trusts the authorities of the system if no
+  // file names others.
   const hasTls = ca !== undefined || cert !== undefined || read('INSECURE_TRANSPORT') === 'false';
   const text = (path: string | undefined): string | undefined => path && readFileSync(path, 'utf8');
   const token = read('AUTH_JWT_TOKEN');

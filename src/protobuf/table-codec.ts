@@ -113,7 +113,7 @@ function write(writer: Writer, { number, kind, isRepeated, codec }: Field, value
   } else writer.packedField((number << 3) | LENGTH_DELIMITED, value as readonly unknown[] | undefined, writeOne);
 }
 
-/** Whether the field is left out: its value is the default or, as in the generated code, a falsy value of a bool. */
+/** Whether the field is left out, because its value is undefined or the default. A falsy bool counts as the default. */
 function isDefault({ zero }: Kind, value: unknown): boolean {
   if (zero === false) return !value;
   if (zero === NO_BYTES) return value === undefined || (value as Uint8Array).length === 0;

@@ -73,7 +73,7 @@ export function oneOf(table: Readonly<Record<string, unknown>>): Check {
   return (name: string, argument) => checkChoice(table, name, argument);
 }
 
-/** Accepts every value. For an option that the function checks itself. */
+/** Accepts every value. Use it for an option whose value the function checks itself. */
 export function checkedLater(): void {}
 
 /** Returns a table of names whose values the function checks itself. */

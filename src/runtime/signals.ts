@@ -1,7 +1,7 @@
 import { invalidInput } from '../errors/etcd-error.js';
 import { checkSignal, type SignalOption } from './arguments.js';
 
-/** A signal gets one event listener for all its callbacks: Node.js warns if it has more than a few listeners. */
+/** The callbacks of each signal, and the only event listener that calls them. Node.js warns of many listeners. */
 const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
 /**
@@ -54,9 +54,10 @@ const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
 const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
 
 /**
- * Owns an AbortSignal that calls `check` each time the program reads `aborted`. `check` returns the reason to abort, or
- * undefined. If the event loop was blocked, timers fire late, and code that runs before them must already see that the
- * signal has aborted. Once aborted, the signal stays aborted.
+ * Owns an AbortSignal that calls `check` each time the program reads `aborted` or `reason`, or calls `throwIfAborted`,
+ * until the signal has aborted. `check` returns the reason to abort, or undefined. If the event loop was blocked,
+ * timers fire late, and code that runs before them must already see that the signal has aborted. Once aborted, the
+ * signal stays aborted.
  *
  * A signal that is derived from this signal, for example by `AbortSignal.any`, does not call `check`. The derived
  * signal aborts only when the owner calls `abort`, or when a read of `aborted` on this signal finds a reason.

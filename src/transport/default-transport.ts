@@ -4,6 +4,6 @@ import type { TransportFactory } from './transport.js';
 
 /**
  * The transport of a client without the option `transport`. In the built package, `#host` (an entry of `imports` in
- * package.json) replaces `host/node.js`, so that each runtime loads its own file.
+ * package.json) replaces `host/node.js`. It selects the file of src/host/ for the kind of runtime.
  */
 export const defaultTransport: TransportFactory = http2Over(openByteStream);

@@ -55,7 +55,7 @@ export function http2(options: Http2Options): TransportFactory {
   checkGivenOptions(options, HTTP2_OPTIONS, 'http2');
   const { connect } = options;
   checkFunction(connect, 'connect');
-  /** The streams that belong to a connection. A stream that two connections use would mix their bytes. */
+  /** The streams that `connect` has returned. Two connections on one stream would mix their bytes. */
   const used = new WeakSet<CallerStream>();
   const openByteStream: OpenByteStream = (endpoint, tls, events) => {
     const gaveUp = new AbortController();

@@ -68,8 +68,8 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   /**
    * Decides whether the call is attempted again after an error. `failures` counts the failed attempts. `isSafe` says
    * whether the client would attempt it again without this function. The result is the delay in milliseconds before the
-   * next attempt, undefined for the client's own delay, or false for no attempt. A write is never attempted again
-   * unless `isSafe` is true.
+   * next attempt, undefined for the client's own delay, or false for no attempt. The client never repeats a write that
+   * has no guard unless `isSafe` is true.
    */
   readonly retryAfter?:
     | ((error: EtcdError, failures: number, isSafe: boolean) => number | false | undefined)
@@ -97,16 +97,16 @@ export interface StreamHandler<Response> {
  */
 export interface OutgoingStream<Request> {
   /**
-   * Sends a message. Messages are sent in the order of the calls of `send`. Until the connection is open, the messages
-   * wait in a queue.
+   * Sends a message. Messages are sent in the order of the calls of `send`. Until the stream opens, the messages wait
+   * in a queue.
    */
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages. */
   end(): void;
   /**
-   * Ends the stream at once. Over HTTP/2, the client sends RST_STREAM. The handler receives no further calls. If `why`
-   * is `unresponsive`, the server did not answer, so another endpoint should be tried. If `why` is `unauthenticated`,
-   * the server refused the token.
+   * Ends the stream at once. Over HTTP/2, the client sends RST_STREAM if the stream is open. The handler receives no
+   * further calls. The caller passes `unresponsive` if the server did not answer in time. New calls then prefer another
+   * endpoint. The caller passes `unauthenticated` if the server refused the token.
    */
   cancel(why?: 'unresponsive' | 'unauthenticated'): void;
   /** Stops the delivery of messages. If the pause is long, flow control also stops the server from sending. */

@@ -50,7 +50,7 @@ const WAYS = { etcdwire: etcdwireWay, go: goWay } as const;
 
 export interface HandOffs {
   readonly way: keyof typeof WAYS;
-  /** Number of contenders. Each contender has a client and a session of its own. */
+  /** Number of contenders. Each contender has its own client and session. */
   readonly contenders: number;
   /** Whether another client writes to the store during the measurement. */
   readonly otherWrites: boolean;

@@ -12,7 +12,7 @@ import {
   writeEvents,
 } from './tasks.js';
 
-// Runs one client in a process of its own, and performs the tasks that the parent process sends:
+// Runs one client in a separate process, and performs the tasks that the parent process sends:
 //   program.mjs CLIENT ENDPOINT [CA_FILE]
 
 const [name, endpoint, caFile] = process.argv.slice(2) as [ClientName, string, string?];

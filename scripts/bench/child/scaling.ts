@@ -19,7 +19,7 @@ type Measurement = (size: number, open: (options?: { readonly maxInFlight: numbe
 
 const ALL = 'bench/scaling/';
 
-/** What is measured, by the name that the report shows. */
+/** The measurements, by the names that the report shows. */
 const MEASUREMENTS = {
   'puts at once': async (size, open) => {
     const client = open();

@@ -45,7 +45,7 @@ export type Answer = { readonly sample: Sample } | { readonly error: string };
  */
 export const CALLED_KEYS = 128;
 
-/** Returns the prefix of the keys for the calls with values of this size. A number from 0 follows it. */
+/** Returns the prefix of the keys for the calls with values of this size. Each key ends with a number, from 0. */
 export function calledPrefix(valueBytes: number): string {
   return `bench/called/${valueBytes}/`;
 }

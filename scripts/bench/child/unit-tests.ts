@@ -7,7 +7,7 @@ import { spreadOf } from '../metrics.js';
 
 const ROUNDS = 10;
 
-/** A server, a client, a put and a get. */
+/** Creates a server and a client, puts a key and gets it. */
 async function storesColor(): Promise<void> {
   const etcd = new Client({ transport: memory(new MemoryEtcd()) });
   await etcd.put('color', 'blue');
@@ -22,7 +22,7 @@ function importUsers(etcd: Client, work: (held: Held) => Promise<void>): Promise
   });
 }
 
-/** A job under a lock: the lease of the first worker expires, the worker learns of it, and the next one takes over. */
+/** Runs a job under a lock. The first worker learns that its lease has expired, and the next worker takes over. */
 async function failsOver(): Promise<void> {
   const server = new MemoryEtcd();
   const [first, second] = [new Client({ transport: memory(server) }), new Client({ transport: memory(server) })];

@@ -5,8 +5,8 @@ type Watched = { readonly key: string } | { readonly prefix: string };
 export type OnEvent = (value: Uint8Array) => void;
 
 /**
- * A client as the benchmark uses it. Each method makes the call that an experienced user of the client would write, and
- * reads from the result what such a program would read. An optional method is missing if the client has no such
+ * A client as the benchmark uses it. Each method makes its call as an experienced user of the client would write it,
+ * and reads the part of the result that a typical program needs. An optional method is missing if the client lacks the
  * feature.
  */
 export interface BenchClient {

@@ -16,7 +16,7 @@
 //	bench ENDPOINT NAME WAY CONTENDERS LIMIT
 //
 // WAY is "mutex" for concurrency.Mutex, or "from-now" for a lock that waits as etcdwire does. Each contender has a
-// client and a session of its own, and locks and unlocks in a loop. LIMIT is a duration such as "0.4s", or a number of
+// separate client and session, and locks and unlocks in a loop. LIMIT is a duration such as "0.4s", or a number of
 // locks for each contender such as "1000x". The program prints a JSON object with the rate per second, the CPU time in
 // microseconds per lock, and percentiles of the time that a contender waits, in milliseconds.
 package main
@@ -98,8 +98,8 @@ func locks(endpoint, name, way, contendersText, limit string) {
 	report(slices.Concat(waits...), time.Since(start), cpuTime()-startCPU)
 }
 
-// parseLimit parses LIMIT. The result says whether a contender that has taken the lock so often, so long after the start,
-// is done.
+// parseLimit parses LIMIT. The returned function says whether a contender is done, given the time since the start and
+// the number of times that the contender has taken the lock.
 func parseLimit(limit string) (isOver func(elapsed time.Duration, taken int) bool, err error) {
 	if count, isCount := strings.CutSuffix(limit, "x"); isCount {
 		most, err := strconv.Atoi(count)

@@ -289,7 +289,7 @@ function handOffs(
 /** The number of processes that pass a lock from one to the next. */
 const PROCESSES = 4;
 
-/** Each contender runs in a process of its own. The processes use the members in turn. */
+/** Each contender runs in a separate process. The processes use the members in turn. */
 function handOffsBetweenProcesses({ rounds, handOffSeconds: seconds }: Settings): Workload {
   const processes: ClientProcess[] = [];
   const measure = async (bench: Bench, competitor: string): Promise<Sample> => {

@@ -52,8 +52,8 @@ const PREFIX = 'bench/many/';
 const VALUE = Buffer.alloc(100, 'v');
 const PUTS_PER_TXN = 100;
 /**
- * The prefix of the keys for single puts. Each single put is a call of its own. These puts write the same keys again
- * and again.
+ * The prefix of the keys for single puts. Each single put is a separate call. These puts write the same keys again and
+ * again.
  */
 const SINGLE_PREFIX = 'bench/single/';
 const SINGLE_KEYS = 1_000;

@@ -98,7 +98,7 @@ async function show<T>(
   const response = await withClient(context, ({ raw }) => request(raw.auth, context.call));
   context.out.response(codec, response, () => {
     const shown = text(response);
-    // An empty list has no lines.
+    // Print nothing for an empty list.
     if (shown === '') return;
     for (const line of shown.split('\n')) {
       const [indent = ''] = /^\t?/.exec(line) ?? [];
@@ -112,7 +112,7 @@ async function enable(api: Api, call: Call): Promise<AuthEnableResponse> {
     return await api.authEnable({}, call);
   } catch (error) {
     if (!(error instanceof EtcdError) || error.reason !== 'RootRoleNotExist') throw error;
-    // As in etcdctl: etcd refuses unless the user root has the role root.
+    // As in etcdctl, first give the user root the role root. Otherwise, etcd refuses to enable authentication.
     await api.roleAdd({ name: 'root' }, call).catch((failure: unknown) => {
       if (!(failure instanceof EtcdError) || failure.reason !== 'RoleAlreadyExist') throw failure;
     });
@@ -214,7 +214,7 @@ async function userOf(
   return { name, password: inName ?? newUserPassword ?? (await readPassword(io, name)) };
 }
 
-/** Reads a password twice from a terminal, which does not show it, or from the first line of standard input. */
+/** Reads a password twice from a terminal, which does not show it, or once from a line of standard input. */
 async function readPassword(io: Io, name: string): Promise<string> {
   const terminal = terminalOf(io);
   if (terminal !== undefined) {

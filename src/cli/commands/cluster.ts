@@ -94,7 +94,7 @@ async function alarms(context: Context, action: AlarmAction): Promise<void> {
   const response = await withClient(context, async ({ raw }) => {
     const raised = await raw.maintenance.alarm({ action: AlarmAction.GET }, call);
     if (action === AlarmAction.GET) return raised;
-    // etcd clears only an alarm that the request names with its member.
+    // etcd clears an alarm only if the request names both the alarm and its member.
     const cleared = await Promise.all(raised.alarms.map((each) => raw.maintenance.alarm({ ...each, action }, call)));
     return { ...raised, alarms: cleared.flatMap((each) => each.alarms) };
   });

@@ -197,7 +197,7 @@ async function speaking(
       await client.range(prefix(`${name}/`), { signal: ended.signal, sort, limit: MAX_SHOWN_QUEUE })
     ).kvs;
     const ahead = waiters.findIndex(({ lease }) => lease === session.leaseId);
-    // The program has the lock, or is not in the queue yet, or has left it.
+    // Print nothing if the program already has the lock, is not in the queue yet, or has left the queue.
     if (ended.signal.aborted || holder === undefined) return false;
     if (ahead === -1 && waiters.length + 1 < MAX_SHOWN_QUEUE) return false;
     const value = holder.value.length === 0 ? '' : ` with the value ${quoted(holder.value)}`;

@@ -29,7 +29,7 @@ interface MirrorFlags {
   readonly prefix?: boolean;
   readonly fromKey?: boolean;
   readonly to: string;
-  /** The new prefix; false for none. */
+  /** The prefix that replaces the prefix <key>; false to remove <key>. Undefined if the keys keep their names. */
   readonly destPrefix?: string | false;
   readonly destCacert?: string;
   readonly destCert?: string;
@@ -202,7 +202,7 @@ class Follower {
     const { revision } = target.position;
     if (revision > 0n) this.#report({ state: 'continuing', revision: String(revision) });
     else this.#report({ state: 'reading' });
-    // A signal ends the mirror at any time. The method `return` of its iterator would wait for the next message.
+    // End the mirror with a signal, because the method `return` of its iterator would wait for the next message.
     const stop = new AbortController();
     const offAbort = onAbort(source.io.interrupted, () => stop.abort(source.io.interrupted.reason));
     const { position } = target;

@@ -243,7 +243,7 @@ function templateOf(name: string): JsonValue {
 }
 
 function messageTemplate(typeName: string, around: readonly string[]): JsonValue {
-  // TxnRequest contains itself.
+  // End the recursion at a message that contains itself, such as TxnRequest.
   if (around.includes(typeName)) return {};
   const oneofs = new Set<string>();
   const fields = (messageFields[typeName] ?? []).filter(({ oneof }) => {

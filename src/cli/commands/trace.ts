@@ -287,13 +287,13 @@ async function runBeside(
   recording.observer = await observe?.().catch(() => undefined);
   const proxy = await RecordingProxy.start(endpoint, (frame) => recording.add(frame, true));
   try {
-    // The shell has a process group of its own, so that a signal reaches all its commands.
+    // The shell has its own process group, so that a signal reaches all its commands.
     const child = spawn('sh', ['-c', command], {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
       env: { ...process.env, ETCDCTL_ENDPOINTS: proxy.url },
     });
-    // Standard output belongs to the traced command.
+    // Print everything to standard error, because standard output belongs to the traced command.
     for (const output of [child.stdout, child.stderr]) output.on('data', (data: Uint8Array) => io.stderr.write(data));
     const offInterrupted = onAbort(io.interrupted, () => {
       if (child.pid !== undefined) process.kill(-child.pid, io.interrupted.reason as NodeJS.Signals);
@@ -320,7 +320,7 @@ async function runBeside(
  */
 function problemsOf(args: readonly string[], stderr: string): string {
   if (holdsSecrets(args)) return '';
-  // A terminal erases status lines. The question for a password is not about the trace.
+  // Remove the question for a password, and the status lines that a terminal would have erased.
   return stderr
     .replace(/^Password of .*\n?/gm, '')
     .split('\r\x1b[K')
@@ -344,7 +344,7 @@ function withoutSecrets(args: readonly string[]): readonly string[] {
   return args.map((arg, index) => {
     if (/^--(dest-|new-user-)?password$/.test(args[index - 1] ?? '') || (areSecret && arg.trimStart().startsWith('{')))
       return '…';
-    // The argument of `user add` may be NAME:PASSWORD. It may follow after options.
+    // The argument of `user add` may be NAME:PASSWORD. Options may stand before this argument.
     if (added !== -1 && index > added && !/^(-|https?:\/\/)/.test(arg)) return arg.replace(/:.*$/s, ':…');
     if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
     return arg.replace(/^(--(?:dest-|new-user-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');

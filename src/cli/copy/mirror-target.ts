@@ -67,7 +67,7 @@ export class MirrorTarget {
   #position: Position = { revision: 0n, state: 'reading', clusterId: 0n };
   /** The revision of the last put of the position key, which each write requires. */
   #modRevision = 0n;
-  /** Numbers of keys that this object has written and deleted. */
+  /** The numbers of keys that this object has written and deleted. */
   readonly counts = { written: 0, deleted: 0 };
   /** Distinguishes this process from other mirrors with the same position key. */
   readonly #run: string;
@@ -82,7 +82,8 @@ export class MirrorTarget {
   }
 
   /**
-   * Reads the position, and takes it over from another mirror with the same source and destination.
+   * Reads the position, and takes it over from another mirror with the same source and destination. Creates the
+   * position if it is missing.
    *
    * @throws CliError if the position belongs to a mirror of another source or destination, if `ownOnly` is true and
    * another process has taken over the position, or if the value of the position key is not a position.
@@ -132,7 +133,8 @@ export class MirrorTarget {
   }
 
   /**
-   * Applies changes of different keys and moves the position, in one transaction if the target accepts it.
+   * Applies changes of different keys, and moves the position. Uses one transaction if the changes fit into one, and
+   * several otherwise.
    *
    * @throws PositionMoved if another process has moved the position. The transaction then has no effect.
    */
@@ -216,7 +218,7 @@ export class MirrorTarget {
   }
 }
 
-/** Returns a name for a process that mirrors. No two processes have the same name. */
+/** Returns a random name for a process that mirrors, which distinguishes the process from all other mirrors. */
 export function newRun(): string {
   return randomId().toString(16);
 }
@@ -257,7 +259,7 @@ export class PendingChanges {
     return [...this.#changes.values()];
   }
 
-  /** Whether these changes may be added so that a transaction can hold all of them together with the position. */
+  /** Whether one transaction has room for the collected changes, these changes and the position. */
   hasRoomFor(changes: readonly Change[], maxTxnOps: number): boolean {
     return this.#changes.size + changes.length < maxTxnOps && this.#bytes + weightOf(changes) <= TXN_BYTES;
   }

@@ -45,7 +45,10 @@ export function bodyOf(
 <div class="both"><pre>${fields}</pre><table>${rows.join('')}</table></div>${problem}${flow}`;
 }
 
-/** Returns the rows for the bytes of a message and, if the frame contains only whole messages, for its headers. */
+/**
+ * Returns the rows for the bytes of a message. If the frame contains only whole messages, the rows for the frame header
+ * and the gRPC prefix come first.
+ */
 function messageRows(
   frame: WireFrame,
   message: WireMessage,

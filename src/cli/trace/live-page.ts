@@ -54,7 +54,7 @@ export class LivePage {
     const path = `/${randomBytes(SECRET_BYTES).toString('base64url')}/`;
     this.url = `http://${LOOPBACK}:${port}${path}`;
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      // Another host name that resolves to this machine could belong to a page that may not read the trace.
+      // Refuse other host names. With a name that resolves to this machine, a foreign page could read the trace.
       const isAllowed = request.headers.host === `${LOOPBACK}:${port}` && request.url?.startsWith(path);
       this.#answer(isAllowed ? request.url?.slice(path.length) : undefined, response);
     });

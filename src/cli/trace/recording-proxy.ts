@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { FrameDecoder, type StreamMethods, type WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
 
-/** The port of a URL without a port. */
+/** The default port of `http:` URLs. `URL.port` is empty for this port. */
 const DEFAULT_PORT = 80;
 
 /** A TCP proxy to an endpoint that records the HTTP/2 frames of its clients, such as Go's client. */

@@ -92,7 +92,7 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
   return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
 }
 
-/** Guards are left out, because they make the transaction safe to repeat and do not matter to the queue. */
+/** Leaves out guards, because they make the transaction safe to repeat and do not matter to the queue. */
 function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
   const conditions = list(compare);
   const condition = conditions.find(({ key }) => !isGuard(key)) ?? conditions[0];
@@ -125,7 +125,7 @@ function operationSentence(operation: JsonObject, queue: Queue): string {
   return isJsonObject(request_range) ? rangeRequest(request_range, queue) : 'do nothing';
 }
 
-/** The value of a queue key is left out, because it does not matter to the queue. */
+/** Leaves out the value of a queue key, because it does not matter to the queue. */
 function putSentence(put: JsonObject, queue: Queue): string {
   const isQueueKey = queue.contenderOf(text(put.key)) !== undefined;
   return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${text(put.value)}`}`;

@@ -99,7 +99,8 @@ export interface Step {
   readonly protocol: string;
   /**
    * `failure` is a frame that ends a call or the connection with an error. `seen` is a change that another contender
-   * made and that the `QueueObserver` has seen. `held` is the moment when the traced client gets the lock.
+   * made and that the `QueueObserver` has seen. `held` is the moment when the traced client gets the lock. `frame` is
+   * any other frame in which no message ends.
    */
   readonly kind: 'message' | 'failure' | 'frame' | 'seen' | 'held';
   readonly frame: WireFrame | undefined;
@@ -180,7 +181,7 @@ export function storyOf(
   }
   for (const [index, { atMs: observedMs, revision, queue, token }] of states.entries()) {
     // The observer may see the change before the traced client does. The client holds the lock once it has read the
-    // queue; an event or the answer to a renewal can have this revision earlier.
+    // queue. An event or the answer to a renewal may have this revision earlier, so only responses of KV count.
     const learnedMs = learnedAtMs(frames, revision, /\.KV\//);
     const atMs = Number.isFinite(learnedMs) ? Math.max(observedMs, learnedMs) : observedMs;
     const isHolder = ownKeys.has(queue[0] ?? '');
@@ -191,7 +192,7 @@ export function storyOf(
   return { participants, steps: withoutLongRuns(steps.sort((a, b) => a.atMs - b.atMs)), states, ownKeys, prize };
 }
 
-/** Of a longer run of frames without whole messages, the diagram shows only the beginning and the end. */
+/** Maximum number of consecutive frames without a whole message. Of a longer run, the diagram shows only both ends. */
 const LONGEST_RUN = 40;
 
 /** Shortens long runs of frames. A long message may need thousands of frames. */
@@ -259,7 +260,7 @@ export class FrameDescriber {
     const windows = this.#windows?.follow(frame) ?? '';
     const isSent = frame.direction === 'sent';
     const request = this.#requests.get(stream);
-    // The last frame of the stream. After a reset by the client, late frames of the server may still follow.
+    // Forget the request at the server's last frame. After a reset by the client, late frames may still follow.
     if (!isSent && (frame.type === 'RST_STREAM' || frame.flags.includes('END_STREAM'))) this.#requests.delete(stream);
     const isStreaming = methodByPath.get(request?.method ?? '')?.kind !== 'unary';
     const protocolOf = (method: string, revision: bigint): string => {

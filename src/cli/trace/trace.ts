@@ -15,6 +15,6 @@ export interface Trace {
   readonly startMs: number;
   /** End of the program, or the present time if the program still runs, in milliseconds on the monotonic clock. */
   readonly endMs: number;
-  /** What etcdwire has printed to standard error while the program ran. */
+  /** What the page shows of the standard error of etcdwire. */
   readonly problems: string;
 }

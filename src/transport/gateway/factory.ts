@@ -14,8 +14,8 @@ export interface GatewayOptions {
    */
   readonly fetch?: Fetch | undefined;
   /**
-   * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows only these
-   * two headers, so a browser cannot send any other. If a watch has the header `hasleader`, a member that has lost its
+   * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows none of the
+   * other headers, so a browser cannot send them. If a watch has the header `hasleader`, a member that has lost its
    * leader ends the watch, and the client reopens it on another member. Default: false in browsers, true everywhere
    * else.
    */
@@ -34,10 +34,10 @@ export interface GatewayOptions {
   readonly guardWrites?: boolean | undefined;
   /**
    * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
-   * roles and passwords, `memberAdd`, `memberUpdate`, `moveLeader`, changes of alarms and downgrades, and calls to the
-   * server's own locks and elections, except `resign`, `leader` and `observe`. A late copy can undo a later change, for
-   * example restore an old password. This option has no effect without `guardWrites`. Default: false, so that such
-   * calls reject with reason `NotInGateway`.
+   * roles and passwords, enabling and disabling authentication, `memberAdd`, `memberUpdate`, `moveLeader`, changes of
+   * alarms and downgrades, calls to the server's own locks and elections, except `resign`, `leader` and `observe`, and
+   * writes without a guard. A late copy can undo a later change, for example restore an old password. This option has
+   * no effect without `guardWrites`. Default: false, so that such calls reject with reason `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**

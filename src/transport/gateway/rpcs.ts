@@ -48,7 +48,8 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.KV/Compact': { path: '/v3/kv/compaction', repeat: 'spent' },
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
-  // The copy grants another lease, which stays without keys. If the caller has chosen the ID, see `repeatEffectOf`.
+  // The copy grants another lease, which stays without keys. If the caller has chosen the ID, the effect is `spent`:
+  // the server refuses the copy as long as the lease exists.
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'harmless' },
   // A revoked lease no longer exists, and the server never chooses the same ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },
@@ -108,7 +109,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/v3electionpb.Election/Resign': { path: '/v3/election/resign', repeat: 'spent' },
 };
 
-/** Returns undefined if the gateway does not offer the RPC. */
+/** Returns the HTTP path of an RPC, or undefined if the gateway does not offer the RPC. */
 export function gatewayPath({ path }: { readonly path: string }): string | undefined {
   return RPCS[path]?.path;
 }

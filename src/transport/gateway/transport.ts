@@ -9,7 +9,7 @@ import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, Un
 import type { GatewayHttp, ResponseMethod } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
 
-/** How the transport treats writes on a runtime that may resend a request. */
+/** How the transport treats requests if the runtime may resend them. */
 export interface RepeatPolicy {
   /** Whether to send requests whose second copy would take effect again, although no guard key can prevent this. */
   readonly allowHarmful: boolean;
@@ -38,14 +38,14 @@ const CREATIONS_AT_ONCE = 6;
 const CREATION_MS = 10_000;
 /**
  * Maximum length in bytes of a response of a stream. The text of a response is one string, and strings in V8 have at
- * most about 2^29 characters. After a longer response, the watch is created again and asks for fragments.
+ * most about 2^29 characters. After a longer response, the client creates the watch again and asks for fragments.
  */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
 
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
-  /** Undefined if the runtime never resends a request. */
+  /** Undefined if the option `guardWrites` is false: the runtime does not resend requests. */
   readonly #repeatPolicy: RepeatPolicy | undefined;
   /** Functions that end the open calls and streams. */
   readonly #open = new Set<(error: EtcdError) => void>();
@@ -178,7 +178,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #requests = new Set<AbortController>();
   /** The open request of each watch, by watch ID. */
   readonly #watches = new Map<bigint, AbortController>();
-  /** Chains of creations of watches. Each promise settles when the latest creation was answered or has failed. */
+  /** Chains of creations of watches. Each promise settles when the last creation in its chain is over. */
   readonly #creating: Promise<unknown>[] = Array.from({ length: CREATIONS_AT_ONCE }, () => Promise.resolve());
   #nextChain = 0;
   #resumed: Promise<void> | undefined;

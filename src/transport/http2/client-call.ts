@@ -11,10 +11,11 @@ import type { Connection } from './connection.js';
 import { badResponse } from './response.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
-/** Maximum number of attempts of a call on one endpoint. After that, the channel layer chooses another endpoint. */
+/** Maximum number of attempts of a call on one endpoint. The channel layer may then try another endpoint. */
 const MAX_ATTEMPTS = 4;
 /**
- * Length in bytes above which a response is decoded in pieces. A piece blocks the event loop for a few milliseconds.
+ * Length in bytes above which the client decodes a response of a call with `ofPiece` in pieces. Decoding one piece
+ * blocks the event loop for a few milliseconds.
  */
 const PIECE_BYTES = 256 * 1024;
 
@@ -180,7 +181,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
       deadline: this.deadline,
       maxReceiveBytes: owner.options.maxReceiveBytes,
       pieceBytes: call.ofPiece && PIECE_BYTES,
-      // The stream may renew leases, which expire while it waits.
+      // The stream may renew leases, and a lease may expire while the stream waits.
       urgent: true,
     };
     this.#stream = new Http2Stream(head, this);

@@ -28,7 +28,8 @@ import { StreamTable } from './stream-table.js';
 
 const PEER_CLOSED = 'the peer closed the connection';
 /**
- * Length in bytes of a large request. While it is unanswered, a PING may wait behind it in the kernel or on the link.
+ * A request of at least this many bytes is large. While a large request is unanswered, a PING may wait behind the
+ * request in the kernel or on the link.
  */
 const LARGE_REQUEST_BYTES = 65_536;
 /** The client assumes that a link carries at least this many bytes of large requests in a millisecond: 32 KiB/s. */
@@ -37,7 +38,7 @@ const SLOWEST_BYTES_PER_MS = 32.768;
 const SLOW_DIAL_MS = 1_000;
 
 export interface ConnectionEvents {
-  /** The connection accepts no more streams. Its open streams continue. */
+  /** The connection accepts no more streams. Its open streams continue, except those that a GOAWAY excludes. */
   draining(): void;
   /** The connection is closed. Called once, and last. */
   closed(): void;
@@ -46,7 +47,7 @@ export interface ConnectionEvents {
 /**
  * The states of a connection:
  *
- *                    SETTINGS            GOAWAY, silence,
+ *                    SETTINGS            GOAWAY, no answer,
  *                    received            no identifier left             last stream closed
  *       connecting ───────────► open ─────────────────────► draining ───────────────────────► closed
  *           │                     │                             │                               ▲
@@ -96,7 +97,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #unsentId = 0;
   /** Open streams that do not keep the process alive. */
   readonly #background = new Set<Http2Stream>();
-  /** When the last large request ended, on the monotonic clock. */
+  /** When the stream of the last large request closed, on the monotonic clock. */
   #uploadEndedAt = 0;
   /** Whether a microtask that opens waiting streams is queued. */
   #opening = false;
@@ -158,7 +159,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   /**
    * Opens the stream, and sends its request. The stream waits if the connection is not open yet, if the peer allows no
    * further stream, if the byte stream has a long backlog, or if other streams wait (unless `isNext`). If the
-   * connection may have died unnoticed, the stream waits until the peer has answered a PING.
+   * connection may have died unnoticed, the stream waits until the peer has answered a PING. If the connection accepts
+   * no more streams, calls `stream.unprocessed`.
    */
   open(stream: Http2Stream, isNext = !this.streams.hasWaiting): void {
     const { name } = this.#state;
@@ -237,8 +239,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       since = bytes === 0 ? openedAt : Math.min(since, openedAt);
       bytes += length;
     }
-    // Until the last large request ended, the link may have carried only that request. The time for the other requests
-    // therefore begins at that end.
+    // Until `#uploadEndedAt`, the link may have carried only the request that ended then. The time for the other
+    // requests therefore begins no earlier.
     return Math.max(since, this.#uploadEndedAt) + bytes / SLOWEST_BYTES_PER_MS;
   }
 

@@ -57,8 +57,8 @@ export class FrameWriter {
   }
 
   /**
-   * Writes HEADERS, with CONTINUATION frames if the peer's SETTINGS_MAX_FRAME_SIZE requires them. The header block
-   * consists of `block`, which is encoded already, of the field `grpc-timeout`, unless `timeout` is empty, and of the
+   * Writes HEADERS, with CONTINUATION frames if the peer's SETTINGS_MAX_FRAME_SIZE requires them. The header block has
+   * three parts: `block`, which is already encoded; the field `grpc-timeout`, unless `timeout` is empty; and the
    * metadata. `flags` are the flags of HEADERS in addition to END_HEADERS.
    */
   headers(
@@ -119,7 +119,7 @@ export class FrameWriter {
   }
 
   /**
-   * Writes the GOAWAY of a client. Its last stream identifier is 0, because server push is disabled, so the client has
+   * Writes the GOAWAY of a client. Its last stream identifier is 0: server push is disabled, so the client has
    * processed no stream that the server opened.
    */
   goAway(code: number): void {

@@ -4,7 +4,8 @@ const MAX_CACHED_BYTES = 32;
 /** Maximum number of cached header blocks: the headers and the trailers of a successful response, and two more. */
 const MAX_CACHED_BLOCKS = 4;
 
-// RFC 9113, section 8.2.1, except that a value may begin or end with a space, as error messages of etcd may do.
+// The next two patterns follow RFC 9113, section 8.2.1, with one exception: a value may begin or end with a space,
+// because error messages of etcd may do so.
 const FIELD_NAME = /^:?[^\0- A-Z:\x7f-\xff]+$/;
 const NOT_IN_VALUE = /[\0\r\n]/;
 /** Fields that HTTP/2 forbids: RFC 9113, section 8.2.2. */

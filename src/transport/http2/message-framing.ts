@@ -22,7 +22,10 @@ export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array)
   bytes.set(message, at + MESSAGE_PREFIX_BYTES);
 }
 
-/** The messages that a stream could not send yet, because it is not open or because a window is too small. */
+/**
+ * The messages that a stream could not send yet: the stream is not open, a window is too small, or the byte stream has
+ * a long backlog.
+ */
 export class SendQueue {
   /** Messages with their prefixes. Undefined until the first message has to wait, which is rare. */
   #messages: Fifo<Uint8Array> | undefined;

@@ -12,7 +12,7 @@ const MAX_BACKLOG_BYTES = 1_048_576;
  */
 const MAX_USELESS_FRAMES = 50_000;
 const WINDOW_MS = 30_000;
-/** Number of useless frames that each call excuses, both when it begins and when the client cancels it. */
+/** Number of useless frames that each stream excuses when it opens, and again when the client resets it. */
 const EXCUSED_PER_CALL = 8;
 /** Number of sent bytes that excuse a useless frame: the peer may answer the data with WINDOW_UPDATE. */
 const BYTES_PER_EXCUSED = 256;

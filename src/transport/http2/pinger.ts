@@ -8,7 +8,7 @@ const SUSPECT_MS = 1_000;
 /**
  * How long, in milliseconds, the pinger trusts a peer after the last proof that the peer was alive. It is longer than
  * the time between two renewals of a lease with a TTL of 10 s, so that those renewals serve as proofs. It is shorter
- * than any time-out of a NAT or load balancer, of which the shortest in wide use is 30 s.
+ * than the idle timeouts of NATs and load balancers, of which the shortest in wide use is 30 s.
  */
 const TRUST_MS = 4_000;
 /** Milliseconds that requests wait for the answer to a probe before they use another connection. */
@@ -26,14 +26,14 @@ const GRACE_MS = 50;
  */
 const MAX_TIMEOUTS = 3;
 /**
- * If at least this many bytes arrive within `MAX_TIMEOUTS` timeouts, the wait for the answer has no limit. Flow control
- * limits it instead: a peer that receives nothing must stop when the window of the connection is used up.
+ * Each time this many bytes have arrived, the limit of `MAX_TIMEOUTS` timeouts begins again. Flow control then limits
+ * the wait: a peer that receives nothing must stop when the window of the connection is used up.
  */
 const PROGRESS_BYTES = 16_384;
 /**
  * Maximum number of consecutive probes that the pinger sends sooner than the server's limit allows (see `Pinger`). Each
- * such probe is a strike, and grpc-go closes the connection at the third strike. A delayed probe can cause a second
- * strike, which does no harm.
+ * such probe is a strike, and grpc-go closes the connection at the third strike. If the network delays a probe, the
+ * next probe can arrive too soon after it. This second strike does no harm.
  */
 const MAX_STRIKES = 1;
 
@@ -88,7 +88,7 @@ export interface PingerOptions {
  *   that follows from the length of the request. Meanwhile, new calls (`suspected`) and long-lived streams (`doubted`)
  *   leave the connection as early as they leave any silent connection.
  *
- * The timers of the pinger do not keep the process alive, because open streams already do.
+ * The timers of the pinger do not keep the process alive. The connection does so while an open stream requires it.
  */
 export class Pinger {
   readonly #options: PingerOptions;
@@ -182,7 +182,8 @@ export class Pinger {
   isTrusted(now: number): boolean {
     const wallMs = environment.Date.now();
     if (wallMs - now - this.#aheadMs > SUSPENDED_MS) this.#doubt();
-    // If the process is stopped between two reads of clocks, this order causes a needless probe, never a missing one.
+    // Read the clocks in this order. If the process is stopped between two reads, the pinger may then send a needless
+    // probe, but never omits a needed one.
     this.#aheadMs = wallMs - monotonicMs();
     const isProven = !this.#confirming && this.#answered >= this.#needed;
     return (isProven && now - this.#receivedAt <= TRUST_MS) || !this.#isOn;
@@ -201,8 +202,9 @@ export class Pinger {
 
   /**
    * Sends a probe, unless the peer is trusted or requests already wait for the answer. Calls `answered` if the peer
-   * answers, and `suspected` if it does not answer within `CONFIRM_MS`. An answer to an earlier probe does not count,
-   * because it may have arrived before the process was frozen.
+   * answers, and `suspected` if the peer does not answer within `CONFIRM_MS`. If etcd's limit does not allow a probe,
+   * calls `suspected` at once. An answer to an earlier probe does not count, because it may have arrived before the
+   * process was frozen.
    */
   confirm(now: number): void {
     if (this.#confirming || this.isTrusted(now)) return;

@@ -6,7 +6,7 @@ import { entryBytes, type HeaderField } from './hpack/tables.js';
 const TIMEOUT_HEADER = 'grpc-timeout';
 /** The maximum number in the value of `grpc-timeout`, because gRPC allows at most eight digits. */
 const MAX_TIMEOUT = 99_999_999;
-/** The units of `grpc-timeout`, smallest first: milliseconds, seconds, minutes, hours. */
+/** The units of `grpc-timeout` that the client uses, smallest first: milliseconds, seconds, minutes, hours. */
 const TIMEOUT_UNITS: readonly (readonly [unit: string, ms: number])[] = [
   ['m', 1],
   ['S', 1_000],

@@ -14,7 +14,7 @@ export interface ResponseFields {
   /** The value of `:status`; undefined in trailers. */
   readonly httpStatus: number | undefined;
   readonly contentType: string | undefined;
-  /** The value of `server`, the name of the program that answered. Servers of gRPC do not send this field. */
+  /** The value of `server`, the name of the program that answered. etcd does not send this field. */
   readonly server: string | undefined;
   /** The value of `content-length`, if the server sent this field. */
   readonly contentLength: number | undefined;
@@ -82,7 +82,10 @@ function percentDecoded(text: string): string {
   return textOf(Uint8Array.from(bytes));
 }
 
-/** The gRPC status for each HTTP status: https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html */
+/**
+ * The gRPC status for an HTTP status: https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html. All other
+ * HTTP statuses become `Unknown`.
+ */
 const STATUS_OF_HTTP: Readonly<Record<number, StatusCode>> = {
   400: 'Internal',
   401: 'Unauthenticated',

@@ -46,8 +46,8 @@ export interface StreamReceiver extends MessageReceiver {
   /** The stream is open, and its HEADERS frame is written. */
   opened?(): void;
   /**
-   * The stream has ended, with status OK if `error` is undefined. Called once, after all other methods, unless
-   * `unprocessed` is called.
+   * The stream has ended, with status OK if `error` is undefined. Called at most once, and after all other methods. Not
+   * called if the receiver cancels the stream.
    */
   ended(error: EtcdError | undefined): void;
   /**
@@ -82,8 +82,8 @@ export interface StreamConnection {
  *          ▼                  ▼                                    ▼
  *       closed ◄──────────────┴────────────────────────────────────┘
  *
- * - idle: The stream has no identifier, and its messages wait in a queue. The connection opens the stream as soon as
- *   the peer allows one more.
+ * - idle: The stream has no identifier, and its messages wait in a queue. `Connection.open` opens the stream, and
+ *   says what it may have to wait for.
  * - open: The client may send, and the peer may send.
  * - half-closed (local): The client has sent all its messages, and waits for the response.
  * - closed: The client sends no more frames. Received messages may still wait for a paused receiver.
@@ -133,8 +133,9 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   }
 
   /**
-   * Returns true if the caller must write the message now, in one DATA frame. Otherwise, queues the message. If `last`
-   * is true, half-closes the stream after the message.
+   * Returns true if the caller must write the message now, in one DATA frame. Otherwise, queues the message, or
+   * discards it if the stream has ended or accepts no more messages. If `last` is true, half-closes the stream after
+   * the message.
    */
   take(message: Uint8Array, last: boolean): boolean {
     if (this.#ended || this.#queue.isComplete) return false;
