@@ -1,8 +1,8 @@
 /// <reference path="../runtime/globals.ts" preserve="true" />
 
 /**
- * Servers for tests: real etcd members and clusters, and an etcd in memory. Also fault proxies, and functions that
- * check what the clients saw during faults.
+ * This module contains servers for tests: real etcd members and clusters, and an etcd in memory. It also contains fault
+ * proxies, and functions that check what the clients saw during faults.
  *
  * @module etcdwire/testing
  */

@@ -30,5 +30,8 @@ export async function enableAuth({ auth }: Client): Promise<void> {
   await auth.enable();
 }
 
-/** Matches a token of `--auth-token simple`: 16 random letters and the raft index where etcd created the token. */
+/**
+ * Matches a token of `--auth-token simple`: 16 random letters, a dot, and the raft index of the request that created
+ * the token.
+ */
 export const TOKEN = /[A-Za-z]{16}\.\d+/;

@@ -50,7 +50,7 @@ export function watchOutput(): void {
 }
 
 /**
- * Describes each canary that can be read in a value: the canary, its form, and the text around it.
+ * Describes each canary that can be read in a value: the canary, its form, and the start of the text that contains it.
  */
 export function canariesIn(thing: unknown): string[] {
   const texts = [...new Set(textsOf(thing))];

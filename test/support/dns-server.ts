@@ -18,8 +18,8 @@ export interface DnsServer {
   /** The names of the requests, in order. */
   readonly asked: readonly string[];
   /**
-   * The records of each name. A test may change them. `broken` makes the server answer SERVFAIL, `silent` makes it
-   * ignore requests.
+   * The records of each name. A test may change them. `broken` makes the server answer SERVFAIL. `silent` makes the
+   * server ignore requests.
    */
   readonly names: Record<string, DnsRecords | 'broken' | 'silent'>;
 }

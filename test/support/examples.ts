@@ -21,7 +21,7 @@ export interface Documented {
 const DECLARATION =
   /^\s*(?:export )?(?:declare |abstract |readonly |static |async )*(?<kind>class|function|interface|type|const)?[ *]*(?<name>[\w$]+)/;
 
-/** Reads all declarations of src/ that have a doc comment. */
+/** Reads all declarations of src/, except those of src/gen/, that have a doc comment. */
 export function documented(): Documented[] {
   const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' });
   return files

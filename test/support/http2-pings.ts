@@ -2,7 +2,8 @@ import { vi } from 'vitest';
 import { FLAG, ping } from './http2-frames.js';
 import { type PeerConnection, turn } from './http2-peer.js';
 
-// Functions for tests, on a simulated clock, of the PINGs by which a client checks that its peer still answers.
+// These functions are for tests of the PINGs by which a client checks that its peer still answers. The tests use a
+// simulated clock.
 
 export async function passes(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);

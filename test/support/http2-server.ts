@@ -32,8 +32,9 @@ export interface HeldCall {
 }
 
 /**
- * Serves Range, Put, Watch and Snapshot. Range returns one key whose name is the key of the request. For the names
- * `status`, `text`, `defect` and `held`, the handler fails or waits instead.
+ * Serves Range, Put, Watch and Snapshot. Range returns one key whose name is the key of the request. The value is
+ * empty, or N zero bytes if the name is `N bytes`. For the names `status`, `text`, `defect` and `held`, the handler
+ * fails or waits instead.
  */
 export class TestService extends Router {
   readonly maxMessageBytes = 2_097_152;

@@ -38,7 +38,10 @@ export class Http2Socket {
     this.#socket.destroy();
   }
 
-  /** Resolves with the next frame that `isWanted` accepts, and drops the frames before it. */
+  /**
+   * Resolves with the next frame that `isWanted` accepts, and drops the frames before it. Rejects if GOAWAY arrives
+   * first, or if the socket is closed.
+   */
   async next(isWanted: (frame: Frame) => boolean): Promise<Frame> {
     for (;;) {
       const frame = this.#arrived.shift();

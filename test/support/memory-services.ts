@@ -77,7 +77,7 @@ export class ServiceBench {
     return { metadata: this.metadata, endpoint: 'unix:///memory-etcd', signal: this.#signal };
   }
 
-  /** Makes a unary call. Only services that answer at once can be called. */
+  /** Makes a unary call. Only methods whose handlers answer at once can be called. */
   call<Request, Response>(method: Method<Request, Response, 'unary'>, request: Init<Request>): Response {
     const answer = unaryRoute(this.router, method.path).unary(
       decode(method.request, encode(method.request, request)),

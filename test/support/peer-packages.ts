@@ -29,8 +29,8 @@ interface RunOptions {
 const execute = promisify(execFile);
 
 /**
- * Runs a program without blocking this process, whose event loop serves the calls. Resolves with its output. Rejects if
- * its exit status is not 0; the error has the output, too.
+ * Runs a program without blocking this process, whose event loop serves the calls of the program. Resolves with its
+ * output. Rejects if its exit status is not 0; the error has the output, too.
  */
 export async function runPeer(program: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
   const { cwd, environment = {}, timeoutMs = PROGRAM_TIMEOUT_MS } = options;
@@ -98,7 +98,7 @@ export async function pythonTests(): Promise<Installed> {
   });
 }
 
-/** Packages with compiled code fit one version of Python only. */
+/** Resolves with the version of Python, because packages with compiled code fit only one version. */
 async function pythonVersion(): Promise<string> {
   return onPath('python3') === undefined ? '' : await runPeer('python3', ['--version']);
 }

@@ -921,7 +921,8 @@ function cachedMethod(args: Readonly<Record<string, Kind>>, name: string): Publi
 }
 
 /**
- * A method of an object that `owner` makes. Starts the iteration of an async generator, because that checks arguments.
+ * Returns a call of a method of the object that `owner` makes. If the method returns an async generator, the call also
+ * starts the iteration, because only the iteration checks the arguments.
  */
 function locker(args: Readonly<Record<string, Kind>>, owner: (world: World) => unknown, name: string): PublicCall {
   return call(args, async (world) => {

@@ -6,13 +6,16 @@ import type { Fetch } from '../../src/gateway.js';
  * - `at once`: The response to the first copy is lost. The second copy follows, and its response arrives.
  * - `after another write`: Like `at once`, with `meanwhile` between the two copies.
  * - `both at a time`: The copies are sent concurrently. The response to the second copy arrives.
- * - `late`: The response to the first copy arrives. `sendLate` sends the second copy.
+ * - `late`: The response to the first copy arrives. `sendLate` sends the second copy. A watch has no second copy.
  */
 export type Resending = 'at once' | 'after another write' | 'both at a time' | 'late';
 
 export const RESENDINGS: readonly Resending[] = ['at once', 'after another write', 'both at a time', 'late'];
 
-/** A `fetch` that sends each POST twice, like a runtime that repeats a request after its connection was reset. */
+/**
+ * A `fetch` that sends each request that `resends` selects twice, like a runtime that repeats a request after its
+ * connection was reset.
+ */
 export class ResendingFetch {
   readonly #how: Resending;
   readonly #late: (() => Promise<unknown>)[] = [];

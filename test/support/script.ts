@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { VirtualClock } from './virtual-clock.js';
 
 /**
- * Generates scripts. A script is a sequence of steps of several kinds. Each script prefers some kinds and omits other
- * kinds, because some states are reached only after several steps of one kind.
+ * Generates scripts. A script is a sequence of steps of several kinds. Each script draws a weight for each kind, so it
+ * may prefer some kinds and omit others. Some states are reached only after several steps of one kind.
  */
 export function script<Step>(kinds: readonly fc.Arbitrary<Step>[], maxLength: number): fc.Arbitrary<readonly Step[]> {
   const weights = fc.array(fc.constantFrom(0, 1, 4, 16), { minLength: kinds.length, maxLength: kinds.length });

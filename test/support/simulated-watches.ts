@@ -170,7 +170,7 @@ export class SimulatedWatchStream implements OutgoingStream<WatchRequest> {
   }
 
   send(message: Init<WatchRequest>): void {
-    // Encode and decode the request, so that an invalid request throws here, as it would in the real client.
+    // Encodes and decodes the request, so that an invalid request throws here, as it would in the real client.
     const bytes = encode(WatchRequest, message);
     if (!this.#over) this.#requests.push(decode(WatchRequest, bytes));
   }

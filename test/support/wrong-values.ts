@@ -1,5 +1,5 @@
-// Values that an argument may wrongly have in plain JavaScript, and the kinds of arguments with the wrong values that
-// each kind accepts all the same.
+// This file lists values that a caller in plain JavaScript may wrongly pass. It also lists the kinds of arguments, each
+// with the values from this list that the kind accepts.
 
 const OTHER_CLASS = class Other {
   readonly field = 1;

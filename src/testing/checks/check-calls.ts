@@ -11,7 +11,7 @@ export interface PutCall {
  * A rule that puts can violate. A put is applied when the store records its value at a new revision.
  *
  * - `lost`: A put succeeded, but the store never held its value.
- * - `applied twice`: One put was applied at two revisions.
+ * - `applied twice`: One put was applied at more than one revision.
  * - `applied though failed`: A put failed, but the store held its value.
  * - `invented`: The store held a value that no recorded put wrote.
  */
@@ -88,7 +88,7 @@ export type OrderedOperation = Operation<OrderedCall, OrderedResult>;
  * - `stale`: A call took effect at an older revision than another call that had ended before this call began. A write
  *   is also stale at the same revision.
  * - `wrong value`: A read did not return the value that the key had at the revision of the read.
- * - `not applied`: A write succeeded, but `truth` contains no such event at the revision of the response.
+ * - `not applied`: A write succeeded, but `truth` contains no put of its value at the revision of the response.
  */
 export type OrderRule = 'stale' | 'wrong value' | 'not applied';
 
@@ -193,11 +193,11 @@ interface Boundary {
 }
 
 /**
- * Checks that the operations on one register, that is, on one key, are linearizable: each operation has a point in time
- * between its start and its end, such that all results are right if the operations take effect at these points. Uses
- * the algorithm of Wing and Gong with Lowe's cache of visited configurations
- * (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/).
- * In the worst case, the time of the search is exponential in the number of concurrent operations.
+ * Checks that the operations on one register, that is, on one key, are linearizable: each operation that took effect
+ * has a point in time between its start and its end, such that all results are right if the operations take effect at
+ * these points. Uses the algorithm of Wing and Gong with Lowe's cache of visited configurations
+ * (https://www.cs.ox.ac.uk/people/gavin.lowe/LinearizabiltyTesting/). In the worst case, the time of the search is
+ * exponential in the number of concurrent operations.
  *
  * @param initial The value before the first operation. Default: the key does not exist.
  * @example
@@ -223,7 +223,10 @@ export function checkRegister(
     ({ call, outcome }) => outcome === 'ok' || (outcome === 'unknown' && call.type !== 'read'),
   );
   const boundaries = timeline(relevant);
-  /** 1 for each operation that has taken effect in the order that the search is trying. The search skips these. */
+  /**
+   * 1 for each operation that has taken effect in the order that the search is trying. The search skips these
+   * operations.
+   */
   const done = new Uint8Array(relevant.length);
   const nextFrom = (from: number): number => {
     let next = from;

@@ -114,7 +114,10 @@ export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[])
   checkRecords(claims, 'claims');
   const owners = ownersOf(checkRecords(truth, 'truth'));
   const violations: Violation<LockRule>[] = [];
-  /** The claim that ends last among the claims checked so far. The next claim must not begin before it has ended. */
+  /**
+   * The claim that ends last among the claims checked so far. The next claim must not begin before this claim has
+   * ended.
+   */
   let longest: Claim | undefined;
   for (const claim of claims.toSorted((a, b) => a.fromMs - b.fromMs)) {
     if (!owners.has(claim.token)) {

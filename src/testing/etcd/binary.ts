@@ -6,9 +6,9 @@ import { fillFolder } from './cache.js';
 import { fileNameOf, onPath, run } from './programs.js';
 import { ARCHIVE_SHA256, archiveOf } from './versions.js';
 
-// Inspects an etcd program on this machine, and gets such a program in one of three ways: from a release archive, by a
-// build with Go, or from Debian's packages. Each way puts the programs into a folder of the cache, named after the
-// version.
+// This file inspects an etcd program on this machine, and gets etcd in one of three ways: from a release archive, by a
+// build with Go, or from Debian's packages. Each of these ways puts the programs into a folder of the cache. The name
+// of the folder is the version.
 
 /** An etcd program on this machine. */
 export interface EtcdBinary {
@@ -54,8 +54,8 @@ interface ArchiveOptions {
 /**
  * Downloads the archive of a release for this machine, verifies its SHA-256, and unpacks it into `cache`.
  *
- * @throws Error if the SHA-256 of the archive is not known, if the download fails, or if the archive has another
- * SHA-256.
+ * @throws Error if `checksums` does not contain the archive, if the download fails, if the archive does not have the
+ * expected SHA-256, or if the archive does not contain an etcd that runs on this machine.
  */
 export async function fetchArchive(
   release: string,

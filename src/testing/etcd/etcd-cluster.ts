@@ -198,7 +198,8 @@ export class EtcdCluster implements AsyncDisposable {
   /**
    * Removes a member from the cluster, and kills the member. Does not work with TLS or authentication.
    *
-   * @throws EtcdError if the member cannot be removed.
+   * @throws EtcdError if the member cannot be removed; Error if the ID of the member is unknown, because the member has
+   * not answered a status request.
    */
   async remove(member: EtcdMember): Promise<void> {
     checkMember(member);
@@ -360,7 +361,9 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 
 /**
  * Makes a membership change. If etcd refuses the change because the cluster is unhealthy, repeats the change for up to
- * `HEALTHY_TIMEOUT_MS`. etcd refuses changes until all members have been connected to each other for five seconds.
+ * `HEALTHY_TIMEOUT_MS`. etcd refuses to add a member until all members have been connected to each other for five
+ * seconds. etcd refuses to remove a connected member if fewer of the remaining members than their quorum have been
+ * connected for that long.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = monotonicMs() + HEALTHY_TIMEOUT_MS;

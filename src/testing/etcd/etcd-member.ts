@@ -24,7 +24,7 @@ export interface EtcdMemberOptions {
   readonly etcd: string;
   readonly args: readonly string[];
   readonly logFile: string;
-  /** Returns how many members of the cluster run, and how many it has. */
+  /** Returns how many members the cluster has, and how many of them run. */
   readonly cluster: () => { readonly running: number; readonly members: number };
 }
 
@@ -164,8 +164,8 @@ export class EtcdMember {
 
   #spawn(): void {
     const { etcd, args, logFile } = this.#options;
-    // etcd also reads its flags from environment variables named ETCD_*. The ETCD_* variables of this process are not
-    // meant for the member.
+    // etcd also reads its flags from environment variables named ETCD_*. The member gets none of the ETCD_* variables
+    // of this process, because they are not meant for it.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
     const log = openSync(logFile, 'a');
     const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });

@@ -11,12 +11,12 @@ export interface FindEtcdOptions {
   /** The minor version. Default: the version in ETCD_VERSION, or else any. */
   readonly version?: EtcdMinor | undefined;
   /**
-   * Which version to choose if any version is allowed. `quick`, the default, accepts the version that is available
-   * soonest. `exact` looks for a version that neither loses nor repeats watch events, even if it takes minutes to get
-   * one. Versions before 3.4.42, 3.5.28 and 3.6.9 may lose or repeat events.
+   * Which version to choose if any version is allowed. `quick`, the default, accepts the first version that it finds.
+   * `exact` looks for a version that neither loses nor repeats watch events, even if it takes minutes to get one, and
+   * accepts another version if it finds none. Versions before 3.4.42, 3.5.28 and 3.6.9 may lose or repeat events.
    */
   readonly prefer?: 'quick' | 'exact' | undefined;
-  /** Whether to get an etcd from the network if this machine has none. Default true. */
+  /** Whether to get an etcd from the network if this machine has no suitable etcd. Default true. */
   readonly download?: boolean | undefined;
   /**
    * The folder that keeps the downloaded and built programs. Default: the folder `etcdwire` in the folder that

@@ -1,6 +1,6 @@
 /**
- * The error of `startEtcd` if no etcd is on this machine, and none could be downloaded or built. The message lists the
- * places that were tried, and says what to install.
+ * `startEtcd` rejects with this error if it finds no suitable etcd on this machine, and cannot download or build one.
+ * The message lists the places that were tried, and says what to install.
  *
  * @example
  * import { EtcdNotFoundError, startEtcd } from 'etcdwire/testing';

@@ -24,7 +24,9 @@ const START_OPTIONS = {
   tls: CLUSTER_OPTIONS.tls,
 } as const;
 
-/** A real etcd that `startEtcd` has started. Only `etcdctl` may be undefined. */
+/**
+ * A real etcd that `startEtcd` has started. `startEtcd` sets all properties, except that `etcdctl` may be undefined.
+ */
 export interface RunningEtcd extends AsyncDisposable {
   /** The URLs of the members, for clients. */
   readonly endpoints: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * The release of each minor version that this project downloads or builds, and whose behavior a `MemoryEtcd` shows. 3.4
- * comes from Debian only.
+ * For each minor version, the release that this project downloads or builds. A `MemoryEtcd` of that minor version
+ * behaves like this release. Version 3.4 is missing, because it comes from Debian only.
  */
 export const RELEASES = { '3.5': '3.5.33', '3.6': '3.6.14', '3.7': '3.7.1' } as const;
 
@@ -9,7 +9,8 @@ const DEFAULT_MINOR = '3.6';
 
 /**
  * For each minor version, the first patch release that neither loses nor repeats watch events. All releases of newer
- * minor versions than these neither lose nor repeat events. Tests that compare every event need such a server.
+ * minor versions than these neither lose nor repeat events. Tests that compare every event need a server that neither
+ * loses nor repeats events.
  */
 const EXACT_SINCE: Readonly<Record<string, number>> = { '3.4': 42, '3.5': 28, '3.6': 9, '3.7': 0 };
 
@@ -65,7 +66,7 @@ export function releaseFor({ minor }: Wanted): string | undefined {
 /**
  * Returns the release whose archive to download. This is the release of `releaseFor`. If any version is allowed, and
  * the table of checksums lacks the archive of that release for this machine, returns the newest release whose archive
- * for this machine is in the table.
+ * for this machine is in the table, if there is one.
  */
 export function archivedRelease(wanted: Wanted, checksums = ARCHIVE_SHA256): string | undefined {
   const release = releaseFor(wanted);

@@ -27,8 +27,8 @@ const FRAME_HEADER_BYTES = 9;
 const HEADERS = 1;
 
 /**
- * Whether these bytes contain a HEADERS frame, which is the first frame of the server's answer. Frames such as
- * SETTINGS, PING and WINDOW_UPDATE may come before the answer.
+ * Whether these bytes, which must begin with a frame header, contain a HEADERS frame. The server's answer begins with a
+ * HEADERS frame. Frames such as SETTINGS, PING and WINDOW_UPDATE may come before the answer.
  */
 export function hasHeaders(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

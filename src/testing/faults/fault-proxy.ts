@@ -85,8 +85,7 @@ export class FaultProxy implements AsyncDisposable {
   /**
    * Starts a proxy on a free port of 127.0.0.1. `target` is `http://host:port` or `https://host:port`.
    *
-   * @throws EtcdError with reason `InvalidInput` if `options` has an unknown property, or if `target` is not the URL of
-   * a TCP port.
+   * @throws EtcdError with reason `InvalidInput` if an option is invalid, or if `target` is not the URL of a TCP port.
    */
   static async start(target: string, options: FaultProxyOptions = {}): Promise<FaultProxy> {
     checkOptions(options, PROXY_OPTIONS, 'FaultProxy.start');
@@ -192,7 +191,8 @@ export class FaultProxy implements AsyncDisposable {
 
   /**
    * Drops the server's answer to the next request for which `isRequest` returns true, and closes the connection that
-   * the request came on. Resolves when that connection is closed. Other connections and faults are not affected.
+   * the request came on. Also drops all other bytes of the server on that connection, from the request on. Resolves
+   * when that connection is closed. Other connections and faults are not affected.
    */
   async loseNextAnswer(isRequest: BytesTest): Promise<void> {
     checkFunction(isRequest, 'isRequest');

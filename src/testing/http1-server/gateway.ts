@@ -20,8 +20,9 @@ import {
 import { JsonReader, JsonSyntaxError } from './json-reader.js';
 import { readBody, sendText } from './messages.js';
 
-// The JSON gateway of etcd. Its sources are `embed/serve.go` and the package grpc-gateway: version 1.16 in etcd 3.5,
-// and version 2.26 in etcd 3.6 and 3.7. The two versions differ mainly in the errors.
+// This file implements the JSON gateway of etcd. The sources are `embed/serve.go` and the package grpc-gateway. etcd
+// 3.5 uses version 1.16 of grpc-gateway, and etcd 3.6 and 3.7 use version 2.26. The two versions differ mainly in the
+// errors.
 
 /** The HTTP status of each gRPC status: `HTTPStatusFromCode` in grpc-gateway. */
 const HTTP_STATUS: Readonly<Record<StatusCode, number>> = {
@@ -51,7 +52,8 @@ const JSON_TYPE = { 'content-type': 'application/json' } as const;
 const RESULT_FIELDS = { ...JSON_TYPE, 'grpc-metadata-content-type': 'application/grpc' } as const;
 
 /**
- * The paths that the gateway offers besides those that the client uses: `additional_bindings` in etcd's `rpc.proto`.
+ * The paths that the gateway offers besides the paths that the client of this package uses: `additional_bindings` in
+ * etcd's `rpc.proto`.
  */
 const OTHER_PATHS = {
   '/v3/kv/lease/revoke': '/v3/lease/revoke',
@@ -259,7 +261,10 @@ function statusOf(error: unknown): StatusError {
   return new StatusError('Internal', `the handler failed: ${problem}`);
 }
 
-/** Returns the metadata of the call: `authorization`, and each field whose name begins with `grpc-metadata-`. */
+/**
+ * Returns the metadata of the call: `authorization`, and each field whose name begins with `grpc-metadata-`, without
+ * this prefix.
+ */
 function metadataOf({ headers }: IncomingMessage): Record<string, string> {
   const metadata: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {

@@ -10,8 +10,9 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const LITERALS = { true: true, false: false, null: null } as const;
 
 /**
- * Reads the JSON values that a text contains one after the other. Differs from `JSON.parse` in two ways: it returns an
- * integer that a `number` cannot hold exactly as a `bigint`, and it refuses an object with two equal names.
+ * Reads the JSON values that a text contains one after the other. Differs from `JSON.parse` in three ways: it returns
+ * an integer that a `number` cannot hold exactly as a `bigint`, it refuses an object with two equal names, and it
+ * refuses values that are nested deeper than `MAX_DEPTH`.
  */
 export class JsonReader {
   readonly #text: string;

@@ -51,8 +51,8 @@ const LEAVING_PING = 0x6c_65_61_76;
  * events of the byte stream.
  *
  * - open: The client may open streams, up to SETTINGS_MAX_CONCURRENT_STREAMS at a time.
- * - leaving: The server has sent GOAWAY with the largest stream identifier, and PING. The client may still open
- *   streams, because it may not have received the GOAWAY.
+ * - leaving: The server has sent GOAWAY with the largest possible stream identifier, and PING. The client may still
+ *   open streams, because it may not have received the GOAWAY.
  * - draining: The client has acknowledged the PING, and the server has sent GOAWAY with the last stream identifier. The
  *   server ignores further streams. It closes the connection when the last stream is closed.
  * - closed: The byte stream is closed, and every call has ended.

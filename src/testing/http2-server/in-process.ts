@@ -13,11 +13,11 @@ import { Http2Server } from './server.js';
  */
 const LONG_BACKLOG_BYTES = 262_144;
 
-/** Bytes, the opening or the end of a connection, on their way to one end of the connection. */
+/** What one end of a connection sends to the other end: bytes, or the opening or the closing of the connection. */
 interface Delivery {
   readonly connection: InProcessConnection;
   readonly direction: Direction;
-  /** The bytes. Empty for the opening and the end of the connection. The receiver must not change them. */
+  /** The bytes. Empty for the opening and the closing of the connection. The receiver must not change them. */
   readonly bytes: readonly Uint8Array[];
 }
 

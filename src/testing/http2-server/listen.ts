@@ -168,7 +168,10 @@ export class Listener implements AsyncDisposable {
     for (const socket of this.#connections.keys()) socket.resetAndDestroy();
   }
 
-  /** Closes the port and all its connections, HTTP/2 connections after GOAWAY. Resolves when all are closed. */
+  /**
+   * Closes the port and all its connections. Sends GOAWAY before it closes an HTTP/2 connection. Resolves when all
+   * connections are closed.
+   */
   async close(): Promise<void> {
     this.#withdraw?.();
     for (const [socket, connection] of this.#connections)

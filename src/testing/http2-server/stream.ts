@@ -273,7 +273,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
     this.#toSink((sink) => sink.halfClosed());
   }
 
-  /** Passes a request, or their end, to the handler of a streaming call. */
+  /** Passes a request, or the end of the requests, to the handler of a streaming call. */
   #toSink(call: (sink: RequestSink<unknown>) => void): void {
     if (this.#sink === undefined) return;
     try {
@@ -284,8 +284,8 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   }
 
   /**
-   * Ends the call with the status of an error. A `StreamError` resets the stream instead, as proxies do. Any other
-   * error is a defect of the handler.
+   * Ends the call with the status of a `StatusError`. Resets the stream for a `StreamError`, as proxies do. Any other
+   * error is a defect of the handler, and ends the call with status `Internal`.
    */
   #fail(error: unknown): void {
     if (error instanceof StreamError) return this.#reset(error.code);

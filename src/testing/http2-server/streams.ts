@@ -7,7 +7,10 @@ export class ServerStreams {
   readonly #create: (id: number) => ServerStream | undefined;
   /** The largest identifier of a stream that the client has opened. */
   #lastId = 0;
-  /** The largest identifier of a stream that the server has accepted. GOAWAY carries this identifier. */
+  /**
+   * The largest identifier of a stream that the server has accepted. GOAWAY carries this identifier, except the first
+   * GOAWAY of a graceful shutdown.
+   */
   lastProcessedId = 0;
 
   /** `create` returns the stream that the client opens with HEADERS, or undefined if the server ignores the stream. */

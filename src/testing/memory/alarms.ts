@@ -3,7 +3,7 @@ import type { MemoryVersion } from './settings.js';
 
 /**
  * The kinds of alarms that have an effect. With `NOSPACE`, the server refuses puts and new leases. With `CORRUPT`, it
- * refuses almost all requests.
+ * refuses writes of keys, compactions, new leases and the revocation of leases.
  */
 type AlarmKind = 'NOSPACE' | 'CORRUPT';
 const KINDS: readonly AlarmKind[] = ['NOSPACE', 'CORRUPT'];

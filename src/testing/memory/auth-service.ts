@@ -19,7 +19,7 @@ export function registerAuth(router: Router, member: Member): void {
   const { auth: rpcs } = methods;
   const hashed = (password: string): PasswordHash => hashPassword(password, settings.random);
 
-  /** Checks the permission for a request, and sends the request through consensus. @throws StatusError */
+  /** Checks the permission for a request, and proposes the request (see `propose`). @throws StatusError */
   const admit = <Request, Response>(
     { path, request: codec }: Method<Request, Response>,
     request: Request,

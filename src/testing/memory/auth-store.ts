@@ -4,9 +4,11 @@ import { type KeyId, keyId } from './key-range.js';
 import type { PasswordHash } from './password.js';
 import { serverError } from './service.js';
 
-/** The user that must exist before authentication can be enabled, and that cannot be deleted while it is enabled. */
+/**
+ * The user that must exist before authentication can be enabled. It cannot be deleted while authentication is enabled.
+ */
 const ROOT_USER = 'root';
-/** The role that permits everything. A user can have this role even if no client has added it. */
+/** The role that permits everything. A user can have this role even if no client has added the role. */
 const ROOT_ROLE = 'root';
 const FIRST_REVISION = 1n;
 const utf8 = new TextEncoder();
@@ -139,7 +141,7 @@ export class AuthStore {
     this.#changed();
   }
 
-  /** Adds the permission, or replaces the type of the first permission for the key if it has the same range. */
+  /** If the first permission for the key has the same range, replaces its type. Otherwise adds the permission. */
   grantPermission(name: string, permission: Permission | undefined): void {
     if (permission === undefined) throw serverError('PermissionNotGiven');
     if (!isValidPermissionRange(permission.key, permission.rangeEnd)) throw serverError('InvalidAuthMgmt');

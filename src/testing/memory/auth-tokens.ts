@@ -19,7 +19,7 @@ type TokenSettings = Pick<MemberSettings, 'clock' | 'random' | 'tokenTtlSeconds'
 export class Tokens {
   readonly #settings: TokenSettings;
   readonly #tokens = new Map<string, Token>();
-  /** The time in milliseconds at which the sweeps started. Each sweep is a multiple of the interval later. */
+  /** The time in milliseconds at which the sweeps started. The first sweep follows one interval later. */
   #enabledMs: number;
 
   constructor(settings: TokenSettings) {
@@ -78,7 +78,7 @@ export class Tokens {
   }
 }
 
-/** Whether the token has two parts, and the second part is a 64-bit number. */
+/** Whether a dot divides the token into two parts, and the second part is an unsigned 64-bit number. */
 function isWellFormedToken(token: string): boolean {
   const parts = token.split('.');
   const index = parts[1] ?? '';

@@ -44,7 +44,7 @@ const WITH_INTERNAL_MESSAGES: readonly string[] = [
 ];
 
 /**
- * Authentication and authorization.
+ * Finds out which user makes a call, and whether this user may make it.
  *
  * etcd checks a call in this order: the fields of the request, the token, the size of the request and the alarms, the
  * permissions. Therefore a handler first validates the request, and then calls `authorize`. A handler with checks
@@ -88,8 +88,9 @@ export class Auth {
   /**
    * Checks the token of a call, and whether its user may make the request. `path` is the path of the method, such as
    * `/etcdserverpb.KV/Put`. The service Lease calls this method for each request of a keepalive stream. This method
-   * checks nothing for `Watch` (see `mayWatch`), for `Authenticate`, and for the services Lock and Election, because
-   * their handlers call the methods of KV and Lease with the token of the caller.
+   * checks nothing for `Watch` (see `mayWatch`), for `Authenticate` and for the service Health. It also checks nothing
+   * for the services Lock and Election, because their handlers call the methods of KV and Lease with the token of the
+   * caller.
    *
    * The reason `AuthOldRevision` does not occur: no other request can change the users between this check and the
    * request itself.
@@ -132,7 +133,10 @@ export class Auth {
     this.tokens.reset();
   }
 
-  /** Adds the rules. etcd checks some rules when it receives a request, and the others when it applies the request. */
+  /**
+   * Adds the rules. etcd checks a rule either when it receives a request, or when it applies the request. A method can
+   * have a rule of each kind.
+   */
   #addRules(): void {
     const receive = <Request, Response>({ path }: Method<Request, Response>, rule: Rule<Request>): void =>
       void this.#received.set(path, rule as Rule<unknown>);

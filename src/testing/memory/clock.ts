@@ -10,7 +10,7 @@ export interface Clock {
   after(delayMs: number, action: () => void): () => void;
 }
 
-/** The real time. Its timers do not keep the process alive. */
+/** A clock that shows the real time. Its timers do not keep the process alive. */
 export const realTime: Clock = { now: monotonicMs, after: (delayMs, action) => after(delayMs, action, 'background') };
 
 /** @throws EtcdError with reason `InvalidInput` if the value does not have the methods of a clock. */
@@ -51,7 +51,7 @@ export class ManualClock implements Clock {
   /**
    * Moves the clock forward by `ms`, and runs the timers that become due, in the order of their times.
    *
-   * @throws EtcdError with reason `InvalidInput` if `ms` is not a number, or below 0.
+   * @throws EtcdError with reason `InvalidInput` if `ms` is not a finite number, or is below 0.
    */
   advance(ms: number): void {
     if (checkDelay(ms, 'ms') < 0) throw invalidInput('ms', show(ms), 'a number of milliseconds, 0 or more');

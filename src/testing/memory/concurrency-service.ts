@@ -30,8 +30,8 @@ const NO_LEASE = 0n;
 const AFTER_SLASH = '0';
 
 /**
- * Registers the services Lock and Election. As in etcd, they are built on transactions, reads and deletions that the
- * server makes with the token of the caller. `service` carries out these calls.
+ * Registers the services Lock and Election. As in etcd, their handlers call methods of the services KV and Lease with
+ * the token of the caller. `service` carries out these calls.
  */
 export function registerConcurrency(router: Router, member: Member, service: Service): void {
   const queues = new Queues(member, service);
@@ -304,8 +304,8 @@ class Queues {
   }
 
   /**
-   * Removes the key of a call that failed or was canceled, unless the server has stopped since `epoch`. Ignores a
-   * `StatusError`, as etcd does.
+   * Calls `action`, which removes the key of a call that failed or was canceled, unless the server has stopped since
+   * `epoch`. Ignores a `StatusError`, as etcd does.
    */
   #cleanUp(epoch: number, action: () => void): void {
     if (epoch !== this.#member.epoch) return;

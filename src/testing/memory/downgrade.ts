@@ -23,7 +23,7 @@ export class Downgrade {
   #target: number | undefined;
   /** The minor version of the cluster when `#target` changed last, or when the member was created. */
   #before: number;
-  /** That time in milliseconds, on the clock of the member. */
+  /** When `#target` changed last, or when the member was created, in milliseconds on the clock of the member. */
   #changedMs: number;
 
   constructor(settings: DowngradeSettings) {

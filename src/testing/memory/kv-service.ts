@@ -105,8 +105,8 @@ class KvService {
   }
 
   /**
-   * Sends a write through raft. `cost` is the number of bytes that the write adds to the database, as `quota.ts`
-   * estimates it. etcd checks the alarms when it applies the write.
+   * Proposes a write, as etcd does through raft: see `propose`. `cost` is the number of bytes that the write adds to
+   * the database, as `quota.ts` estimates it. etcd checks the alarms when it applies the write.
    *
    * @throws StatusError with `InvalidAuthToken`, `RequestTooLarge`, `Corrupt` or `NoSpace`.
    */

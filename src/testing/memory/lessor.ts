@@ -41,8 +41,9 @@ export interface LeaseRecord {
 /**
  * The leases of a member. The store knows which keys are attached to which lease.
  *
- * A lease expires exactly when its TTL has passed. etcd looks for expired leases every 500 ms and revokes at most 500
- * of them each time. In etcd, a lease therefore lives longer, usually by up to half a second.
+ * The lessor revokes a lease exactly when the remaining time of the lease has passed. etcd looks for expired leases
+ * every 500 ms and revokes at most 500 of them each time. In etcd, a lease therefore lives longer, usually by up to
+ * half a second.
  */
 export class Lessor {
   readonly #member: Host;
@@ -51,7 +52,7 @@ export class Lessor {
   #refreshes = 0;
   #isSuspended = false;
   #nextId: bigint;
-  /** The timer that revokes the expired leases. It never runs later than the first expiry, but may run earlier. */
+  /** The timer that revokes the expired leases. It never runs later than the next expiry, but may run earlier. */
   #timer: { readonly dueMs: number; readonly cancel: () => void } | undefined;
 
   constructor(member: Host) {
@@ -103,7 +104,8 @@ export class Lessor {
     const lease = this.#leases.get(id);
     if (lease === undefined) return undefined;
     if (lease.dueMs <= this.#nowMs) {
-      // The timer is late. etcd answers such a renewal after it has revoked the lease.
+      // The lease has expired, but the timer is late. In this case, etcd answers the renewal after it has revoked the
+      // lease.
       this.#expire(lease);
       return undefined;
     }
@@ -113,7 +115,8 @@ export class Lessor {
 
   /**
    * Returns the granted TTL and the remaining time, both in seconds, or undefined if the lease does not exist. The
-   * remaining time is rounded toward zero. It is negative if the timer that revokes the lease is late.
+   * remaining time is rounded toward zero. It is negative if the lease expired a second ago or earlier, but the lessor
+   * has not revoked it yet.
    *
    * @throws StatusError with the reason `LeaderChanged` while the lessor is suspended.
    */
@@ -212,7 +215,7 @@ export class Lessor {
     this.#runBy(nextMs);
   }
 
-  /** Revokes an expired lease, unless the alarm `CORRUPT` is in effect: then the member refuses all changes. */
+  /** Revokes an expired lease, unless the alarm `CORRUPT` is in effect: then the member revokes no lease. */
   #expire({ id }: Lease): void {
     if (!this.has(id)) return;
     this.#member.raftIndex += 1n;

@@ -21,7 +21,8 @@ interface AddedMember {
  *
  * When a client adds a voting member to a real cluster of one member, the cluster has no quorum until the new member
  * starts: reads and writes time out. Here, the member keeps its quorum, so that a test can still use it and remove the
- * other member. All other answers are those of etcd with its option `--strict-reconfig-check`.
+ * other member. Except for the IDs of new members (see `add`), all other answers are those of etcd with its option
+ * `--strict-reconfig-check`.
  */
 export class Membership {
   readonly #id: bigint;
@@ -87,7 +88,10 @@ export class Membership {
     else this.#added = this.#added.map((member) => (member.id === id ? { ...member, peerUrls } : member));
   }
 
-  /** @throws StatusError always: a learner has never started, and every other member votes already. */
+  /**
+   * @throws StatusError always: the ID is unknown, or the added member has never started, or the running member votes
+   * already.
+   */
   promote(id: bigint): never {
     this.#existing(id);
     throw serverError(id === this.#id ? 'MemberNotLearner' : 'LearnerNotReady');

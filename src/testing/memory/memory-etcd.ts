@@ -83,9 +83,9 @@ const GIB = 1_073_741_824;
 const ENDPOINT = 'unix:///memory-etcd';
 
 /**
- * One etcd member in the memory of this process, for tests: not durable, not clustered, not fast under load. It answers
- * all RPCs as a real member does, with the same revisions, errors, watches, leases, locks and users. docs/testing.md
- * lists the differences.
+ * One etcd member in the memory of this process, for tests: not durable, not clustered, not fast under load. Apart from
+ * the differences that docs/testing.md lists, it answers all RPCs as a real member does, with the same revisions,
+ * errors, watches, leases, locks and users.
  *
  * A client reaches the server in one of three ways: with the transport `memory(server)`, which passes messages; with
  * the transport `memoryOverHttp2(server)`, which passes HTTP/2 frames inside this process; or at a port that `listen`

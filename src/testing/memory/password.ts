@@ -1,8 +1,8 @@
 import { Sha256 } from '../../host/sha256.js';
 import { StatusError } from './service.js';
 
-// A member keeps a salted SHA-256 hash of each password. etcd keeps a bcrypt hash. The difference is not visible to
-// clients, with one exception: if a client sends a hash in `AuthUserChangePasswordRequest.hashedPassword`, the hash
+// A `MemoryEtcd` keeps a salted SHA-256 hash of each password. etcd keeps a bcrypt hash. The difference is not visible
+// to clients, with one exception: if a client sends a hash in `AuthUserChangePasswordRequest.hashedPassword`, the hash
 // must have the format of this file. No password matches a bcrypt hash.
 
 const SALT_BYTES = 16;

@@ -9,8 +9,9 @@ const SHORT_TAG_BYTES = 1;
 const HEADER_TAG_BYTES = 2;
 
 /**
- * Sends a request through raft: checks the size of its entry in raft's log, and increases `Member.raftIndex`. etcd
- * sends every write through raft before it checks whether the write fails. The entry contains the name of the caller.
+ * Stands in for raft: checks the size that the entry of a request would have in raft's log, and increases
+ * `Member.raftIndex`. etcd sends every write through raft before it checks whether the write fails. The entry contains
+ * the name of the caller.
  *
  * @throws StatusError with `RequestTooLarge` if the entry in raft's log would be longer than `--max-request-bytes`.
  */

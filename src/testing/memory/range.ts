@@ -28,7 +28,8 @@ export function readRange(view: ReadView, request: RangeRequest, version: Memory
   const found = view.range(new KeyRange(request.key, request.rangeEnd), revisionToRead(view, request.revision));
   const result = { revision: view.revision, count: BigInt(found.length), more: false };
   if (countOnly) return { ...result, kvs: [] };
-  // etcd reads one key more than the limit, to find out whether there are more keys. It filters and sorts afterwards.
+  // If the request needs neither sorting nor filtering, etcd reads one key more than the limit, to find out whether
+  // there are more keys. Otherwise, etcd reads all keys of the range, and then filters and sorts them.
   const fetched = isInKeyOrder(request) && !hasRevisionFilters(request) && limit > 0n ? limit + 1n : 0n;
   const sorted = sort(filter(takeUpTo(fetched, found), request), request);
   const kvs = takeUpTo(limit, sorted);

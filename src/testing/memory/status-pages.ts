@@ -4,7 +4,7 @@ import type { Page, Query } from '../http1-server/server.js';
 import type { Member } from './member.js';
 import { metricsPage } from './metrics.js';
 
-// The pages that etcd serves over HTTP/1.1. The sources are in `etcdserver/api/etcdhttp`.
+// This file builds the pages that etcd serves over HTTP/1.1. The sources in etcd are in `etcdserver/api/etcdhttp`.
 
 const TEXT = 'text/plain; charset=utf-8';
 

@@ -4,8 +4,8 @@ import type { Change, Commit } from './change.js';
 import type { KeyId, KeyRange } from './key-range.js';
 import { type ReadView, WriteTransaction } from './write-transaction.js';
 
-// The keys of a member with all their versions since the last compaction, as etcd's package `mvcc` keeps them. The
-// store knows neither requests nor permissions; the services check both.
+// This file keeps the keys of a member, with the versions that no compaction has discarded, as etcd's package `mvcc`
+// does. The store knows neither requests nor permissions; the services check both.
 
 /** A consistent copy of a store, for a backup. */
 export interface StoreSnapshot {
@@ -27,7 +27,7 @@ const VERSION_BYTES = 64;
 /** The share of each page that bbolt fills with versions. */
 const FILLED_SHARE = 0.9;
 
-/** The keys of a member, with all versions since the last compaction. */
+/** The keys of a member, with all versions that no compaction has discarded. */
 export class Store implements ReadView {
   #revision = FIRST_REVISION;
   #compacted = NEVER_COMPACTED;
@@ -97,7 +97,10 @@ export class Store implements ReadView {
     return version === undefined || version.type === EventType.DELETE ? undefined : version.kv;
   }
 
-  /** Yields the commits from a revision on, reduced to the keys of the range. Leaves out commits without such a key. */
+  /**
+   * Yields the commits from a revision on, reduced to the changes in the range. Leaves out commits without a change in
+   * the range.
+   */
   *commits(from: bigint, range: KeyRange): Generator<Commit, void> {
     for (let at = this.#firstCommit(from); at < this.#commits.length; at += 1) {
       const { revision, changes } = this.#commits[at] as Commit;
@@ -118,9 +121,9 @@ export class Store implements ReadView {
 
   /**
    * Discards all versions that a read at `revision` or later does not need. The caller has checked that the revision is
-   * not compacted yet and exists. Keeps, of each key, the version that is valid at `revision`, and all later versions.
-   * A tombstone remains only if its revision is exactly `revision`, because a watch may start there (`doCompact` in
-   * etcd's `key_index.go`; older patch releases removed it).
+   * not compacted yet and exists. Keeps, of each key, all later versions, and the version that is valid at `revision`.
+   * If that version is a tombstone, keeps it only if its revision is exactly `revision`, because a watch may start
+   * there (`doCompact` in etcd's `key_index.go`). Older patch releases of etcd removed this tombstone.
    */
   compact(revision: bigint): void {
     for (const listener of this.#compactionListeners) listener(revision);

@@ -74,7 +74,10 @@ export class MemoryStream<Request, Response> implements OpenCall {
     };
   }
 
-  /** Connects the stream with the handler of the server, which receives the requests that the client has sent. */
+  /**
+   * Connects the stream with the handler of the server, which receives the requests that the client has sent. If the
+   * stream has already ended, cancels the call at the server instead.
+   */
   start(serverCall: CancelableCall, sink: RequestSink<Request>): void {
     if (this.#over || this.#end !== undefined) {
       serverCall.cancel();

@@ -226,7 +226,7 @@ class MemoryTransport implements Transport {
     this.#setBusy(call, false);
   }
 
-  /** Sets whether a call keeps the process alive. The process stays alive while at least one call does so. */
+  /** Sets whether a call keeps the process alive. The process stays alive while at least one call keeps it alive. */
   #setBusy(call: OpenCall, busy: boolean): void {
     if (busy && this.#calls.has(call)) this.#busy.add(call);
     else this.#busy.delete(call);

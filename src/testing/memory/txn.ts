@@ -45,7 +45,10 @@ export interface PutContext {
   readonly version: MemoryVersion;
 }
 
-/** Evaluates the conditions of a transaction, and those of its nested transactions in the chosen branch. */
+/**
+ * Evaluates the conditions of a transaction, and those of its nested transactions in the chosen branch. Returns the
+ * chosen branch.
+ */
 export function chooseBranch(view: ReadView, { compare, success, failure }: TxnRequest): Branch {
   const succeeded = compare.every((condition) => holds(view, condition));
   const steps: Step[] = [];
@@ -84,7 +87,7 @@ function checkSteps(view: ReadView, branch: Branch, context: PutContext, only?: 
 
 function checkPutInTxn(view: ReadView, request: PutRequest, { leases, version }: PutContext): void {
   const checks = [() => checkPrevious(view, request), () => checkLease(request, leases)];
-  // etcd 3.7 looks for the lease first: `checkPut` in `etcdserver/txn/put.go`, before 3.7 in `etcdserver/txn/txn.go`.
+  // etcd 3.7 checks the lease first: `checkPut` in `etcdserver/txn/put.go`. Older versions check the lease last.
   for (const check of version === '3.7' ? checks.reverse() : checks) check();
 }
 

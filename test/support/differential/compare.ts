@@ -14,7 +14,10 @@ export interface Mismatch {
   readonly first: Difference;
 }
 
-/** The error if a request has ended the process of a server. The message lists the steps up to that request. */
+/**
+ * `compare` rejects with this error if a server no longer responds, because a request has ended its process. The
+ * message lists the steps up to that request.
+ */
 export class ServerEndedError extends Error {
   override readonly name = 'ServerEndedError';
 }
@@ -23,8 +26,8 @@ export class ServerEndedError extends Error {
 export type OnAnswer = (step: Step, answer: Normal) => void;
 
 /**
- * Plays a sequence at two servers, step by step. Stops at the first step whose answers differ. Resolves with undefined
- * if all answers are equal.
+ * Plays a sequence at two servers, step by step. Stops at the first step whose answers differ, and resolves with this
+ * step and its answers. Resolves with undefined if all answers are equal.
  */
 export async function compare(
   steps: readonly Step[],

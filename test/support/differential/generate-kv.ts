@@ -15,7 +15,7 @@ export function weighted<T>(
   return fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 }
 
-/** Generates a field that most requests leave out. */
+/** Generates a field that a request contains with the probability `share`. */
 export function rare<T>(arbitrary: fc.Arbitrary<T>, share = 0.15): fc.Arbitrary<T | undefined> {
   const weight = Math.round(1_000 * share);
   return fc.oneof({ weight: 1_000 - weight, arbitrary: fc.constant(undefined) }, { weight, arbitrary });
@@ -140,7 +140,7 @@ const unionOf = (name: string): fc.Arbitrary<unknown> =>
 
 const compare: fc.Arbitrary<Fields> = weighted<Fields>(
   [30, compareOf(near(0, 4), (target) => unionOf(TARGETS[target] as string))],
-  // The field of the value does not match the target, or is missing.
+  // The field of the value may not match the target, or is missing.
   [
     1,
     compareOf(weighted([6, near(0, 4)], [1, fc.constantFrom(5, -1)]), () => fc.constantFrom(...TARGETS).chain(unionOf)),
@@ -241,7 +241,9 @@ export const hugeStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
   [2, call('kv.range', range)],
 );
 
-/** Puts of large values, and watches from before the puts, whose events do not fit in one message. */
+/**
+ * Puts of large values, and a watch that starts before the puts. The events of the watch may not fit in one message.
+ */
 export const hugeWatchSteps: fc.Arbitrary<readonly Step[]> = fc
   .tuple(
     fc.array(fc.integer({ min: 500_000, max: 1_500_000 }), { minLength: 1, maxLength: 4 }),

@@ -50,7 +50,7 @@ export const leaseStep: fc.Arbitrary<Step> = weighted<Step>(
   [3, keepAlive],
 );
 
-/** Grants leases that expire during the sequence, and waits for their end. */
+/** Grants a lease that expires during the sequence, attaches keys to it, and waits for its end. */
 export const expiringSteps: fc.Arbitrary<Step[]> = fc
   .tuple(fc.constantFrom(0, 1, 2, -1), fc.array(kvStep, { maxLength: 4 }), fc.boolean())
   .map(([granted, steps, renewed]): Step[] => [
@@ -271,7 +271,10 @@ function withoutInvertedRanges(step: Step): Step {
   return JSON.parse(text) as Step;
 }
 
-/** Watches without a start revision. The sentinel key of other watches might be forbidden for the user. */
+/**
+ * Watches without a start revision. For a watch that starts at a future revision, the test would also watch
+ * `SENTINEL_KEY`, which the user may not be permitted to read.
+ */
 export const guardedWatchStep: fc.Arbitrary<Step> = fc
   .tuple(stream, request({ key, rangeEnd: rare(rangeEnd, 0.6), prevKv: rare(yes), watchId: rare(watchId, 0.2) }))
   .map(([at, fields]): Step => ({ watch: 'create', stream: at, request: fields }));
@@ -291,7 +294,8 @@ const memberId = weighted<Integer>(
 );
 /**
  * "$new" is a URL that no member has had, because etcd derives the ID of a member from its URL and the current second,
- * and never accepts the ID of a removed member again. "$last" is the URL of the last learner.
+ * and never accepts the ID of a removed member again. "$last" is the URL of the last learner. "$peerUrl" is the URL of
+ * the member that answers.
  */
 const peerUrls = weighted<string[]>(
   [8, fc.constant(['$new'])],
@@ -344,7 +348,7 @@ export const maintenanceStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
     call(
       'maintenance.alarm',
       request({
-        // No unknown action, because it ends the process of etcd 3.6.
+        // The action is never unknown, because an unknown action ends the process of etcd 3.6.
         action: fc.nat({ max: 2 }),
         memberId: rare(memberId, 0.6),
         alarm: weighted([12, fc.nat({ max: 2 })], [1, fc.constantFrom(3, -1)]),
@@ -362,8 +366,8 @@ export const maintenanceStep: fc.Arbitrary<CallStep> = weighted<CallStep>(
     call(
       'maintenance.downgrade',
       request({
-        // No version that the server accepts, because the server then changes its state at an unknown time.
         action: weighted([8, fc.nat({ max: 2 })], [1, fc.constantFrom(3, -1)]),
+        // The server accepts none of these versions. Otherwise, it would change its state at an unknown time.
         version: fc.constantFrom('', '3', '3.2', '3.3.0', '3.9', 'x', '4.0', '3.3.1'),
       }),
     ),

@@ -2,9 +2,9 @@ import { messageFields } from '../../../src/gen/descriptors.js';
 import type { FieldDescriptor } from '../../../src/protobuf/schema.js';
 import type { Symbols } from './resolve.js';
 
-// Replaces the values that may differ between two correct servers: an ID by a name that numbers the IDs in the order of
-// their first occurrence, a revision by its offset from the start of the sequence, and a size or a time by whether it
-// is plausible.
+// Replaces the values that may differ between two correct servers. An ID, a token, a hash or a raft term becomes a name
+// that numbers the values of its kind in the order of their first occurrence. A revision becomes its offset from the
+// start of the sequence. A size or a time becomes a text that says whether it is plausible.
 
 /** A response without IDs, sizes and times: the form in which responses are compared. JSON can represent it. */
 export type Normal = null | boolean | number | string | readonly Normal[] | { readonly [property: string]: Normal };

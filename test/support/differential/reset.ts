@@ -28,8 +28,8 @@ const DEACTIVATE = 2;
 const CANCEL_DOWNGRADE = 2;
 
 /**
- * Removes all keys, leases, users, roles, alarms and learners, and then compacts. Afterwards, two servers differ only
- * in their IDs and in the numbers of their revisions.
+ * Removes the keys, leases, users, roles, alarms and learners that earlier sequences have left, and then compacts.
+ * Afterwards, two servers differ only in their IDs and in the numbers of their revisions.
  */
 export async function reset(server: Server): Promise<ResetState> {
   const { connection, called } = server;
@@ -62,7 +62,7 @@ export async function reset(server: Server): Promise<ResetState> {
     );
   const own = await resetMembers(server, call);
   await call('kv.deleteRange', ALL_KEYS);
-  // Two compactions, because `HashKV` still shows the hash of the compaction before the last one.
+  // Compacts twice, because `HashKV` still shows the hash of the compaction before the last one.
   await compactAfterPuts(call);
   const header = await compactAfterPuts(call);
   const { authRevision } = await call('auth.authStatus', {});

@@ -9,7 +9,7 @@ import type { Target } from './target.js';
 
 /** The number of sequences that fast-check generates from one seed. */
 const BATCH_SEQUENCES = 25;
-/** The time limit in milliseconds for making a failing sequence smaller. */
+/** The time limit in milliseconds of one batch. It includes the search for a smaller sequence that still fails. */
 const SHRINK_LIMIT_MS = 120_000;
 
 /** How long a server takes to end after it has closed its connections, in milliseconds. */

@@ -95,7 +95,7 @@ function showCall({ rpc, request, as }: CallStep): string {
   return `${rpc} ${JSON.stringify(request)}${as === undefined ? '' : ` as ${as}`}`;
 }
 
-/** Returns the key of the stream with an index that belongs to a user. */
+/** Returns the key of a user's stream with this index. */
 export function streamKey(index: number, as: string | undefined): string {
   return `stream ${index}${as === undefined ? '' : ` of ${as}`}`;
 }

@@ -121,7 +121,10 @@ export class Observer {
     while (!this.#stream.ended && performance.now() < deadline) await pause(POLL_MS);
   }
 
-  /** Returns the leaders since the last call of `take`. Undefined if there were none. */
+  /**
+   * Returns the leaders that have arrived since the last call of `take`, and the end of the call if it has ended since
+   * then. Undefined if there was neither.
+   */
   take(normalizer: Normalizer): Normal | undefined {
     const fresh = this.#stream.messages.slice(this.#taken);
     this.#taken = this.#stream.messages.length;

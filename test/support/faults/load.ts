@@ -354,7 +354,7 @@ export class LockLoad implements AsyncDisposable {
     let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
     try {
       for (;;) {
-        // Read the clock first: if the lock is still valid afterwards, it was also valid when the clock was read.
+        // The clock is read first, because a lock that is valid afterwards was also valid at this time.
         const nowMs = sharedClockMs();
         if (!held.valid()) break;
         claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

@@ -94,10 +94,10 @@ export function faultRow<Opened extends Fixture>(
 const CALM_MS = [100, 500] as const;
 
 /**
- * Injects faults while clients write, read, watch and contend for a lock. Expects that no watch lost, repeated or
- * reordered an event or delivered the events of one revision in two batches, that etcd applied no put twice, that no
- * read returned an older state than a previous read, and that no two clients held the lock at the same time (rules S2,
- * S4, S5, S14, S27 and S28 in docs/semantics.md).
+ * Injects faults while clients write, read, watch and contend for a lock. Expects, among other things, that no watch
+ * lost, repeated or reordered an event or delivered the events of one revision in two batches, that etcd applied no put
+ * twice, that no read returned an older state than a previous read, and that no two clients held the lock at the same
+ * time (rules S2, S4, S5, S14, S27 and S28 in docs/semantics.md).
  */
 export async function underLoad(
   fixture: FaultyCluster,

@@ -34,8 +34,8 @@ export interface ProxyKind {
 }
 
 /**
- * The proxies with default settings, except for the settings that their manuals recommend for long streams and large
- * requests.
+ * The proxies, with the settings that their manuals recommend for long streams and large requests. Most other settings
+ * have their defaults.
  */
 export const PROXIES = {
   nginx: {

@@ -2,7 +2,7 @@ import type { Fault } from './faults.js';
 
 /** A fault that affects one unary call. */
 export type CallFault =
-  /** The request, or the response, takes this much longer. */
+  /** The request, or the response, takes `ms` longer. */
   | { readonly type: 'delay request' | 'delay response'; readonly ms: number }
   /** The connection breaks before the request arrives. The request arrives after `ms`, or never. */
   | { readonly type: 'lose request'; readonly ms: number | undefined }
@@ -37,7 +37,7 @@ const REFUSALS = [
 const UNCERTAIN_REFUSALS = ['LeaderChanged', 'Timeout', 'TimeoutDueToLeaderFail'] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
-/** The factor by which some copies of requests arrive later than other copies. */
+/** The factor by which some late requests and copies of requests arrive later than others. */
 const LATE_FACTOR = 30;
 
 /** Converts a fault from the plan of a history to the fault of one call. */

@@ -15,7 +15,7 @@ const CALL = 'simulated-call';
 const COPY = 'simulated-copy';
 /** How much later than its deadline a call may end if all timers are on time, in milliseconds. */
 const LATENESS_MS = 2;
-/** The number of attempts that a call may make when all members fail: at once, and then in each second. */
+/** The maximum number of attempts of a call if all members fail: a fixed number, plus a number for each second. */
 const MAX_ATTEMPTS = 12;
 const MAX_ATTEMPTS_PER_SECOND = 12;
 
@@ -25,7 +25,7 @@ const MAX_ATTEMPTS_PER_SECOND = 12;
  */
 const MAX_CALLS = { idle: 20, perOperation: 16, perSecond: 6 } as const;
 
-/** The reasons that the client itself gives to a call that a fault has ended. */
+/** The error reasons that the client itself gives to a call that a fault has ended. */
 const CONNECTION_REASONS: ReadonlySet<string> = new Set(['ConnectFailed', 'ConnectionLost', 'StreamRefused']);
 
 /** The properties of a history on which the permitted delays and errors of its calls depend. */
@@ -46,9 +46,9 @@ interface JudgedCall {
   readonly isRepeatable: boolean;
   readonly startMs: number;
   attempts: number;
-  /** How often the request itself has arrived, without the copies. */
+  /** How often the request itself has arrived. Copies do not count. */
   received: number;
-  /** The revisions of the store after the request was applied, without the copies. */
+  /** The revisions of the store after the request itself was applied. Copies do not count. */
   readonly applied: bigint[];
   /** The reasons of the errors that the servers have answered. */
   readonly refusals: Set<string>;

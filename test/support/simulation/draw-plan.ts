@@ -23,7 +23,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
   const unwanted: readonly FaultKind[] = toleratesCopies ? without : [...without, ...STRANGE_COPIES];
   const kinds: FaultKind[] = FAULT_KINDS.filter((kind) => !unwanted.includes(kind));
   if (!isRestored) kinds.splice(-STORE_FAULTS.length);
-  // Draws these faults often, because such a workload exists to test them.
+  // Draws these faults often, because a workload with `isRestored` exists to test them.
   else kinds.push(...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS, ...STORE_FAULTS);
   return {
     workload: workload.name,

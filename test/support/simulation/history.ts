@@ -29,12 +29,13 @@ const MAX_LATENESS_MS = 10_000;
 const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy', 'slow follower']);
 /** The TTL of the lease of a client's guards, in seconds. */
 const GUARDS_TTL_S = 600n;
-/** How long a wait that has ended early may clean up, in simulated milliseconds. */
+/** How long a wait may clean up after its limit, in simulated milliseconds. */
 const MAX_CLEANUPS_MS = CLEANUP_WAIT_MS + 5;
 /** Number of timers of a wait that may be late one after another. */
 const MAX_LAGS = 2;
 /**
- * How long the world goes on after all clients are closed, until all leases have expired and all copies have arrived.
+ * How long the world goes on after all clients are closed and the last known copy has arrived. In this time, the leases
+ * of the sessions expire.
  */
 const AFTERMATH_MS = 30_000;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
@@ -286,7 +287,7 @@ class Play<Op> {
     return new Promise((resolve) => this.#healed.push(() => this.#world.soon(current, 'learns of the end', resolve)));
   }
 
-  /** Calls `act` in each process. Returns the processes whose promise has not resolved yet. */
+  /** Calls `act` in each process that was not killed. Returns the processes whose promise has not settled yet. */
   #inEach(kind: string, act: (index: number, process: Process) => Promise<void>): Set<Process> {
     const open = new Set(this.#processes.filter(({ isKilled }) => !isKilled));
     for (const process of open)

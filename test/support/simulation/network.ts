@@ -19,7 +19,7 @@ export const DELAYS = {
   short: (random) => random.fraction() * SHORT_DELAY_MS,
   /** Messages take up to 200 ms. */
   long: (random) => random.fraction() * 200,
-  /** Most messages take up to 2 ms, some take up to 3 s. */
+  /** Most messages take up to 2 ms, and some take up to 3 s. */
   uneven: (random) => (random.chance(0.9) ? random.fraction() * SHORT_DELAY_MS : random.magnitude(10, MAX_DELAY_MS)),
 } as const satisfies Record<string, (random: World['random']) => number>;
 
@@ -86,8 +86,9 @@ export interface Link {
    */
   cut(deliversLate?: boolean, noticeMs?: number, serverNoticeMs?: number): void;
   /**
-   * Stops all deliveries. The client learns of the end after `ms` at the earliest, as if a firewall dropped the packets
-   * that report the end. The server closes its end after `serverNoticeMs`, soon by default.
+   * Stops all deliveries. The client learns of the end after `ms`, as if a firewall dropped the packets that report the
+   * end until then. The client may learn of the end earlier through its pings. The server closes its end after
+   * `serverNoticeMs`, soon by default.
    */
   vanish(ms: number, serverNoticeMs?: number): void;
   /** Ends all faults. */
@@ -100,7 +101,7 @@ export class Network {
   readonly cluster: SimulatedCluster;
   /** The open connections. */
   readonly connections = new Set<Link>();
-  /** Each request takes up to this many milliseconds longer, because the cluster has too much to do. */
+  /** Each request takes up to this many milliseconds longer, because the cluster is slow. */
   slowMs = 0;
   /** Called when a process authenticates a second time before the first answer. */
   onAuthenticatedTwice: (process: Process) => void = () => {};
@@ -143,7 +144,7 @@ export class Network {
     return this.#delay(this.world.random);
   }
 
-  /** Returns how much longer a message takes because the cluster has too much to do. */
+  /** Returns how much longer a message takes because the cluster is slow. */
   slownessMs(direction: Direction): number {
     return direction === 'to-server' && this.slowMs > 0 ? this.world.random.fraction() * this.slowMs : 0;
   }

@@ -5,8 +5,8 @@ import type { Plan } from './plan.js';
 const SCHEDULES = 3;
 
 /**
- * Finds a smaller plan that fails in the same way. `fails` plays a plan. First leaves out faults, operations and
- * options, and then simplifies the numbers that are left.
+ * Finds a smaller plan that fails in the same way. `fails` plays a plan, and resolves with whether the plan fails in
+ * this way. First leaves out faults, operations and options, and then simplifies the numbers that are left.
  */
 export async function shrink(
   plan: Plan,
@@ -32,7 +32,7 @@ export async function shrink(
   return { plan: best, runs };
 }
 
-/** Yields plans that are smaller by one part, the smallest plans first. */
+/** Yields plans that are simpler in one part. */
 function* smaller(plan: Plan): Generator<Plan> {
   const { faults, processes, members, delays, timerLagMs } = plan;
   for (const part of withoutParts(faults)) yield { ...plan, faults: part };
@@ -71,7 +71,10 @@ function* smaller(plan: Plan): Generator<Plan> {
       yield { ...plan, faults: faults.map((each, at) => (at === index ? { ...each, ms } : each)) };
 }
 
-/** Yields the list without each half, each quarter and each item. */
+/**
+ * Yields the empty list, and then the list without each half, without each quarter, and so on to the list without each
+ * item.
+ */
 function* withoutParts<T>(items: readonly T[]): Generator<readonly T[]> {
   for (let size = items.length; size >= 1; size = Math.floor(size / 2))
     for (let at = 0; at < items.length; at += size) yield [...items.slice(0, at), ...items.slice(at + size)];

@@ -22,7 +22,7 @@ export class Strikes {
   readonly #undos = new Set<() => void>();
   /** The member that is lost until the end of the history. Undefined if there is none. */
   #lost: SimulatedMember | undefined;
-  /** Whether the process of that member has stopped. Otherwise, the member is cut off from the others. */
+  /** Whether the process of the lost member has stopped. Otherwise, the lost member is cut off from the others. */
   #isLostStopped = false;
 
   constructor(world: World, network: Network, faults: readonly Fault[]) {
@@ -55,7 +55,8 @@ export class Strikes {
         }
         return;
       case 'forget connections':
-        // Like a NAT that has forgotten the connections. Connections that the process opens afterwards work.
+        // The network behaves like a NAT that has forgotten the connections. Connections that the process opens
+        // afterwards work.
         for (const connection of own) connection.vanish(Number.POSITIVE_INFINITY, FORGOTTEN_MS);
         return;
       case 'announce the end of connections':
@@ -196,7 +197,7 @@ export class Strikes {
         });
       }
       case 'another cluster':
-        // The first member stays, so that the clients have an endpoint that works.
+        // The first member is never replaced, so that the clients have an endpoint that works.
         if (member === this.#cluster.members[0]) return;
         this.#cluster.replace(member);
         this.#cutConnections(member);
@@ -235,7 +236,8 @@ export class Strikes {
   /** Returns which clock a suspension stops in addition to the monotonic clock. */
   #stoppedBy(kind: FaultKind): OtherClock | undefined {
     if (kind === 'suspend with a stopped wall clock') return 'wall';
-    // A client notices a suspension only if one clock shows it. The wall clock shows none if it is also set back.
+    // A client notices a suspension only if one clock shows it. The wall clock does not show the suspension if it is
+    // also set back.
     const isWallRight = this.#faults.every((fault) => !(WALL_CLOCK_FAULTS as readonly string[]).includes(fault.kind));
     return kind === 'suspend without a boot clock' && isWallRight ? 'boot' : undefined;
   }

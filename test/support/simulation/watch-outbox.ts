@@ -5,7 +5,10 @@ import type { World } from './world.js';
 
 /** The maximum time between two parts of a response, in milliseconds: etcd's interval for watches that catch up. */
 const PART_MS = 100;
-/** The maximum number of responses that a stream holds back. It sends the responses before them at once. */
+/**
+ * The maximum number of responses that a queue holds back. While a queue is longer, the stream sends the first response
+ * of the queue at once.
+ */
 const MAX_WAITING = 100;
 /** The key of the queue in `#queues` that all watches of the stream share. */
 const ALL = 'all';
@@ -13,8 +16,9 @@ const ALL = 'all';
 type Response = Init<WatchResponse>;
 
 /**
- * Sends the responses of one watch stream in an order that the protocol permits. Divides responses at revisions, lets
- * answers to progress requests overtake events, or chooses watch IDs and answers creations in any order.
+ * Sends the responses of one watch stream in an order that the protocol permits. Depending on the traits of the
+ * cluster, divides responses at revisions, lets answers to progress requests overtake events, or chooses watch IDs and
+ * answers creations in any order.
  */
 export class WatchOutbox {
   readonly #world: World;

@@ -113,7 +113,7 @@ export class World {
     process.reached = process.resumesAt;
     process.leapedAt = process.resumesAt;
     process.stalledUntil = Math.max(process.stalledUntil, process.resumesAt);
-    // Slightly less than `ms`, so that a rounding error never sets the monotonic clock back.
+    // Adds slightly less than `ms`, so that a rounding error never sets the monotonic clock back.
     process.suspendedMs += ms - ROUNDING_MS;
     if (alsoStops === 'wall') process.wallOffsetMs -= Math.round(ms * process.rate);
     if (alsoStops === 'boot') process.bootOffsetMs -= ms * process.rate;

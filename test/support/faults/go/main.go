@@ -45,7 +45,7 @@ func open(endpoints []string, options ...grpc.DialOption) *clientv3.Client {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:   endpoints,
 		DialTimeout: callTimeout,
-		// By default, clientv3 sends no pings, and so never notices that a member is silent. etcdwire pings at the same
+		// By default, clientv3 sends no pings, so it does not notice soon that a member is silent. etcdwire pings at the same
 		// interval, with a timeout of 2.5 s.
 		DialKeepAliveTime:    6 * time.Second,
 		DialKeepAliveTimeout: 4 * time.Second,
@@ -57,7 +57,7 @@ func open(endpoints []string, options ...grpc.DialOption) *clientv3.Client {
 	return client
 }
 
-// An event that hold reports.
+// An event that the mode "locks" reports.
 type event struct {
 	Type   string `json:"type"`
 	UnixMs int64  `json:"unixMs"`
@@ -139,7 +139,7 @@ func (g *gap) reset() {
 	g.last, g.most = time.Now(), 0
 }
 
-// Includes the time since the last success.
+// Returns the longest time in milliseconds. The time since the last success counts, too.
 func (g *gap) ms() int64 {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()

@@ -40,7 +40,9 @@ export function byteTransport(bytes: ByteNetwork, process: Process): TransportFa
   });
 }
 
-/** A server whose byte streams deliver the bytes in pieces, and whose callbacks run only in events of the server. */
+/**
+ * A server whose byte streams may deliver the bytes in pieces, and whose callbacks run only in events of the server.
+ */
 class SimulatedServer extends Http2Server {
   readonly #bytes: ByteNetwork;
 
@@ -242,7 +244,8 @@ class ByteConnection implements Link {
 
   /**
    * Judges the frames that the client sends: the client must send no request on a connection that may have died
-   * unnoticed (S43). If the process is stopped in an event, the client has tested the connection before the stop.
+   * unnoticed (S43). If the process is stopped in the middle of an event, the silence ends at the start of the event,
+   * because the client has tested the connection before the stop.
    */
   #judge(frames: string): void {
     const { process } = this;
@@ -255,7 +258,8 @@ class ByteConnection implements Link {
         'untested connection',
         `${process.name} sends a request at ${world.now} ms, after a silence of ${silentMs} ms`,
       );
-    // The client compares the wall clock with the monotonic clock, so a wall clock that was set hides the suspension.
+    // The client compares the wall clock with the monotonic clock, so a wall clock that was set may hide the
+    // suspension.
     const { fromMs = 0, untilMs = 0 } = process.wallOffsetMs === 0 ? (process.suspensions.at(-1) ?? {}) : {};
     const isSuspect = untilMs <= world.now && untilMs - fromMs > SUSPENDED_MS && this.#dialedMs < fromMs;
     if (!isSuspect) return;

@@ -75,7 +75,7 @@ export class ByteNetwork {
     if (this.streams.size > 0) this.violated('stream left', `${this.streams.size} streams are open at the servers`);
   }
 
-  /** Makes a byte stream deliver the bytes of each write in pieces. */
+  /** Makes a byte stream deliver the bytes of each write in pieces, if the plan splits writes or has slow links. */
   split(stream: ByteStream): ByteStream {
     const { isSplit, bytesPerMs } = this.plan;
     if (!isSplit && bytesPerMs === undefined) return stream;

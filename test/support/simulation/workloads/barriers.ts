@@ -62,7 +62,7 @@ interface Inside {
   readonly enteredMs: number;
   leavingMs: number;
   leftMs: number;
-  /** Whether the session was lost, which counts as leaving. */
+  /** Whether the session was lost or `leave` failed, which counts as leaving. */
   isLost: boolean;
 }
 

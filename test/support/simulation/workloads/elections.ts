@@ -209,7 +209,10 @@ class Elections implements Player<ElectionOp> {
     }
   }
 
-  /** Checks that an observer has seen the leader, if the same leader has led for `OBSERVED_MS`. */
+  /**
+   * Checks that an observer has seen the latest value of the leader, if the observer has observed, and this value has
+   * stood, for `OBSERVED_MS`.
+   */
   #checkLast(process: number, last: KeyValue | undefined, begunMs: number): void {
     const { time } = this.#context.world;
     if (time - begunMs < OBSERVED_MS) return;

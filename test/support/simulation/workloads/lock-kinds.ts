@@ -6,7 +6,7 @@ import { Semaphore } from '../../../../src/concurrency/semaphore.js';
 import type { Session } from '../../../../src/concurrency/session.js';
 import { op } from '../../../../src/kv/txn.js';
 
-// All kinds of locks behind one function, so that one workload plays all of them.
+// The function `acquire` acquires a lock of any kind except `withLock`, so that one player can play all of these kinds.
 
 export type LockKind = 'mutex' | 'reentrant' | 'read' | 'write' | 'semaphore' | 'election' | 'withLock';
 

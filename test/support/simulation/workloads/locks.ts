@@ -35,7 +35,7 @@ interface LockOp {
 
 /**
  * How long a process that lingers keeps its sessions open after its last attempt and after the end of the faults. By
- * then, all late requests have arrived.
+ * then, most late requests have arrived.
  */
 const LINGER_MS = 20_000;
 const TTL_S = 2;

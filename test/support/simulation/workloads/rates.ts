@@ -14,7 +14,7 @@ interface TakeOp {
 
 const KEY = 'limit';
 const LIMITS = { perSecond: 4, burst: 3 } as const;
-/** The wall clock shows whole milliseconds, so an exact window may be shorter by one of them. */
+/** The wall clock shows whole milliseconds, so the exact window may be shorter by one millisecond. */
 const CLOCK_STEP_MS = 1;
 
 /** Tokens that a fleet takes. No window of time may contain more tokens than the rate allows. */

@@ -28,12 +28,13 @@ interface RegisterOp {
 
 /**
  * The time limits, in milliseconds, of the calls with which a client finds out whether a server answers again. The
- * longer limit is for histories with authentication and long delays: if a learner refuses to give a token, the client
- * goes to another member. With the tests of idle connections (S43), such a call takes up to seven round trips of 400 ms.
+ * longer limit is for histories with authentication and long delays: if a learner refuses to authenticate the client,
+ * the client tries another member. With the tests of idle connections (S43), one of these calls takes up to seven round
+ * trips of 400 ms.
  */
 const SHORT_MS = 1_000;
 const SHORT_WITH_AUTH_MS = 3_000;
-/** The time between two such calls, in milliseconds. */
+/** The time in milliseconds between two calls with which a client finds out whether a server answers again. */
 const REST_MS = 6_000;
 
 /** Reads, writes and compare-and-swaps of single keys by several processes. */
@@ -93,7 +94,8 @@ class Registers implements Player<RegisterOp> {
   }
 
   /**
-   * Makes a short call now and then until one succeeds. The client must not make all these calls on a dead connection.
+   * Makes short calls, with pauses of `REST_MS`, until one of them succeeds. The client must not make all these calls
+   * on a dead connection.
    */
   async #reachServer(client: Client, index: number): Promise<void> {
     const { healed, waits, world, plan } = this.#context;

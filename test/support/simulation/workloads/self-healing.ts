@@ -11,7 +11,7 @@ interface RegistrationOp {
   readonly maxWaitMs: number | undefined;
 }
 
-/** Registered keys, which must exist again after each gap. */
+/** Registers keys with a `SelfHealingSession`. The keys must exist again after the session has lost its lease. */
 export const registrations: Workload<RegistrationOp> = {
   name: 'self-healing session',
   weight: 1,

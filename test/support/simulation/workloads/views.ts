@@ -12,7 +12,7 @@ import { stateAt, textOfState } from '../states.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
-/** A write, or a view of the range that the process keeps until the end of the history. */
+/** A write, a registration, a snapshot, or a view of the range that the process keeps until the end of the history. */
 interface ViewOp {
   readonly type: 'put' | 'delete' | 'register' | 'mirror' | 'changes' | 'service view' | 'service watch' | 'snapshot';
   readonly afterMs: number;

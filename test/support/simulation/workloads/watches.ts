@@ -116,7 +116,8 @@ class Watches implements Player<WatchOp> {
   }
 
   /**
-   * Makes many revisions. Does nothing if the server delays each response, because such a server would need minutes.
+   * Makes many revisions. Does nothing if the server is stopped, or if it delays each response, because it would then
+   * need minutes.
    */
   #burst(puts: number): void {
     const { cluster, count } = this.#context;
@@ -270,7 +271,10 @@ class Watches implements Player<WatchOp> {
       this.#context.violated(rule, detail);
   }
 
-  /** Keeps a cached range, and compares it with the store each time it has reached a revision. */
+  /**
+   * Keeps a cached range, and compares it with the store every 400 ms until the faults have ended, and once more at the
+   * end.
+   */
   async #cache(client: Client, name: string): Promise<void> {
     const { world } = this.#context;
     const cache = await client.cachedRange(prefix(PREFIX)).catch((error: unknown) => void expected(error));
