@@ -126,7 +126,7 @@ class GuardLease {
         this.#unsettled.shift();
         attempt = 0;
       } catch {
-        await pause(backoffMs(attempt++), this.#closed).catch(() => {});
+        await pause(backoffMs(attempt++), this.#closed);
       }
     }
   }
