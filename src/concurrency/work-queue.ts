@@ -69,7 +69,10 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 
 /** Options of `WorkQueue.work`. */
 export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
-  /** Number of jobs that this process works on at the same time. Default 1. */
+  /**
+   * Maximum number of jobs that this process works on at the same time. The worker takes up to 128 jobs at a time, if
+   * they are ready and it has as many free slots. Default 1.
+   */
   readonly concurrency?: number | undefined;
   /** TTL of the lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
   readonly ttl?: number | undefined;
