@@ -194,7 +194,7 @@ class RecordedCall implements CallObserver {
   }
 }
 
-/** The fields of an error that spans and metrics contain. */
+/** What is recorded of an error: `code` and `reason` in spans and metrics, `message` only in spans. */
 interface Failure {
   readonly code: StatusCode;
   readonly reason: string;

@@ -115,7 +115,7 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
   },
   LockTaken: {
     cause:
-      'Another contender held the lock, or waited for it in front of the caller, until `maxWaitMs` had passed. The servers answered. Also set for the leadership of an election and for the permits of a semaphore.',
+      'Another contender held the lock, or waited for it in front of the caller, until `maxWaitMs` had passed, although the servers answered. Also set for the leadership of an election and for the permits of a semaphore.',
     outcome: '`rejected`; `unknown` if the deletion of the queue key was not acknowledged',
     remedy: 'Wait longer, try again later, or look up the holder with `inspectLock`.',
   },

@@ -21,7 +21,7 @@ export type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (
 /** The parts of an `OwnKey` that `Held` uses. */
 type HeldKey = Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
 
-/** Options of a release. */
+/** Options of `Held.release` and `Leadership.resign`. */
 export interface ReleaseOptions {
   /** Milliseconds to wait for the release. Default 10,000. */
   readonly timeoutMs?: number | undefined;

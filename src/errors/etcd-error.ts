@@ -21,8 +21,8 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `LeaseRevoked`: This client revoked the lease.
  * - `LeaseUnreachable`: No renewal was acknowledged before the deadline of the lease on the clocks of the machine.
  * - `KeepAliveClosed`: The keepalive was closed, so this client no longer renews the lease.
- * - `LockTaken`: Other contenders held the lock, or waited for it in front of the caller, until `maxWaitMs` had passed.
- *   The servers answered.
+ * - `LockTaken`: Other contenders held the lock, or waited for it in front of the caller, until `maxWaitMs` had passed,
+ *   although the servers answered. If they did not answer, the reason is `DeadlineExceeded`.
  * - `LockLost`: The caller does not hold the lock, because its queue key does not exist, or was deleted and put again.
  * - `LockReleased`: The holder has released the lock, or the leader has resigned.
  * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent.

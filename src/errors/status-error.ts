@@ -33,7 +33,7 @@ const MAX_TEXT_CHARS = 65_536;
 /** Matches the methods of three services that every supported etcd has. `RangeStream` is newer. */
 const IN_EVERY_ETCD = /^\/etcdserverpb\.(?:KV\/(?!RangeStream$)|Watch\/|Lease\/)/;
 
-/** Whether `IN_EVERY_ETCD` matches the method of the call. If so, a server without this method is not etcd. */
+/** Whether every supported etcd has the service of the method. A server without this service is not etcd. */
 export function isInEveryEtcd({ method = '' }: Partial<ErrorContext>): boolean {
   return IN_EVERY_ETCD.test(method);
 }

@@ -349,14 +349,15 @@ async function readBack(
   const responsesOf = back.branch(operations, path);
   if (responsesOf === undefined)
     throw resultLost(revision, 'it contains a read after a write of the same key, or several nested transactions');
-  let answers: readonly wire.ResponseOp[] = [];
-  if (back.reads.length > 0)
-    try {
-      ({ responses: answers } = await new Rpc(transport, settings).call(GUARDED_TXN, { success: back.reads }, options));
-    } catch (error) {
-      throw resultLost(revision, error instanceof EtcdError ? error.problem : String(error), error);
-    }
-  return responseIn({ header, succeeded, responses: responsesOf(answers) });
+  try {
+    const { responses } =
+      back.reads.length > 0
+        ? await new Rpc(transport, settings).call(GUARDED_TXN, { success: back.reads }, options)
+        : { responses: [] };
+    return responseIn({ header, succeeded, responses: responsesOf(responses) });
+  } catch (error) {
+    throw resultLost(revision, error instanceof EtcdError ? error.problem : String(error), error);
+  }
 }
 
 function resultLost(revision: bigint, why: string, cause?: unknown): EtcdError {

@@ -61,8 +61,9 @@ export type TimeToLive = {
 export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
 
 /**
- * Keeps a lease alive until the keepalive is closed or the lease is lost. Its deadline counts from the time when the
- * client sent the latest acknowledged request, so the lease never expires on the server before the deadline.
+ * Keeps a lease alive until the keepalive is closed or the lease is lost. The deadline of the lease counts from
+ * the time when the client sent the latest acknowledged request, so the server does not end the lease earlier, except in
+ * the cases that `docs/locks.md` lists.
  *
  * @example
  * const lease = await etcd.lease.grant({ ttl: 10 });

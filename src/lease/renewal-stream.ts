@@ -9,7 +9,10 @@ import { monotonicMs } from '../runtime/timers.js';
 import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 import { Moment } from './moment.js';
 
-/** Number of renewals per TTL. With three renewals, two may fail in a row before the lease expires. */
+/**
+ * A renewal is due when this fraction of the TTL has passed. If it has no answer in time, the client sends it again on
+ * the next stream, so early that two renewals in a row may fail before the lease expires.
+ */
 const RENEWALS_PER_TTL = 3;
 /**
  * The client divides the interval between two renewals into this many slots, and schedules the next renewal of each

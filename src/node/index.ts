@@ -113,10 +113,12 @@ const REFUSED: Readonly<Record<string, string>> = {
  * Returns the options of a client from the environment variables of etcdctl: `ETCDCTL_ENDPOINTS` (default
  * 127.0.0.1:2379), `ETCDCTL_CACERT`, `ETCDCTL_CERT`, `ETCDCTL_KEY`, `ETCDCTL_USER` (`name` or `name:password`),
  * `ETCDCTL_PASSWORD`, `ETCDCTL_AUTH_JWT_TOKEN`, `ETCDCTL_INSECURE_TRANSPORT`, `ETCDCTL_DIAL_TIMEOUT` and
- * `ETCDCTL_COMMAND_TIMEOUT` (such as `5s`). The client reads the files again for each new connection, so renewed
- * certificates take effect. Without the two timeouts, the defaults of `Client` apply.
+ * `ETCDCTL_COMMAND_TIMEOUT` (such as `5s`). `ETCDCTL_CACERT`, `ETCDCTL_CERT` and
+ * `ETCDCTL_KEY` are paths. The client reads these files again for each new connection, so renewed certificates take
+ * effect. Without the two timeouts, the defaults of `Client` apply.
  *
- * @throws EtcdError with reason `InvalidInput` if a variable is invalid, or if this function lacks its effect.
+ * @throws EtcdError with reason `InvalidInput` if a variable is invalid, or if a variable is set that this
+ * function does not support, such as `ETCDCTL_INSECURE_SKIP_TLS_VERIFY`.
  *
  * @example
  * import { Client } from 'etcdwire';

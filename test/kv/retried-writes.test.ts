@@ -27,8 +27,11 @@ import { answerLost, type OnTransaction, puts, stagedTransport } from '../suppor
 // With `retryWrites`, the client repeats a write until a server answers, and the write is applied exactly once
 // (rule S45 in docs/semantics.md).
 
-/** What happens to an attempt: it is sent, its answer is lost, or it is lost before the server receives it. */
-type Fate = 'sent' | 'answer lost' | 'lost';
+/**
+ * What happens to an attempt: it is sent, its answer is lost, it is lost before the server receives it, or its answer has
+ * no responses.
+ */
+type Fate = 'sent' | 'answer lost' | 'lost' | 'garbled';
 
 interface Bench {
   readonly etcd: Client;
@@ -54,7 +57,7 @@ async function bench(options: Pick<ClientOptions, 'guardPrefix'> = {}): Promise<
     if (fate === 'lost') throw answerLost();
     const response = await send();
     if (fate === 'answer lost') throw answerLost();
-    return response;
+    return fate === 'garbled' ? { ...(response as object), responses: [] } : response;
   };
   const etcd = openClient({ retryWrites: true, transport: stagedTransport({ onTransaction }), ...options });
   await etcd.put(unique('first'), '');
@@ -195,6 +198,14 @@ describe('a write with `retryWrites` whose answer is lost', () => {
     const error = await errorOf(etcd.txn({ then: [nested(`${name}/a`), nested(`${name}/b`)] }));
     expect(error).toMatchObject({ reason: 'ResultLost', outcome: 'applied' });
     expect((await reader.range(prefix(`${name}/`))).kvs.map(({ version }) => version)).toEqual([1n, 1n]);
+  });
+
+  test('rejects with outcome `applied` when the answer to the read of its result does not match the read', async () => {
+    const { etcd, reader, name, suffer } = await bench();
+    suffer('answer lost', 'sent', 'garbled');
+    const error = await errorOf(etcd.put(name, 'new', { prevKv: true }));
+    expect(error).toMatchObject({ reason: 'ResultLost', outcome: 'applied' });
+    expect(error.revision).toBe((await reader.get(name))?.modRevision);
   });
 
   test('rejects with outcome `applied` when etcd has compacted the revision before it', async () => {

@@ -131,10 +131,14 @@ function verdictsOn(
   const slowestMs = tookMs.reduce((slowest, each) => Math.max(slowest, each), 0);
   const perSecond = Math.floor((tookMs.length / durationMs) * 1_000);
   const seconds = (ms: number): string => (ms / 1_000).toFixed(6);
+  const atMost = (ms: number, limitMs: number, what: string): Verdict => {
+    const passed = ms <= limitMs;
+    return { passed, text: `: ${what} ${seconds(ms)}s${passed ? '' : `, limit ${seconds(limitMs)}s`}` };
+  };
   return [
     { passed: tookMs.length >= LIMITS.share * wanted, text: `: Throughput is ${perSecond} writes/s` },
-    { passed: slowestMs <= LIMITS.slowestMs, text: `: Slowest request took ${seconds(slowestMs)}s` },
-    { passed: deviationMs <= LIMITS.deviationMs, text: `: Stddev is ${seconds(deviationMs)}s` },
+    atMost(slowestMs, LIMITS.slowestMs, 'Slowest request took'),
+    atMost(deviationMs, LIMITS.deviationMs, 'Stddev is'),
     ...[...failures].map(([message, count]) => ({ passed: false, text: `: ${count} writes failed: ${message}` })),
   ];
 }

@@ -131,9 +131,10 @@ export function checkOrder(
   for (const operation of operations) {
     const { call, outcome, result } = operation;
     const revision = call.type === 'write' ? written.get(idOf(call.key, call.value)) : result?.revision;
-    if (outcome === 'ok' && revision !== result?.revision)
-      violations.push({ rule: 'not applied', detail: `${operationText(operation)}: the truth has it at ${revision}` });
-    else if (revision !== undefined) effects.push({ operation, revision });
+    if (outcome === 'ok' && revision !== result?.revision) {
+      const found = revision === undefined ? 'contains no put of this value' : `contains the put at ${revision}`;
+      violations.push({ rule: 'not applied', detail: `${operationText(operation)}: the truth ${found}` });
+    } else if (revision !== undefined) effects.push({ operation, revision });
   }
   const byEnd = effects.toSorted((a, b) => a.operation.endMs - b.operation.endMs);
   let ended = 0;

@@ -162,8 +162,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Until `heal`, forwards at most `bytesPerSecond` on each connection, like a slow link with a buffer. Slows down both
-   * directions, or only `direction`.
+   * Until `heal`, forwards at most `bytesPerSecond` in each direction of each connection, or only in `direction`, like a
+   * slow link with a buffer.
    *
    * @throws EtcdError with reason `InvalidInput` if an option is unknown or out of range.
    */

@@ -4,7 +4,7 @@ import type { Change, Commit } from './change.js';
 import type { KeyId, KeyRange } from './key-range.js';
 import { type ReadView, WriteTransaction } from './write-transaction.js';
 
-// This file keeps the keys of a member, with the versions that no compaction has discarded, as etcd's package `mvcc`
+// A `Store` keeps the keys of a member, with the versions that no compaction has discarded, as etcd's package `mvcc`
 // does. The store knows neither requests nor permissions; the services check both.
 
 /** A consistent copy of a store, for a backup. */

@@ -12,7 +12,7 @@ import { stateAt, textOfState } from '../states.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
-/** A conditional write, a read of several keys, or tokens of a rate limiter. */
+/** A conditional write, a read of several keys, or a request for tokens of a rate limiter. */
 interface KeyOp {
   readonly type: 'modify' | 'create' | 'update' | 'delete' | 'many' | 'scan' | 'range' | 'take';
   readonly afterMs: number;
