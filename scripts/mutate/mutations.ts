@@ -359,7 +359,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/channel/rpc.ts',
     find: "REQUIRE_LEADER: Metadata = { hasleader: 'true' };",
     replace: 'REQUIRE_LEADER: Metadata = {};',
-    tests: ['test/faults/silence'],
+    tests: ['test/watch/watch-protocol', 'test/lease/lease-deadline'],
   },
   {
     bug: 'the client waits forever for a peer that accepts a connection and sends nothing',

@@ -158,6 +158,42 @@ describe('RateLimiter', () => {
     expect(excessOf(taken, { perSecond, burst })).toBeLessThanOrEqual(0.5);
   });
 
+  test('takes a later token when another process has used the next token before the answer arrives', async () => {
+    const [options, key] = [{ perSecond: 5, burst: 1 }, unique('limit')];
+    let holds = false;
+    let arrived = (): void => {};
+    let release = (): void => {};
+    const answer = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    const holding: Interceptor = {
+      unary: async (call, next) => {
+        const response = await next(call);
+        if (!holds || call.method.path !== TXN) return response;
+        holds = false;
+        arrived();
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+        return response;
+      },
+    };
+    const limiter = new RateLimiter(openClient({ interceptors: [holding] }), key, options);
+    const taken: number[] = [];
+    const take = async (from: RateLimiter): Promise<void> => {
+      await from.take();
+      taken.push(performance.now());
+    };
+    await take(limiter);
+    holds = true;
+    const late = take(limiter);
+    await answer;
+    await take(new RateLimiter(openClient(), key, options));
+    release();
+    await late;
+    expect(excessOf(taken, options)).toBeLessThanOrEqual(0.5);
+  });
+
   test('never lets tokens through early when the process stops between its reads of two clocks', async () => {
     const options = { perSecond: 2, burst: 1 };
     const [limiter] = fleet(1, options) as [RateLimiter];

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { errorOf } from '../../support/errors.js';
-import { answerAll, answerHeaders, CREATE_WATCH, range, watch } from '../../support/http2-calls.js';
+import { answerAll, answerHeaders, CREATE_WATCH, range, trailers, watch } from '../../support/http2-calls.js';
 import { FLAG, ping } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { answerProbe, passes, probes } from '../../support/http2-pings.js';
@@ -176,6 +176,27 @@ describe('a connection of a machine that was suspended', () => {
     expect([probes(connection), connection.streamIds]).toEqual([2, [1]]);
     answerProbe(connection);
     expect((await Promise.all(calls)).map(({ count }) => count)).toEqual([1n, 1n]);
+  });
+
+  test('sends another PING before a request when a stream ends after the suspension, and then an earlier PING is answered', async () => {
+    const { peer, connection } = await watchingFor(TRUST_MS + 1);
+    const first = connection.sent('PING').filter(({ flags }) => flags === 0).length;
+    void range(peer);
+    await turn();
+    const [probe] = connection
+      .sent('PING')
+      .filter(({ flags }) => flags === 0)
+      .slice(first);
+    vi.setSystemTime(Date.now() + 60_000);
+    // The end of the watch lets the client look at the waiting request.
+    connection.send(trailers(3));
+    await turn();
+    connection.send(ping(probe?.payload ?? Buffer.alloc(8), FLAG.ACK));
+    await turn();
+    expect([probes(connection), connection.streamIds]).toEqual([2, [1, 3]]);
+    answerProbe(connection);
+    await turn();
+    expect(connection.streamIds).toEqual([1, 3, 5]);
   });
 
   test('sends a PING before a request although the process was stopped between its last reads of the two clocks', async () => {
