@@ -149,7 +149,7 @@ export class Rpc {
       retryWrites = internal?.retryWrites,
     }: MarkedOptions = options;
     if (retryWrites === true && this.settings.retryWrites === undefined)
-      throw invalidInput('retryWrites', 'true', 'no value, because only the Client of etcdwire retries writes');
+      throw invalidInput('retryWrites', 'true', 'false; only the Client of etcdwire retries writes');
     const call = {
       method,
       request,

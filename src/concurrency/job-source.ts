@@ -13,7 +13,10 @@ import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText }
 import type { Session } from './session.js';
 import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
-/** Number of jobs that a worker reads at a time, at least and at most. */
+/**
+ * A worker reads as many jobs at a time as it has free slots, within these limits. A worker with one slot tries the next
+ * of these jobs if another worker takes one first.
+ */
 const MIN_PAGE = 16;
 const MAX_PAGE = 128;
 /** Number of rounds in a row in which a worker looks for jobs without a pause. */
@@ -87,9 +90,9 @@ export class JobSource {
   }
 
   /**
-   * Looks for jobs, and takes them. If there are none, returns the time, on the monotonic clock, at which the next
-   * delayed job is due, or infinity if there is no delayed job. Also makes the delayed jobs ready that are due, and
-   * calls `#returnOrphans`.
+   * The worker reads the queue, and claims up to `count` ready jobs. Resolves with the claimed jobs. If the queue has no
+   * ready job, resolves with the time, on the monotonic clock, at which the next delayed job is due. The worker also
+   * makes the delayed jobs ready that are due, and calls `#returnOrphans`.
    */
   async #lookForJobs(
     session: Session,

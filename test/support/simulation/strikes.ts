@@ -20,7 +20,7 @@ export class Strikes {
   /** All faults of the history. */
   readonly #faults: readonly Fault[];
   readonly #undos = new Set<() => void>();
-  /** The member that is lost until the end of the history. Undefined if there is none. */
+  /** The member that a fault has stopped or isolated for the rest of the history. Undefined if no fault has done so. */
   #lost: SimulatedMember | undefined;
   /** Whether the process of the lost member has stopped. Otherwise, the lost member is cut off from the others. */
   #isLostStopped = false;
