@@ -13,7 +13,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  */
 const OVER_ANY_TRANSPORT = [
   ...['auth', 'canary', 'channel', 'cluster', 'concurrency', 'discovery', 'faults', 'keys', 'kv', 'lease'],
-  ...['maintenance', 'matrix', 'mirror', 'transport', 'txn', 'watch'],
+  ...['maintenance', 'matrix', 'mirror', 'recipes', 'transport', 'txn', 'watch'],
 ].map((folder) => `test/${folder}/**/*.test.ts`);
 
 /**
@@ -27,7 +27,19 @@ const OVER_THE_GATEWAY = [
 
 /** The tests that also run on a `MemoryEtcd` at a port, because they need neither a cluster nor a process of etcd. */
 const OVER_MEMORY = [
-  ...['auth/*', 'cli/*', 'concurrency/*', 'discovery/*', 'keys/*', 'kv/*', 'lease/*', 'mirror/*', 'txn/*', 'watch/*'],
+  ...[
+    'auth/*',
+    'cli/*',
+    'concurrency/*',
+    'discovery/*',
+    'keys/*',
+    'kv/*',
+    'lease/*',
+    'mirror/*',
+    'recipes/*',
+    'txn/*',
+    'watch/*',
+  ],
   ...['maintenance/*', 'cluster/*', 'interop/*', 'client/{namespace,raw,keyspace}', 'services/services'],
   ...['gateway/{bounds,gateway,guard-pool,http,repeated-writes,unanswered-watch}'],
 ];

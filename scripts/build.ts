@@ -13,7 +13,7 @@ import { type BuildOptions, build, type Metafile, type OutputFile, type Plugin }
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const ENTRY_POINTS = [
   ...['index', 'core', 'concurrency/index', 'discovery/index', 'gateway', 'transport/index'],
-  ...['testing/index', 'node/index', 'grpc-js', 'opentelemetry'],
+  ...['recipes/index', 'testing/index', 'node/index', 'grpc-js', 'opentelemetry'],
 ];
 /**
  * The modules that use APIs of a runtime, one for each kind of runtime. `#host` in package.json selects one of them by

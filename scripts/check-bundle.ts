@@ -43,6 +43,11 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
     limit: 69_700,
   },
   {
+    imports: '`Client`, `etcdwire/recipes`',
+    code: "export { Client } from './src/index.js'; export * from './src/recipes/index.js'",
+    limit: 71_000,
+  },
+  {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node/index.js'",
     limit: 68_000,

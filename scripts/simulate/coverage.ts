@@ -17,6 +17,7 @@ const FOLDERS = [
   'kv',
   'keys',
   'discovery',
+  'recipes',
   'services',
   'errors',
   'protobuf',

@@ -24,6 +24,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/leases.md': ['ts'],
   'docs/locks.md': ['ts'],
   'docs/opentelemetry.md': ['ts'],
+  'docs/recipes.md': ['ts'],
   'docs/runtimes.md': ['ts'],
   'docs/serverless.md': ['ts'],
   'docs/writes.md': ['ts'],

@@ -28,7 +28,7 @@ const canRequireModules = major > 22 || (major === 22 && minor >= 12) || (major 
 
 const ENTRY_POINTS = [
   ...['etcdwire', 'etcdwire/concurrency', 'etcdwire/discovery', 'etcdwire/gateway', 'etcdwire/grpc-js'],
-  ...['etcdwire/node', 'etcdwire/opentelemetry', 'etcdwire/testing'],
+  ...['etcdwire/node', 'etcdwire/opentelemetry', 'etcdwire/recipes', 'etcdwire/testing'],
 ];
 
 interface Manifest {
@@ -151,6 +151,7 @@ describe('the packed package', () => {
     ['etcdwire/gateway', ['gateway']],
     ['etcdwire/node', ['saveSnapshot']],
     ['etcdwire/opentelemetry', ['openTelemetry']],
+    ['etcdwire/recipes', ['Slots']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
     ['etcdwire/transport', []],

@@ -13,6 +13,7 @@ export const PROGRAM_PAGES = {
   'docs/coordination.md': 10,
   'docs/connections.md': 10,
   'docs/locks.md': 1,
+  'docs/recipes.md': 1,
   'docs/runtimes.md': 1,
 } as const;
 

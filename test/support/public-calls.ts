@@ -57,6 +57,7 @@ import {
   saveSnapshot,
 } from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
+import { Slots } from '../../src/recipes/index.js';
 import {
   checkLock,
   checkOrder,
@@ -540,6 +541,9 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     },
     () => withLocks,
   ),
+  'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
+  'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),
+  'Slots.tryTake': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'tryTake'),
   'new Semaphore': made({ session: SESSION, name: NAME, permits: COUNT }, Semaphore),
   'Semaphore.acquire': locker(
     { options: options(WAIT) },

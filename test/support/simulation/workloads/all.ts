@@ -11,6 +11,7 @@ import { QUEUES } from './queues.js';
 import { rates } from './rates.js';
 import { registers } from './registers.js';
 import { registrations } from './self-healing.js';
+import { slots } from './slots.js';
 import { transfers } from './stm.js';
 import { views } from './views.js';
 import { watches } from './watches.js';
@@ -31,6 +32,7 @@ export const WORKLOADS = [
   keys,
   registers,
   registrations,
+  slots,
   transfers,
   views,
   watches,

@@ -1,0 +1,9 @@
+/// <reference path="../runtime/globals.ts" preserve="true" />
+
+/**
+ * What programs often build on keys, watches and locks. A program that does not import this entry point does not load
+ * its code.
+ *
+ * @module etcdwire/recipes
+ */
+export { type Slot, Slots } from './slots.js';

@@ -1,0 +1,100 @@
+import type { CallOptions } from '../channel/rpc.js';
+import type { Held, ReleaseOptions } from '../concurrency/held.js';
+import { checkNameOutside } from '../concurrency/helper-keys.js';
+import { Mutex } from '../concurrency/mutex.js';
+import { checkSession, type Session } from '../concurrency/session.js';
+import { type WaitOptions, watchUntil, withinLimit } from '../concurrency/waiting.js';
+import { prefix } from '../kv/keys.js';
+import { checkCount } from '../runtime/arguments.js';
+import { textOf } from '../runtime/bytes.js';
+
+/**
+ * A number that the caller holds. No other client holds the same number of the same `Slots` until the caller has
+ * released it, or the lease of the caller's session has ended.
+ *
+ * @example
+ * await using slot = await new Slots(session, 'id-generators', { count: 1_024 }).take();
+ * console.log(slot.number, slot.held.valid()); // 0 true
+ */
+export interface Slot extends AsyncDisposable {
+  /** A whole number from 0 to `count - 1`. */
+  readonly number: number;
+  /** Says whether the caller still holds the number, and makes writes that have no effect after it lost the number. */
+  readonly held: Held;
+  /** Gives the number back. Call it only when nothing uses the number any longer. See `Held.release`. */
+  release(options?: ReleaseOptions): Promise<void>;
+}
+
+/**
+ * Numbers from 0 to `count - 1` for a fleet of processes, such as the machine numbers of snowflake IDs. `take` gives the
+ * smallest number that is free. Each number is a lock, so two clients never hold the same number. A number of a process
+ * that dies is free when its lease ends. All clients that use the same name must use the same count.
+ *
+ * Callers of `take` queue for a lock, called the gate, and get numbers in the order in which they queued. No
+ * slash-separated part of the name may be `gate` or `slots`, because the keys of the slots of `a/slots` would be numbers
+ * of the slots of `a`.
+ *
+ * @example
+ * const slots = new Slots(session, 'id-generators', 1_024);
+ * await using slot = await slots.take({ maxWaitMs: 5_000 });
+ * console.log(slot.number < 1_024); // true
+ */
+export class Slots {
+  readonly name: string;
+  readonly count: number;
+  readonly #session: Session;
+
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
+  constructor(session: Session, name: string, count: number) {
+    this.#session = checkSession(session);
+    this.name = checkNameOutside(['gate', 'slots'], name);
+    this.count = checkCount(count, 'count', 1);
+  }
+
+  /** Waits until a number is free, and takes the smallest. A session may hold several. @throws EtcdError, see `WaitOptions`. */
+  take(options: WaitOptions = {}): Promise<Slot> {
+    const taken = { keys: prefix(this.#folder), event: 'delete' } as const;
+    return withinLimit('Slots.take', options, this.#session.signal, async (limit) => {
+      const { waiting } = limit.forLock();
+      const gate = await new Mutex(this.#session, `${this.name}/gate`).lock(waiting);
+      limit.taken(true);
+      try {
+        return await watchUntil(this.#session.client, taken, waiting, (calls) => this.#takeFree(calls));
+      } finally {
+        // Do not wait for the release, which continues in the background.
+        gate.release().catch(() => {});
+      }
+    });
+  }
+
+  /**
+   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. Does not wait until a
+   * holder releases a number.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
+  tryTake(options: WaitOptions = {}): Promise<Slot | undefined> {
+    return withinLimit('Slots.tryTake', options, this.#session.signal, ({ waiting }) => this.#takeFree(waiting));
+  }
+
+  /** Another client may take a number between the read and the attempt to lock it, so a failed attempt reads again. */
+  async #takeFree(options: CallOptions): Promise<Slot | undefined> {
+    for (;;) {
+      const { kvs } = await this.#session.client.range(prefix(this.#folder), { ...options, keysOnly: true });
+      const taken = new Set(kvs.map(({ key }) => Number.parseInt(textOf(key).slice(this.#folder.length), 10)));
+      let number = 0;
+      while (taken.has(number)) number += 1;
+      if (number >= this.count) return undefined;
+      const held = await new Mutex(this.#session, `${this.#folder}${number}`).tryLock(options);
+      if (held !== undefined) return slotOf(number, held);
+    }
+  }
+
+  get #folder(): string {
+    return `${this.name}/slots/`;
+  }
+}
+
+function slotOf(number: number, held: Held): Slot {
+  return { number, held, release: (options) => held.release(options), [Symbol.asyncDispose]: () => held.release() };
+}
