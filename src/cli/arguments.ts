@@ -51,7 +51,7 @@ function idOf(text: string): bigint {
 /** Parses the TTL of a lease, in seconds. @throws InvalidArgumentError if the text is not a valid TTL. */
 export function seconds(text: string): number {
   const value = /^\d{1,10}$/.test(text) ? Number(text) : 0;
-  if (value === 0) throw new InvalidArgumentError('Allowed: a whole number of seconds, 1 or more.');
+  if (value === 0) throw new InvalidArgumentError('Allowed: a whole number of seconds from 1 to 9,999,999,999.');
   return value;
 }
 

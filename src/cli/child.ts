@@ -122,7 +122,7 @@ function onSignals(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Sig
  */
 function onStops(commandNow: () => CommandProcesses, signal: AbortSignal): () => void {
   // If this process handled SIGTTOU, a write to a terminal that refuses background output would raise the signal again
-  // and again.
+  // and again. A command with its own group has no terminal.
   const names = commandNow().ownGroup ? STOPPING : STOPPING.filter((name) => name !== 'SIGTTOU');
   let stopping = false;
   const stop = async (name: NodeJS.Signals): Promise<void> => {

@@ -91,8 +91,8 @@ export function branchOf({ success = [], failure = [] }: Init<wire.TxnRequest>, 
 }
 
 /**
- * Returns the only nested transaction of a branch, whose own branches put the guard. Returns undefined if there is
- * none, or more than one.
+ * Returns the nested transaction of a branch if there is exactly one, and undefined otherwise. `withGuard` puts the guard
+ * in the branches of this nested transaction instead of in the branch itself.
  */
 export function onlyNested(operations: Operations): Init<wire.TxnRequest> | undefined {
   const [nested, ...others] = operations.filter(({ request }) => request?.case === 'requestTxn');

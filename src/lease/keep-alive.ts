@@ -142,7 +142,7 @@ export class KeepAlive implements AsyncDisposable {
     const seconds = Math.round((now.since(sent) - ranMs) / 1_000);
     // A difference that rounds to 0 s is not a suspension, because two clocks never agree to the millisecond.
     if (ranMs >= this.#lifetimeMs || seconds === 0) return 'no server acknowledged a renewal in time';
-    return `the machine was suspended or its wall clock was set forward, by ${seconds} s`;
+    return `the machine was suspended for ${seconds} s, or its wall clock was set forward`;
   }
 
   /**

@@ -185,7 +185,7 @@ export class WatchParts implements ServerWatchOwner {
     return this.#take();
   }
 
-  /** Adds as many parts as the buffer allows, but none that would start after the store's revision. */
+  /** Adds parts until there are `#maxParts`, but none that would start after the store's revision. */
   #addParts(): void {
     if (this.#ended) return;
     const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };

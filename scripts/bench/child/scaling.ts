@@ -11,7 +11,7 @@ const TICK_MS = 2;
 /** How long idle sessions and watches are measured, in milliseconds. It is longer than an interval between renewals. */
 const IDLE_MS = 10_000;
 const NS_PER_MS = 1e6;
-/** Keys that one transaction puts. */
+/** The measurements prepare their keys with transactions of this many puts. */
 const KEYS_PER_TXN = 100;
 
 /** One measurement whose work grows with `size`. Prepares the work, measures it, and cleans up. */

@@ -167,7 +167,7 @@ async function refuseOthers(keys: AsyncIterable<ExportedKey>, stored: StoredKeys
   if (others > 0)
     throw new CliError(
       ExitCode.FAILED,
-      `${keysText(others)} of the export exist with another value or with a lease, and --existing refuse is given; ` +
+      `the store has ${keysText(others)} of the export with another value or with a lease, and --existing refuse is given; ` +
         'nothing was written',
     );
 }

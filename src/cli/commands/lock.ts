@@ -132,7 +132,7 @@ interface Hold {
  */
 async function hold(context: Context, { name, command, flags, value, take }: Hold): Promise<ExitCode> {
   const { io, call } = context;
-  const what = `the ${value === undefined ? 'lock' : 'leadership'} ${name}`;
+  const what = `the ${value === undefined ? 'lock' : 'leadership of'} ${name}`;
   return withClient(
     context,
     async (client) => {

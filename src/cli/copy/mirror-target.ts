@@ -65,7 +65,7 @@ interface MirrorTargetOptions {
 export class MirrorTarget {
   readonly #options: MirrorTargetOptions;
   #position: Position = { revision: 0n, state: 'reading', clusterId: 0n };
-  /** The revision of the last put of the position key, which each write requires. */
+  /** The revision of the last put of the position key. Each transaction checks that this is still the mod revision of the key. */
   #modRevision = 0n;
   /** The numbers of keys that this object has written and deleted. */
   readonly counts = { written: 0, deleted: 0 };
@@ -101,7 +101,7 @@ export class MirrorTarget {
       if (found !== undefined && found.mirror !== this.#identity())
         throw new CliError(
           ExitCode.FAILED,
-          'the position key belongs to a mirror of other keys, or to another destination; choose another ' +
+          'the position key belongs to a mirror with other keys or another destination; choose another ' +
             '--position-key, or delete the key to begin again',
         );
       if (found !== undefined && found.run !== this.#run && ownOnly) throw takenOver();

@@ -93,7 +93,8 @@ export class WriteTransaction implements ReadView {
   }
 }
 
-/** Returns the keys after the changes. Both lists and the result are in the order of their keys. */
+/** Returns the keys as they are after the changes. `kvs`, `changes` and the result are in byte order of the keys, and
+ * `changes` has at most one change of each key. */
 function merge(kvs: readonly KeyValue[], changes: readonly Change[]): KeyValue[] {
   const merged: KeyValue[] = [];
   let next = 0;

@@ -207,7 +207,7 @@ export class Player {
       { key: latin1(`${observe}/`), rangeEnd: latin1(`${observe}0`) },
       token,
     );
-    if (error !== undefined) await observer.ends();
+    if (error !== undefined) await observer.untilEnded();
     return {};
   }
 

@@ -115,8 +115,9 @@ export class Observer {
     while (!hasArrived() && performance.now() < deadline) await pause(POLL_MS);
   }
 
-  /** Resolves when the call has ended. The call ends at once if the caller may not read the keys of the election. */
-  async ends(): Promise<void> {
+  /** Waits until the call has ended, at most for `RESPONSE_LIMIT_MS`. The call ends at once if the caller may not read the
+   * keys of the election. */
+  async untilEnded(): Promise<void> {
     const deadline = performance.now() + RESPONSE_LIMIT_MS;
     while (!this.#stream.ended && performance.now() < deadline) await pause(POLL_MS);
   }

@@ -15,7 +15,7 @@ export interface ProcessPlan<Op> {
 export interface Plan<Op = unknown> {
   readonly workload: string;
   readonly seed: number;
-  /** Selects another order of events for the same plan. Default: 0. */
+  /** Plans that differ only in this number have the same operations and faults, but another order of events. Default: 0. */
   readonly schedule?: number;
   readonly members: number;
   /** Default: `PLAIN_CLUSTER`. */
