@@ -11,7 +11,7 @@ import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from './held.js';
 import { acquire, sharedContender } from './lock.js';
 import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import { type WaitOptions, withinLimit } from './waiting.js';
+import { type LockOptions, type WaitOptions, withinLimit } from './waiting.js';
 
 const OBSERVE_OPTIONS = { signal: checkSignal } as const;
 
@@ -90,7 +90,7 @@ export class Election {
   /**
    * Waits until the session is the leader, with `value` as the proclaimed value. @throws EtcdError, see `WaitOptions`.
    */
-  async campaign(value: BytesLike, options: WaitOptions = {}): Promise<Leadership> {
+  async campaign(value: BytesLike, options: LockOptions = {}): Promise<Leadership> {
     const contender = sharedContender(this.#session, this.name, toBytes(value, 'value'));
     return acquire('campaign', contender, options, Leadership);
   }

@@ -5,8 +5,8 @@ import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from 
 import { checkOptions } from '../runtime/arguments.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
-import { settledWithin } from '../runtime/timers.js';
-import { keyGone, leaveQueue, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
+import { after, settledWithin } from '../runtime/timers.js';
+import { keyGone, leaveQueue, lockLost, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
 import type { Session } from './session.js';
 
 const RELEASE_TIMEOUT_MS = 10_000;
@@ -70,6 +70,8 @@ export class Held implements AsyncDisposable {
   readonly #leaveLocalQueue: () => void;
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
+  /** Tells `limit` that the holder has called `release`. */
+  #onRelease: () => void = () => {};
   /** The deletion of the queue key; undefined while the caller holds the lock. Never rejects. */
   #releasing: Promise<void> | undefined;
 
@@ -145,6 +147,26 @@ export class Held implements AsyncDisposable {
   }
 
   /**
+   * @internal Ends the hold after `maxHoldMs`, as if the lock was lost. The queue key stays until the holder calls
+   * `release`, but not longer than the lease's TTL. So a holder that stops when its signal aborts never runs at the same
+   * time as the next one.
+   */
+  limit(maxHoldMs: number | undefined): this {
+    if (maxHoldMs === undefined) return this;
+    const released = new Promise<void>((resolve) => {
+      this.#onRelease = resolve;
+    });
+    const deleteLater = async (): Promise<void> => {
+      await settledWithin(this.session.remainingMs(), released);
+      await this.#deleteKey();
+    };
+    const end = () =>
+      this.#end(() => lockLost(`the caller has held the lock for maxHoldMs = ${maxHoldMs}`), deleteLater);
+    void released.then(after(maxHoldMs, end, 'background'));
+    return this;
+  }
+
+  /**
    * Runs a transaction that has no effect unless the caller still holds the lock. etcd checks the fencing token, so a
    * holder that was suspended for too long cannot write (rule S23 in docs/semantics.md).
    *
@@ -182,6 +204,7 @@ export class Held implements AsyncDisposable {
     const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
     checkTimeout(timeoutMs, 'timeoutMs');
     this.#end(lockReleased);
+    this.#onRelease();
     const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }
@@ -225,12 +248,6 @@ function lockReleased(): EtcdError {
   return new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' });
 }
 
-function notHeld(cause: unknown): EtcdError {
-  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
-  return new EtcdError('the caller no longer holds the lock; nothing was written', {
-    code: 'Aborted',
-    reason: isReleased ? 'LockReleased' : 'LockLost',
-    outcome: 'rejected',
-    cause,
-  });
+function notHeld(cause: EtcdError | undefined): EtcdError {
+  return lockLost('the caller no longer holds the lock; nothing was written', cause);
 }

@@ -13,7 +13,7 @@ export type { Held, ReleaseOptions } from './held.js';
 export { type Contender, inspectLock, type LockState } from './inspect-lock.js';
 export { Job, type RetryOptions } from './job.js';
 export { type LeadOptions, lead, type Term } from './lead.js';
-export { Mutex, type MutexOptions, type WithLockOptions, withLock, withLocks } from './mutex.js';
+export { Mutex, type MutexOptions, tryWithLock, type WithLockOptions, withLock, withLocks } from './mutex.js';
 export { PriorityQueue, Queue } from './queue.js';
 export { RateLimiter, type RateLimiterOptions } from './rate-limiter.js';
 export { type Owner, type ReentrantHeld, ReentrantMutex } from './reentrant-mutex.js';
@@ -22,7 +22,7 @@ export { type Gap, SelfHealingSession } from './self-healing-session.js';
 export { Semaphore } from './semaphore.js';
 export { Session, type SessionOptions } from './session.js';
 export { type Isolation, type StmOptions, type StmTransaction, stm } from './stm.js';
-export type { WaitOptions } from './waiting.js';
+export type { LockOptions, WaitOptions } from './waiting.js';
 export { type WithSessionsOptions, withSessions } from './with-sessions.js';
 export {
   type DeadJob,

@@ -9,6 +9,7 @@ import { environment } from '../runtime/environment.js';
 import { messageOf } from '../runtime/printed.js';
 import { monotonicMs } from '../runtime/timers.js';
 import type { Held } from './held.js';
+import { lockLost } from './lock-queue.js';
 import { untilAnswered, type Waiting } from './waiting.js';
 
 /** The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`: its state. */
@@ -316,10 +317,8 @@ async function always(): Promise<boolean> {
 }
 
 function notOwned(cause: unknown, outcome: 'rejected' | 'unknown'): EtcdError {
-  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
   const rest = outcome === 'rejected' ? 'nothing was written' : 'the server may have done what the call asked for';
-  const problem = `the job no longer belongs to this worker; ${rest}`;
-  return new EtcdError(problem, { code: 'Aborted', reason: isReleased ? 'LockReleased' : 'LockLost', outcome, cause });
+  return lockLost(`the job no longer belongs to this worker; ${rest}`, cause, outcome);
 }
 
 /** Returns the delay in whole milliseconds. @throws EtcdError with reason `InvalidInput` if it is not allowed. */

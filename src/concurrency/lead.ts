@@ -1,3 +1,4 @@
+import { checkTimeout } from '../channel/rpc.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
@@ -5,6 +6,7 @@ import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { Election, type Leadership } from './election.js';
 import { checkName } from './lock-queue.js';
 import { LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
+import type { LockOptions } from './waiting.js';
 import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
 
 /** Options of `lead`. */
@@ -14,6 +16,11 @@ export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
    * `action` aborts, and `lead` resigns after `action` has ended. `lead` then resolves with undefined.
    */
   readonly signal?: SignalOption;
+  /**
+   * Maximum time in milliseconds of one term. After this time, the signal of `action` aborts as if the leadership was
+   * lost. The next candidate leads when `action` has ended, or when `ttl` has passed since then. Default: no limit.
+   */
+  readonly maxHoldMs?: number | undefined;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
   readonly ttl?: number | undefined;
 }
@@ -31,7 +38,7 @@ export interface Term {
   readonly held: Leadership;
 }
 
-const LEAD_OPTIONS = { signal: checkSignal, ...LEASE_OPTIONS } as const;
+const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OPTIONS } as const;
 
 /**
  * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
@@ -65,25 +72,25 @@ export async function lead<T>(
   const value = toBytes(candidate, 'candidate');
   checkFunction(action, 'action');
   checkOptions(options, LEAD_OPTIONS, 'lead');
-  const { signal, ...lease } = options;
+  const { signal, maxHoldMs, ...lease } = options;
   const stop = signal ?? new AbortController().signal;
   return sessionAfterSession(client, lease, stop, async (session) => {
-    const held = await campaign(session, name, value, stop);
+    const held = await campaign(session, name, value, { signal: stop, maxHoldMs });
     return held === undefined ? AGAIN : runTerm(held, action, stop);
   });
 }
 
-/** Returns undefined if `stop` aborts, the session is lost or the queue key is deleted. */
+/** Returns undefined if the signal aborts, the session is lost or the queue key is deleted. */
 async function campaign(
   session: Session,
   name: string,
   value: Uint8Array,
-  stop: AbortSignal,
+  options: LockOptions & { readonly signal: AbortSignal },
 ): Promise<Leadership | undefined> {
   try {
-    return await new Election(session, name).campaign(value, { signal: stop });
+    return await new Election(session, name).campaign(value, options);
   } catch (error) {
-    if (stop.aborted || isSessionLost(session) || (error instanceof EtcdError && error.reason === 'LockLost'))
+    if (options.signal.aborted || isSessionLost(session) || (error instanceof EtcdError && error.reason === 'LockLost'))
       return undefined;
     throw error;
   }

@@ -1,5 +1,5 @@
 import type { CoreKeyspace } from '../client/keyspace.js';
-import { clientClosed, EtcdError } from '../errors/etcd-error.js';
+import { clientClosed, EtcdError, type Outcome } from '../errors/etcd-error.js';
 import type { GuardedWrite } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
 import { prefix } from '../kv/keys.js';
@@ -353,13 +353,14 @@ async function ownKeyDeleted(
 }
 
 export function keyGone(cause?: unknown): EtcdError {
-  return new EtcdError(
+  return lockLost(
     "the caller's queue key no longer exists, because another client deleted the key or its lease ended",
-    {
-      code: 'Aborted',
-      reason: 'LockLost',
-      outcome: 'rejected',
-      cause,
-    },
+    cause,
   );
+}
+
+/** Returns an error with reason `LockLost`, or with reason `LockReleased` if that is the reason of `cause`. */
+export function lockLost(problem: string, cause?: unknown, outcome: Outcome = 'rejected'): EtcdError {
+  const isReleased = cause instanceof EtcdError && cause.reason === 'LockReleased';
+  return new EtcdError(problem, { code: 'Aborted', reason: isReleased ? 'LockReleased' : 'LockLost', outcome, cause });
 }

@@ -17,7 +17,7 @@ import {
   withValue,
 } from './lock-queue.js';
 import type { Session } from './session.js';
-import { cleanedUp, untilDone, type WaitLimit, type WaitOptions, withinLimit } from './waiting.js';
+import { cleanedUp, LOCK_OPTIONS, type LockOptions, untilDone, type WaitLimit, withinLimit } from './waiting.js';
 
 export interface Contender {
   readonly session: Session;
@@ -55,63 +55,77 @@ export function uniqueContender(session: Session, name: string, ownPrefix: strin
 export function acquire<T extends Held>(
   what: string,
   contender: Contender,
-  options: WaitOptions,
+  options: LockOptions,
   type: HeldClass<T>,
 ): Promise<T> {
   const { session, name, queueKey, value } = contender;
   const { client } = session;
-  return withinLimit(what, options, session.signal, async (limit) => {
-    limit.forLock().taken(true);
-    const leaveLocalQueue = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
-    limit.taken(false);
-    contender.entry ??= putUnlessExists(queueKey, value);
-    const put = session.guards.begin(contender.entry);
-    let enqueued: Enqueued | undefined;
-    let own: OwnKey;
-    try {
-      // `enqueue` never returns undefined for this write: if its condition is false, the key exists.
-      enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
-      own = await withValue(client, enqueued, value, limit.firstCalls);
-      if (enqueued.predecessor !== undefined) {
-        const { waiting } = limit;
-        limit.taken(true);
-        const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
-        own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
-        limit.taken(false);
+  return withinLimit(
+    what,
+    options,
+    session.signal,
+    async (limit) => {
+      limit.forLock().taken(true);
+      const leaveLocalQueue = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
+      limit.taken(false);
+      contender.entry ??= putUnlessExists(queueKey, value);
+      const put = session.guards.begin(contender.entry);
+      let enqueued: Enqueued | undefined;
+      let own: OwnKey;
+      try {
+        // `enqueue` never returns undefined for this write: if its condition is false, the key exists.
+        enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
+        own = await withValue(client, enqueued, value, limit.firstCalls);
+        if (enqueued.predecessor !== undefined) {
+          const { waiting } = limit;
+          limit.taken(true);
+          const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
+          own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
+          limit.taken(false);
+        }
+      } catch (error) {
+        await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
+        throw error;
       }
-    } catch (error) {
-      await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
-      throw error;
-    }
-    return hold(type, session, name, own, leaveLocalQueue);
-  });
+      return hold(type, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
+    },
+    undefined,
+    LOCK_OPTIONS,
+  );
 }
 
 /** Acquires the lock if it is free and no other locker in the session waits for it. Returns undefined otherwise. */
-export function tryAcquire(what: string, contender: Contender, options: WaitOptions): Promise<Held | undefined> {
+export function tryAcquire(what: string, contender: Contender, options: LockOptions): Promise<Held | undefined> {
   const { session, name, queueKey, value } = contender;
   const { client } = session;
-  return withinLimit(what, options, session.signal, async (limit) => {
-    const leaveLocalQueue = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
-    if (leaveLocalQueue === undefined) return undefined;
-    const put = session.guards.begin(putIfFirst(queueKey, value));
-    let enqueued: Enqueued | undefined;
-    let own: OwnKey | undefined;
-    try {
-      enqueued = await enqueue(client, queueKey, limit.firstCalls, put);
-      if (enqueued !== undefined && enqueued.predecessor === undefined)
-        own = await withValue(client, enqueued, value, limit.firstCalls);
-      // An earlier session with the same lease has put the key behind another contender's key. The call must not wait.
-      else if (enqueued !== undefined)
-        await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
-    } catch (error) {
-      await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
-      throw error;
-    }
-    if (own !== undefined) return hold(Held, session, name, own, leaveLocalQueue);
-    leaveLocalQueue();
-    return undefined;
-  });
+  return withinLimit(
+    what,
+    options,
+    session.signal,
+    async (limit) => {
+      const leaveLocalQueue = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
+      if (leaveLocalQueue === undefined) return undefined;
+      const put = session.guards.begin(putIfFirst(queueKey, value));
+      let enqueued: Enqueued | undefined;
+      let own: OwnKey | undefined;
+      try {
+        enqueued = await enqueue(client, queueKey, limit.firstCalls, put);
+        if (enqueued !== undefined && enqueued.predecessor === undefined)
+          own = await withValue(client, enqueued, value, limit.firstCalls);
+        // An earlier session with the same lease has put the key behind another contender's key. The call must not wait.
+        else if (enqueued !== undefined)
+          await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
+      } catch (error) {
+        await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
+        throw error;
+      }
+      if (own !== undefined) return hold(Held, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
+      leaveLocalQueue();
+      return undefined;
+    },
+    undefined,
+    LOCK_OPTIONS,
+  );
 }
 
 /** For a contender without a local queue: does nothing. */

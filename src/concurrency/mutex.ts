@@ -9,7 +9,7 @@ import { Held } from './held.js';
 import { acquire, type Contender, sharedContender, tryAcquire } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, isSameKeyspace, LEASE_OPTIONS, Session, type SessionOptions } from './session.js';
-import { cleanedUp, untilAnswered, WAIT_OPTIONS, type WaitOptions, waitLimit } from './waiting.js';
+import { cleanedUp, LOCK_OPTIONS, type LockOptions, untilAnswered, waitLimit } from './waiting.js';
 
 /** Options of a `Mutex`. */
 export interface MutexOptions {
@@ -51,7 +51,7 @@ export class Mutex {
    *
    * @throws EtcdError, see `WaitOptions`.
    */
-  lock(options: WaitOptions = {}): Promise<Held> {
+  lock(options: LockOptions = {}): Promise<Held> {
     return acquire('lock', this.#contender, options, Held);
   }
 
@@ -60,20 +60,20 @@ export class Mutex {
    *
    * @throws EtcdError, see `WaitOptions`.
    */
-  tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
+  tryLock(options: LockOptions = {}): Promise<Held | undefined> {
     return tryAcquire('tryLock', this.#contender, options);
   }
 }
 
 /** Options of `withLock` and `withLocks`. */
-export interface WithLockOptions extends WaitOptions, Pick<SessionOptions, 'allowLongTtl'> {
+export interface WithLockOptions extends LockOptions, Pick<SessionOptions, 'allowLongTtl'> {
   /** The value of the queue keys, such as a host name. `inspectLock` shows it. Default: empty. */
   readonly value?: BytesLike | undefined;
   /** TTL of the lock's lease in seconds. If this process dies, the lock is free after this time. Default 10. */
   readonly ttl?: number | undefined;
 }
 
-const WITH_LOCK_OPTIONS = { value: toBytes, ...LEASE_OPTIONS, ...WAIT_OPTIONS } as const;
+const WITH_LOCK_OPTIONS = { value: toBytes, ...LEASE_OPTIONS, ...LOCK_OPTIONS } as const;
 
 /**
  * Opens a session, acquires a lock, runs `action` while holding the lock, and returns what `action` returns.
@@ -98,7 +98,32 @@ export async function withLock<T>(
   checkFunction(action, 'action');
   checkOptions(options, WITH_LOCK_OPTIONS, 'withLock');
   checkName(name);
-  return holding('withLock', client, [name], ([held]) => action(held as Held), options);
+  return holding('withLock', 'lock', client, [name], ([held]) => action(held as Held), options) as Promise<T>;
+}
+
+/**
+ * Does the same as `withLock` if the lock is free. Resolves with undefined, without calling `action`, if another
+ * contender holds the lock or waits for it.
+ *
+ * @throws EtcdError as `withLock` does.
+ *
+ * @example
+ * const size = await tryWithLock(etcd, 'jobs', async (held) => {
+ *   const { responses } = await held.txn({ then: [op.get('config/size')] });
+ *   return responses[0]?.text();
+ * });
+ * console.log(size); // 10
+ */
+export async function tryWithLock<T>(
+  client: CoreKeyspace,
+  name: string,
+  action: (held: Held) => Promise<T> | T,
+  options: WithLockOptions = {},
+): Promise<T | undefined> {
+  checkFunction(action, 'action');
+  checkOptions(options, WITH_LOCK_OPTIONS, 'tryWithLock');
+  checkName(name);
+  return holding('tryWithLock', 'tryLock', client, [name], ([held]) => action(held as Held), options);
 }
 
 /**
@@ -129,11 +154,12 @@ export async function withLocks<T>(
   const ordered = [...new Set(wanted)].sort((a, b) => (a < b ? -1 : 1));
   return holding(
     'withLocks',
+    'lock',
     client,
     ordered,
     (held) => action(wanted.map((name) => held[ordered.indexOf(name)] as Held)),
     options,
-  );
+  ) as Promise<T>;
 }
 
 /**
@@ -163,17 +189,22 @@ function checkNotNested(client: CoreKeyspace, names: readonly string[]): void {
   }
 }
 
-/** Runs the action while a session holds all locks, which are acquired in the given order. */
+/**
+ * Runs the action while a session holds all locks, which the method `acquire` acquires in the given order. Resolves with
+ * undefined if a call of `tryLock` does not get its lock.
+ */
 async function holding<T>(
   what: string,
+  acquire: 'lock' | 'tryLock',
   client: CoreKeyspace,
   names: readonly string[],
   action: (held: readonly Held[]) => Promise<T> | T,
-  { ttl, allowLongTtl, value, ...wait }: WithLockOptions,
-): Promise<T> {
+  { ttl, allowLongTtl, value, maxHoldMs, ...wait }: WithLockOptions,
+): Promise<T | undefined> {
   const checkedValue = toBytes(value ?? '', 'value');
-  // A call with a limit cannot wait forever.
-  if (wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined) checkNotNested(client, names);
+  // A call with a limit cannot wait forever, and `tryLock` does not wait.
+  if (acquire === 'lock' && wait.maxWaitMs === undefined && (wait.signal ?? undefined) === undefined)
+    checkNotNested(client, names);
   const limit = waitLimit(what, wait).forLock();
   let session: Session | undefined;
   let own: Holding | undefined;
@@ -185,9 +216,13 @@ async function holding<T>(
     );
     let { waiting } = limit;
     for (const name of names) {
-      const locking = new Mutex(session, name, { value: checkedValue }).lock(waiting);
+      const locking = new Mutex(session, name, { value: checkedValue })[acquire]({ ...waiting, maxHoldMs });
       // If the wait ends, closing the session deletes the queue key, too.
-      const next = await orAborted(locking, waiting.signal);
+      const next = await orAborted<Held | undefined>(locking, waiting.signal);
+      if (next === undefined) {
+        await cleanedUp(session.close());
+        return undefined;
+      }
       held.push(next);
       if (holdsAll()) break;
       // The loss of a lock ends the wait for the next one.

@@ -2,7 +2,7 @@ import { Held } from './held.js';
 import { acquire, type Contender, tryAcquire, uniqueContender } from './lock.js';
 import { checkName } from './lock-queue.js';
 import { checkSession, type Session } from './session.js';
-import type { WaitOptions } from './waiting.js';
+import type { LockOptions } from './waiting.js';
 
 /**
  * A fair lock that several readers or one writer can hold, with the same keys as the `RWMutex` of Go's recipes. A
@@ -29,7 +29,7 @@ export class RWMutex {
    *
    * @throws EtcdError, see `WaitOptions`.
    */
-  readLock(options: WaitOptions = {}): Promise<Held> {
+  readLock(options: LockOptions = {}): Promise<Held> {
     return acquire('readLock', this.#reader(), options, Held);
   }
 
@@ -38,17 +38,17 @@ export class RWMutex {
    *
    * @throws EtcdError, see `WaitOptions`.
    */
-  lock(options: WaitOptions = {}): Promise<Held> {
+  lock(options: LockOptions = {}): Promise<Held> {
     return acquire('lock', this.#writer(), options, Held);
   }
 
   /** Acquires a read lock, or returns undefined if a writer holds the lock or waits for it. */
-  tryReadLock(options: WaitOptions = {}): Promise<Held | undefined> {
+  tryReadLock(options: LockOptions = {}): Promise<Held | undefined> {
     return tryAcquire('tryReadLock', this.#reader(), options);
   }
 
   /** Acquires the write lock, or returns undefined if another contender holds the lock or waits for it. */
-  tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
+  tryLock(options: LockOptions = {}): Promise<Held | undefined> {
     return tryAcquire('tryLock', this.#writer(), options);
   }
 

@@ -273,10 +273,9 @@ export type LeaseOptions = Pick<SessionOptions, 'ttl' | 'allowLongTtl'>;
 /** Refuses a TTL that is probably a number of milliseconds, as the locks of other libraries take it. */
 function checkUsualTtl(ttl = 0): void {
   if (!(ttl > MAX_USUAL_TTL_S)) return;
-  const [hours, minutes] = [Math.floor(ttl / 3_600), Math.floor((ttl % 3_600) / 60)];
   throw invalidInput(
     'ttl',
-    `${ttl} seconds, which is ${hours} h ${minutes} min (did you mean ttl: ${Math.ceil(ttl / 1_000)}?)`,
+    `${ttl} seconds (did you mean ttl: ${Math.ceil(ttl / 1_000)}?)`,
     `whole seconds from 1 to ${MAX_USUAL_TTL_S}, or more with allowLongTtl: true`,
   );
 }

@@ -21,7 +21,18 @@ export interface WaitOptions {
   readonly maxWaitMs?: number | undefined;
 }
 
+/** Options of the methods that acquire a lock. */
+export interface LockOptions extends WaitOptions {
+  /**
+   * Maximum time in milliseconds for which the caller holds the lock. After this time, `signal` of the `Held` aborts with
+   * reason `LockLost`. The next contender gets the lock when the caller calls `release`, or when the TTL of the lease
+   * has passed since then. Default: no limit.
+   */
+  readonly maxHoldMs?: number | undefined;
+}
+
 export const WAIT_OPTIONS = { signal: checkSignal, maxWaitMs: checkTimeout } as const;
+export const LOCK_OPTIONS = { ...WAIT_OPTIONS, maxHoldMs: checkTimeout } as const;
 const WAIT_HINTS = {
   timeoutMs: 'did you mean maxWaitMs?',
   timeout: 'did you mean maxWaitMs?',
@@ -176,7 +187,8 @@ function lockTaken(what: string, maxWaitMs: number, outcome: Outcome): EtcdError
 
 /**
  * Runs `wait` within the limits of `options`. If `lifetime` is given, the wait also ends when `lifetime` aborts, for
- * example because the session is lost. Error messages call the operation `what` and the time limit `option`.
+ * example because the session is lost. Error messages call the operation `what` and the time limit `option`. `checks`
+ * are the checks of the options.
  *
  * @throws EtcdError, see `WaitOptions`, and with reason `InvalidInput` for options that are not `WaitOptions`.
  */
@@ -186,8 +198,9 @@ export async function withinLimit<T>(
   lifetime: AbortSignal | undefined,
   wait: (limit: WaitLimit) => Promise<T>,
   option?: 'timeoutMs',
+  checks?: typeof WAIT_OPTIONS,
 ): Promise<T> {
-  const limit = waitLimit(what, options, lifetime, option);
+  const limit = waitLimit(what, options, lifetime, option, checks);
   try {
     limit.firstCalls.signal.throwIfAborted();
     return await wait(limit);
@@ -207,8 +220,9 @@ export function waitLimit(
   options: WaitOptions,
   lifetime?: AbortSignal,
   option: 'maxWaitMs' | 'timeoutMs' = 'maxWaitMs',
+  checks: typeof WAIT_OPTIONS = WAIT_OPTIONS,
 ): WaitLimit {
-  checkOptions(options, WAIT_OPTIONS, what, WAIT_HINTS);
+  checkOptions(options, checks, what, WAIT_HINTS);
   return new WaitLimit(what, options, lifetime, option);
 }
 

@@ -14,7 +14,8 @@ import { openClient, unique } from '../support/client.js';
 // contents after a run without copies.
 
 const { Barrier, DoubleBarrier, Election, Mutex, PriorityQueue, Queue, ReentrantMutex, RWMutex } = concurrency;
-const { Semaphore, SelfHealingSession, Session, stm, withLock, withLocks, lead, RateLimiter, WorkQueue } = concurrency;
+const { Semaphore, SelfHealingSession, Session, stm, tryWithLock, withLock, withLocks, lead, RateLimiter, WorkQueue } =
+  concurrency;
 
 type Step = () => Promise<unknown>;
 
@@ -63,6 +64,10 @@ const HISTORIES: Readonly<Record<string, History>> = {
   },
   withLock: async (etcd, other, name) => [
     () => withLock(etcd, name, () => {}),
+    async () => new Mutex(await Session.open(other), name).lock(),
+  ],
+  tryWithLock: async (etcd, other, name) => [
+    () => tryWithLock(etcd, name, () => {}),
     async () => new Mutex(await Session.open(other), name).lock(),
   ],
   withLocks: async (etcd, other, name) => [

@@ -1,5 +1,5 @@
 import { describe, expect, inject, test } from 'vitest';
-import { withLock, withLocks } from '../../src/concurrency/index.js';
+import { tryWithLock, withLock, withLocks } from '../../src/concurrency/index.js';
 import { timedOut } from '../../src/errors/etcd-error.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
@@ -131,5 +131,35 @@ describe('`withLock`', () => {
     });
     end();
     expect([...results, await later]).toEqual(['inner', 'LockTaken', 'LockTaken', 'later']);
+  });
+});
+
+describe('`tryWithLock`', () => {
+  test('runs the action if the lock is free, and resolves with undefined and leaves no key if the lock is taken', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    expect(await tryWithLock(etcd, name, ({ token }) => token > 0n)).toBe(true);
+    const held = await lock(openClient(), name);
+    let ran = false;
+    const result = await tryWithLock(etcd, name, () => {
+      ran = true;
+    });
+    expect({ result, ran }).toEqual({ result: undefined, ran: false });
+    expect((await etcd.range(prefix(`${name}/`))).kvs.map((kv) => kv.keyText())).toEqual([held.key]);
+  });
+
+  test('resolves with undefined inside an action that holds the lock', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    expect(await withLock(etcd, name, () => tryWithLock(etcd, name, () => 'inner'))).toBeUndefined();
+  });
+
+  test('rejects if the lock is lost before the action returns', async () => {
+    const [etcd, name] = [openClient(), unique('lock')];
+    const error = await errorOf(
+      tryWithLock(etcd, name, async (held) => {
+        await etcd.delete(held.key);
+        await errorOf(held.txn({ then: [] }));
+      }),
+    );
+    expect(error).toMatchObject({ reason: 'LockLost' });
   });
 });

@@ -17,6 +17,7 @@ import {
   Session,
   type StmTransaction,
   stm,
+  tryWithLock,
   WorkQueue,
   withLock,
   withLocks,
@@ -189,6 +190,8 @@ const FULL_CLIENT_OPTIONS = {
   autoSyncIntervalMs: MS,
   allowEndpoint: FUNCTION,
 };
+/** The options of methods that acquire a lock. */
+const LOCK = { ...WAIT, maxHoldMs: TIMEOUT };
 /** The options of functions that grant a lease for a session. */
 const LEASE_OPTIONS = { ttl: TTL, allowLongTtl: BOOLEAN };
 const ENDPOINTS = right(['http://127.0.0.1:1']);
@@ -481,14 +484,14 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       (...given) =>
         new Mutex(...(given as unknown as [Session, string])),
   ),
-  'Mutex.lock': locker({ options: options(WAIT) }, ({ session }) => new Mutex(session, unique()), 'lock'),
-  'Mutex.tryLock': locker({ options: options(WAIT) }, ({ session }) => new Mutex(session, unique()), 'tryLock'),
+  'Mutex.lock': locker({ options: options(LOCK) }, ({ session }) => new Mutex(session, unique()), 'lock'),
+  'Mutex.tryLock': locker({ options: options(LOCK) }, ({ session }) => new Mutex(session, unique()), 'tryLock'),
   'new RWMutex': made({ session: SESSION, name: NAME }, RWMutex),
-  'RWMutex.lock': locker({ options: options(WAIT) }, ({ session }) => new RWMutex(session, unique()), 'lock'),
-  'RWMutex.readLock': locker({ options: options(WAIT) }, ({ session }) => new RWMutex(session, unique()), 'readLock'),
-  'RWMutex.tryLock': locker({ options: options(WAIT) }, ({ session }) => new RWMutex(session, unique()), 'tryLock'),
+  'RWMutex.lock': locker({ options: options(LOCK) }, ({ session }) => new RWMutex(session, unique()), 'lock'),
+  'RWMutex.readLock': locker({ options: options(LOCK) }, ({ session }) => new RWMutex(session, unique()), 'readLock'),
+  'RWMutex.tryLock': locker({ options: options(LOCK) }, ({ session }) => new RWMutex(session, unique()), 'tryLock'),
   'RWMutex.tryReadLock': locker(
-    { options: options(WAIT) },
+    { options: options(LOCK) },
     ({ session }) => new RWMutex(session, unique()),
     'tryReadLock',
   ),
@@ -528,16 +531,25 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       client: CLIENT,
       name: NAME,
       action: FUNCTION,
-      options: options({ value: VALUE, ...LEASE_OPTIONS, ...WAIT }),
+      options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
     },
     () => withLock,
+  ),
+  tryWithLock: call(
+    {
+      client: CLIENT,
+      name: NAME,
+      action: FUNCTION,
+      options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
+    },
+    () => tryWithLock,
   ),
   withLocks: call(
     {
       client: CLIENT,
       names: right(['l']),
       action: FUNCTION,
-      options: options({ value: VALUE, ...LEASE_OPTIONS, ...WAIT }),
+      options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
     },
     () => withLocks,
   ),
@@ -557,7 +569,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   ),
   'new Election': made({ session: SESSION, name: NAME }, Election),
   'Election.campaign': locker(
-    { value: VALUE, options: options(WAIT) },
+    { value: VALUE, options: options(LOCK) },
     ({ session }) => new Election(session, unique()),
     'campaign',
   ),
@@ -595,7 +607,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       name: NAME,
       candidate: VALUE,
       action: FUNCTION,
-      options: options({ signal: SIGNAL, ...LEASE_OPTIONS }),
+      options: options({ signal: SIGNAL, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS }),
     },
     () => lead,
   ),

@@ -33,7 +33,7 @@ const CONNECTION_FAULTS = [
   'end streams',
 ] as const;
 /** The faults that concern a process itself. */
-const PROCESS_FAULTS = [
+export const PROCESS_FAULTS = [
   'stall',
   'stop in a step',
   'suspend',

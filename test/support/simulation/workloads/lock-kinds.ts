@@ -4,6 +4,7 @@ import { ReentrantMutex } from '../../../../src/concurrency/reentrant-mutex.js';
 import { RWMutex } from '../../../../src/concurrency/rw-mutex.js';
 import { Semaphore } from '../../../../src/concurrency/semaphore.js';
 import type { Session } from '../../../../src/concurrency/session.js';
+import type { LockOptions } from '../../../../src/concurrency/waiting.js';
 import { op } from '../../../../src/kv/txn.js';
 
 // The function `acquire` acquires a lock of any kind except `withLock`, so that one player can play all of these kinds.
@@ -21,6 +22,8 @@ export interface Holding {
 
 /** The name of the lock. */
 export const NAME = 'lock';
+/** The kinds of locks that have the option `maxHoldMs`. */
+export const LIMITED: ReadonlySet<LockKind> = new Set(['mutex', 'read', 'write', 'election', 'withLock']);
 /** The key that holders write to. */
 export const FENCED = 'fenced';
 export const PERMITS = 2;
@@ -30,19 +33,20 @@ export async function acquire(
   session: Session,
   kind: LockKind,
   isTry: boolean,
-  options: { readonly maxWaitMs: number | undefined; readonly signal: AbortSignal },
+  { maxHoldMs, ...wait }: LockOptions,
 ): Promise<Holding | undefined> {
   switch (kind) {
     case 'mutex': {
       const mutex = new Mutex(session, NAME);
+      const options = { ...wait, maxHoldMs };
       return holdingOf(await (isTry ? mutex.tryLock(options) : mutex.lock(options)));
     }
     case 'reentrant': {
       const mutex = new ReentrantMutex(session, NAME);
       const owner = {};
-      const outer = await (isTry ? mutex.tryLock(owner, options) : mutex.lock(owner, options));
+      const outer = await (isTry ? mutex.tryLock(owner, wait) : mutex.lock(owner, wait));
       if (outer === undefined) return undefined;
-      const inner = await mutex.lock(owner, options);
+      const inner = await mutex.lock(owner, wait);
       return {
         ...holdingOf(inner),
         release: async () => {
@@ -53,18 +57,20 @@ export async function acquire(
     }
     case 'read': {
       const lock = new RWMutex(session, NAME);
+      const options = { ...wait, maxHoldMs };
       return holdingOf(await (isTry ? lock.tryReadLock(options) : lock.readLock(options)));
     }
     case 'write': {
       const lock = new RWMutex(session, NAME);
+      const options = { ...wait, maxHoldMs };
       return holdingOf(await (isTry ? lock.tryLock(options) : lock.lock(options)));
     }
     case 'semaphore': {
       const semaphore = new Semaphore(session, NAME, PERMITS);
-      return holdingOf(await (isTry ? semaphore.tryAcquire(options) : semaphore.acquire(options)));
+      return holdingOf(await (isTry ? semaphore.tryAcquire(wait) : semaphore.acquire(wait)));
     }
     default: {
-      const leadership = await new Election(session, NAME).campaign('elected', options);
+      const leadership = await new Election(session, NAME).campaign('elected', { ...wait, maxHoldMs });
       return { ...holdingOf(leadership), txn: (value) => leadership.proclaim(value) };
     }
   }

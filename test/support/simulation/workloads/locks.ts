@@ -5,12 +5,13 @@ import { Session } from '../../../../src/concurrency/session.js';
 import { textOf } from '../../../../src/runtime/bytes.js';
 import { type Claim, checkLock } from '../../../../src/testing/checks/check-events.js';
 import type { TrueEvent } from '../cluster.js';
-import { STRANGE_COPIES } from '../faults.js';
+import { MIN_RATE } from '../draw-plan.js';
+import { PROCESS_FAULTS, STRANGE_COPIES } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Random } from '../random.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
-import { acquire, FENCED, type Holding, holdingOf, type LockKind, NAME, PERMITS } from './lock-kinds.js';
+import { acquire, FENCED, type Holding, holdingOf, LIMITED, type LockKind, NAME, PERMITS } from './lock-kinds.js';
 
 /** One attempt to acquire a lock, and the steps that the holder then takes. */
 interface LockOp {
@@ -19,6 +20,8 @@ interface LockOp {
   /** The times between the steps of the holder, in milliseconds. */
   readonly steps: readonly number[];
   readonly maxWaitMs: number | undefined;
+  /** The kinds without the option `maxHoldMs` ignore this value. */
+  readonly maxHoldMs: number | undefined;
   /** The caller's signal aborts after this time. */
   readonly abortMs: number | undefined;
   readonly isTry: boolean;
@@ -60,6 +63,7 @@ function drawOp(random: Random, kinds: readonly LockKind[]): LockOp {
     kind: random.pick(kinds),
     steps: Array.from({ length: random.pick([0, 1, 2, 3, 4, 8]) }, () => random.pick([0, random.magnitude(1, 3_000)])),
     maxWaitMs: random.chance(0.2) ? random.magnitude(1, 6_000) : undefined,
+    maxHoldMs: random.chance(0.15) ? random.magnitude(1, 4_000) : undefined,
     abortMs: random.chance(0.15) ? random.magnitude(1, 6_000) : undefined,
     isTry: random.chance(0.15),
     isParallel: random.chance(0.25),
@@ -79,6 +83,7 @@ export const LOCKS = [
 
 interface LockClaim extends Claim {
   readonly kind: LockKind;
+  readonly maxHoldMs: number | undefined;
   /** Whether the holder still uses the lock. */
   isHeld: boolean;
 }
@@ -145,7 +150,9 @@ class Locks implements Player<LockOp> {
   #deleted(key: string, lease: bigint, createRevision: bigint): void {
     const { world, cluster, process, violated } = this.#context;
     if (cluster.server.member.leases.has(lease)) {
-      const claim = this.#claims.find(({ token, isHeld }) => isHeld && token === createRevision);
+      const claim = this.#claims.find(
+        ({ token, isHeld, maxHoldMs }) => isHeld && maxHoldMs === undefined && token === createRevision,
+      );
       if (claim !== undefined) violated('lock taken away', `${key} of ${claim.holder}, while its lease existed`);
       return;
     }
@@ -186,7 +193,7 @@ class Locks implements Player<LockOp> {
     const session = await this.#session(client, index, each.session);
     const abort = new AbortController();
     if (each.abortMs !== undefined) void world.sleep(each.abortMs).then(() => abort.abort());
-    const options = { maxWaitMs: each.maxWaitMs, signal: abort.signal };
+    const options = { maxWaitMs: each.maxWaitMs, maxHoldMs: each.maxHoldMs, signal: abort.signal };
     this.#enqueuing.set(session.leaseId, { contender, process: index });
     enters(contender, index, 'enqueuing');
     const startMs = world.time;
@@ -214,19 +221,20 @@ class Locks implements Player<LockOp> {
         await this.#hold(index, each, { ...holdingOf(held), release: async () => {} }, contender);
         enters(contender, index, 'releasing');
       },
-      { ttl: TTL_S, maxWaitMs: each.maxWaitMs },
+      { ttl: TTL_S, maxWaitMs: each.maxWaitMs, maxHoldMs: each.maxHoldMs },
     );
     enters(contender, index, 'idle');
   }
 
   /** Takes the steps of a holder, as long as the lock is valid. */
-  async #hold(index: number, { steps, kind }: LockOp, holding: Holding, contender: object): Promise<void> {
+  async #hold(index: number, { steps, kind, maxHoldMs }: LockOp, holding: Holding, contender: object): Promise<void> {
     const { world, enters } = this.#context;
     if (!holding.valid()) return enters(contender, index, 'lost');
     const claim = {
       holder: `process ${index}`,
       token: holding.token,
       kind,
+      maxHoldMs: LIMITED.has(kind) ? maxHoldMs : undefined,
       fromMs: world.time,
       untilMs: world.time,
       isHeld: true,
@@ -265,6 +273,7 @@ class Locks implements Player<LockOp> {
     else if (this.#claims.some(({ kind }) => kind === 'semaphore')) this.#checkPermits();
     else if (!isReentrant) for (const { rule, detail } of checkLock(exclusive, truth)) violated(rule, detail);
     else this.#checkExclusion(exclusive);
+    this.#checkHoldTimes();
     this.#checkFencing();
     this.#checkProclamations(truth);
   }
@@ -293,6 +302,15 @@ class Locks implements Player<LockOp> {
       for (const other of claims)
         if (one.token !== other.token && one.fromMs < other.untilMs && other.fromMs < one.untilMs)
           this.#context.violated('two holders', `${one.holder} ${one.token} and ${other.holder} ${other.token}`);
+  }
+
+  /** Checks that no holder uses the lock for longer than its limit. */
+  #checkHoldTimes(): void {
+    const { plan, violated } = this.#context;
+    if (plan.faults.some(({ kind }) => (PROCESS_FAULTS as readonly string[]).includes(kind))) return;
+    for (const { maxHoldMs = Number.POSITIVE_INFINITY, fromMs, untilMs, holder } of this.#claims)
+      if (untilMs - fromMs > maxHoldMs / MIN_RATE + plan.timerLagMs + 1)
+        violated('held for too long', `${holder}: ${untilMs - fromMs} ms instead of ${maxHoldMs}`);
   }
 
   #checkReaders(): void {
