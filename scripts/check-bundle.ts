@@ -15,12 +15,12 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client` of `etcdwire/core`',
     code: "export { Client } from './src/core.js'",
-    limit: 51_800,
+    limit: 51_900,
   },
   {
     imports: '`Client` of `etcdwire/core`, `Session`, `Mutex`',
     code: "export { Client } from './src/core.js'; export { Mutex, Session } from './src/concurrency/index.js'",
-    limit: 58_800,
+    limit: 58_900,
   },
   {
     imports: '`Client`, `Session`, `Mutex`',
@@ -30,7 +30,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, all of `etcdwire/concurrency`',
     code: "export { Client } from './src/index.js'; export * from './src/concurrency/index.js'",
-    limit: 82_700,
+    limit: 82_800,
   },
   {
     imports: '`Client`, `etcdwire/gateway`',
@@ -40,7 +40,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/discovery`',
     code: "export { Client } from './src/index.js'; export * from './src/discovery/index.js'",
-    limit: 69_700,
+    limit: 69_800,
   },
   {
     imports: '`Client`, `etcdwire/recipes`',
@@ -50,22 +50,22 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/node`',
     code: "export { Client } from './src/index.js'; export * from './src/node/index.js'",
-    limit: 68_000,
+    limit: 68_100,
   },
   {
     imports: '`Client`, `grpcJs` (without grpc-js)',
     code: "export { Client } from './src/index.js'; export { grpcJs } from './src/grpc-js.js'",
-    limit: 66_800,
+    limit: 66_900,
   },
   {
     imports: '`Client`, `collectStats`',
     code: "export { Client, collectStats } from './src/index.js'",
-    limit: 66_100,
+    limit: 66_200,
   },
   {
     imports: '`Client`, `etcdwire/opentelemetry` (without @opentelemetry/api)',
     code: "export { Client } from './src/index.js'; export * from './src/opentelemetry.js'",
-    limit: 66_100,
+    limit: 66_200,
   },
   {
     imports: '`Client`, `etcdwire/testing`',

@@ -109,7 +109,14 @@ export type { Mirror, MirrorMessage, MirrorOptions } from './mirror/mirror.js';
 export type { Init } from './protobuf/codec.js';
 export type { SignalOption } from './runtime/arguments.js';
 export type { BytesLike } from './runtime/bytes.js';
-export { type LogDetails, type Logger, type ObjectFirstLogger, objectFirst } from './runtime/log.js';
+export {
+  type ClientEvent,
+  type LogDetails,
+  type Logger,
+  type ObjectFirstLogger,
+  objectFirst,
+  type WaitCause,
+} from './runtime/log.js';
 export type { Access, Auth, Login, Permission } from './services/auth.js';
 export type { Cluster, Member, Members } from './services/cluster.js';
 export type {

@@ -10,7 +10,7 @@ import {
   withCallers,
 } from '../errors/etcd-error.js';
 import type { Endpoint } from '../host/endpoint.js';
-import { type Logger, log } from '../runtime/log.js';
+import type { ClientEvents } from '../runtime/log.js';
 import { monotonicMs, pauseUntil } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport/transport.js';
 import { forwardStream } from '../transport/transport.js';
@@ -50,7 +50,7 @@ interface ChannelOptions {
   /** Maximum number of unary calls of each class in flight at one endpoint; see `CallClass`. */
   readonly maxInFlight?: number | undefined;
   readonly balance?: Balance | undefined;
-  readonly logger?: Logger | undefined;
+  readonly events?: ClientEvents | undefined;
 }
 
 interface FailedAttempts {
@@ -79,22 +79,16 @@ export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
   readonly #queue: CallQueue;
   readonly #closed = new AbortController();
-  readonly #logger: Logger | undefined;
   readonly cluster = new ClusterIdentity();
 
   constructor(
     endpoints: readonly Endpoint[],
     transportOf: (endpoint: Endpoint) => Transport,
-    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', logger }: ChannelOptions = {},
+    { maxInFlight = MAX_IN_FLIGHT, balance = 'in-order', events }: ChannelOptions = {},
   ) {
-    this.#endpoints = new EndpointPool(endpoints, transportOf, { balance, logger });
+    this.#endpoints = new EndpointPool(endpoints, transportOf, { balance, events });
     this.#queue = new CallQueue(this.#endpoints, maxInFlight);
-    this.#logger = logger;
-  }
-
-  /** The listeners that the channel calls when an endpoint that had failed has answered. */
-  get recovered(): Set<() => void> {
-    return this.#endpoints.recovered;
+    this.cluster.onChange(({ problem, endpoint }) => events?.report({ type: 'cluster restored', problem, endpoint }));
   }
 
   /** URLs of the endpoints in use. */
@@ -301,9 +295,6 @@ export class Channel implements Transport {
       // The refusal of the last attempt proves nothing about the attempts before it.
       throw withCallers(error.outcome === outcome ? error : amended(error, { outcome }));
     }
-    const { reason, problem } = error;
-    const details = { method: call.method.path, reason, problem, endpoint: endpoint.url, attempt };
-    log(this.#logger, 'debug', 'call retried', details);
     call.observer?.retry?.(error);
     const stays = isMomentary || isOverloadRefusal(error);
     return { count: attempt + 1, last: error, failures, outcome, momentaryRefusals, stays, delayMs };

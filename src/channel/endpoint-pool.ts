@@ -1,7 +1,7 @@
 import { invalidInput, type Reason } from '../errors/etcd-error.js';
 import { type Endpoint, parseEndpoint } from '../host/endpoint.js';
 import { environment } from '../runtime/environment.js';
-import { type Logger, log } from '../runtime/log.js';
+import type { ClientEvents } from '../runtime/log.js';
 import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
@@ -80,9 +80,7 @@ export class EndpointPool {
   #configured: readonly Endpoint[];
   readonly #transportOf: (endpoint: Endpoint) => Transport;
   readonly #balance: Balance;
-  readonly #logger: Logger | undefined;
-  /** Called when an endpoint that had failed has answered. */
-  readonly recovered = new Set<() => void>();
+  readonly #events: ClientEvents | undefined;
   /**
    * The preferred and spare endpoints, and former endpoints that calls or streams still use. Each key is the endpoint's
    * URL.
@@ -102,12 +100,12 @@ export class EndpointPool {
   constructor(
     configured: readonly Endpoint[],
     transportOf: (endpoint: Endpoint) => Transport,
-    { balance, logger }: { readonly balance: Balance; readonly logger?: Logger | undefined },
+    { balance, events }: { readonly balance: Balance; readonly events?: ClientEvents | undefined },
   ) {
     this.#configured = configured;
     this.#transportOf = transportOf;
     this.#balance = balance;
-    this.#logger = logger;
+    this.#events = events;
     this.#preferred = configured.map((endpoint) => this.#pooled(endpoint));
     this.#current = this.#chooseIndex(this.#preferred);
     this.#next = this.#current;
@@ -135,7 +133,7 @@ export class EndpointPool {
   replace(endpoints: readonly Endpoint[]): void {
     const before = this.urls;
     if (endpoints.some(({ url }) => !before.includes(url)) || endpoints.length !== before.length)
-      log(this.#logger, 'info', 'endpoints changed', { endpoints: endpoints.map(({ url }) => url) });
+      this.#events?.report({ type: 'endpoints changed', endpoints: endpoints.map(({ url }) => url) });
     const current = this.#preferred[this.#current] as PooledEndpoint;
     this.#preferred = [...new Set(endpoints.map((endpoint) => this.#pooled(endpoint)))];
     this.#spare = this.#configured
@@ -196,8 +194,7 @@ export class EndpointPool {
     endpoint.connectFailures = 0;
     endpoint.connectAt = 0;
     if (failures === 0) return;
-    log(this.#logger, 'info', 'endpoint available again', { endpoint: endpoint.url });
-    for (const listener of [...this.recovered]) listener();
+    this.#events?.report({ type: 'endpoint available again', endpoint: endpoint.url });
   }
 
   /**
@@ -211,7 +208,7 @@ export class EndpointPool {
       endpoint.connectFailures += 1;
     }
     if (endpoint.failures === 0)
-      log(this.#logger, 'warn', 'endpoint unavailable', { endpoint: endpoint.url, reason, problem });
+      this.#events?.report({ type: 'endpoint unavailable', endpoint: endpoint.url, reason, problem });
     if (endpoint.parkedUntil > now) return;
     endpoint.parkedUntil = now + PARK_MS + backoffMs(endpoint.failures);
     endpoint.failedAt = now;

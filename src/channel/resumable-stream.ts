@@ -1,6 +1,6 @@
 import { clientClosed, type EtcdError } from '../errors/etcd-error.js';
 import type { Method } from '../protobuf/schema.js';
-import { causeOf, type LogDetails, WaitLog } from '../runtime/log.js';
+import { type ClientEvent, causeOf, type WaitCause } from '../runtime/log.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { OutgoingStream, StreamCall } from '../transport/transport.js';
@@ -44,7 +44,9 @@ export abstract class ResumableStream<Request, Response> {
   protected readonly rpc: Rpc;
   readonly #method: Method<Request, Response>;
   readonly #lingerMs: number;
-  readonly #waitLog: WaitLog;
+  readonly #users: 'watches' | 'keepalives';
+  /** Whether the client has reported that the users wait. It reports a wait once, however many attempts fail. */
+  #reportedWait = false;
   #stream: OutgoingStream<Request> | undefined;
   /** When the backoff ends, on the monotonic clock. Undefined unless the state is `waiting`. */
   #reopenAt: number | undefined;
@@ -62,16 +64,16 @@ export abstract class ResumableStream<Request, Response> {
   /** Number of consecutive streams that the server has ended because it refused the token. */
   #tokenRefusals = 0;
 
-  /** `users` is a plural noun for log lines, such as `watches`. `lingerMs` is how long an unused stream stays open. */
-  constructor(rpc: Rpc, method: Method<Request, Response>, users: string, lingerMs = 0) {
+  /** `users` begins the types of the events about the stream. `lingerMs` is how long an unused stream stays open. */
+  constructor(rpc: Rpc, method: Method<Request, Response>, users: 'watches' | 'keepalives', lingerMs = 0) {
     this.rpc = rpc;
     this.#method = method;
     this.#lingerMs = lingerMs;
-    this.#waitLog = new WaitLog(rpc.settings.logger, users);
+    this.#users = users;
   }
 
-  /** Log details that say how many users the stream has. */
-  protected abstract get userCount(): LogDetails;
+  /** The fields of events that say how many users the stream has. */
+  protected abstract get userCount(): { readonly watches: number } | { readonly leases: number };
   /** Handles a message of the open stream. */
   protected abstract message(response: Response): void;
   /** Prepares the users for the next stream. Called when the stream has ended, or the client has canceled it. */
@@ -120,17 +122,16 @@ export abstract class ResumableStream<Request, Response> {
     if (this.#isUsed) return;
     // Keep the listeners only while there are users. Otherwise, every namespace would leave its listeners at the client
     // until the client closes, and a client may create many short-lived namespaces.
-    const { closed, cluster, recovered } = this.rpc.settings;
-    const onRecovered = (): void => {
-      if (this.#isUnreached) this.limitBackoff(0);
-    };
-    recovered?.add(onRecovered);
+    const { closed, cluster, events } = this.rpc.settings;
+    const offEvents = events.add(({ type }) => {
+      if (type === 'endpoint available again' && this.#isUnreached) this.limitBackoff(0);
+    });
     const offClosed = onAbort(closed, () => this.close());
     const offChange = cluster?.onChange((error) => this.#endAll(error));
     this.#unsubscribe = () => {
       offClosed();
       offChange?.();
-      recovered?.delete(onRecovered);
+      offEvents();
     };
     this.#stream?.keepProcessAlive?.(true);
   }
@@ -175,7 +176,7 @@ export abstract class ResumableStream<Request, Response> {
   }
 
   /** Cancels the stream, if it is open. Opens the next one after a backoff, unless there are no users. */
-  protected reopen(cause: LogDetails, why?: 'unresponsive' | 'unauthenticated'): void {
+  protected reopen(cause: WaitCause, why?: 'unresponsive' | 'unauthenticated'): void {
     this.cancel(why);
     if (!this.#isUsed) return;
     this.#reopenIn(Math.min(this.waitMs(cause), this.maxBackoffMs()));
@@ -186,9 +187,10 @@ export abstract class ResumableStream<Request, Response> {
     if (this.#reopenAt !== undefined && this.#reopenAt - monotonicMs() > maxMs) this.#reopenIn(maxMs);
   }
 
-  /** Returns the delay in milliseconds before the next attempt after a failed one. Logs that the users wait. */
-  protected waitMs(cause: LogDetails): number {
-    this.#waitLog.waits({ ...cause, ...this.userCount });
+  /** Returns the delay in milliseconds before the next attempt after a failed one. Reports that the users wait. */
+  protected waitMs(cause: WaitCause): number {
+    if (!this.#reportedWait) this.#report('wait for a server', cause);
+    this.#reportedWait = true;
     if (monotonicMs() - this.#attemptAt > STEADY_MS) this.#failures = 0;
     const delayMs = backoffMs(this.#failures++);
     this.#attemptAt = monotonicMs() + delayMs;
@@ -197,8 +199,13 @@ export abstract class ResumableStream<Request, Response> {
 
   /** Records that the server has accepted a request, and therefore the token of the stream. */
   protected accepted(): void {
-    this.#waitLog.goOn(this.userCount);
+    if (this.#reportedWait) this.#report('go on');
+    this.#reportedWait = false;
     this.#tokenRefusals = 0;
+  }
+
+  #report(what: 'wait for a server' | 'go on', cause?: WaitCause): void {
+    this.rpc.settings.events.report({ type: `${this.#users} ${what}`, ...cause, ...this.userCount } as ClientEvent);
   }
 
   #ended(error: EtcdError | undefined): void {
@@ -242,7 +249,7 @@ export abstract class ResumableStream<Request, Response> {
     this.#stopReopening();
     this.#reopenAt = undefined;
     this.#tokenRefusals = 0;
-    this.#waitLog.reset();
+    this.#reportedWait = false;
     this.cancel();
   }
 }

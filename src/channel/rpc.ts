@@ -2,7 +2,7 @@ import { invalidInput, withCallSite } from '../errors/etcd-error.js';
 import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 import { checkBoolean, checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
-import type { Logger } from '../runtime/log.js';
+import type { ClientEvents } from '../runtime/log.js';
 import { monotonicMs } from '../runtime/timers.js';
 import {
   type AttemptObserver,
@@ -111,15 +111,13 @@ export interface RpcSettings {
   readonly rotatesSecrets?: boolean | undefined;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
-  readonly logger?: Logger | undefined;
+  readonly events: ClientEvents;
   /** Whether the stack of an error includes the place where the application made the call. */
   readonly callSites?: boolean | undefined;
   /** The default of the option `retryWrites` of writes. Undefined if the client does not have this option. */
   readonly retryWrites?: boolean | undefined;
   /** Reports that another cluster answers, or that the store has gone back to an older revision. */
   readonly cluster?: ClusterIdentity | undefined;
-  /** The listeners that the channel calls when an endpoint that had failed has answered. */
-  readonly recovered?: Set<() => void> | undefined;
 }
 
 /** Makes calls: applies the client's defaults, and computes the deadline of each call. */

@@ -31,9 +31,10 @@ import {
 import { Scanner, type ScanPage } from '../kv/scan.js';
 import { type Conditions, type Op, runTxn, type Txn, type TxnResult } from '../kv/txn.js';
 import { LeaseClient, type Leases } from '../lease/leases.js';
-import { checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
+import { checkFunction, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { BatchItemIterator, once } from '../runtime/async.js';
 import type { BytesLike } from '../runtime/bytes.js';
+import type { ClientEvent } from '../runtime/log.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
 import { settledWithin } from '../runtime/timers.js';
 import { KeyWatch, WATCH_OPTIONS, type Watch, type WatchOptions } from '../watch/watch.js';
@@ -175,6 +176,22 @@ export class CoreClient implements CoreKeyspace {
   /** @internal */
   [INSPECT](...args: InspectArguments): string {
     return inspected(this.#isNamespace ? 'Keyspace' : 'Client', this.toJSON(), ...args);
+  }
+
+  /**
+   * Calls `listener` for each event of the client and its namespaces, such as a lost lease or a watch that waits for a
+   * server. The option `logger` logs the same events. The client ignores errors of the listener. Returns a function that
+   * removes the listener.
+   *
+   * @example
+   * const off = etcd.onEvent((event) => {
+   *   if (event.type === 'endpoint unavailable') console.error(event.endpoint, event.problem);
+   * });
+   * off();
+   */
+  onEvent(listener: (event: ClientEvent) => void): () => void {
+    checkFunction(listener, 'listener');
+    return this.core.settings.events.addForeign(listener);
   }
 
   /** URLs of the endpoints in use. The option `endpoint` of a call accepts one of these URLs. */

@@ -16,7 +16,7 @@ import { withDiagnostics } from '../interceptors/observe.js';
 import { checkKey, GUARD_PREFIX } from '../kv/keys.js';
 import { checkBoolean, checkedLater, checkMs, checkPositiveCount, oneOf, reading, show } from '../runtime/arguments.js';
 import { type BytesLike, NO_BYTES } from '../runtime/bytes.js';
-import { checkLogger, type Logger } from '../runtime/log.js';
+import { ClientEvents, checkLogger, type Logger } from '../runtime/log.js';
 import { defaultTransport } from '../transport/default-transport.js';
 import {
   type EmbeddedTransportFactory,
@@ -96,9 +96,8 @@ export interface CoreClientOptions {
   /** Credentials for a cluster that has authentication enabled, or a function that returns them. */
   readonly auth?: CredentialsSource | undefined;
   /**
-   * Receives log lines about background events: endpoints that become unavailable or available again, retried calls,
-   * watches and keepalives that wait for a server or go on, lost leases, and changes of the endpoints. `console` is a
-   * logger. For pino and similar loggers, use `objectFirst`. Default: no logging.
+   * Receives a log line for each event; see `ClientEvent`. `console` is a logger. For pino and similar loggers, use
+   * `objectFirst`. `onEvent` of the client passes the same events to a function. Default: no logging.
    */
   readonly logger?: Logger | undefined;
   /**
@@ -179,11 +178,13 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   const interceptors = checkInterceptors(options.interceptors);
   const transportOf = options.transport ?? defaultTransport;
 
+  const events = new ClientEvents();
+  events.addLogger(logger);
   // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer around it.
   const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
     maxInFlight,
     balance: BALANCES[options.balance ?? 'sticky'],
-    logger,
+    events,
   });
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
   // often the channel retries it. If an outer layer repeats the call, for example with a new token, the interceptor
@@ -200,10 +201,9 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       renewsTokens: credentials !== undefined && !('token' in credentials),
       rotatesSecrets: typeof auth === 'function',
       closed: closing.signal,
-      logger,
+      events,
       callSites,
       cluster: channel.cluster,
-      recovered: channel.recovered,
     },
     abortClosed: () => closing.abort(),
     configured: () => endpoints,

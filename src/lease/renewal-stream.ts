@@ -4,7 +4,6 @@ import type { EtcdError, Reason } from '../errors/etcd-error.js';
 import type { LeaseKeepAliveRequest, LeaseKeepAliveResponse } from '../gen/etcdserverpb/rpc.js';
 import * as leaseMethods from '../gen/methods/lease.js';
 import { Deadlines, type Expiring } from '../runtime/deadlines.js';
-import { type LogDetails, log } from '../runtime/log.js';
 import { monotonicMs } from '../runtime/timers.js';
 import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 import { Moment } from './moment.js';
@@ -140,7 +139,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     for (const keepAlive of lease.keepAlives) keepAlive.lose(reason);
   }
 
-  protected get userCount(): LogDetails {
+  protected get userCount() {
     return { leases: this.#leases.size };
   }
 
@@ -152,7 +151,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   #release(keepAlive: KeepAlive): void {
     const { reason, problem } = keepAlive.signal.reason as EtcdError;
     if (!ASKED_FOR.has(reason))
-      log(this.rpc.settings.logger, 'warn', 'lease lost', { lease: keepAlive.id.toString(16), reason, problem });
+      this.rpc.settings.events.report({ type: 'lease lost', lease: keepAlive.id.toString(16), reason, problem });
     const lease = this.#leases.get(keepAlive.id);
     lease?.keepAlives.delete(keepAlive);
     if (lease?.keepAlives.size === 0) this.#drop(lease);

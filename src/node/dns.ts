@@ -5,7 +5,7 @@ import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type Endpoint, parseEndpoint, parseEndpoints } from '../host/endpoint.js';
 import { checkBoolean, checkCan, checkMs, checkName, checkOptions } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
-import { checkLogger, type Logger, log } from '../runtime/log.js';
+import { ClientEvents, checkLogger, type Logger } from '../runtime/log.js';
 import { after } from '../runtime/timers.js';
 
 // Endpoints from DNS: the SRV records of a domain, and the addresses of host names.
@@ -296,7 +296,7 @@ export class DnsFollower implements Disposable {
   readonly #client: Pick<CoreClient, 'setEndpoints'>;
   readonly #resolve: () => Promise<ResolvedEndpoints>;
   readonly #intervalMs: number;
-  readonly #logger: Logger | undefined;
+  readonly #events = new ClientEvents();
   /** The endpoints that this object has set last. Empty before the first update. */
   #current: readonly string[] = [];
   #running: Promise<void> | undefined;
@@ -314,7 +314,7 @@ export class DnsFollower implements Disposable {
     this.#client = client;
     this.#resolve = resolve;
     this.#intervalMs = intervalMs;
-    this.#logger = logger;
+    this.#events.addLogger(logger);
     void this.update();
   }
 
@@ -346,13 +346,13 @@ export class DnsFollower implements Disposable {
     try {
       const { endpoints } = await this.#resolve();
       if (this.#closed) return;
-      if (this.#isFailing) log(this.#logger, 'info', 'endpoints resolved again', { endpoints });
+      if (this.#isFailing) this.#events.report({ type: 'endpoints resolved again', endpoints });
       this.#isFailing = false;
       this.#apply(endpoints);
     } catch (error) {
       if (error instanceof EtcdError && error.reason === 'ClientClosed') return this.close();
       const problem = (error as Error).message;
-      if (!this.#isFailing) log(this.#logger, 'warn', 'endpoints could not be resolved', { problem });
+      if (!this.#isFailing) this.#events.report({ type: 'endpoints could not be resolved', problem });
       this.#isFailing = true;
     }
     if (!this.#closed) this.#stopTimer = after(this.#intervalMs, () => void this.update(), 'background');

@@ -13,7 +13,7 @@ import { textOf } from '../runtime/bytes.js';
  * released it, or the lease of the caller's session has ended.
  *
  * @example
- * await using slot = await new Slots(session, 'id-generators', { count: 1_024 }).take();
+ * await using slot = await new Slots(session, 'id-generators', 1_024).take();
  * console.log(slot.number, slot.held.valid()); // 0 true
  */
 export interface Slot extends AsyncDisposable {

@@ -1,5 +1,6 @@
-import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
 import { reading, show } from './arguments.js';
+import { INSPECT, type InspectArguments } from './printed.js';
 
 /**
  * The details of a log line. `JSON.stringify` accepts them. They contain no key, value, token or password. `problem` is
@@ -16,8 +17,6 @@ export type LogDetails = Readonly<Record<string, string | number | readonly stri
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], logger });
  */
 export interface Logger {
-  /** Logs events that help to find the cause of a known problem, such as a retried call. */
-  debug?(message: string, details: LogDetails): void;
   /** Logs changes that are not a problem, such as new endpoints. */
   info?(message: string, details: LogDetails): void;
   /** Logs failures and losses, such as an unavailable endpoint or a lost lease. */
@@ -26,8 +25,6 @@ export interface Logger {
 
 /** A logger whose methods accept the details before the message, such as pino and bunyan. */
 export interface ObjectFirstLogger {
-  /** Logs a line at level `debug`; see `Logger.debug`. */
-  debug?(details: LogDetails, message: string): void;
   /** Logs a line at level `info`; see `Logger.info`. */
   info?(details: LogDetails, message: string): void;
   /** Logs a line at level `warn`; see `Logger.warn`. */
@@ -44,13 +41,12 @@ export interface ObjectFirstLogger {
 export function objectFirst(logger: ObjectFirstLogger): Logger {
   checkLogger(logger, 'logger');
   return {
-    debug: (message, details) => logger.debug?.(details, message),
     info: (message, details) => logger.info?.(details, message),
     warn: (message, details) => logger.warn?.(details, message),
   };
 }
 
-const LEVELS = ['debug', 'info', 'warn'] as const;
+const LEVELS = ['info', 'warn'] as const;
 
 /** Checks that the value is a logger: an object or a class with a method for at least one level. */
 export function checkLogger(logger: Logger | ObjectFirstLogger, argument: string): void {
@@ -60,57 +56,101 @@ export function checkLogger(logger: Logger | ObjectFirstLogger, argument: string
     argument,
     () => isObject && LEVELS.some((level) => typeof logger[level] === 'function'),
   );
-  if (!hasLevel) throw invalidInput(argument, show(logger), 'a logger with a method debug, info or warn');
+  if (!hasLevel) throw invalidInput(argument, show(logger), 'a logger with a method info or warn');
 }
 
-/** Returns log details that say why a stream ended. `error` is undefined if the server ended the stream normally. */
-export function causeOf(error: EtcdError | undefined): LogDetails {
-  if (error === undefined) return { problem: 'the server ended the stream' };
-  return { reason: error.reason, problem: error.problem, endpoint: error.endpoint };
-}
-
-/** Logs a line. Ignores errors that the logger throws. */
-export function log(logger: Logger | undefined, level: keyof Logger, message: string, details: LogDetails): void {
-  if (logger === undefined) return;
-  try {
-    const logging: unknown = logger[level]?.(message, details);
-    if (logging instanceof Promise) logging.catch(() => {});
-  } catch {
-    // The logger's error must not end a call or the process.
-  }
+/** Why watches or keepalives wait for a server. Without `reason`, the server has ended their stream normally. */
+export interface WaitCause {
+  readonly reason?: Reason | undefined;
+  readonly problem: string;
+  readonly endpoint?: string | undefined;
 }
 
 /**
- * Logs one warning when a wait for a server begins, such as `watches wait for a server`, however many attempts fail.
- * Logs one line when the wait ends, such as `watches go on`.
+ * Something that has happened to a client in the background. The `type` is the message of the log line for the event,
+ * and the other fields are its details. An event with a `problem` is logged as a warning, and any other event as
+ * information. Events contain no key, value, token or password.
+ *
+ * @example
+ * const show = (event: ClientEvent): void => {
+ *   if (event.type === 'lease lost') console.error(event.lease, event.reason);
+ * };
+ * const off = etcd.onEvent(show);
+ * off();
  */
-export class WaitLog {
-  readonly #logger: Logger | undefined;
-  readonly #what: string;
-  #waiting = false;
+export type ClientEvent =
+  /** A call or a stream has failed in a way that concerns the whole endpoint. The client prefers other endpoints. */
+  | {
+      readonly type: 'endpoint unavailable';
+      readonly endpoint: string;
+      readonly reason: Reason;
+      readonly problem: string;
+    }
+  /** A call has succeeded at an endpoint that was unavailable. */
+  | { readonly type: 'endpoint available again'; readonly endpoint: string }
+  /** `setEndpoints`, `sync` or `followDns` has changed the endpoints. */
+  | { readonly type: 'endpoints changed'; readonly endpoints: readonly string[] }
+  /** The watches of the client or of one of its namespaces have no stream. The client opens one as soon as it can. */
+  | ({ readonly type: 'watches wait for a server'; readonly watches: number } & WaitCause)
+  | { readonly type: 'watches go on'; readonly watches: number }
+  /** The client cannot renew its leases. It tries again until they expire. */
+  | ({ readonly type: 'keepalives wait for a server'; readonly leases: number } & WaitCause)
+  | { readonly type: 'keepalives go on'; readonly leases: number }
+  /** A lease that the client kept alive has expired, or may have expired, or was revoked. `lease` is hexadecimal. */
+  | { readonly type: 'lease lost'; readonly lease: string; readonly reason: Reason; readonly problem: string }
+  /** The store has gone back to an older revision, because the cluster was restored from a backup. */
+  | { readonly type: 'cluster restored'; readonly problem: string; readonly endpoint?: string | undefined }
+  /** `followDns` could not look up the addresses of the endpoints. */
+  | { readonly type: 'endpoints could not be resolved'; readonly problem: string }
+  | { readonly type: 'endpoints resolved again'; readonly endpoints: readonly string[] };
 
-  /** `what` is a plural noun for the objects that wait, such as `watches`. Each message begins with this noun. */
-  constructor(logger: Logger | undefined, what: string) {
-    this.#logger = logger;
-    this.#what = what;
+export type EventListener = (event: ClientEvent) => void;
+
+/** The events of one client, for its logger, for listeners of the program, and for its own streams. */
+export class ClientEvents {
+  readonly #listeners = new Set<EventListener>();
+
+  /** Calls `listener` for each event. Returns a function that removes it. */
+  add(listener: EventListener): () => void {
+    const own: EventListener = (event) => listener(event);
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
   }
 
-  /** Logs that the wait begins, unless it has already begun. */
-  waits(details: LogDetails): void {
-    if (this.#waiting) return;
-    this.#waiting = true;
-    log(this.#logger, 'warn', `${this.#what} wait for a server`, details);
+  /** Does the same as `add`, but ignores errors of the listener, because they must not end a call or the process. */
+  addForeign(listener: (event: ClientEvent) => unknown): () => void {
+    return this.add((event) => {
+      try {
+        const result = listener(event);
+        if (result instanceof Promise) result.catch(() => {});
+      } catch {
+        // See above.
+      }
+    });
   }
 
-  /** Logs that the wait has ended. Does nothing if there was no wait. */
-  goOn(details: LogDetails): void {
-    if (!this.#waiting) return;
-    this.#waiting = false;
-    log(this.#logger, 'info', `${this.#what} go on`, details);
+  /** Logs each event. */
+  addLogger(logger: Logger | undefined): void {
+    if (logger === undefined) return;
+    this.addForeign(({ type, ...details }) =>
+      logger['problem' in details ? 'warn' : 'info']?.(type, onOneLine(details)),
+    );
   }
 
-  /** Ends the wait without a log line. */
-  reset(): void {
-    this.#waiting = false;
+  report(event: ClientEvent): void {
+    for (const listener of [...this.#listeners]) listener(event);
   }
+}
+
+/** Returns the details. `console` prints them on one line, however long they are. */
+function onOneLine(details: LogDetails): LogDetails {
+  const print = (...[, options, inspect]: InspectArguments): string =>
+    inspect?.({ ...details }, { ...options, breakLength: Number.POSITIVE_INFINITY }) ?? JSON.stringify(details);
+  return Object.defineProperty(details, INSPECT, { value: print });
+}
+
+/** Returns why a stream ended. `error` is undefined if the server ended the stream normally. */
+export function causeOf(error: EtcdError | undefined): WaitCause {
+  if (error === undefined) return { problem: 'the server ended the stream' };
+  return { reason: error.reason, problem: error.problem, endpoint: error.endpoint };
 }

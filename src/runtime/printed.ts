@@ -7,6 +7,7 @@ export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') a
 /** The options that `util.inspect` passes to the method `INSPECT`. */
 interface InspectOptions {
   readonly depth?: number | null | undefined;
+  readonly breakLength?: number | undefined;
 }
 
 /** `util.inspect`. The caller of the method `INSPECT` passes this function, because not every runtime can import it. */

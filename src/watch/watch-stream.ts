@@ -7,7 +7,7 @@ import * as kvMethods from '../gen/methods/kv.js';
 import * as maintenanceMethods from '../gen/methods/maintenance.js';
 import * as watchMethods from '../gen/methods/watch.js';
 import type { Init } from '../protobuf/codec.js';
-import { causeOf, type LogDetails } from '../runtime/log.js';
+import { causeOf } from '../runtime/log.js';
 import { after, backoffMs, pause } from '../runtime/timers.js';
 import type { ServerWatch } from './server-watch.js';
 import { NO_WATCH_ID, WatchIds } from './watch-ids.js';
@@ -161,7 +161,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     for (const own of this.#ownStreams) own.close();
   }
 
-  protected get userCount(): LogDetails {
+  protected get userCount() {
     return { watches: this.#watches.size };
   }
 

@@ -1,9 +1,12 @@
-import { expect, test } from 'vitest';
+import { connect } from 'node:net';
+import { format } from 'node:util';
+import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { methods } from '../../src/gen/methods.js';
-import { type Logger, objectFirst } from '../../src/index.js';
+import { type ClientEvent, http2, type Logger, objectFirst } from '../../src/index.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { FaultProxy } from '../../src/testing/index.js';
 import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { scriptedServer, scriptedStream } from '../support/scripted-server.js';
 import { clientOf, creation, header } from '../support/scripted-watch.js';
@@ -15,19 +18,16 @@ function recordingLogger(): { readonly logger: Logger; readonly lines: string[] 
     (level: string) =>
     (message: string, details: object): void =>
       void lines.push(`${level}: ${message} ${Object.values(JSON.parse(JSON.stringify(details))).join(' ')}`);
-  return { logger: { debug: record('debug'), info: record('info'), warn: record('warn') }, lines };
+  return { logger: { info: record('info'), warn: record('warn') }, lines };
 }
 
-test('the logger receives one line about an unavailable endpoint and one line about the call that the client retries at another endpoint', async () => {
+test('the logger receives one line about an unavailable endpoint, and no line about the call that the client retries at another endpoint', async () => {
   const { endpoints } = await ownEtcd();
   const [port] = await freePorts(1);
   const unused = `http://127.0.0.1:${port}`;
   const { logger, lines } = recordingLogger();
   await openClient({ endpoints: [unused, ...endpoints], balance: 'in-order', logger }).put('the-key', 'the-value');
-  expect(lines).toEqual([
-    expect.stringMatching(`^warn: endpoint unavailable ${unused} ConnectFailed .*ECONNREFUSED`),
-    expect.stringMatching(`^debug: call retried /etcdserverpb.KV/Put ConnectFailed .*ECONNREFUSED.* ${unused} 0$`),
-  ]);
+  expect(lines).toEqual([expect.stringMatching(`^warn: endpoint unavailable ${unused} ConnectFailed .*ECONNREFUSED`)]);
 });
 
 test('the logger receives lines when watches lose their stream and continue, and when an endpoint is available again', async () => {
@@ -132,6 +132,70 @@ test('the logger receives one line when a keepalive starts to wait for a server,
     expect.stringMatching(/^warn: keepalives wait for a server \w+ .*attempt 1.* http:\S+ 1$/),
     'info: keepalives go on 1',
   ]);
+});
+
+test('the logger receives one line when the only endpoint becomes unavailable, and one line when it is available again, however often a call is repeated', async () => {
+  const { logger, lines } = recordingLogger();
+  let attempts = 0;
+  const { hostname, port } = new URL(inject('endpoints')[0] as string);
+  const transport = http2({
+    connect: async () => {
+      attempts += 1;
+      if (attempts < 4) throw new Error('refused');
+      return connect(Number(port), hostname);
+    },
+  });
+  const etcd = openClient({ endpoints: ['http://etcd.invalid:2379'], transport, logger });
+  await etcd.get('k');
+  expect(lines.map((line) => line.split(' http')[0])).toEqual([
+    'warn: endpoint unavailable',
+    'info: endpoint available again',
+  ]);
+});
+
+test('`console` prints each event on one line', async () => {
+  const endpoint = `http://127.0.0.1:${(await freePorts(1))[0]}`;
+  const written: unknown[][] = [];
+  vi.spyOn(console, 'warn').mockImplementation((...args) => void written.push(args));
+  onTestFinished(() => void vi.restoreAllMocks());
+  await errorOf(openClient({ endpoints: [endpoint], logger: console }).get('k', { timeoutMs: 300 }));
+  const lines = written.map((args) => format(...args));
+  expect(lines).toEqual([
+    expect.stringMatching(/^endpoint unavailable \{ endpoint: '.+', reason: 'ConnectFailed', .+ \}$/),
+  ]);
+});
+
+test('`onEvent` passes the same events to its listener, also those of a namespace, until the returned function is called', async () => {
+  const events: ClientEvent[] = [];
+  const { logger, lines } = recordingLogger();
+  const etcd = openClient({ logger });
+  const off = etcd.onEvent((event) => void events.push(event));
+  const lost = await etcd.lease.grant({ ttl: 60 });
+  const alive = etcd.namespace(unique()).lease.keepAlive(lost.id);
+  await alive.renewed();
+  const gone = new Promise((resolve) => alive.signal.addEventListener('abort', resolve));
+  await openClient().lease.revoke(lost.id);
+  await gone;
+  const lease = lost.id.toString(16);
+  const problem = `lease ${lease} does not exist on the server`;
+  expect(events).toEqual([{ type: 'lease lost', lease, reason: 'LeaseExpired', problem }]);
+  expect(lines).toEqual([`warn: lease lost ${lease} LeaseExpired ${problem}`]);
+  off();
+  etcd.setEndpoints(['http://127.0.0.1:1']);
+  expect(events).toHaveLength(1);
+  expect(lines).toHaveLength(2);
+});
+
+test('a listener of `onEvent` that throws disturbs neither calls nor other listeners', async () => {
+  const etcd = openClient();
+  etcd.onEvent(() => {
+    throw new Error('disk full');
+  });
+  etcd.onEvent((async () => Promise.reject(new Error('disk full'))) as () => void);
+  const types: string[] = [];
+  etcd.onEvent(({ type }) => void types.push(type));
+  etcd.setEndpoints([...etcd.endpoints, 'http://127.0.0.1:1']);
+  expect(types).toEqual(['endpoints changed']);
 });
 
 /** A logger with pino's signature. Like pino, it ignores the details if the message comes first. */

@@ -4,6 +4,7 @@ import { Rpc } from '../../src/channel/rpc.js';
 import { openStream, readStream } from '../../src/channel/streams.js';
 import { EtcdError } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
 import { errorOf } from '../support/errors.js';
 import { VirtualClock } from '../support/virtual-clock.js';
@@ -31,7 +32,12 @@ function scripted(): { rpc: Rpc; transport: Transport; calls: string[]; handler:
     },
     close: async () => void calls.push('close'),
   };
-  const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+  const settings = {
+    timeoutMs: 1_000,
+    renewsTokens: false,
+    events: new ClientEvents(),
+    closed: new AbortController().signal,
+  };
   return { rpc: new Rpc(transport, settings), transport, calls, handler: () => known as StreamHandler<never> };
 }
 

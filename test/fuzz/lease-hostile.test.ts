@@ -9,6 +9,7 @@ import { methods } from '../../src/gen/methods.js';
 import type { KeepAlive } from '../../src/lease/keep-alive.js';
 import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
@@ -96,7 +97,12 @@ class Keeping implements Play<Step> {
       stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,
       close: async () => {},
     };
-    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: new AbortController().signal };
+    const settings = {
+      timeoutMs: 1_000,
+      renewsTokens: true,
+      events: new ClientEvents(),
+      closed: new AbortController().signal,
+    };
     this.#renewals = new RenewalStream(new Rpc(transport, settings));
   }
 

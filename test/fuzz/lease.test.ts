@@ -10,6 +10,7 @@ import { leaseLost } from '../../src/lease/keep-alive.js';
 import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
 import { decode, encode } from '../../src/protobuf/codec.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
@@ -110,7 +111,12 @@ class Keeping implements Play<Step> {
       stream: (_call: unknown, handler: unknown): never => this.#open(handler as never) as never,
       close: async () => {},
     };
-    const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+    const settings = {
+      timeoutMs: 1_000,
+      renewsTokens: false,
+      events: new ClientEvents(),
+      closed: new AbortController().signal,
+    };
     this.#renewals = new RenewalStream(new Rpc(transport, settings));
   }
 

@@ -8,6 +8,7 @@ import { ResponseHeader, type WatchRequest, WatchResponse } from '../../src/gen/
 import { methods } from '../../src/gen/methods.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
 import { prefix } from '../../src/kv/keys.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import { encodeRequest } from '../../src/transport/messages.js';
 import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
 import { KeyWatch, type Watch } from '../../src/watch/watch.js';
@@ -116,7 +117,12 @@ class Watching implements Play<Step> {
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
-    const settings = { timeoutMs: 1_000, renewsTokens: true, closed: new AbortController().signal };
+    const settings = {
+      timeoutMs: 1_000,
+      renewsTokens: true,
+      events: new ClientEvents(),
+      closed: new AbortController().signal,
+    };
     const transport = {
       unary: async (): Promise<never> => {
         if (this.#allowed) return undefined as never;

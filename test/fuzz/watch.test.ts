@@ -5,6 +5,7 @@ import { Rpc } from '../../src/channel/rpc.js';
 import { ResponseHeader } from '../../src/gen/etcdserverpb/rpc.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
 import { prefix } from '../../src/kv/keys.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
@@ -192,6 +193,7 @@ class Watching implements Play<Step> {
     const settings = {
       timeoutMs: 1_000,
       renewsTokens: true,
+      events: new ClientEvents(),
       closed: this.#closing.signal,
       cluster: this.#channel.cluster,
     };

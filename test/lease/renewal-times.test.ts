@@ -3,6 +3,7 @@ import { Rpc } from '../../src/channel/rpc.js';
 import type { LeaseKeepAliveRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { Moment } from '../../src/lease/moment.js';
 import { RenewalStream } from '../../src/lease/renewal-stream.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
@@ -54,7 +55,12 @@ function renewing(endsStreams = (): boolean => false): {
     },
     close: async () => {},
   };
-  const settings = { timeoutMs: 1_000, renewsTokens: false, closed: new AbortController().signal };
+  const settings = {
+    timeoutMs: 1_000,
+    renewsTokens: false,
+    events: new ClientEvents(),
+    closed: new AbortController().signal,
+  };
   return { renewals: new RenewalStream(new Rpc(answering, settings)), sent, opened };
 }
 

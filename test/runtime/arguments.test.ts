@@ -39,7 +39,7 @@ const INTERNAL = new Set([
   'SelfHealingSession.unregisterOwn',
   'MemoryEtcd.page',
   'StmTransaction.commit',
-  ...['CoreClient.beforeClose', 'CoreClient.scanPages', 'Session.localQueue'],
+  ...['CoreClient.beforeClose', 'CoreClient.scanPages', 'Held.limit', 'Session.localQueue'],
   ...[
     'Session.losesWith',
     'Leases.withDefaultTimeout',

@@ -246,6 +246,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     const etcd = new CoreClient({ endpoints: ['http://127.0.0.1:1'] });
     return (name) => etcd.namespace('n/').namespace(name);
   }),
+  'CoreClient.onEvent': method({ listener: FUNCTION }, 'onEvent'),
   'CoreClient.get': method({ key: KEY, options: options({ ...GET, ...CALL }) }, 'get'),
   'CoreClient.range': method({ keys: KEY, options: options({ ...RANGE, ...CALL }) }, 'range'),
   'CoreClient.scan': method({ keys: KEY, options: options({ ...SCAN, ...CALL }) }, 'scan'),

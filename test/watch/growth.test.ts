@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
 import type { WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import type { Init } from '../../src/protobuf/codec.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import type { StreamHandler, Transport } from '../../src/transport/transport.js';
 import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
@@ -17,7 +18,12 @@ describe('creating many watches on one stream', () => {
         const server = new Answering(ownIds);
         const { signal } = new AbortController();
         const stream = new WatchStream(
-          new Rpc(server.transport, { timeoutMs: 1_000, renewsTokens: false, closed: signal }),
+          new Rpc(server.transport, {
+            timeoutMs: 1_000,
+            renewsTokens: false,
+            events: new ClientEvents(),
+            closed: signal,
+          }),
         );
         const watches = Array.from({ length: count }, (_watch, index) => new KeyWatch(stream, `k${index}`, {}));
         return () => {

@@ -3,6 +3,7 @@ import { ClusterIdentity } from '../../src/channel/cluster-identity.js';
 import { Rpc, type RpcSettings } from '../../src/channel/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { prefix } from '../../src/kv/keys.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import type { Transport } from '../../src/transport/transport.js';
 import { KeyWatch, type Watch, type WatchOptions } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
@@ -35,7 +36,7 @@ beforeEach(() => {
   };
   cluster = new ClusterIdentity();
   const { signal: closed } = new AbortController();
-  const settings: RpcSettings = { timeoutMs: 1_000, renewsTokens: false, closed, cluster };
+  const settings: RpcSettings = { timeoutMs: 1_000, renewsTokens: false, closed, cluster, events: new ClientEvents() };
   shared = new WatchStream(new Rpc(transport, settings));
 });
 

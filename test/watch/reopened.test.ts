@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { Rpc } from '../../src/channel/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import type { Client } from '../../src/index.js';
+import { ClientEvents } from '../../src/runtime/log.js';
 import { KeyWatch } from '../../src/watch/watch.js';
 import { WatchStream } from '../../src/watch/watch-stream.js';
 import { ROOT } from '../support/auth-etcd.js';
@@ -162,7 +163,9 @@ test('a watch stream keeps the process alive only while the stream has watches',
     close: async () => {},
   };
   const { signal } = new AbortController();
-  const watches = new WatchStream(new Rpc(transport, { timeoutMs: 1_000, renewsTokens: false, closed: signal }));
+  const watches = new WatchStream(
+    new Rpc(transport, { timeoutMs: 1_000, renewsTokens: false, events: new ClientEvents(), closed: signal }),
+  );
   await new KeyWatch(watches, 'a', {}).close();
   expect(held).toEqual([false]);
   const next = new KeyWatch(watches, 'b', {});
