@@ -15,6 +15,7 @@ import {
   retryingWorkloads,
   tlsWorkloads,
 } from './bench/workloads/calls.js';
+import { expiringWorkloads } from './bench/workloads/expiring.js';
 import { boundWorkloads, catchUpWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
 import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
@@ -83,6 +84,7 @@ function allWorkloads(settings: Settings): Workload[] {
     ...scalingWorkloads(settings),
     ...catchUpWorkloads(settings),
     ...boundWorkloads(settings),
+    ...expiringWorkloads(settings),
   ];
 }
 

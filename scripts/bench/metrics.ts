@@ -33,6 +33,12 @@ export const METRICS = {
   longestBlockMs: { heading: 'longest block of the event loop ms', digits: 0 },
   /** The exponent by which the CPU time grows with the size of the work. */
   exponent: { heading: 'exponent', digits: 2 },
+  /** Number of leases that the client granted. */
+  leases: { heading: 'leases', digits: 0 },
+  /** The greatest time in milliseconds by which a key lived longer than its bound. Below 0 if none did. */
+  goneMs: { heading: 'last key gone after its bound by ms', digits: 0 },
+  /** The greatest time in milliseconds from the end of a lease until the deletion of its keys. */
+  revokedMs: { heading: 'longest revocation by etcd ms', digits: 0 },
   /** Number of sessions that lost their leases. */
   lost: { heading: 'lost sessions', digits: 0 },
 } as const;

@@ -87,8 +87,9 @@ export async function install(): Promise<Installation> {
 
 /** Time limit in milliseconds for most kinds of tasks. A task that hangs fails after this time. */
 const TASK_TIMEOUT_MS = 60_000;
-/** Time limit in milliseconds for the tasks `scaling` and `catch-up`, which may take long. */
-const SCALING_TIMEOUT_MS = 300_000;
+/** Time limit in milliseconds for the tasks that may take long. */
+const LONG_TIMEOUT_MS = 300_000;
+const LONG_TASKS: ReadonlySet<Task['kind']> = new Set(['scaling', 'catch-up', 'expiring']);
 
 /** A process that runs one client and performs one task at a time. */
 export class ClientProcess {
@@ -120,7 +121,7 @@ export class ClientProcess {
     return new Promise<Sample>((resolve, reject) => {
       if (this.#ended !== undefined) return reject(this.#ended);
       if (this.#waiting !== undefined) return reject(new Error('the process is still performing another task'));
-      const limitMs = task.kind === 'scaling' || task.kind === 'catch-up' ? SCALING_TIMEOUT_MS : TASK_TIMEOUT_MS;
+      const limitMs = LONG_TASKS.has(task.kind) ? LONG_TIMEOUT_MS : TASK_TIMEOUT_MS;
       const giveUp = (): void =>
         this.#waiting?.reject(new Error(`task "${task.kind}" did not end within ${limitMs} ms`));
       const limit = setTimeout(giveUp, limitMs);

@@ -10,6 +10,7 @@ import {
   TLS_KINDS,
   tlsGroup,
 } from './workloads/calls.js';
+import { EXPIRING_GROUP } from './workloads/expiring.js';
 import { BOUNDS_GROUP, SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
 import {
@@ -66,6 +67,12 @@ const NOTES: Readonly<Record<string, string>> = {
   [BOUNDS_GROUP]:
     'This table is about etcdwire only. The program makes all puts in one turn of the event loop, and waits for all ' +
     'responses.',
+  [EXPIRING_GROUP]:
+    'This table is about etcdwire only. Each client writes keys of 100 bytes, 256 at a time, and then waits until they ' +
+    'have expired. The keys have TTLs of 10 to 19 s, except that the keys under one lease are deleted at the end. The ' +
+    'bound of a key counts from the answer to its put: that of `ExpiringKeys` is the TTL and a tenth, but at least a ' +
+    'second more, and that of a key with its own lease is the TTL. Each measurement runs in a new process, which first ' +
+    'writes 5,000 other keys.',
   [MEMORY_GROUP]:
     'Memory is measured after a garbage collection. The column "heap" includes buffers outside the JavaScript ' +
     'heap. Each client runs in a new process, and growth is counted after the first 1,000 gets of the client. In ' +

@@ -784,4 +784,25 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/channel/not-etcd'],
     notSimulated: 'every simulated server is etcd',
   },
+  {
+    bug: 'a key that expires gets a lease whose age does not count the time for which the machine was suspended',
+    file: 'src/recipes/lease-pool.ts',
+    find: 'now.since(this.asked) * MAX_RATE',
+    replace: '(now.monotonic - this.asked.monotonic) * MAX_RATE',
+    tests: ['test/recipes/expiring-keys'],
+  },
+  {
+    bug: 'a lease gets one key more than maxKeysPerLease',
+    file: 'src/recipes/lease-pool.ts',
+    find: 'lease.writes >= this.#maxKeys',
+    replace: 'lease.writes > this.#maxKeys',
+    tests: ['test/recipes/expiring-keys'],
+  },
+  {
+    bug: 'ExpiringKeys repeats a write that may have been applied',
+    file: 'src/recipes/expiring-keys.ts',
+    find: "error.reason === 'LeaseNotFound' && error.outcome === 'rejected'",
+    replace: "(error.reason === 'LeaseNotFound' || error.outcome === 'unknown')",
+    tests: ['test/recipes/expiring-keys'],
+  },
 ];

@@ -106,7 +106,7 @@ export const PUT_OPTIONS = {
 } as const;
 
 /** Other etcd clients accept a `ttl` for a put, and grant a lease. */
-export const PUT_HINTS = { ttl: 'to attach a lease, pass { lease: await etcd.lease.grant({ ttl: 5 }) }' } as const;
+export const PUT_HINTS = { ttl: 'use ExpiringKeys of etcdwire/recipes, or lease: lease.grant({ ttl })' } as const;
 
 /** Options of `delete` and of `op.delete`. */
 export interface DeleteOptions {

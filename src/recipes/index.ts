@@ -6,4 +6,5 @@
  *
  * @module etcdwire/recipes
  */
+export { ExpiringKeys, type ExpiringKeysOptions, type ExpiringPutOptions, type TouchOptions } from './expiring-keys.js';
 export { type Slot, Slots } from './slots.js';

@@ -46,13 +46,13 @@ test.each<[string, (etcd: Client) => unknown, string]>([
   [
     'the option `ttl` for `put`',
     (etcd) => etcd.put('k', 'x', { ttl: 5 } as never),
-    'options: got the unknown option ttl for put (to attach a lease, pass { lease: await etcd.lease.grant({ ttl: 5 }) }); ' +
+    'options: got the unknown option ttl for put (use ExpiringKeys of etcdwire/recipes, or lease: lease.grant({ ttl })); ' +
       'allowed: lease, prevKv, ignoreValue, ignoreLease, signal, timeoutMs, endpoint',
   ],
   [
     'the option `ttl` for `op.put`',
     (etcd) => etcd.txn({ then: [op.put('k', 'x', { ttl: 5 } as never)] }),
-    'pass { lease: await etcd.lease.grant({ ttl: 5 }) }',
+    'use ExpiringKeys of etcdwire/recipes',
   ],
   ...(['watch', 'range', 'scan', 'delete', 'mirror', 'cachedRange'] as const).map(
     (call): [string, (etcd: Client) => unknown, string] => [

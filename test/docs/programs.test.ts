@@ -13,7 +13,7 @@ import { importingSources } from '../support/program.js';
 // Runs the programs of docs/examples against real servers, in processes of their own, and injects faults.
 
 /** The maximum number of lines of each program. The programs show that common tasks need little code. */
-const MAX_LINES = { cron: 14, configuration: 28, worker: 29, registry: 14, migration: 20 } as const;
+const MAX_LINES = { cron: 14, configuration: 28, worker: 29, registry: 14, migration: 20, cache: 10 } as const;
 type Name = keyof typeof MAX_LINES;
 
 function source(name: Name): string {
@@ -168,4 +168,27 @@ test('the program that came from etcd3 counts its starts under a lock, and ends 
   expect(lines.toSorted()).toEqual(['start 1', 'start 2', 'start 3']);
   await ended(...children);
   expect((await etcd.range(prefix('status/'))).count).toBe(0);
+});
+
+test('the cache writes all keys although a process is killed and the server restarts, and the keys expire', async () => {
+  const { endpoints, members } = await ownEtcd();
+  const [endpoint = ''] = endpoints;
+  const etcd = openClient({ endpoints });
+  const environment = { KEYS: '3000' };
+  const count = async (): Promise<number> => (await etcd.range(prefix('cache/'), { countOnly: true })).count;
+  const killed = start('cache', { endpoint, environment });
+  await expect.poll(count, { interval: 1 }).toBeGreaterThan(0);
+  killed.process.kill('SIGKILL');
+  // Another process fills the cache, while the server is killed and starts again.
+  const filling = start('cache', { endpoint, environment: { ...environment, KEYS: '6000' } });
+  await expect.poll(async () => (await etcd.get('cache/3000'))?.text(), { interval: 1 }).toBe('entry 3000');
+  await members[0]?.kill();
+  await members[0]?.start();
+  const { header, kvs } = await etcd.range(prefix('cache/'), { keysOnly: true });
+  expect(kvs.every(({ lease }) => lease !== 0n)).toBe(true);
+  expect(new Set(kvs.map(({ lease }) => lease)).size).toBeLessThan(60);
+  await etcd.compact(header.revision);
+  await expect.poll(async () => (await etcd.get('cache/5999'))?.text(), { interval: 1 }).toBe('entry 5999');
+  expect(await filling.exited).toBe(0);
+  await expect.poll(count, { timeout: 45_000 }).toBe(0);
 });

@@ -9,11 +9,11 @@ import { compiledSource } from './compiled.js';
 export const PROGRAM_PAGES = {
   'docs/keys.md': 13,
   'docs/watches.md': 5,
-  'docs/leases.md': 6,
+  'docs/leases.md': 7,
   'docs/coordination.md': 10,
   'docs/connections.md': 11,
   'docs/locks.md': 1,
-  'docs/recipes.md': 1,
+  'docs/recipes.md': 2,
   'docs/runtimes.md': 1,
 } as const;
 

@@ -58,7 +58,7 @@ import {
   saveSnapshot,
 } from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
-import { Slots } from '../../src/recipes/index.js';
+import { ExpiringKeys, Slots } from '../../src/recipes/index.js';
 import {
   checkLock,
   checkOrder,
@@ -553,6 +553,30 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       options: options({ value: VALUE, ...LEASE_OPTIONS, ...LOCK }),
     },
     () => withLocks,
+  ),
+  'new ExpiringKeys': made(
+    { client: CLIENT, options: options({ granularity: right(0.1, '1.5', '2^53'), maxKeysPerLease: COUNT }) },
+    ExpiringKeys,
+  ),
+  'ExpiringKeys.put': locker(
+    { key: KEY, value: VALUE, options: required({ prevKv: BOOLEAN, ttl: TTL, ...WRITE }, { ttl: 60 }) },
+    ({ etcd }) => new ExpiringKeys(etcd),
+    'put',
+  ),
+  'ExpiringKeys.touch': locker(
+    { key: KEY, options: required({ ttl: TTL, ...WRITE }, { ttl: 60 }) },
+    ({ etcd }) => new ExpiringKeys(etcd),
+    'touch',
+  ),
+  'ExpiringKeys.persist': locker(
+    { key: KEY, options: options(WRITE) },
+    ({ etcd }) => new ExpiringKeys(etcd),
+    'persist',
+  ),
+  'ExpiringKeys.remainingTtl': locker(
+    { key: KEY, options: options(CALL) },
+    ({ etcd }) => new ExpiringKeys(etcd),
+    'remainingTtl',
   ),
   'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
   'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),

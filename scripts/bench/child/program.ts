@@ -62,6 +62,8 @@ async function perform(task: Task): Promise<Sample> {
       return footprint();
     case 'catch-up':
       return (await import('./catch-up.js')).measureCatchUp(endpoint, task.catchUp);
+    case 'expiring':
+      return (await import('./expiring.js')).measureExpiring(endpoint, task.expiring);
     case 'scaling':
       return (await import('./scaling.js')).measureScaling(endpoint, task.scaling);
     case 'hand-offs':

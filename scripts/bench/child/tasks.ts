@@ -3,6 +3,7 @@ import { sharedClockMs } from '../../shared-clock.js';
 import type { BenchClient } from '../clients/bench-client.js';
 import type { Sample } from '../metrics.js';
 import type { CatchUp } from './catch-up.js';
+import type { Expiring } from './expiring.js';
 import type { HandOffs } from './hand-offs.js';
 import type { Scaling } from './scaling.js';
 
@@ -34,6 +35,7 @@ export type Task =
   | { readonly kind: 'footprint' }
   | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs }
   | { readonly kind: 'catch-up'; readonly catchUp: CatchUp }
+  | { readonly kind: 'expiring'; readonly expiring: Expiring }
   | { readonly kind: 'scaling'; readonly scaling: Scaling };
 
 /** The answer of a client's process to one task. */

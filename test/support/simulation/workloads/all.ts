@@ -3,6 +3,7 @@ import type { Workload } from '../workload.js';
 import { backups } from './backups.js';
 import { barriers, doubleBarriers } from './barriers.js';
 import { elections } from './elections.js';
+import { expiringKeys } from './expiring-keys.js';
 import { keys } from './keys.js';
 import { leases } from './leases.js';
 import { LOCKS } from './locks.js';
@@ -29,6 +30,7 @@ export const WORKLOADS = [
   barriers,
   doubleBarriers,
   elections,
+  expiringKeys,
   keys,
   registers,
   registrations,
