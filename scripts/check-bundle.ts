@@ -45,7 +45,7 @@ const BUNDLES: readonly { readonly imports: string; readonly code: string; reado
   {
     imports: '`Client`, `etcdwire/recipes`',
     code: "export { Client } from './src/index.js'; export * from './src/recipes/index.js'",
-    limit: 71_000,
+    limit: 90_000,
   },
   {
     imports: '`Client`, `etcdwire/node`',

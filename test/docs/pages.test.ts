@@ -19,6 +19,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/coordination.md': ['ts'],
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
+  'docs/from-others.md': ['ts'],
   'docs/keys.md': ['ts'],
   'docs/learn/README.md': ['sh'],
   'docs/leases.md': ['ts'],

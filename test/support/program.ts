@@ -12,6 +12,7 @@ export const PROGRAM_PAGES = {
   'docs/leases.md': 7,
   'docs/coordination.md': 10,
   'docs/connections.md': 11,
+  'docs/from-others.md': 2,
   'docs/locks.md': 1,
   'docs/recipes.md': 2,
   'docs/runtimes.md': 1,
