@@ -805,4 +805,25 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: "(error.reason === 'LeaseNotFound' || error.outcome === 'unknown')",
     tests: ['test/recipes/expiring-keys'],
   },
+  {
+    bug: 'a key that changes during its run is not run again',
+    file: 'src/recipes/key-runs.ts',
+    find: 'entry.isChanged = true;',
+    replace: 'entry.isChanged = false;',
+    tests: ['test/recipes/reconcile'],
+  },
+  {
+    bug: 'a controller misses a deletion that was compacted while it had no connection',
+    file: 'src/recipes/followed-keys.ts',
+    find: 'if (!next.has(id)) this.#listener.changed(key);',
+    replace: 'if (next.has(id)) this.#listener.changed(key);',
+    tests: ['test/recipes/reconcile'],
+  },
+  {
+    bug: 'a controller runs handlers of a new term before those of the old term have ended',
+    file: 'src/recipes/key-runs.ts',
+    find: 'await Promise.all(this.#running);',
+    replace: 'await Promise.resolve();',
+    tests: ['test/recipes/reconcile'],
+  },
 ];

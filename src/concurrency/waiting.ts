@@ -288,7 +288,8 @@ const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'Invalid
  */
 const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
 
-function isTransient(error: EtcdError): boolean {
+/** Whether a repetition of the call may succeed although this attempt has failed. */
+export function isTransient(error: EtcdError): boolean {
   const { code, outcome, reason } = error;
   if (REFUSED_BY_CLIENT.has(reason) || FINAL.has(reason)) return false;
   if (isOverloadRefusal(error) || reason === 'ProposalDropped') return true;

@@ -219,6 +219,6 @@ function canResync(error: EtcdError): boolean {
 }
 
 /** Whether changes that the mirror still needs are lost. */
-function isHistoryLost({ reason }: EtcdError): boolean {
+export function isHistoryLost({ reason }: EtcdError): boolean {
   return reason === 'Compacted' || reason === 'ClusterChanged';
 }

@@ -7,4 +7,15 @@
  * @module etcdwire/recipes
  */
 export { ExpiringKeys, type ExpiringKeysOptions, type ExpiringPutOptions, type TouchOptions } from './expiring-keys.js';
+export {
+  type Again,
+  type KeyHandler,
+  type KeyRun,
+  type LeaderKeyRun,
+  type OwnedKeys,
+  type ReconcileLead,
+  type ReconcileOptions,
+  type RunReport,
+  reconcile,
+} from './reconcile.js';
 export { type Slot, Slots } from './slots.js';

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
+import type { EtcdMember } from '../../src/testing/index.js';
 import { type Child, startChild } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { compiledSource } from '../support/compiled.js';
@@ -13,7 +14,15 @@ import { importingSources } from '../support/program.js';
 // Runs the programs of docs/examples against real servers, in processes of their own, and injects faults.
 
 /** The maximum number of lines of each program. The programs show that common tasks need little code. */
-const MAX_LINES = { cron: 14, configuration: 28, worker: 29, registry: 14, migration: 20, cache: 10 } as const;
+const MAX_LINES = {
+  cron: 14,
+  configuration: 28,
+  worker: 29,
+  registry: 14,
+  migration: 20,
+  cache: 10,
+  controller: 20,
+} as const;
 type Name = keyof typeof MAX_LINES;
 
 function source(name: Name): string {
@@ -191,4 +200,44 @@ test('the cache writes all keys although a process is killed and the server rest
   await expect.poll(async () => (await etcd.get('cache/5999'))?.text(), { interval: 1 }).toBe('entry 5999');
   expect(await filling.exited).toBe(0);
   await expect.poll(count, { timeout: 45_000 }).toBe(0);
+});
+
+test('the controllers keep the wanted number of pods although the leader is killed, and etcd restarts and compacts', async () => {
+  const { endpoints, members } = await ownEtcd();
+  const [member] = members as readonly [EtcdMember];
+  const { direct, proxy } = await proxied(endpoints);
+  const pods = async (): Promise<Record<string, number>> => {
+    const { kvs } = await direct.range(prefix('pods/'));
+    const owners = kvs.map((kv) => kv.keyText().split('/')[1] ?? '');
+    return Object.fromEntries(owners.map((owner) => [owner, owners.filter((other) => other === owner).length]));
+  };
+  await direct.put('deployments/web', '3');
+  const first = start('controller', { endpoint: proxy.endpoint });
+  await expect.poll(pods).toEqual({ web: 3 });
+  const second = start('controller', { endpoint: proxy.endpoint });
+  await expect.poll(async () => (await inspectLock(direct, 'leaders/replicas')).waiters.length).toBe(1);
+  await direct.delete('pods/web/1');
+  await direct.put('deployments/api', '2');
+  await direct.put('deployments/broken', 'many');
+  await expect.poll(pods).toEqual({ web: 3, api: 2 });
+  first.process.kill('SIGKILL');
+  // No process leads while these keys change. The lease of the killed process ends now instead of after its TTL.
+  await direct.delete('deployments/web');
+  await direct.put('deployments/api', '1');
+  await direct.lease.revoke((await inspectLock(direct, 'leaders/replicas')).holder?.leaseId ?? 0n);
+  await expect.poll(pods).toEqual({ api: 1 });
+  // The controller misses these changes, and etcd compacts them.
+  proxy.blackhole();
+  await direct.put('deployments/api', '4');
+  await direct.put('deployments/web', '2');
+  await direct.compact((await direct.put('deployments/batch', '1')).header.revision);
+  proxy.heal();
+  proxy.dropConnections();
+  await expect.poll(pods).toEqual({ api: 4, web: 2, batch: 1 });
+  await member.kill();
+  await member.start();
+  await direct.put('deployments/web', '1');
+  await direct.delete('deployments/batch');
+  await expect.poll(pods, { timeout: 30_000 }).toEqual({ api: 4, web: 1 });
+  await ended(second);
 });

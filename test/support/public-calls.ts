@@ -58,7 +58,7 @@ import {
   saveSnapshot,
 } from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
-import { ExpiringKeys, Slots } from '../../src/recipes/index.js';
+import { ExpiringKeys, reconcile, Slots } from '../../src/recipes/index.js';
 import {
   checkLock,
   checkOrder,
@@ -577,6 +577,23 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     { key: KEY, options: options(CALL) },
     ({ etcd }) => new ExpiringKeys(etcd),
     'remainingTtl',
+  ),
+  reconcile: call(
+    {
+      client: CLIENT,
+      keys: KEY,
+      handler: FUNCTION,
+      options: options({
+        concurrency: COUNT,
+        retryDelayMs: FUNCTION,
+        resyncMs: MS,
+        owned: LIST,
+        onRun: FUNCTION,
+        signal: SIGNAL,
+        lead: required({ name: NAME, candidate: VALUE, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS }, { name: 'n', candidate: 'c' }),
+      }),
+    },
+    () => reconcile,
   ),
   'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
   'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),

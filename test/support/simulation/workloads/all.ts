@@ -10,6 +10,7 @@ import { LOCKS } from './locks.js';
 import { orderedReads } from './ordered-reads.js';
 import { QUEUES } from './queues.js';
 import { rates } from './rates.js';
+import { controllers } from './reconcile.js';
 import { registers } from './registers.js';
 import { registrations } from './self-healing.js';
 import { slots } from './slots.js';
@@ -28,6 +29,7 @@ export const WORKLOADS = [
   orderedReads,
   rates,
   barriers,
+  controllers,
   doubleBarriers,
   elections,
   expiringKeys,

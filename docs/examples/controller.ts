@@ -1,0 +1,20 @@
+import { Client, op, prefix } from 'etcdwire';
+import { fromEnv } from 'etcdwire/node';
+import { type LeaderKeyRun, reconcile } from 'etcdwire/recipes';
+
+const stop = new AbortController();
+process.once('SIGTERM', () => stop.abort());
+await using etcd = new Client(fromEnv());
+await reconcile(etcd, prefix('deployments/'), replicate, {
+  owned: [{ keys: prefix('pods/'), ownerOf: (pod) => `deployments/${pod.split('/')[1]}` }],
+  lead: { name: 'leaders/replicas', candidate: `process ${process.pid}` },
+  signal: stop.signal,
+});
+
+async function replicate({ key, kv, held }: LeaderKeyRun): Promise<void> {
+  const [pods, count] = [key.replace('deployments', 'pods'), Number(kv?.text() ?? 0)];
+  if (!(count <= 100)) throw new RangeError(`${key} must be a number up to 100`);
+  const extra = new Set((await etcd.range(prefix(`${pods}/`))).kvs.map((pod) => pod.keyText()));
+  const missing = Array.from({ length: count }, (_, index) => `${pods}/${index}`).filter((pod) => !extra.delete(pod));
+  await held.txn({ then: [...missing.map((pod) => op.put(pod, key)), ...[...extra].map((pod) => op.delete(pod))] });
+}
