@@ -590,7 +590,10 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
         owned: LIST,
         onRun: FUNCTION,
         signal: SIGNAL,
-        lead: required({ name: NAME, candidate: VALUE, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS }, { name: 'n', candidate: 'c' }),
+        lead: required(
+          { name: NAME, candidate: VALUE, maxHoldMs: TIMEOUT, ...LEASE_OPTIONS },
+          { name: 'n', candidate: 'c' },
+        ),
       }),
     },
     () => reconcile,
