@@ -73,6 +73,11 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
   list: ['calling-any-rpc-and-decoding-bytes', 'etcdwire list', 'etcdwire list -w json'],
   describe: ['calling-any-rpc-and-decoding-bytes', 'etcdwire describe KV/Txn', 'etcdwire describe --template Put'],
   decode: ['calling-any-rpc-and-decoding-bytes', 'etcdwire decode PutRequest 0a0161 120131'],
+  'migrate-etcd3': [
+    'moving-a-program-from-etcd3',
+    'etcdwire migrate-etcd3 src --dry-run',
+    'npx --package=typescript@5 --package=etcdwire etcdwire migrate-etcd3 src',
+  ],
   trace: [
     'seeing-the-wire',
     'etcdwire trace -- put a 1',

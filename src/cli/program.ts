@@ -8,6 +8,7 @@ import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
 import { addMemberCommands } from './commands/member.js';
+import { addMigrateCommand } from './commands/migrate-etcd3.js';
 import { addMirrorCommand } from './commands/mirror.js';
 import { addRpcCommands } from './commands/rpc.js';
 import { addShellCommands } from './commands/shell.js';
@@ -83,6 +84,7 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
   addRpcCommands(program, io);
   addTraceCommand(program, io, setExitCode, run);
   addCheckCommands(program, io, setExitCode);
+  addMigrateCommand(program, io);
   addShellCommands(program, io, VERSION);
   addExamples(program);
   return program;

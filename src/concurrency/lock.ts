@@ -95,7 +95,12 @@ export function acquire<T extends Held>(
 }
 
 /** Acquires the lock if it is free and no other locker in the session waits for it. Returns undefined otherwise. */
-export function tryAcquire(what: string, contender: Contender, options: LockOptions): Promise<Held | undefined> {
+export function tryAcquire<T extends Held = Held>(
+  what: string,
+  contender: Contender,
+  options: LockOptions,
+  type: HeldClass<T> = Held as HeldClass<never>,
+): Promise<T | undefined> {
   const { session, name, queueKey, value } = contender;
   const { client } = session;
   return withinLimit(
@@ -119,7 +124,7 @@ export function tryAcquire(what: string, contender: Contender, options: LockOpti
         await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
         throw error;
       }
-      if (own !== undefined) return hold(Held, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
+      if (own !== undefined) return hold(type, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
       leaveLocalQueue();
       return undefined;
     },

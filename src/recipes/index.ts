@@ -1,5 +1,6 @@
 /// <reference path="../runtime/globals.ts" preserve="true" />
 
+export { Etcd3Mutex } from './etcd3-mutex.js';
 /**
  * What programs often build on keys, watches and locks. A program that does not import this entry point does not load
  * its code.

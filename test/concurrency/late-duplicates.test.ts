@@ -6,6 +6,7 @@ import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
 import { type Client, op, prefix } from '../../src/index.js';
 import type { Init } from '../../src/protobuf/codec.js';
+import { Etcd3Mutex } from '../../src/recipes/index.js';
 import { openClient, unique } from '../support/client.js';
 
 // A paused member, a proxy or a network may deliver a copy of any write at any later time (rule S25 in
@@ -22,26 +23,10 @@ type Step = () => Promise<unknown>;
 /** Returns the steps of one run. The tests send again only writes of the client `etcd`, never writes of `other`. */
 type History = (etcd: Client, other: Client, name: string) => Promise<readonly Step[]>;
 
-/** A history for each exported class and function. The last test fails if an export has no history. */
-const HISTORIES: Readonly<Record<string, History>> = {
-  Session: async (etcd, other, name) => {
-    let session = await Session.open(etcd);
-    return [
-      () => other.put(name, 'x', { lease: session.leaseId }),
-      async () => unlock(await new Mutex(session, `${name}/lock`).lock()),
-      () => new Election(session, `${name}/election`).campaign('A'),
-      async () => {
-        await session.orphan();
-        session = await Session.open(etcd, { lease: session.leaseId });
-      },
-      async () => (await new Election(session, `${name}/election`).campaign('B')).resign(),
-      async () => unlock(await new Mutex(session, `${name}/lock`).lock()),
-      () => session.close(),
-      () => new Election(session, `${name}/election`).campaign('C').catch(() => {}),
-    ];
-  },
-  Mutex: async (etcd, other, name) => {
-    const [own, others] = [new Mutex(await Session.open(etcd), name), new Mutex(await Session.open(other), name)];
+/** Returns a history of a lock with the methods of `Mutex`. */
+function lockHistory(Lock: typeof Mutex | typeof Etcd3Mutex): History {
+  return async (etcd, other, name) => {
+    const [own, others] = [new Lock(await Session.open(etcd), name), new Lock(await Session.open(other), name)];
     let held: concurrency.Held | undefined;
     let waiting: Promise<concurrency.Held> | undefined;
     return [
@@ -61,7 +46,29 @@ const HISTORIES: Readonly<Record<string, History>> = {
       () => unlock(held),
       async () => (held = await others.lock()),
     ];
+  };
+}
+
+/** A history for each exported class and function. The last test fails if an export has no history. */
+const HISTORIES: Readonly<Record<string, History>> = {
+  Session: async (etcd, other, name) => {
+    let session = await Session.open(etcd);
+    return [
+      () => other.put(name, 'x', { lease: session.leaseId }),
+      async () => unlock(await new Mutex(session, `${name}/lock`).lock()),
+      () => new Election(session, `${name}/election`).campaign('A'),
+      async () => {
+        await session.orphan();
+        session = await Session.open(etcd, { lease: session.leaseId });
+      },
+      async () => (await new Election(session, `${name}/election`).campaign('B')).resign(),
+      async () => unlock(await new Mutex(session, `${name}/lock`).lock()),
+      () => session.close(),
+      () => new Election(session, `${name}/election`).campaign('C').catch(() => {}),
+    ];
   },
+  Mutex: lockHistory(Mutex),
+  Etcd3Mutex: lockHistory(Etcd3Mutex),
   withLock: async (etcd, other, name) => [
     () => withLock(etcd, name, () => {}),
     async () => new Mutex(await Session.open(other), name).lock(),

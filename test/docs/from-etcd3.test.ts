@@ -1,6 +1,9 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import * as etcd3 from 'etcd3';
 import { expect, test } from 'vitest';
+import { STATUS_CODES, serverReason, statusOfReason } from '../../src/errors/status.js';
+import { errorFromStatus } from '../../src/errors/status-error.js';
 import { startChild } from '../support/child.js';
 import { unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -29,6 +32,48 @@ test('the etcdwire example in each section of docs/from-etcd3.md prints the same
     expect(theirs[index], title).not.toEqual([]);
     expect.soft(ours[index], title).toEqual(theirs[index]);
   }
+});
+
+/** The messages of the server for which etcd3 has classes of errors. */
+const MESSAGES = [
+  'etcdserver: role name already exists',
+  'etcdserver: user name already exists',
+  'etcdserver: role is not granted to the user',
+  'etcdserver: role name not found',
+  'etcdserver: user name not found',
+  'etcdserver: authentication failed, invalid user ID or password',
+  'etcdserver: permission denied',
+  'etcdserver: invalid auth token',
+  'etcdserver: requested lease not found',
+];
+
+/** The rows of the table of errors: the names of classes of etcd3, and the text about etcdwire. */
+const ERRORS = [...PAGE.matchAll(/^\| (`\w+Error`(?:, `\w+Error`)*|`EtcdWatchStreamEnded`) \| (.*) \|$/gm)].flatMap(
+  ([, classes = '', text = '']) => [...classes.matchAll(/\w+/g)].map(([name]) => [name, text] as const),
+);
+
+test('the table of errors in docs/from-etcd3.md has every class of errors of etcd3', () => {
+  const classes = Object.entries(etcd3).filter(
+    ([, value]) => typeof value === 'function' && value.prototype instanceof Error,
+  );
+  expect(ERRORS.map(([name]) => name).toSorted()).toEqual(classes.map(([name]) => name).toSorted());
+});
+
+test('the table of errors in docs/from-etcd3.md has the reason or code that the same status of the server causes', () => {
+  const table = new Map(ERRORS);
+  const named = MESSAGES.map((message) => [statusOfReason(serverReason(message) ?? '') ?? 'Unknown', message] as const);
+  const unnamed = STATUS_CODES.filter((code) => code !== 'OK').map((code) => [code, 'a text'] as const);
+  const shown = [...named, ...unnamed].map(([code, message]) => {
+    const { name } = etcd3.castGrpcError(
+      Object.assign(new Error(message), { code: STATUS_CODES.indexOf(code) }),
+    ).constructor;
+    return { name, row: table.get(name), error: errorFromStatus(code, message) };
+  });
+  for (const { name, row, error } of shown) {
+    const values = [...(row ?? '').matchAll(/`(\w+)`/g)].map(([, value]) => value);
+    expect([error.reason, error.code], name).toContain(values[0]);
+  }
+  expect(new Set(shown.map(({ name }) => name)).size).toBeGreaterThan(20);
 });
 
 /** Runs the examples of one package and returns the lines that each prints. Side 0 is etcd3, and side 1 is etcdwire. */
@@ -79,6 +124,7 @@ function pathOf(from: string): string {
   const entries: Readonly<Record<string, string>> = {
     etcdwire: 'src/index.ts',
     'etcdwire/concurrency': 'src/concurrency/index.ts',
+    'etcdwire/recipes': 'src/recipes/index.ts',
   };
   const entry = entries[from];
   return entry === undefined ? from : join(ROOT, entry);

@@ -4,10 +4,10 @@ import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import type { EtcdMember } from '../../src/testing/index.js';
-import { type Child, startChild } from '../support/child.js';
+import { type Child, startChild, startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { compiledSource } from '../support/compiled.js';
-import { proxied } from '../support/locks.js';
+import { proxied, queueLength } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { importingSources } from '../support/program.js';
 
@@ -240,4 +240,29 @@ test('the controllers keep the wanted number of pods although the leader is kill
   await direct.delete('deployments/batch');
   await expect.poll(pods, { timeout: 30_000 }).toEqual({ api: 4, web: 1 });
   await ended(second);
+});
+
+test('the program that came from etcd3 waits for a process that holds the lock with etcd3, also when the server restarts and compacts its history', async () => {
+  const { endpoints, members } = await ownEtcd();
+  const [endpoint = ''] = endpoints;
+  const etcd = openClient({ endpoints });
+  const holder = startScript(new URL('../support/etcd3-holder.ts', import.meta.url), [endpoint, 'locks/starts', '2']);
+  expect(await holder.line()).toBe('held');
+  const killed = start('migration', { endpoint });
+  await queueLength(etcd, 'locks/starts', 1);
+  const child = start('migration', { endpoint });
+  await queueLength(etcd, 'locks/starts', 2);
+  await etcd.compact((await etcd.put('other', 'x')).header.revision);
+  await members[0]?.kill();
+  await members[0]?.start();
+  expect((await etcd.get('locks/starts'))?.version).toBe(1n);
+  // The first waiter is killed, and its lease ends now instead of after its TTL.
+  killed.process.kill('SIGKILL');
+  await etcd.lease.revoke((await inspectLock(etcd, 'locks/starts')).holder?.leaseId ?? 0n);
+  expect(await text(etcd, 'starts')).toBeUndefined();
+  holder.process.kill('SIGKILL');
+  expect(await child.line()).toBe('start 1');
+  const next = startScript(new URL('../support/etcd3-holder.ts', import.meta.url), [endpoint, 'locks/starts', '2']);
+  expect(await next.line()).toBe('held');
+  await ended(child);
 });

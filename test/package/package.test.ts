@@ -151,7 +151,7 @@ describe('the packed package', () => {
     ['etcdwire/gateway', ['gateway']],
     ['etcdwire/node', ['saveSnapshot']],
     ['etcdwire/opentelemetry', ['openTelemetry']],
-    ['etcdwire/recipes', ['reconcile', 'Slots']],
+    ['etcdwire/recipes', ['Etcd3Mutex', 'reconcile', 'Slots']],
     ['etcdwire/testing', ['checkLock', 'checkPuts', 'checkRegister', 'checkWatch', 'GuardedResource', 'History']],
     ['etcdwire/grpc-js', ['grpcJs']],
     ['etcdwire/transport', []],

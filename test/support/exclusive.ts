@@ -9,6 +9,7 @@ import {
   type Session,
   type WaitOptions,
 } from '../../src/concurrency/index.js';
+import { Etcd3Mutex } from '../../src/recipes/index.js';
 
 /** A common interface of the locks, elections and semaphores that have one holder at a time. */
 export interface Exclusive {
@@ -28,6 +29,11 @@ const underName = (name: string): string => `${name}/`;
 export const EXCLUSIVES = {
   Mutex: {
     take: (session, name, options) => new Mutex(session, name).lock(options),
+    queue: underName,
+    furtherEvents: 0,
+  },
+  Etcd3Mutex: {
+    take: (session, name, options) => new Etcd3Mutex(session, name).lock(options),
     queue: underName,
     furtherEvents: 0,
   },

@@ -58,7 +58,7 @@ import {
   saveSnapshot,
 } from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
-import { ExpiringKeys, reconcile, Slots } from '../../src/recipes/index.js';
+import { Etcd3Mutex, ExpiringKeys, reconcile, Slots } from '../../src/recipes/index.js';
 import {
   checkLock,
   checkOrder,
@@ -597,6 +597,13 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       }),
     },
     () => reconcile,
+  ),
+  'new Etcd3Mutex': made({ session: SESSION, name: NAME }, Etcd3Mutex),
+  'Etcd3Mutex.lock': locker({ options: options(WAIT) }, ({ session }) => new Etcd3Mutex(session, unique()), 'lock'),
+  'Etcd3Mutex.tryLock': locker(
+    { options: options(WAIT) },
+    ({ session }) => new Etcd3Mutex(session, unique()),
+    'tryLock',
   ),
   'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
   'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),

@@ -1,3 +1,4 @@
+import type { CoreKeyspace } from '../../../../src/client/keyspace.js';
 import { Election } from '../../../../src/concurrency/election.js';
 import { Mutex } from '../../../../src/concurrency/mutex.js';
 import { ReentrantMutex } from '../../../../src/concurrency/reentrant-mutex.js';
@@ -5,11 +6,22 @@ import { RWMutex } from '../../../../src/concurrency/rw-mutex.js';
 import { Semaphore } from '../../../../src/concurrency/semaphore.js';
 import type { Session } from '../../../../src/concurrency/session.js';
 import type { LockOptions } from '../../../../src/concurrency/waiting.js';
-import { op } from '../../../../src/kv/txn.js';
+import { compare, op } from '../../../../src/kv/txn.js';
+import { Etcd3Mutex } from '../../../../src/recipes/etcd3-mutex.js';
+import { expected } from './expected.js';
 
 // The function `acquire` acquires a lock of any kind except `withLock`, so that one player can play all of these kinds.
 
-export type LockKind = 'mutex' | 'reentrant' | 'read' | 'write' | 'semaphore' | 'election' | 'withLock';
+export type LockKind =
+  | 'mutex'
+  | 'reentrant'
+  | 'read'
+  | 'write'
+  | 'semaphore'
+  | 'election'
+  | 'withLock'
+  | 'etcd3 mutex'
+  | 'etcd3';
 
 /** A held lock of any kind. */
 export interface Holding {
@@ -41,6 +53,12 @@ export async function acquire(
       const options = { ...wait, maxHoldMs };
       return holdingOf(await (isTry ? mutex.tryLock(options) : mutex.lock(options)));
     }
+    case 'etcd3 mutex': {
+      const mutex = new Etcd3Mutex(session, NAME);
+      return holdingOf(await (isTry ? mutex.tryLock(wait) : mutex.lock(wait)));
+    }
+    case 'etcd3':
+      return etcd3Lock(session.client);
     case 'reentrant': {
       const mutex = new ReentrantMutex(session, NAME);
       const owner = {};
@@ -74,6 +92,28 @@ export async function acquire(
       return { ...holdingOf(leadership), txn: (value) => leadership.proclaim(value) };
     }
   }
+}
+
+/**
+ * Acquires a lock with the requests that the locks of npm's etcd3 send: one attempt to put the key, with a lease that
+ * the release revokes. The package does not compare the lease with a clock, but this holder does, because otherwise no
+ * lock could exclude it.
+ */
+async function etcd3Lock(client: CoreKeyspace): Promise<Holding | undefined> {
+  const lease = await client.lease.grant({ ttl: 2 });
+  const alive = client.lease.keepAlive(lease);
+  const release = async (): Promise<void> => {
+    await alive.close();
+    await client.lease.revoke(lease.id).catch(expected);
+  };
+  const put = { if: [compare.createRevision(NAME, '==', 0n)], then: [op.put(NAME, '', { lease })] } as const;
+  const { succeeded, header } = await client.txn(put).catch(async (error: unknown) => {
+    await release();
+    throw error;
+  });
+  if (succeeded) return { token: header.revision, key: NAME, valid: () => alive.valid(), txn: async () => {}, release };
+  await release();
+  return undefined;
 }
 
 interface Lockable {

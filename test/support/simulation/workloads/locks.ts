@@ -79,7 +79,13 @@ export const LOCKS = [
   lockWorkload('semaphore', 2, ['semaphore']),
   lockWorkload('election', 2, ['election', 'mutex']),
   lockWorkload('withLock', 1, ['withLock', 'mutex']),
+  lockWorkload('etcd3 mutex', 2, ['etcd3 mutex', 'etcd3 mutex', 'etcd3', 'etcd3', 'mutex']),
 ];
+
+/** Whether the key is a queue key of the lock, or the key with which holders who use etcd3 hold the lock. */
+function isLockKey(key: string): boolean {
+  return key === NAME || key.startsWith(`${NAME}/`);
+}
 
 interface LockClaim extends Claim {
   readonly kind: LockKind;
@@ -104,8 +110,8 @@ class Locks implements Player<LockOp> {
   constructor(context: Context<LockOp>) {
     this.#context = context;
     context.cluster.onEvent(({ type, key, lease, createRevision }) => {
+      if (isLockKey(key)) this.#changedMs = context.world.now;
       if (key.startsWith(`${NAME}/`)) {
-        this.#changedMs = context.world.now;
         const known = this.#created.get(key);
         if (type === 'put') this.#created.set(key, { lease, createRevision });
         else if (known !== undefined) this.#deleted(key, known.lease, known.createRevision);
@@ -141,8 +147,7 @@ class Locks implements Player<LockOp> {
     for (const session of this.#sessions[index] ?? []) {
       if (!session?.valid()) continue;
       const keys = cluster.server.member.leases.keysOf(session.leaseId).map((key) => textOf(key));
-      for (const key of keys)
-        if (key.startsWith(`${NAME}/`)) violated('queue key left', `${key}, although no contender uses it`);
+      for (const key of keys) if (isLockKey(key)) violated('queue key left', `${key}, although no contender uses it`);
     }
   }
 
@@ -199,7 +204,7 @@ class Locks implements Player<LockOp> {
     const startMs = world.time;
     const holding = await acquire(session, each.kind, each.isTry, options).finally(() => {
       const limitMs = Math.min(each.maxWaitMs ?? Number.POSITIVE_INFINITY, each.abortMs ?? Number.POSITIVE_INFINITY);
-      this.#context.checkEnd(startMs, limitMs, each.kind);
+      if (each.kind !== 'etcd3') this.#context.checkEnd(startMs, limitMs, each.kind);
       if (this.#enqueuing.get(session.leaseId)?.contender === contender) this.#enqueuing.delete(session.leaseId);
     });
     if (holding === undefined) return enters(contender, index, 'idle');
@@ -266,7 +271,9 @@ class Locks implements Player<LockOp> {
   check(): void {
     const { cluster, violated } = this.#context;
     const truth = cluster.truth.filter(({ key }) => key.startsWith(`${NAME}/`));
-    const exclusive = this.#claims.filter(({ kind }) => kind !== 'read' && kind !== 'semaphore');
+    const exclusive = this.#claims.filter(({ kind }) => !['read', 'semaphore', 'etcd3'].includes(kind));
+    // A holder who uses etcd3 is not in the queue. Holders of a `Mutex` do not exclude such a holder.
+    this.#checkExclusion(this.#claims.filter(({ kind }) => kind === 'etcd3' || kind === 'etcd3 mutex'));
     const isShared = this.#claims.some(({ kind }) => kind === 'read' || kind === 'write');
     const isReentrant = this.#claims.some(({ kind }) => kind === 'reentrant');
     if (isShared) this.#checkReaders();
@@ -332,14 +339,18 @@ class Locks implements Player<LockOp> {
   /** Checks that each write of a holder took effect while the key with its token existed. */
   #checkFencing(): void {
     const keys = new Map<string, bigint>();
-    for (const { type, key, value, createRevision, revision } of this.#context.cluster.truth) {
+    const withEtcd3 = new Set(this.#claims.filter(({ kind }) => kind === 'etcd3 mutex').map(({ token }) => token));
+    for (const { type, key, value, createRevision, revision, lease } of this.#context.cluster.truth) {
       if (key === FENCED && type === 'put') {
         const token = BigInt(value.split(' ')[0] as string);
-        if (![...keys.values()].includes(token))
+        const queueKey = [...keys].find(([each, created]) => each !== NAME && created === token)?.[0];
+        // The value of `keys` for the key of etcd3 is its lease.
+        const hasBoth = `${NAME}/${keys.get(NAME)?.toString(16)}` === queueKey;
+        if (queueKey === undefined || (withEtcd3.has(token) && !hasBoth))
           this.#context.violated('stale write', `value ${value} at revision ${revision}`);
       }
-      if (!key.startsWith(`${NAME}/`)) continue;
-      if (type === 'put') keys.set(key, createRevision);
+      if (!isLockKey(key)) continue;
+      if (type === 'put') keys.set(key, key === NAME ? lease : createRevision);
       else keys.delete(key);
     }
   }

@@ -1,0 +1,291 @@
+import { isRange, only, putArguments, rangeText, valueText } from './arguments.js';
+import { type Chain, type Consumer, chainOf, consumerOf, keptText, type Link, type Use } from './context.js';
+import { leaseText, lockText, rewriteObjectCall, watchText } from './objects.js';
+import type { Node } from './parser.js';
+import type { Rewriter } from './rewriter.js';
+
+/** What to do about calls that the program does not rewrite, by the first method of the call. */
+const ADVICE: Readonly<Record<string, string>> = {
+  get: 'use get(key, options); it resolves with a KeyValue or undefined',
+  getAll: 'use range(prefix(…), options), or scan for many keys',
+  put: 'use put(key, value, { lease, prevKv })',
+  delete: 'use delete(key) or delete(prefix(…)); `deleted` is a number',
+  watch: 'use `for await (const event of client.watch(prefix(…)))`',
+  if: 'use txn({ if: [compare.…], then: [op.…], else: [op.…] })',
+  lease: 'use `await Session.open(client, { ttl })` of etcdwire/concurrency, and put with { lease: session.leaseId }',
+  lock: 'use `await new Mutex(session, name).tryLock()` of etcdwire/concurrency, or Etcd3Mutex of etcdwire/recipes while other programs still lock with etcd3',
+  election:
+    "use new Election(session, 'election/NAME') of etcdwire/concurrency; with this name it elects together with etcd3",
+  stm: 'use stm(client, async (tx) => …) of etcdwire/concurrency',
+  getRoles: 'use auth.roleList()',
+  getUsers: 'use auth.userList()',
+  role: 'use the methods of auth, such as auth.roleAdd(name)',
+  user: 'use the methods of auth, such as auth.userAdd(name, { password })',
+  mock: 'use new Client({ transport: memory(new MemoryEtcd()) }) of etcdwire/testing',
+  range: 'use prefix(…) or keyRange(start, end)',
+};
+const TARGETS: Readonly<Record<string, string>> = {
+  Key: 'key',
+  Version: 'version',
+  Create: 'createRevision',
+  Mod: 'modRevision',
+  Value: 'value',
+};
+const ORDERS: Readonly<Record<string, string>> = { Ascend: 'asc', Descend: 'desc' };
+const OPERATORS: Readonly<Record<string, string>> = {
+  '==': '==',
+  '===': '==',
+  '!=': '!=',
+  '!==': '!=',
+  '>': '>',
+  '<': '<',
+};
+/** How the value of a key becomes the result of a method, for a key that may be missing. */
+const READS: Readonly<Record<string, string>> = {
+  string: 'kv?.text() ?? null',
+  json: 'kv?.json() ?? null',
+  number: '(kv === undefined ? null : Number(kv.text()))',
+  buffer: '(kv === undefined ? null : Buffer.from(kv.value))',
+  exists: 'kv !== undefined',
+};
+const VALUES: Readonly<Record<string, string>> = {
+  strings: 'kv.text()',
+  json: 'kv.json()',
+  numbers: 'Number(kv.text())',
+  buffers: 'Buffer.from(kv.value)',
+};
+/** The methods of a client with the same name and meaning in both packages. */
+const SAME = ['namespace', 'close'];
+
+/** Returns the new text of a call of etcd3, or undefined if the expression is not such a call. */
+export function rewriteCall(rewriter: Rewriter, node: Node): string | undefined {
+  const { parser, names } = rewriter;
+  const isAwait = parser.is(node, 'AwaitExpression');
+  const call = isAwait ? node.expression : node;
+  if (!parser.is(call, 'CallExpression')) return undefined;
+  const chain = chainOf(rewriter, call);
+  if (chain === undefined) {
+    const object = call.expression?.expression;
+    if (!isAwait && names.kindOf(object) === 'client') rewriter.mark(call, adviceOn(call.expression?.name?.text ?? ''));
+    return undefined;
+  }
+  const [first] = chain.links as [Link];
+  const isThen = ['then', 'catch', 'finally'].includes(chain.links.at(-1)?.name ?? '');
+  if (isThen) return undefined;
+  const kind = names.kindOf(chain.object);
+  if (kind !== undefined && kind !== 'client') return isAwait ? undefined : rewriteObjectCall(rewriter, chain, kind);
+  if (kind === undefined) {
+    if (!isAwait && looksLikeEtcd3(chain)) rewriter.mark(call, `if this object is of etcd3, ${ADVICE[first.name]}`);
+    return undefined;
+  }
+  const { client, links } = withoutNamespaces(rewriter, chain);
+  const [method] = links;
+  if (method === undefined || (SAME.includes(method.name) && links.length === 1)) return undefined;
+  const use: Use = { rewriter, chain, client, links, isAwait, consumer: consumerOf(rewriter, call) };
+  const text = HANDLERS[method.name]?.(use);
+  if (text !== undefined) return rewriter.rewrite(text);
+  // The await expression stays, and the visit of its operand marks the call.
+  if (isAwait) return undefined;
+  rewriter.mark(call, adviceOn(method.name));
+  return keptText(rewriter, chain);
+}
+
+function adviceOn(method: string): string {
+  return ADVICE[method] ?? `etcdwire has no method ${method}; see docs/from-etcd3.md`;
+}
+
+type Handler = (use: Use) => string | undefined;
+
+const HANDLERS: Readonly<Record<string, Handler>> = {
+  get: getText,
+  getAll: getAllText,
+  put: putText,
+  delete: deleteText,
+  if: txnText,
+  lease: leaseText,
+  lock: lockText,
+  watch: watchText,
+};
+
+function getText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+  const [get, ...others] = links as [Link, ...Link[]];
+  const key = only(rewriter, get);
+  const terminal =
+    others.length === 0 ? builderTerminal(consumer, 'string') : others.length === 1 ? bare(others[0]) : undefined;
+  const read = READS[terminal ?? ''];
+  if (key === undefined || read === undefined) return undefined;
+  const call = `${client}.get(${key})`;
+  // Without await, and for results that use the value twice, a callback converts the value.
+  if (isAwait && !read.startsWith('('))
+    return inParentheses(rewriter, chain.last.parent, `(await ${call})${read.slice('kv'.length)}`);
+  if (isAwait) return undefined;
+  return `${call}.then((kv) => ${read})`;
+}
+
+function getAllText({ rewriter, client, links, isAwait, consumer }: Use): string | undefined {
+  if (isAwait) return undefined;
+  const [, ...others] = links as [Link, ...Link[]];
+  let range = `${rewriter.use('prefix')}('')`;
+  const options: string[] = [];
+  let terminal: string | undefined = builderTerminal(consumer, 'strings');
+  for (const [index, link] of others.entries()) {
+    const isLast = index === others.length - 1;
+    if (isRange(link)) {
+      const text = rangeText(rewriter, link);
+      if (text === undefined) return undefined;
+      range = text;
+    } else if (link.name === 'limit' && isNumber(rewriter, link.args[0])) {
+      options.push(`limit: ${rewriter.emit(link.args[0] as Node)}`);
+    } else if (link.name === 'sort') {
+      const [target = '', order = ''] = link.args.map((each) => each.text ?? '');
+      if (TARGETS[target] === undefined || ORDERS[order] === undefined) return undefined;
+      options.push(`sort: { target: '${TARGETS[target]}', order: '${ORDERS[order]}' }`);
+    } else if (isLast) terminal = bare(link);
+    else return undefined;
+  }
+  const mapped = VALUES[terminal ?? ''];
+  let read: string | undefined;
+  if (mapped !== undefined) read = `({ kvs }) => Object.fromEntries(kvs.map((kv) => [kv.keyText(), ${mapped}]))`;
+  if (terminal === 'keys') read = '({ kvs }) => kvs.map((kv) => kv.keyText())';
+  if (terminal === 'count') read = '({ count }) => count';
+  if (read === undefined) return undefined;
+  if (terminal === 'keys') options.push('keysOnly: true');
+  if (terminal === 'count') options.push('countOnly: true');
+  const given = options.length === 0 ? range : `${range}, { ${options.join(', ')} }`;
+  return `${client}.range(${given}).then(${read})`;
+}
+
+function putText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+  if (isAwait) return undefined;
+  const put = putArguments(rewriter, links);
+  if (put === undefined || consumer.how === 'nothing') return undefined;
+  checkSent(rewriter, chain, consumer);
+  if (consumer.reads?.length !== 0)
+    rewriter.mark(chain.last, 'the result of put now has `prevKv` and `header.revision`; check who reads it');
+  return `${client}.put(${put})`;
+}
+
+function deleteText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+  if (isAwait) return undefined;
+  const keys = deletedKeys(rewriter, links);
+  if (keys === undefined || consumer.how === 'nothing') return undefined;
+  checkSent(rewriter, chain, consumer);
+  const { reads } = consumer;
+  const call = `${client}.delete(${keys})`;
+  if (reads?.length === 0) return call;
+  if (!reads?.every((each) => each === 'deleted'))
+    rewriter.mark(chain.last, 'the result of delete has only `deleted` here; check who reads it');
+  // The number is a string in etcd3.
+  return `${call}.then(({ deleted }) => ({ deleted: String(deleted) }))`;
+}
+
+function deletedKeys(rewriter: Rewriter, [, ...others]: readonly Link[]): string | undefined {
+  const [link] = others;
+  if (link === undefined || others.length > 1) return undefined;
+  return link.name === 'key' ? only(rewriter, link) : isRange(link) ? rangeText(rewriter, link) : undefined;
+}
+
+function txnText({ rewriter, chain, client, links, isAwait, consumer }: Use): string | undefined {
+  if (isAwait) return undefined;
+  const conditions: string[] = [];
+  const branches: string[] = [];
+  for (const [index, link] of links.entries()) {
+    if (link.name === 'if' || link.name === 'and') {
+      const text = conditionText(rewriter, link);
+      if (text === undefined) return undefined;
+      conditions.push(text);
+    } else if (link.name === 'then' || link.name === 'else') {
+      const operations = link.args.map((each) => operationText(rewriter, client, each));
+      if (operations.includes(undefined)) return undefined;
+      branches.push(`${link.name}: [${operations.join(', ')}]`);
+    } else if (link.name !== 'commit' || index !== links.length - 1) return undefined;
+  }
+  if (links.at(-1)?.name !== 'commit') return undefined;
+  if (!consumer.reads?.every((each) => each === 'succeeded'))
+    rewriter.mark(
+      chain.last,
+      'the result of txn has `succeeded`, and in `responses` one result for each operation; check who reads it',
+    );
+  return `${client}.txn({ if: [${conditions.join(', ')}], ${branches.join(', ')} })`;
+}
+
+function conditionText(rewriter: Rewriter, { args }: Link): string | undefined {
+  const [key, column, operator, value] = args;
+  const target = TARGETS[column?.text ?? ''];
+  const compared = OPERATORS[operator?.text ?? ''];
+  if (key === undefined || value === undefined || compared === undefined) return undefined;
+  if (target === undefined || target === 'key') return undefined;
+  const operand = target === 'value' ? valueText(rewriter, value) : `BigInt(${rewriter.emit(value)})`;
+  return operand === undefined
+    ? undefined
+    : `${rewriter.use('compare')}.${target}(${rewriter.emit(key)}, '${compared}', ${operand})`;
+}
+
+/** Returns the text of an operation. It must be of the transaction's client, because a namespace has its own prefix. */
+function operationText(rewriter: Rewriter, client: string, node: Node): string | undefined {
+  const chain = rewriter.parser.is(node, 'CallExpression') ? chainOf(rewriter, node) : undefined;
+  if (chain === undefined || rewriter.names.kindOf(chain.object) !== 'client') return undefined;
+  if (rewriter.emit(chain.object) !== client) return undefined;
+  const [first] = chain.links as [Link];
+  const op = rewriter.use('op');
+  if (first.name === 'get' && chain.links.length === 1) return `${op}.get(${only(rewriter, first)})`;
+  const args =
+    first.name === 'put'
+      ? putArguments(rewriter, chain.links)
+      : first.name === 'delete'
+        ? deletedKeys(rewriter, chain.links)
+        : undefined;
+  return args === undefined ? undefined : `${op}.${first.name}(${args})`;
+}
+
+/** Marks a call that etcd3 sends only if the caller awaits its result. */
+function checkSent(rewriter: Rewriter, { last }: Chain, { how }: Consumer): void {
+  if (how === 'unknown') rewriter.mark(last, 'etcd3 sends this call when something awaits it, and etcdwire at once');
+}
+
+/** Returns the name of a method that is called without arguments. */
+function bare(link: Link | undefined): string | undefined {
+  return link?.args.length === 0 ? link.name : undefined;
+}
+
+/** Returns the method that a builder without a last method stands for, if something waits for the builder. */
+function builderTerminal({ how }: Consumer, name: string): string | undefined {
+  return how === 'await' || how === 'promise' ? name : undefined;
+}
+
+function isNumber({ parser }: Rewriter, node: Node | undefined): boolean {
+  return parser.is(node, 'NumericLiteral') && Number(node.text) > 0;
+}
+
+/** Returns the text that stands for the await expression, in parentheses unless the code around it ends it anyway. */
+function inParentheses({ parser }: Rewriter, awaited: Node, text: string): string {
+  const { parent } = awaited;
+  const isLast =
+    parser.is(parent, 'VariableDeclaration', 'ReturnStatement', 'ExpressionStatement', 'PropertyAssignment') ||
+    (parser.is(parent, 'CallExpression') && parent.expression !== awaited);
+  return isLast || parser.is(parent, 'ParenthesizedExpression') ? text : `(${text})`;
+}
+
+function looksLikeEtcd3({ links }: Chain): boolean {
+  const [first, second] = links;
+  if (first?.name === 'put' || first?.name === 'lease') return first.name === 'put' && second?.name === 'value';
+  if (first?.name === 'getAll')
+    return (
+      second !== undefined &&
+      [...Object.keys(VALUES), 'prefix', 'all', 'inRange', 'keys', 'count', 'sort', 'limit'].includes(second.name)
+    );
+  if (first?.name === 'delete')
+    return first.args.length === 0 && ['key', 'prefix', 'all', 'inRange'].includes(second?.name ?? '');
+  return (
+    first?.name === 'watch' && first.args.length === 0 && ['key', 'prefix', 'inRange'].includes(second?.name ?? '')
+  );
+}
+
+/** Splits the calls of `namespace` at the beginning off, which mean the same in both packages. */
+function withoutNamespaces(rewriter: Rewriter, { object, links }: Chain): { client: string; links: readonly Link[] } {
+  let client = rewriter.emit(object);
+  let at = 0;
+  for (; links[at]?.name === 'namespace' && at < links.length - 1; at += 1)
+    client += `.namespace(${(links[at] as Link).args.map((each) => rewriter.emit(each)).join(', ')})`;
+  return { client, links: links.slice(at) };
+}

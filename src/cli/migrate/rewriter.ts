@@ -1,0 +1,318 @@
+import { Names } from './names.js';
+import type { Node, Parsed, Parser } from './parser.js';
+
+/** A place that the user has to change. */
+interface Mark {
+  /** Line in the new text, from 1. */
+  readonly line: number;
+  readonly message: string;
+}
+
+export interface Rewritten {
+  readonly text: string;
+  /** How many expressions were rewritten. */
+  readonly rewritten: number;
+  readonly marks: readonly Mark[];
+}
+
+/** Returns the new text of a node, or undefined if the node is not what the function rewrites. */
+type Rewrite = (rewriter: Rewriter, node: Node) => string | undefined;
+
+/** The functions that rewrite the uses of etcd3. */
+interface Rewrites {
+  readonly call: Rewrite;
+  readonly construction: Rewrite;
+}
+
+/** The comments begin with this text. */
+const MARKER = '// etcdwire: ';
+/** Stands for an import of etcd3 until the file is complete. No source file contains it. */
+const IMPORTS = '\u0000imports\u0000';
+/** The entry points of this package, by the names that the rewritten programs use. */
+const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/concurrency', Session: 'etcdwire/concurrency' };
+
+/** What to use instead of exports of etcd3 other than its classes of errors. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  IOptions: 'use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
+  Namespace: 'use the type of client.namespace(…), which has the methods of Client for keys, watches and leases',
+  Lease: 'use Session of etcdwire/concurrency, or the result of lease.keepAlive',
+  Watcher: 'use the type of client.watch(…), which a program reads with `for await`',
+  Lock: 'use Mutex and Held of etcdwire/concurrency',
+  Election: 'use Election of etcdwire/concurrency',
+  isRecoverableError: "use error.code === 'Unavailable' or error.outcome of EtcdError",
+};
+
+/** What to use instead of the properties of a client. */
+const PROPERTIES: Readonly<Record<string, string>> = {
+  kv: 'use raw.kv',
+  leaseClient: 'use raw.lease',
+  watchClient: 'use raw.watch',
+  auth: 'use the methods of auth, or raw.auth',
+  maintenance: 'use the methods of maintenance, which get the endpoint of a member, or raw.maintenance',
+  cluster: 'use the methods of cluster, or raw.cluster',
+};
+
+function adviceOn(name: string): string {
+  const instead = INSTEAD[name];
+  if (instead !== undefined) return instead;
+  return name.endsWith('Error')
+    ? `use the reason of EtcdError of etcdwire instead of the class ${name}; docs/from-etcd3.md names the reasons`
+    : `etcdwire has no ${name}; see docs/from-etcd3.md`;
+}
+
+const STATEMENT_LISTS = ['Block', 'SourceFile', 'ModuleBlock', 'CaseClause', 'DefaultClause'];
+const MEMBERS = ['PropertyDeclaration', 'MethodDeclaration', 'Constructor', 'GetAccessor', 'SetAccessor'];
+
+/**
+ * Rewrites one file. `emit` returns the new text of a node. Nodes that contain no use of etcd3 keep their text, so the
+ * file keeps its formatting.
+ */
+export class Rewriter {
+  readonly parser: Parser;
+  readonly names: Names;
+  readonly text: string;
+  readonly #root: Node;
+  readonly #rewrites: Rewrites;
+  /** The messages of the marks, by the statement or class member before which the comment stands. */
+  readonly #marks = new Map<Node, Set<string>>();
+  /** Statements that follow another statement in the new text. */
+  readonly #following = new Map<Node, string>();
+  /** The texts that `emit` has returned, because a caller may need a text twice. */
+  readonly #emitted = new Map<Node, string>();
+  /** The statements that load etcd3 and that the new imports replace. */
+  readonly #replaced: Node[] = [];
+  /** The exports of this package that the file needs, and their local names. */
+  readonly #uses = new Map<string, string>();
+  /** Identifiers of the file. A new import must not have one of these names. */
+  readonly #taken: ReadonlySet<string>;
+  readonly #loads: readonly Node[];
+  /** The exports of etcd3 whose uses stay, by their local names. */
+  readonly #kept = new Set<string>();
+  /** The statement before which the new imports stand if no statement that loads etcd3 disappears. */
+  #importsBefore: Node | undefined;
+  #rewritten = 0;
+
+  constructor(parser: Parser, parsed: Parsed, rewrites: Rewrites) {
+    this.parser = parser;
+    this.#rewrites = rewrites;
+    this.text = parsed.text;
+    this.#root = parsed.root;
+    this.names = new Names(parser, parsed);
+    this.#loads = this.names.loads();
+    const identifiers = parser.all(parsed.root, (node) => parser.is(node, 'Identifier') && !this.#isPropertyName(node));
+    this.#taken = new Set(identifiers.map(({ text }) => text as string));
+  }
+
+  /** Returns the new text of the file, or undefined if the file does not load etcd3. */
+  run(): Rewritten | undefined {
+    if (this.#loads.length === 0) return undefined;
+    const body = this.emit(this.#root);
+    const text = body.replace(IMPORTS, () => this.#imports(body)).replaceAll(IMPORTS, '');
+    const marks = text.split('\n').flatMap((line, index) => {
+      const at = line.indexOf(MARKER);
+      return at < 0 ? [] : [{ line: index + 1, message: line.slice(at + MARKER.length) }];
+    });
+    return { text, rewritten: this.#rewritten, marks };
+  }
+
+  /** Returns the new text of a node, with marks before the statements and class members inside. */
+  emit(node: Node): string {
+    const known = this.#emitted.get(node);
+    if (known !== undefined) return known;
+    const text = this.#replacement(node) ?? this.copy(node);
+    const emitted = this.#isHost(node) ? this.#withLines(node, text) : text;
+    this.#emitted.set(node, emitted);
+    return emitted;
+  }
+
+  /** Returns the text of a node with the new texts of its children. */
+  copy(node: Node): string {
+    let text = '';
+    let at = this.parser.is(node, 'SourceFile') ? 0 : node.getStart();
+    for (const child of this.parser.children(node)) {
+      // Nodes that the parser has added have no text.
+      if (child.end <= at || child.getStart() < at) continue;
+      text += this.text.slice(at, child.getStart()) + this.emit(child);
+      at = child.end;
+    }
+    return text + this.text.slice(at, node.end);
+  }
+
+  /** Returns the text that replaces an expression. */
+  rewrite(text: string): string {
+    this.#rewritten += 1;
+    return text;
+  }
+
+  /** Puts a comment before the statement or class member that contains the node. */
+  mark(node: Node, message: string): void {
+    const host = this.#isHost(node) ? node : (this.parser.above(node, (each) => this.#isHost(each)) ?? this.#root);
+    const messages = this.#marks.get(host) ?? new Set();
+    this.#marks.set(host, messages.add(message));
+  }
+
+  /** Puts another statement after a statement. */
+  follow(statement: Node, text: string): void {
+    this.#following.set(statement, text);
+  }
+
+  /** Returns the name under which the file can use an export of this package. */
+  use(name: string): string {
+    const known = this.#uses.get(name);
+    if (known !== undefined) return known;
+    const [first = '', ...others] = name;
+    const alias = `${first === first.toUpperCase() ? 'E' : 'e'}tcd${first.toUpperCase()}${others.join('')}`;
+    const local = [name, alias, `${alias}_`].find((each) => !this.#taken.has(each)) ?? `${alias}__`;
+    this.#uses.set(name, local);
+    return local;
+  }
+
+  #replacement(node: Node): string | undefined {
+    const { parser } = this;
+    if (this.#loads.includes(node)) return this.#load(node);
+    if (parser.is(node, 'VariableStatement') && this.#isLoading(node)) return this.#load(node);
+    if (parser.is(node, 'ImportEqualsDeclaration') && this.#loads.includes(node.moduleReference as Node))
+      return this.#load(node);
+    if (parser.is(node, 'NewExpression')) return this.#rewrites.construction(this, node);
+    if (parser.is(node, 'CallExpression', 'AwaitExpression')) {
+      const text = this.#rewrites.call(this, node);
+      if (text !== undefined) return text;
+    }
+    if (!parser.is(node, 'Identifier', 'PropertyAccessExpression', 'QualifiedName')) return undefined;
+    this.#markUse(node);
+    return this.#reference(node);
+  }
+
+  /** Marks a client or another object of etcd3 that goes to other code, and a property of a client. */
+  #markUse(node: Node): void {
+    const { parser, names } = this;
+    const { parent } = node;
+    if (parser.is(node, 'PropertyAccessExpression') && names.kindOf(node.expression) === 'client') {
+      const isCalled = parser.is(parent, 'CallExpression') && parent.expression === node;
+      if (!isCalled)
+        this.mark(node, PROPERTIES[node.name?.text ?? ''] ?? 'see "The raw interface" in docs/from-etcd3.md');
+    }
+    const isPassed =
+      (parser.is(parent, 'CallExpression', 'NewExpression') && parent.expression !== node) ||
+      (parser.is(parent, 'PropertyAssignment') && parent.initializer === node) ||
+      parser.is(parent, 'ShorthandPropertyAssignment', 'ReturnStatement', 'ArrayLiteralExpression', 'ExportAssignment');
+    if (!isPassed || this.#isPropertyName(node)) return;
+    const kind = names.kindOf(node);
+    if (kind !== undefined) this.mark(node, `other code gets this ${kind}; change its calls, too`);
+  }
+
+  /** Rewrites a use of an export of etcd3, such as a type. */
+  #reference(node: Node): string | undefined {
+    const { parser } = this;
+    if (parser.is(node, 'Identifier') && (this.#isPropertyName(node) || this.#isDeclared(node))) return undefined;
+    const name = this.names.exportOf(node);
+    if (name === undefined) return undefined;
+    const inType = parser.above(node, (each) => parser.is(each, 'HeritageClause')) !== undefined;
+    if (name === 'Etcd3') {
+      if (inType)
+        this.mark(node, 'this class now has the methods of Client; change the callers that use those of Etcd3');
+      return this.rewrite(this.use('Client'));
+    }
+    this.#kept.add(parser.is(node, 'Identifier') ? (node.text as string) : '*');
+    this.mark(node, adviceOn(name));
+    return undefined;
+  }
+
+  /** Whether the statement has the form `const … = require('etcd3')`. */
+  #isLoading({ declarationList }: Node): boolean {
+    const [first, ...others] = declarationList?.declarations ?? [];
+    return first?.initializer !== undefined && others.length === 0 && this.names.isRequire(first.initializer);
+  }
+
+  /** Leaves a place for the new imports. The statement disappears, unless it has another form than usual. */
+  #load(node: Node): string | undefined {
+    if (this.parser.is(node, 'ImportDeclaration', 'VariableStatement', 'ImportEqualsDeclaration')) {
+      this.#replaced.push(node);
+      return IMPORTS;
+    }
+    this.#importsBefore ??= this.#isHost(node) ? node : this.parser.above(node, (each) => this.#isHost(each));
+    this.mark(node, 'load etcdwire instead of etcd3');
+    return undefined;
+  }
+
+  /** Returns the statements that replace those that load etcd3. */
+  #imports(body: string): string {
+    // A call that stays may have asked for a name that its new text would have used.
+    const code = body
+      .split('\n')
+      .filter((line) => !line.includes(MARKER))
+      .join('\n');
+    const kept = this.#replaced.flatMap((node) => this.#keptPart(node));
+    const entries = new Map<string, string[]>();
+    const isModule = this.#loads.some((node) => !this.names.isRequire(node));
+    for (const [name, local] of [...this.#uses].sort()) {
+      if (!new RegExp(`(?<![.\\w])${local}\\b`).test(code)) continue;
+      const entry = ENTRIES[name] ?? 'etcdwire';
+      const renamed = isModule ? `${name} as ${local}` : `${name}: ${local}`;
+      // Only `Client` can be a type here. The other names are values.
+      const isType = name === 'Client' && this.#replaced.every(({ importClause }) => importClause?.isTypeOnly === true);
+      const imported = name === local ? name : renamed;
+      entries.set(entry, [...(entries.get(entry) ?? []), isType ? `type ${imported}` : imported]);
+    }
+    const added = [...entries].map(([entry, names]) =>
+      isModule
+        ? `import { ${names.join(', ')} } from '${entry}';`
+        : `const { ${names.join(', ')} } = require('${entry}');`,
+    );
+    return [...kept, ...added].join('\n');
+  }
+
+  /** Returns the statement that loads etcd3 without the names that the file no longer uses. */
+  #keptPart(statement: Node): readonly string[] {
+    const { parser } = this;
+    const pattern = statement.importClause?.namedBindings ?? statement.declarationList?.declarations?.[0]?.name;
+    const original = this.text.slice(statement.getStart(), statement.end);
+    if (!parser.is(pattern, 'NamedImports', 'ObjectBindingPattern')) return this.#kept.has('*') ? [original] : [];
+    const names = (pattern.elements ?? []).filter(({ name }) => this.#kept.has(name?.text ?? ''));
+    if (names.length === 0) return [];
+    const texts = names.map((each) => this.text.slice(each.getStart(), each.end));
+    return [original.replace(/\{[^}]*\}/, () => `{ ${texts.join(', ')} }`)];
+  }
+
+  /** Whether the identifier is the name of a property or of a member, and not a reference. */
+  #isPropertyName(node: Node): boolean {
+    const { parent } = node;
+    if (this.parser.is(parent, 'PropertyAccessExpression')) return parent.name === node;
+    if (this.parser.is(parent, 'QualifiedName')) return parent.right === node;
+    return this.parser.is(parent, 'PropertyAssignment', ...MEMBERS, 'MethodSignature', 'PropertySignature')
+      ? parent.name === node
+      : false;
+  }
+
+  #isDeclared(node: Node): boolean {
+    return this.parser.is(
+      node.parent,
+      'ImportSpecifier',
+      'ImportClause',
+      'NamespaceImport',
+      'BindingElement',
+      'VariableDeclaration',
+      'Parameter',
+      'ImportEqualsDeclaration',
+    )
+      ? node.parent.name === node || node.parent.propertyName === node
+      : false;
+  }
+
+  #isHost(node: Node): boolean {
+    return this.parser.is(node.parent, ...STATEMENT_LISTS) || this.parser.is(node, ...MEMBERS);
+  }
+
+  /** Returns the text of a statement or class member with the comments before it and the statement after it. */
+  #withLines(node: Node, text: string): string {
+    const start = node.getStart();
+    const lineStart = this.text.lastIndexOf('\n', start - 1) + 1;
+    const indent = /^[ \t]*/.exec(this.text.slice(lineStart, start))?.[0] ?? '';
+    const before = this.text.slice(node.pos, start);
+    const comments = [...(this.#marks.get(node) ?? [])].filter((message) => !before.includes(`${MARKER}${message}`));
+    const following = this.#following.get(node);
+    const imports = this.#importsBefore === node ? `${IMPORTS}\n${indent}` : '';
+    const marked = comments.map((message) => `${MARKER}${message}\n${indent}`).join('');
+    return imports + marked + text + (following === undefined ? '' : `\n${indent}${following}`);
+  }
+}

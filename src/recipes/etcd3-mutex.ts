@@ -1,0 +1,180 @@
+import { type WithHeader, withHeader } from '../channel/results.js';
+import { type CallOptions, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from '../concurrency/held.js';
+import { acquire, type Contender, sharedContender, tryAcquire } from '../concurrency/lock.js';
+import { checkName, keyGone, undoPut } from '../concurrency/lock-queue.js';
+import { checkSession, type Session } from '../concurrency/session.js';
+import {
+  cleanedUp,
+  untilAnswered,
+  type WaitLimit,
+  type WaitOptions,
+  watchUntil,
+  withinLimit,
+} from '../concurrency/waiting.js';
+import type { EtcdError } from '../errors/etcd-error.js';
+import { type Conditions, compare, type Op, op, preparedTxn, type Txn, type TxnResult } from '../kv/txn.js';
+import { checkOptions } from '../runtime/arguments.js';
+import { onAbort } from '../runtime/signals.js';
+import { monotonicMs } from '../runtime/timers.js';
+
+/** Repeats `look` until it resolves with a value, or calls it once. */
+type Looking = (look: (options: CallOptions) => Promise<Held | undefined>) => Promise<Held | undefined>;
+
+/**
+ * A lock that also excludes holders who use the locks of npm's `etcd3`. Use it while programs with `etcd3` and programs
+ * with `etcdwire` run side by side. When no program uses `etcd3` any longer, replace it by `Mutex`: the two exclude
+ * each other, and their tokens have one order.
+ *
+ * The holder has two keys: the queue key of a `Mutex`, and the key whose name is the lock's name, which `etcd3` uses.
+ * Contenders for the `Etcd3Mutex` and for a `Mutex` with the same name wait for each other in a fair queue. The first
+ * one in the queue then waits until no holder has the other key. A caller of `etcd3` does not wait, so no order exists
+ * between the queue and the callers of `etcd3`.
+ *
+ * The rules for names that contain "/" are those of `Mutex`. An `etcd3` lock "a/b" counts as a contender for "a", because
+ * its key lies under "a/".
+ *
+ * @example
+ * const session = await Session.open(etcd, { ttl: 10 });
+ * await using held = await new Etcd3Mutex(session, 'jobs/nightly').lock({ maxWaitMs: 5_000 });
+ * await work({ signal: held.signal });
+ */
+export class Etcd3Mutex {
+  readonly name: string;
+  readonly #session: Session;
+  readonly #contender: Contender;
+
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
+  constructor(session: Session, name: string) {
+    this.#session = checkSession(session);
+    this.name = checkName(name);
+    this.#contender = sharedContender(session, name);
+  }
+
+  /**
+   * Acquires the lock, and waits until it is free if necessary. If the wait times out or is canceled, the caller leaves
+   * the queue, and has neither key.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
+  lock(options: WaitOptions = {}): Promise<Held> {
+    const { client, signal } = this.#session;
+    const deleted = { keys: this.name, event: 'delete' } as const;
+    return withinLimit('Etcd3Mutex.lock', options, signal, async (limit) => {
+      const { waiting } = limit.forLock();
+      const held = await acquire('lock', this.#contender, waiting, HeldWithEtcd3);
+      // The wait for the key never ends without a value.
+      return (await this.#takeKey(held, limit, (look) => watchUntil(client, deleted, waiting, look))) as Held;
+    });
+  }
+
+  /**
+   * Acquires the lock if it is free, no contender waits for it, and no holder uses `etcd3`. Returns undefined otherwise.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
+  tryLock(options: WaitOptions = {}): Promise<Held | undefined> {
+    return withinLimit('Etcd3Mutex.tryLock', options, this.#session.signal, async (limit) => {
+      const { waiting } = limit;
+      const held = await tryAcquire('tryLock', this.#contender, waiting, HeldWithEtcd3);
+      if (held === undefined) return undefined;
+      return this.#takeKey(held, limit, (look) => untilAnswered(waiting, look));
+    });
+  }
+
+  /**
+   * Puts the key of `etcd3` as soon as it is missing, and returns the hold of both keys. The put checks that the caller
+   * still has its queue key. If the key stays, gives up the queue key.
+   */
+  async #takeKey(held: HeldWithEtcd3, limit: WaitLimit, looking: Looking): Promise<Held | undefined> {
+    const session = this.#session;
+    const { guards, leaseId: lease } = session;
+    const key = this.name;
+    const isFirst = compare.createRevision(held.key, '==', held.token);
+    const isFree = compare.createRevision(key, '==', 0n);
+    const entry = preparedTxn({ if: [isFirst, isFree], then: [op.put(key, '', { lease })], else: [op.get(key)] });
+    let put = guards.begin(entry);
+    const look = async (options: CallOptions): Promise<Held | undefined> => {
+      const { revision, succeeded, result } = await put.send(options);
+      if (succeeded) return held.withKey(key, revision, revision);
+      const found = result?.succeeded === false ? result.responses[0] : await session.client.get(key, options);
+      // The session has put the key before, or an earlier session with the same lease has.
+      if (found?.lease === lease) return held.withKey(key, found.createRevision, revision);
+      put = guards.begin(entry);
+      limit.taken(found !== undefined);
+      return undefined;
+    };
+    const offLost = onAbort(held.signal, () => limit.end(held.signal.reason));
+    try {
+      const both = await looking(look);
+      if (both === undefined) await cleanedUp(held.release());
+      return both;
+    } catch (error) {
+      session.losesWith(error);
+      const isUndone = await cleanedUp(undoPut(session, key, put).finally(() => held.release()));
+      if (!isUndone) limit.setOutcome('unknown');
+      throw error;
+    } finally {
+      offLost();
+    }
+  }
+}
+
+/**
+ * The hold of the queue key of a `Mutex` and, after `withKey`, of the key of `etcd3` too. If the caller loses one of the
+ * keys, the other key is deleted.
+ */
+class HeldWithEtcd3 extends Held {
+  #etcd3: Held | undefined;
+  /** Why the hold ended. The loss of one key leads to the release of the other one, which is not the cause. */
+  #endedBy: EtcdError | undefined;
+
+  /**
+   * Records that the caller has put the key of `etcd3`. Both keys exist from `seenAt` on.
+   *
+   * @throws EtcdError with the reason of the loss if one of the keys is lost.
+   */
+  withKey(key: string, createRevision: bigint, seenAt: bigint): this {
+    // The key of etcd3 is deleted first. So the next contender in the queue finds both keys free.
+    const releaseQueueKey = (): void => void super.release().catch(() => {});
+    const etcd3 = hold(Held, this.session, this.name, { key, createRevision, seenAt }, releaseQueueKey);
+    this.#etcd3 = etcd3;
+    // Reading `aborted` aborts the signal.
+    onAbort(etcd3.signal, () => void this.signal.aborted);
+    onAbort(this.signal, () => void etcd3.release().catch(() => {}));
+    this.signal.throwIfAborted();
+    return this;
+  }
+
+  override lostBy(): EtcdError | undefined {
+    this.#endedBy ??= super.lostBy() ?? this.#etcd3?.lostBy();
+    return this.#endedBy;
+  }
+
+  override async txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+    checkOptions(options, WRITE_OPTIONS, 'Held.txn');
+    const { key, token } = this.#etcd3 as Held;
+    const isHeld = compare.createRevision(key, '==', token);
+    const result = await super.txn({ if: [isHeld], then: [op.txn(txn)] }, options);
+    if (result.succeeded)
+      return withHeader(result.header, result.responses[0]) as WithHeader<TxnResult<If, Then, Else>>;
+    this.#endedBy ??= keyGone();
+    void this.signal.aborted;
+    // Rejects without a call, because the caller has lost the lock.
+    return super.txn(txn, options);
+  }
+
+  override async release(options: ReleaseOptions = {}): Promise<void> {
+    checkOptions(options, RELEASE_OPTIONS, 'release');
+    if (this.#etcd3 === undefined) return super.release(options);
+    const startMs = monotonicMs();
+    await this.#etcd3.release(options);
+    const { timeoutMs } = options;
+    const spentMs = monotonicMs() - startMs;
+    return super.release(timeoutMs === undefined ? {} : { timeoutMs: Math.max(1, timeoutMs - spentMs) });
+  }
+}

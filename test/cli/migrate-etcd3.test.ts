@@ -1,0 +1,326 @@
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startChild } from '../support/child.js';
+import { cli } from '../support/cli.js';
+import { unique } from '../support/client.js';
+import { ownEtcd } from '../support/own-etcd.js';
+import { importingSources } from '../support/program.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+import { typescriptCompiler } from '../support/typescript.js';
+
+/** A project with one version of the package typescript. */
+interface Project {
+  readonly folder: string;
+  /** Writes a file, runs `migrate-etcd3` on the project, and resolves with the new text of the file. */
+  migrated(text: string, file?: string): Promise<string>;
+}
+
+async function project(version = '5.9.3'): Promise<Project> {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(dirname(dirname(await typescriptCompiler(version))), join(folder, 'node_modules/typescript'));
+  const migrated = async (text: string, file = 'program.ts'): Promise<string> => {
+    writeFileSync(join(folder, file), text);
+    expect(await cli(['migrate-etcd3', folder])).toMatchObject({ code: 0, stderr: '' });
+    return readFileSync(join(folder, file), 'utf8');
+  };
+  return { folder, migrated };
+}
+
+const IMPORT = "import { Etcd3 } from 'etcd3';\n\nconst client = new Etcd3();\n";
+const IMPORTED = "import { Client } from 'etcdwire';\n\nconst client = new Client();\n";
+
+/** A program with all calls that the command rewrites. It prints the same lines before and after. */
+const PROGRAM = `import { Etcd3 } from 'etcd3';
+
+class Store {
+  private readonly client = new Etcd3({ hosts: 'http://127.0.0.1:2379' });
+  constructor(private readonly own: Etcd3) {}
+
+  async set(key: string, value: string | number) {
+    await this.client.put(key).value(value);
+    await this.own.put(\`\${key}-copy\`).value(value);
+  }
+  async get(key: string) {
+    return this.client.get(key);
+  }
+  remove(keys: string[]) {
+    return Promise.all(keys.map((key) => this.client.delete().key(key))).then(() => undefined);
+  }
+  close() {
+    this.client.close();
+    this.own.close();
+  }
+}
+
+const prefix = 'user/';
+const hosts = ['http://127.0.0.1:2379'];
+const client = new Etcd3({ hosts });
+const app = client.namespace('app/');
+
+async function main() {
+  await client.put('n').value(42);
+  await client.put('list').value(JSON.stringify([1, 2]));
+  console.log(await client.get('n').number(), await client.get('missing').number());
+  console.log(await client.get('list').json(), await client.get('missing').json());
+  console.log((await client.get('n').buffer())?.toString('hex'), await client.get('missing').buffer());
+  console.log(await client.get('missing').exists(), (await client.get('n').string())?.length);
+  console.log(await client.get('n'), await client.get('missing').string());
+  await Promise.all(['a', 'b', 'c'].map((name) => client.put(\`\${prefix}\${name}\`).value(name.toUpperCase())));
+  console.log(await client.getAll().prefix(prefix).strings());
+  console.log(await client.getAll().prefix(prefix).keys());
+  console.log(await client.getAll().prefix(prefix).count(), await client.getAll().prefix(prefix));
+  console.log(await client.getAll().prefix(prefix).sort('Key', 'Descend').limit(2).keys());
+  console.log(await client.getAll().inRange({ start: 'user/b', end: 'user/c' }).keys());
+  console.log((await client.delete().prefix(prefix)).deleted);
+  console.log(await client.delete().key('list').then((result) => result.deleted === '1'));
+  await client.put('state').value('new');
+  const result = await client
+    .if('state', 'Value', '==', 'new')
+    .and('state', 'Version', '>', 0)
+    .then(client.put('state').value('done'), client.delete().key('n'))
+    .else(client.get('state'))
+    .commit();
+  console.log(result.succeeded, await client.get('state').string(), await client.get('n').exists());
+  const lease = client.lease(10);
+  await lease.put('alive').value('yes');
+  console.log(await client.get('alive').string());
+  await lease.revoke();
+  console.log(await client.get('alive').string());
+  const watcher = await client.watch().prefix('job/').create();
+  await watcher.cancel();
+  console.log(await client.lock('jobs').ttl(5).do(async () => 'locked'));
+  await app.put('color').value('red');
+  console.log(await client.get('app/color').string(), await client.namespace('app/').get('color').string());
+  const store = new Store(new Etcd3({ hosts: ['http://127.0.0.1:2379'] }));
+  await store.set('x', 1);
+  console.log(await store.get('x'), await store.get('x-copy'));
+  await store.remove(['x', 'x-copy']);
+  store.close();
+  await client.delete().all();
+  console.log(await client.getAll().keys());
+  client.close();
+}
+
+void main();
+`;
+
+test('`migrate-etcd3` rewrites a program so that it prints the same lines with etcdwire as with etcd3', {
+  timeout: 60_000,
+}, async () => {
+  const { migrated, folder } = await project();
+  const text = await migrated(PROGRAM);
+  expect(text).not.toContain("from 'etcd3'");
+  const { stdout } = await cli(['migrate-etcd3', folder]);
+  expect(stdout).toMatch(/"files":\[\]/);
+  const marks = text.split('\n').filter((line) => line.includes('// etcdwire: '));
+  expect(marks).toEqual([expect.stringContaining('withLock waits until the lock is free')]);
+  const [theirs, ours] = await Promise.all([printed(PROGRAM), printed(importingSources(text))]);
+  expect(theirs.length).toBeGreaterThan(15);
+  expect(ours).toEqual(theirs);
+});
+
+/** Runs a program against a server of its own, and resolves with the lines that it prints. */
+async function printed(text: string): Promise<readonly string[]> {
+  const { endpoints } = await ownEtcd();
+  const folder = new URL(`../../.cache/${unique('migrated')}/`, import.meta.url).pathname;
+  mkdirSync(folder, { recursive: true });
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'program.mts'), text.replaceAll('http://127.0.0.1:2379', endpoints[0] as string));
+  const child = startChild(process.execPath, ['--import', 'tsx', join(folder, 'program.mts')]);
+  const lines = await child.rest();
+  expect(await child.exited).toBe(0);
+  return lines;
+}
+
+describe('`migrate-etcd3` rewrites', () => {
+  test.each([
+    [
+      "const client = new Etcd3({ hosts: ['https://a:2379', 'b:2379'], credentials: { rootCertificate: ca, privateKey: key, certChain } });",
+      "const client = new Client({ endpoints: ['https://a:2379', 'https://b:2379'], tls: { ca: ca, key: key, cert: certChain } });",
+    ],
+    [
+      "const client = new Etcd3({ hosts: 'http://a:2379', auth: { username: 'u', password } });",
+      "const client = new Client({ endpoints: ['http://a:2379'], auth: { username: 'u', password, allowPlaintext: true } });",
+    ],
+    [
+      'const client = new Etcd3({ hosts: process.env.HOSTS });',
+      'const client = new Client({ endpoints: [process.env.HOSTS].flat() });',
+    ],
+  ])('%s', async (before, after) => {
+    const { migrated } = await project();
+    expect(await migrated(`import { Etcd3 } from 'etcd3';\n${before}\n`)).toBe(
+      `import { Client } from 'etcdwire';\n${after}\n`,
+    );
+  });
+
+  test('options on several lines, with their comments', async () => {
+    const { migrated } = await project();
+    const text = "import { Etcd3 } from 'etcd3';\nnew Etcd3({\n  // The members.\n  hosts: ['a:1'],\n});\n";
+    expect(await migrated(text)).toBe(
+      "import { Client } from 'etcdwire';\nnew Client({\n  // The members.\n  endpoints: ['http://a:1'],\n});\n",
+    );
+  });
+
+  test('keys with the characters of replacement patterns', async () => {
+    const { migrated } = await project();
+    const key = "`$&$1$'$$`";
+    const text = await migrated(`${IMPORT}console.log(await client.get(${key}).string());\n`);
+    expect(text).toContain(`console.log((await client.get(${key}))?.text() ?? null);`);
+  });
+
+  test('no import of a name that only a call that stays would use', async () => {
+    const { migrated } = await project();
+    const text = await migrated(`${IMPORT}void client.getAll().prefix('a').revision('7').keys();\n`);
+    expect(text).toMatch(/^import \{ Client \} from 'etcdwire';/);
+    expect(text).toContain('use range(prefix(…)');
+  });
+
+  test('imports of types, without values', async () => {
+    const { migrated } = await project();
+    const text =
+      "import type { Etcd3 } from 'etcd3';\nexport const all = (c: Etcd3) => c.getAll().prefix('a').keys();\n";
+    expect(await migrated(text)).toMatch(/^import \{ type Client, prefix \} from 'etcdwire';\n/);
+    expect(await migrated("import type { Etcd3 } from 'etcd3';\nexport type E = Etcd3;\n")).toMatch(
+      /^import \{ type Client \}/,
+    );
+  });
+
+  test('modules that load etcd3 with require, under any name', async () => {
+    const { migrated } = await project();
+    expect(await migrated("const { Etcd3: E } = require('etcd3');\nexports.x = 1;\nvoid new E();\n", 'a.js')).toBe(
+      "const { Client } = require('etcdwire');\nexports.x = 1;\nvoid new Client();\n",
+    );
+    expect(
+      await migrated(
+        '"use strict";\nconst etcd3_1 = require("etcd3");\nconst c = new etcd3_1.Etcd3();\nc.close();\n',
+        'b.cjs',
+      ),
+    ).toBe('"use strict";\nconst { Client } = require(\'etcdwire\');\nconst c = new Client();\nc.close();\n');
+    expect(await migrated("import * as etcd from 'etcd3';\nconst c = new etcd.Etcd3();\n", 'c.mts')).toBe(
+      "import { Client } from 'etcdwire';\nconst c = new Client();\n",
+    );
+  });
+
+  test('no name that the file already uses', async () => {
+    const { migrated } = await project();
+    const text = await migrated(
+      `${IMPORT}class Client {}\nconst prefix = 'a/';\nvoid client.getAll().prefix(prefix).count();\n`,
+    );
+    expect(text).toContain("import { Client as EtcdClient, prefix as etcdPrefix } from 'etcdwire';");
+    expect(text).toContain('client.range(etcdPrefix(prefix), { countOnly: true })');
+  });
+});
+
+describe('`migrate-etcd3` marks', () => {
+  test.each([
+    ["client.put('a').value('b');", /when something awaits|put\(key, value/],
+    ["export const get = () => client.get('a');", /use get\(key, options\)/],
+    ["const lock = client.lock('a').acquire();", /tryLock\(\).*Etcd3Mutex/],
+    ["client.election('a').campaign('me');", /new Election\(session, 'election\/NAME'\)/],
+    ["client.watch().key('a').create().then((watcher) => watcher.on('put', console.log));", /for await/],
+    ['const lease = client.lease(5, { autoKeepAlive: false });', /Session\.open/],
+    ['void client.stm().transact(async () => {});', /stm\(client/],
+    ['void client.getRoles();', /auth\.roleList/],
+    ['void client.maintenance.status();', /raw\.maintenance/],
+    ["void client.namespace('n').if('a', 'Value', '==', 'b').then(client.put('c').value('d')).commit();", /use txn\(/],
+    ['declare const store: (etcd: unknown) => void;\nstore(client);', /other code gets this client/],
+    ["void client.put('a').value(/* why */ 'b').exec();", /use put\(key, value/],
+    ["async function run() { let lease = client.lease(5); await lease.put('a').value('b'); }", /Session\.open/],
+    ['client.mock({ exec: async () => ({}) });', /MemoryEtcd/],
+    ["const saved = { async *all() { yield client.put('a').value(1); } };", /etcdwire at once/],
+    ["void client?.get('a').string();", /use get\(key, options\)/],
+    ["void client.delete().key('a') /* now */ .exec();", /delete\(key\)/],
+    ["void client.put('a').value(compute());\ndeclare const compute: () => number;", /use put\(key, value/],
+    [
+      "const other = new Etcd3({ ...options, hosts: 'a:1' });\ndeclare const options: object;",
+      /no option `…` of this form/,
+    ],
+  ])('%s', async (line, message) => {
+    const { migrated } = await project();
+    const text = await migrated(`${IMPORT}${line}\n`);
+    expect(text.split('\n').find((each) => each.includes('// etcdwire: '))).toMatch(message);
+  });
+
+  test('exports of etcd3 that it does not replace, and keeps their import', async () => {
+    const { migrated } = await project();
+    const text = await migrated(
+      "import { Etcd3, EtcdLockFailedError, type IOptions } from 'etcd3';\nexport const open = (options: IOptions) => new Etcd3(options);\nexport const isTaken = (error: unknown) => error instanceof EtcdLockFailedError;\n",
+    );
+    expect(text).toBe(
+      [
+        "import { EtcdLockFailedError, type IOptions } from 'etcd3';",
+        "import { Client } from 'etcdwire';",
+        '// etcdwire: use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
+        '// etcdwire: other files can import this client; change their calls, too',
+        '// etcdwire: these options are made elsewhere: `hosts` is now `endpoints`, a list, and `credentials` is `tls`',
+        'export const open = (options: IOptions) => new Client(options);',
+        '// etcdwire: use the reason of EtcdError of etcdwire instead of the class EtcdLockFailedError; docs/from-etcd3.md names the reasons',
+        'export const isTaken = (error: unknown) => error instanceof EtcdLockFailedError;',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('each place once, when it runs again', async () => {
+    const { migrated } = await project();
+    const once = await migrated(
+      "import { Etcd3, Lease } from 'etcd3';\nexport let lease: Lease;\nconst c = new Etcd3();\nc.close();\n",
+    );
+    expect(once).toContain('// etcdwire: ');
+    expect(await migrated(once)).toBe(once);
+  });
+});
+
+describe('`migrate-etcd3`', () => {
+  test('changes nothing with --dry-run, and prints a diff that git accepts', async () => {
+    const { folder } = await project();
+    writeFileSync(join(folder, 'program.ts'), PROGRAM);
+    const { stdout, code } = await cli(['migrate-etcd3', join(folder, 'program.ts'), '--dry-run', '-w', 'simple']);
+    expect(code).toBe(0);
+    expect(readFileSync(join(folder, 'program.ts'), 'utf8')).toBe(PROGRAM);
+    expect(stdout).toContain(
+      "-import { Etcd3 } from 'etcd3';\n+import { Client, compare, keyRange, op, prefix as etcdPrefix } from 'etcdwire';",
+    );
+    expect(stdout).toMatch(/1 of 1 files would be changed: \d+ places rewritten, 1 marked\n$/);
+    const json = await cli(['migrate-etcd3', folder, '--dry-run', '-w', 'json']);
+    const { files } = JSON.parse(json.stdout) as { files: { diff: string; marks: object[]; rewritten: number }[] };
+    expect(files).toHaveLength(1);
+    const patch = join(folder, 'patch');
+    writeFileSync(patch, (files[0]?.diff ?? '').replaceAll(/^(---|\+\+\+) ([ab])\/.*$/gm, '$1 $2/program.ts'));
+    const applied = startChild('git', ['-C', folder, 'apply', '--check', '-p1', patch]);
+    expect(await applied.exited).toBe(0);
+  });
+
+  test('leaves files without etcd3, files with errors and installed packages as they are', async () => {
+    const { folder, migrated } = await project();
+    mkdirSync(join(folder, 'node_modules/etcd3-user'));
+    const texts = {
+      'plain.ts': "const text = 'etcd3';\nexport const put = { value: (etcd3: string) => etcd3 + text };\n",
+      'wrong.ts': "import { Etcd3 } from 'etcd3';\nconst client = new Etcd3(;\n",
+      'node_modules/etcd3-user/index.js': "const { Etcd3 } = require('etcd3');\nnew Etcd3();\n",
+      'notes.md': "import { Etcd3 } from 'etcd3';\n",
+    };
+    for (const [file, text] of Object.entries(texts)) writeFileSync(join(folder, file), text);
+    expect(await migrated(IMPORT)).toBe(IMPORTED);
+    for (const [file, text] of Object.entries(texts)) expect(readFileSync(join(folder, file), 'utf8')).toBe(text);
+    expect(readdirSync(folder).toSorted()).toEqual(['node_modules', 'notes.md', 'plain.ts', 'program.ts', 'wrong.ts']);
+    const { stdout } = await cli(['migrate-etcd3', folder]);
+    expect(JSON.parse(stdout)).toMatchObject({ files: [], unchanged: [{ problem: 'the parser finds errors in it' }] });
+  });
+
+  test.each(['5.2.2', '6.0.3'])('works with typescript %s', async (version) => {
+    const { migrated } = await project(version);
+    expect(await migrated(IMPORT)).toBe(IMPORTED);
+  });
+
+  test('says how to install a parser if the project has none', async () => {
+    const { folder } = await project('7.0.2');
+    writeFileSync(join(folder, 'program.ts'), IMPORT);
+    const { code, stderr } = await cli(['migrate-etcd3', folder]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/7\.0\.2 has none; allowed: versions 5 and 6; run npx --package=typescript@5/);
+    expect(await cli(['migrate-etcd3', join(folder, 'missing')])).toMatchObject({ code: 64 });
+  });
+});
