@@ -10,6 +10,7 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
     'etcdwire watch --prefix config/',
     "etcdwire watch config/color -- sh -c 'echo $ETCDWIRE_WATCH_VALUE'",
   ],
+  history: ['keys', 'etcdwire history config/color', 'etcdwire history config/color --restore 17'],
   txn: [
     'calling-any-rpc-and-decoding-bytes',
     'etcdwire txn request.json',

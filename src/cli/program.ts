@@ -4,6 +4,7 @@ import { addAuthCommands } from './commands/auth.js';
 import { addCheckCommands } from './commands/check.js';
 import { addClusterCommands } from './commands/cluster.js';
 import { addCopyCommands } from './commands/copy.js';
+import { addHistoryCommand } from './commands/history.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
@@ -74,6 +75,7 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
     .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON'));
   addConnectionFlags(program);
   addKeyCommands(program, io, setExitCode);
+  addHistoryCommand(program, io);
   addCopyCommands(program, io);
   addMirrorCommand(program, io);
   addLeaseCommands(program, io);

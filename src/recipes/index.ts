@@ -2,12 +2,13 @@
 
 export { Etcd3Mutex } from './etcd3-mutex.js';
 /**
- * What programs often build on keys, watches and locks. A program that does not import this entry point does not load
+ * What programs often build on locks, watches and keys. A program that does not import this entry point does not load
  * its code.
  *
  * @module etcdwire/recipes
  */
 export { ExpiringKeys, type ExpiringKeysOptions, type ExpiringPutOptions, type TouchOptions } from './expiring-keys.js';
+export { type HistoryEntry, type HistoryOptions, history } from './history.js';
 export {
   type Again,
   type KeyHandler,
@@ -19,4 +20,6 @@ export {
   type RunReport,
   reconcile,
 } from './reconcile.js';
+export { type ScheduleOptions, schedule, type Tick } from './schedule.js';
 export { type Slot, Slots } from './slots.js';
+export type { When } from './ticks.js';

@@ -22,6 +22,7 @@ const MAX_LINES = {
   migration: 20,
   cache: 10,
   controller: 20,
+  nightly: 14,
 } as const;
 type Name = keyof typeof MAX_LINES;
 
@@ -86,6 +87,45 @@ test('the scheduler makes reports in one process, and in another one when the fi
     .poll(async () => (await inspectLock(etcd, 'cron')).holder?.token ?? 0n)
     .toBeGreaterThan(holder?.token ?? 0n);
   await ended(third);
+});
+
+test('the nightly job writes one report for each tick although its process is killed in the middle of a run and the server restarts', async () => {
+  const server = await ownEtcd();
+  const { direct, proxy } = await proxied(server.endpoints);
+  const environment = { CRON: '* * * * * *' };
+  const state = async (): Promise<{ readonly time?: string; readonly status?: string; readonly attempt?: number }> =>
+    Object((await direct.get('nightly/tick'))?.json());
+  const reports = async () => (await direct.range(prefix('reports/'))).kvs;
+  const revokeAll = async (): Promise<void> => {
+    for (const id of (await direct.lease.list()).ids) await direct.lease.revoke(id);
+  };
+  // The claim of a tick reaches the server at once, but its answer reaches the process later.
+  proxy.delay(100);
+  const killed = start('nightly', { endpoint: proxy.endpoint, environment });
+  await using claims = direct.watch('nightly/tick');
+  for await (const event of claims) if (event.type === 'put' && event.kv.text().includes('running')) break;
+  killed.process.kill('SIGKILL');
+  const cutShort = await state();
+  expect(cutShort).toMatchObject({ status: 'running', attempt: 1 });
+  expect(await reports()).toEqual([]);
+  const [endpoint = ''] = server.endpoints;
+  const others = [start('nightly', { endpoint, environment }), start('nightly', { endpoint, environment })];
+  await revokeAll();
+  await expect.poll(async () => (await reports()).length, { timeout: 10_000 }).toBeGreaterThan(1);
+  const [first, second] = await reports();
+  expect(first?.keyText()).toBe(`reports/${cutShort.time}`);
+  expect(first?.text()).toBe('0 orders, run 2');
+  await direct.compact(second?.modRevision ?? 0n);
+  await server.members[0]?.kill();
+  await server.members[0]?.start();
+  const before = (await reports()).length;
+  await expect.poll(async () => (await reports()).length, { timeout: 30_000 }).toBeGreaterThan(before + 1);
+  const all = await reports();
+  expect(all.every(({ version }) => version === 1n)).toBe(true);
+  expect(all.map((kv) => kv.createRevision)).toEqual(
+    all.map((kv) => kv.createRevision).toSorted((a, b) => Number(a - b)),
+  );
+  await ended(...others);
 });
 
 test('the web server applies new settings, keeps the present ones if a value is wrong, and catches up after an outage', async () => {

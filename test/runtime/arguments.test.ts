@@ -22,7 +22,17 @@ afterAll(() => world.etcd.close());
 /** Constructors that the declarations leave out, or mark as internal. */
 const INTERNAL_CLASSES = [
   ...['CachedRange', 'EtcdCluster', 'EtcdMember', 'FaultProxy', 'Mirror', 'Watch', 'Leases', 'Session'],
-  ...['SelfHealingSession', 'StmTransaction', 'Held', 'Leadership', 'Job', 'ReentrantHeld', 'ServiceView', 'Listener'],
+  ...[
+    'SelfHealingSession',
+    'StmTransaction',
+    'Held',
+    'Leadership',
+    'Job',
+    'ReentrantHeld',
+    'ServiceView',
+    'Listener',
+    'Tick',
+  ],
   ...['DnsFollower', 'Snapshot', 'PutEvent', 'KeyValue', 'KeyRange', 'TypedKeys', 'TypedKeyValue', 'Auth', 'Cluster'],
   ...['ElectionService', 'LockService', 'Maintenance'],
 ];

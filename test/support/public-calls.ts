@@ -58,7 +58,7 @@ import {
   saveSnapshot,
 } from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
-import { Etcd3Mutex, ExpiringKeys, reconcile, Slots } from '../../src/recipes/index.js';
+import { Etcd3Mutex, ExpiringKeys, history, reconcile, Slots, schedule, type Tick } from '../../src/recipes/index.js';
 import {
   checkLock,
   checkOrder,
@@ -605,6 +605,29 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     ({ session }) => new Etcd3Mutex(session, unique()),
     'tryLock',
   ),
+  schedule: call(
+    {
+      client: CLIENT,
+      name: NAME,
+      when: right(1_000, 'a function'),
+      handler: FUNCTION,
+      options: options({
+        interrupted: right('again'),
+        missed: right('last'),
+        onFailure: FUNCTION,
+        signal: SIGNAL,
+        ...LEASE_OPTIONS,
+      }),
+    },
+    () => schedule,
+  ),
+  'Tick.complete': locker({ ops: optional(right([], 'an empty array')) }, runningTick, 'complete'),
+  history: call(
+    { client: CLIENT, key: KEY, options: options({ limit: COUNT, ...LIMITS }) },
+    () =>
+      (...given) =>
+        history(...(given as unknown as [Client, string])).next(),
+  ),
   'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
   'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),
   'Slots.tryTake': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'tryTake'),
@@ -1031,6 +1054,18 @@ async function takenJob({ etcd, session }: World): Promise<unknown> {
   const queue = new WorkQueue(etcd, unique());
   await queue.enqueue('1');
   return queue.take(session);
+}
+
+function runningTick({ etcd }: World): Promise<Tick> {
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  return new Promise((resolve, reject) => {
+    const untilStopped = (tick: Tick): Promise<void> => {
+      resolve(tick);
+      return new Promise((end) => tick.signal.addEventListener('abort', () => end()));
+    };
+    schedule(etcd, unique(), 10, untilStopped, { signal: stop.signal }).catch(reject);
+  });
 }
 
 function clusterMethod(args: Readonly<Record<string, Kind>>, name: string): PublicCall {

@@ -22,7 +22,7 @@ import {
   type WireRange,
 } from '../../kv/keys.js';
 import type { Init } from '../../protobuf/codec.js';
-import { toJson } from '../../reflection/json.js';
+import { type JsonValue, toJson } from '../../reflection/json.js';
 import { NO_BYTES, textOf, toBase64, toBytes } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
 import { base64Option, bytesAs, countAfterDashes, hasDashes, int64, leaseId, messageFrom } from '../arguments.js';
@@ -275,14 +275,22 @@ function runForEvent(program: readonly string[], event: WatchEvent): Promise<Exi
   return runProgram(program, environment);
 }
 
+/** Returns an event in the JSON of etcd's gateway. A deletion needs only the key and the revision. */
+export function eventJson(
+  type: 'put' | 'delete',
+  { key, modRevision, ...others }: Pick<KeyValue, 'key' | 'modRevision'>,
+  prevKv?: KeyValue,
+): Readonly<Record<string, JsonValue>> {
+  const wireType = type === 'put' ? 'PUT' : 'DELETE';
+  const kv = { ...KeyValue.create(), ...(type === 'put' ? others : {}), key, modRevision };
+  // toJson leaves out the type PUT, because PUT is the default.
+  return { ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType };
+}
+
 function printEvent(out: Output, event: WatchEvent): void {
   const { type, key, modRevision, prevKv } = event;
   const wireType = type === 'put' ? 'PUT' : 'DELETE';
-  if (out.format === 'json') {
-    // toJson leaves out the type PUT, because PUT is the default.
-    const kv = event.type === 'put' ? event.kv : { ...KeyValue.create(), key, modRevision };
-    return out.json({ ...toJson(Event, { type: EventType[wireType], kv, prevKv }), type: wireType });
-  }
+  if (out.format === 'json') return out.json(eventJson(type, event.type === 'put' ? event.kv : event, prevKv));
   if (out.format === 'simple') {
     const previous = prevKv === undefined ? [] : [out.keyText(prevKv.key), out.keyText(prevKv.value)];
     const value = event.type === 'put' ? out.keyText(event.kv.value) : '';

@@ -4,6 +4,7 @@ import { backups } from './backups.js';
 import { barriers, doubleBarriers } from './barriers.js';
 import { elections } from './elections.js';
 import { expiringKeys } from './expiring-keys.js';
+import { histories } from './histories.js';
 import { keys } from './keys.js';
 import { leases } from './leases.js';
 import { LOCKS } from './locks.js';
@@ -12,6 +13,7 @@ import { QUEUES } from './queues.js';
 import { rates } from './rates.js';
 import { controllers } from './reconcile.js';
 import { registers } from './registers.js';
+import { schedules, wholeSchedules } from './schedules.js';
 import { registrations } from './self-healing.js';
 import { slots } from './slots.js';
 import { transfers } from './stm.js';
@@ -33,13 +35,16 @@ export const WORKLOADS = [
   doubleBarriers,
   elections,
   expiringKeys,
+  histories,
   keys,
   registers,
   registrations,
+  schedules,
   slots,
   transfers,
   views,
   watches,
+  wholeSchedules,
 ] as unknown as readonly Workload<unknown>[];
 
 /** Returns the workload of the history with this seed. `only` is the name of a workload; undefined for all. */

@@ -1,0 +1,108 @@
+import type { CallOptions } from '../channel/rpc.js';
+import type { CoreKeyspace } from '../client/keyspace.js';
+import type { Leadership } from '../concurrency/election.js';
+import { untilAnswered, untilSpace } from '../concurrency/waiting.js';
+import { EtcdError, explained } from '../errors/etcd-error.js';
+import type { KeyValue } from '../kv/key-value.js';
+import { compare, type Op, op } from '../kv/txn.js';
+
+/** The latest tick that a leader has claimed, as JSON in the key `NAME/tick`. */
+export interface TickState {
+  /** The time of the tick, in milliseconds since 1970. */
+  readonly timeMs: number;
+  /** `running` from the claim of the tick until its run has ended. */
+  readonly status: 'running' | 'done';
+  /** The number of runs of the tick that have begun. 0 if the tick was skipped, or is the beginning of the schedule. */
+  readonly attempt: number;
+}
+
+/** The operations of the caller that take effect together with a change of the state. */
+interface Together {
+  readonly ops: readonly Op[];
+  /** Called for each attempt of the transaction whose outcome is unknown. */
+  readonly onUnknown: () => void;
+}
+
+/**
+ * The state of a schedule, as one leader sees it. Each change is a transaction that has no effect unless the leader
+ * still leads and the key is unchanged since the leader's last read or change, so a late copy of a request changes
+ * nothing.
+ */
+export class TickKey {
+  readonly #client: CoreKeyspace;
+  readonly #key: string;
+  readonly #held: Leadership;
+  /** Mod revision of the key, or 0n if it does not exist. */
+  #revision = 0n;
+  #state: TickState | undefined;
+  /** The number of changes that this leader has begun. It makes the values of all changes of one term different. */
+  #changes = 0;
+
+  constructor(client: CoreKeyspace, key: string, held: Leadership) {
+    this.#client = client;
+    this.#key = key;
+    this.#held = held;
+  }
+
+  /**
+   * The state of the last read or change: after a change, the object that was passed to `change`. Undefined if the key
+   * does not exist.
+   */
+  get state(): TickState | undefined {
+    return this.#state;
+  }
+
+  /** @throws EtcdError with reason `InvalidJson` if the value of the key is not the state of a schedule. */
+  async read(): Promise<void> {
+    const { signal } = this.#held;
+    const kv = await untilAnswered({ signal }, (call) => this.#client.get(this.#key, call));
+    this.#revision = kv?.modRevision ?? 0n;
+    this.#state = stateOf(kv);
+  }
+
+  /**
+   * Changes the state, and runs the operations of `together` in the same transaction. Repeats the transaction until a
+   * server answers or the leadership is lost; without `together`, also while the server is out of space. Resolves with
+   * false if the key was changed otherwise. The transaction then has no effect, and `state` is the state in the
+   * key.
+   */
+  async change(to: TickState, together?: Together): Promise<boolean> {
+    const held = this.#held;
+    const { timeMs, status, attempt } = to;
+    const [time, token, change] = [new Date(timeMs).toISOString(), String(held.token), ++this.#changes];
+    const value = JSON.stringify({ time, status, attempt, token, change });
+    const isUnchanged = [compare.modRevision(this.#key, '==', this.#revision)];
+    const then = [op.put(this.#key, value), ...(together?.ops ?? [])];
+    const send = (call: CallOptions) => held.txn({ if: isUnchanged, then, else: [op.get(this.#key)] }, call);
+    const { signal } = held;
+    const sending =
+      together === undefined ? untilSpace({ signal }, send) : untilAnswered({ signal }, send, together.onUnknown);
+    const { header, succeeded, responses } = await sending;
+    const kv = responses[0] as KeyValue | undefined;
+    // No other change writes this value, so this value shows that an earlier attempt has taken effect.
+    const isOwn = succeeded || kv?.text() === value;
+    this.#revision = (succeeded ? header.revision : kv?.modRevision) ?? 0n;
+    this.#state = isOwn ? to : stateOf(kv);
+    return isOwn;
+  }
+}
+
+function stateOf(kv: KeyValue | undefined): TickState | undefined {
+  try {
+    return kv?.json(parse);
+  } catch (error) {
+    const problem =
+      'the value of the key "tick" under the name of the schedule is not the state of a schedule; ' +
+      'delete the key to begin the schedule again';
+    throw error instanceof EtcdError ? explained(error, problem) : error;
+  }
+}
+
+function parse(json: unknown): TickState {
+  const { time, status, attempt }: Partial<Record<string, unknown>> = Object(json);
+  const timeMs = typeof time === 'string' ? Date.parse(time) : Number.NaN;
+  const isCount = Number.isSafeInteger(attempt) && Number(attempt) >= 0;
+  if (Number.isNaN(timeMs) || !isCount || (status !== 'running' && status !== 'done'))
+    throw new TypeError('not the state of a schedule');
+  return { timeMs, status, attempt: Number(attempt) };
+}

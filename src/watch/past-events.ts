@@ -1,0 +1,71 @@
+import type { CallOptions, Rpc } from '../channel/rpc.js';
+import { EtcdError } from '../errors/etcd-error.js';
+import * as maintenanceMethods from '../gen/methods/maintenance.js';
+import type { Keys } from '../kv/keys.js';
+import { pause } from '../runtime/timers.js';
+import type { WatchEvent } from './event.js';
+import { KeyWatch, type WatchOptions } from './watch.js';
+import { ordersProgress } from './watch-responses.js';
+import { WatchStream } from './watch-stream.js';
+
+/** The interval between two requests for the progress of a watch, in milliseconds. etcd may drop a request. */
+const PROGRESS_POLL_MS = 100;
+
+/** The events that `pastEvents` returns. */
+interface PastEventsOptions extends Required<Pick<WatchOptions, 'startRevision' | 'only'>> {
+  /** The last revision whose events the function returns. The store must have reached it. */
+  readonly lastRevision: bigint;
+}
+
+/**
+ * Reads the events of keys from one revision to another one with a watch. Returns undefined if the watch is closed, for
+ * example with its client.
+ *
+ * @throws EtcdError with reason `Compacted` and `compactRevision` if revisions after `startRevision` are compacted, with
+ * code `Unimplemented` if the server may say too early that the watch is complete, and with reason `NotInGateway` if the
+ * transport cannot ask. Through `etcd grpc-proxy`, which never says it, the function waits until `signal` aborts.
+ */
+export async function pastEvents(
+  rpc: Rpc,
+  keys: Keys,
+  { startRevision, only, lastRevision }: PastEventsOptions,
+  calls: Pick<CallOptions, 'signal'>,
+): Promise<WatchEvent[] | undefined> {
+  const { version } = await rpc.call(maintenanceMethods.status, {}, calls);
+  if (!ordersProgress(version)) throw unordered(version);
+  // The watch has a stream of its own, because etcd drops progress requests while another watch of the same stream is
+  // catching up, and after a compaction has ended another watch (`progressIfSync` in etcd's `watchable_store.go`).
+  const watch = new KeyWatch(new WatchStream(rpc, 0), keys, { ...calls, startRevision, only, progress: true });
+  const found = new AbortController();
+  const events: WatchEvent[] = [];
+  try {
+    await watch.created();
+    // The first request throws if the transport does not support progress requests.
+    watch.requestProgress();
+    askAgain(watch, found.signal).catch(() => {});
+    for await (const batch of watch.batches()) {
+      if (batch.revision <= lastRevision) events.push(...batch.events);
+      if (batch.revision >= lastRevision) return events;
+    }
+    return undefined;
+  } finally {
+    found.abort();
+    await watch.close();
+  }
+}
+
+async function askAgain(watch: KeyWatch, ended: AbortSignal): Promise<void> {
+  for (;;) {
+    await pause(PROGRESS_POLL_MS, ended);
+    if (ended.aborted) return;
+    watch.requestProgress();
+  }
+}
+
+function unordered(version: string): EtcdError {
+  return new EtcdError(
+    `etcd ${version} may say too early that it has sent all events of a watch, so the past of the key cannot be read ` +
+      'without a gap; update etcd to 3.4.25, 3.5.8 or a later version',
+    { code: 'Unimplemented', reason: 'Other', outcome: 'rejected' },
+  );
+}
