@@ -29,6 +29,7 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
     'etcdwire elect leader "$(hostname)" -- ./serve.sh',
     'etcdwire elect --listen leader',
   ],
+  shards: ['shards', 'etcdwire shards orders', 'etcdwire shards orders --workers'],
   'lease grant': ['administration', 'etcdwire lease grant 60'],
   'lease revoke': ['administration', 'etcdwire lease revoke 694d8c1b2f4a3e01'],
   'lease timetolive': ['administration', 'etcdwire lease timetolive 694d8c1b2f4a3e01 --keys'],

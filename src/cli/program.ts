@@ -12,6 +12,7 @@ import { addMemberCommands } from './commands/member.js';
 import { addMigrateCommand } from './commands/migrate-etcd3.js';
 import { addMirrorCommand } from './commands/mirror.js';
 import { addRpcCommands } from './commands/rpc.js';
+import { addShardsCommand } from './commands/shards.js';
 import { addShellCommands } from './commands/shell.js';
 import { addTraceCommand, type FlagValues } from './commands/trace.js';
 import { addConnectionFlags } from './context.js';
@@ -80,6 +81,7 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
   addMirrorCommand(program, io);
   addLeaseCommands(program, io);
   addLockCommands(program, io, setExitCode);
+  addShardsCommand(program, io);
   addMemberCommands(program, io);
   addClusterCommands(program, io, setExitCode);
   addAuthCommands(program, io);

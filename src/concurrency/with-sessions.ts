@@ -1,5 +1,5 @@
 import type { CoreKeyspace } from '../client/keyspace.js';
-import type { Reason } from '../errors/etcd-error.js';
+import { EtcdError, type Reason } from '../errors/etcd-error.js';
 import { checkFunction, checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
@@ -103,4 +103,13 @@ const ASKED_FOR: ReadonlySet<Reason> = new Set(['ClientClosed', 'KeepAliveClosed
 /** Whether the session has ended although this process has not ended it, so that another one may be opened. */
 export function isSessionLost({ signal }: Session): boolean {
   return signal.aborted && !ASKED_FOR.has(signal.reason.reason);
+}
+
+/** Whether the error means only that the session or the work has ended. */
+export function isSessionOver(error: unknown, session: Session, stop: AbortSignal): boolean {
+  if (stop.aborted) return true;
+  if (!(error instanceof EtcdError)) return false;
+  // The caller opens another session after a pause: the cluster was restored, or it has no space for a claim.
+  if (error.reason === 'ClusterChanged' || error.reason === 'NoSpace') return true;
+  return isSessionLost(session);
 }

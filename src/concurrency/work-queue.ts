@@ -21,7 +21,7 @@ import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
 import { checkSession, checkSessionOf, LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';
-import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
+import { AGAIN, isSessionOver, sessionAfterSession } from './with-sessions.js';
 
 const DEFAULT_PRIORITY = 100;
 const DEFAULT_MAX_ATTEMPTS = 5;
@@ -371,15 +371,6 @@ export class WorkQueue {
 /** @throws the error, unless it means that the job no longer belongs to the worker. */
 function ignoreLoss(error: unknown): void {
   if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
-}
-
-/** Whether the error means only that the session or the work has ended. */
-function isSessionOver(error: unknown, session: Session, stop: AbortSignal): boolean {
-  if (stop.aborted) return true;
-  if (!(error instanceof EtcdError)) return false;
-  // The worker opens another session after a pause: the cluster was restored, or it has no space for a claim.
-  if (error.reason === 'ClusterChanged' || error.reason === 'NoSpace') return true;
-  return isSessionLost(session);
 }
 
 function defaultRetryDelayMs(attempt: number): number {

@@ -21,5 +21,14 @@ export {
   reconcile,
 } from './reconcile.js';
 export { type ScheduleOptions, schedule, type Tick } from './schedule.js';
+export {
+  type Shard,
+  type ShardOwner,
+  type ShardOwners,
+  type ShardsOptions,
+  type ShardWorkerState,
+  shardOwners,
+  shards,
+} from './shards.js';
 export { type Slot, Slots } from './slots.js';
 export type { When } from './ticks.js';

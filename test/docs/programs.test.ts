@@ -2,6 +2,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
 import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
+import { shardOwners } from '../../src/recipes/index.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { type Child, startChild, startScript } from '../support/child.js';
@@ -23,6 +24,7 @@ const MAX_LINES = {
   cache: 10,
   controller: 20,
   nightly: 14,
+  shards: 15,
 } as const;
 type Name = keyof typeof MAX_LINES;
 
@@ -305,4 +307,48 @@ test('the program that came from etcd3 waits for a process that holds the lock w
   const next = startScript(new URL('../support/etcd3-holder.ts', import.meta.url), [endpoint, 'locks/starts', '2']);
   expect(await next.line()).toBe('held');
   await ended(child);
+});
+
+test('each of 64 shards is consumed by one process, although a process is killed and the server restarts and compacts', async () => {
+  const {
+    endpoints: [endpoint = ''],
+    members: [member],
+  } = await ownEtcd();
+  const etcd = openClient({ endpoints: [endpoint] });
+  const owned = async (): Promise<readonly number[]> =>
+    (await shardOwners(etcd, 'consumer')).workers.map((worker) => worker.owned).toSorted((a, b) => a - b);
+  let items = 0;
+  const send = async (): Promise<void> => {
+    items += 1;
+    const numbers = Array.from({ length: 64 }, (_, number) => number);
+    await Promise.all(numbers.map((number) => etcd.put(`inbox/${number}/item-${items}`, 'x', { retryWrites: true })));
+  };
+  const consumed = (): Promise<number> => etcd.range(prefix('done/'), { countOnly: true }).then(({ count }) => count);
+  await send();
+  const children = [1, 2, 3].map(() => start('shards', { endpoint }));
+  await expect.poll(owned, { timeout: 20_000 }).toEqual([21, 21, 22]);
+  await send();
+  const [killed, ...others] = children as [Child, ...Child[]];
+  killed.process.kill('SIGKILL');
+  await send();
+  const { workers } = await shardOwners(etcd, 'consumer');
+  const dead = workers.find(({ worker }) => worker === `process ${killed.process.pid}`);
+  // The lease of the killed process ends now instead of after its TTL.
+  await etcd.lease.revoke(dead?.leaseId ?? 0n);
+  await expect.poll(owned, { timeout: 20_000 }).toEqual([32, 32]);
+  await member?.kill();
+  await member?.start();
+  await send();
+  await etcd.compact((await etcd.range('done/')).header.revision);
+  await send();
+  await expect.poll(consumed, { timeout: 20_000 }).toBe(64 * items);
+  const { kvs } = await etcd.range(prefix('done/'));
+  // Each item was consumed once, and the last items by the present owners.
+  expect(kvs.every(({ version }) => version === 1n)).toBe(true);
+  const { shards } = await shardOwners(etcd, 'consumer');
+  for (const { number, owner } of shards)
+    expect(await text(etcd, `done/inbox/${number}/item-${items}`)).toBe(`token ${owner?.token}`);
+  expect((await etcd.range(prefix('inbox/'))).count).toBe(0);
+  await ended(...others);
+  expect((await etcd.range(prefix('consumer/'))).count).toBe(0);
 });

@@ -58,7 +58,17 @@ import {
   saveSnapshot,
 } from '../../src/node/index.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
-import { Etcd3Mutex, ExpiringKeys, history, reconcile, Slots, schedule, type Tick } from '../../src/recipes/index.js';
+import {
+  Etcd3Mutex,
+  ExpiringKeys,
+  history,
+  reconcile,
+  Slots,
+  schedule,
+  shardOwners,
+  shards,
+  type Tick,
+} from '../../src/recipes/index.js';
 import {
   checkLock,
   checkOrder,
@@ -628,6 +638,19 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       (...given) =>
         history(...(given as unknown as [Client, string])).next(),
   ),
+  shards: call(
+    {
+      client: CLIENT,
+      name: NAME,
+      handler: FUNCTION,
+      options: required(
+        { count: COUNT, weight: MS, worker: TEXT, ...LEASE_OPTIONS, signal: SIGNAL, onFailure: FUNCTION },
+        { count: 1 },
+      ),
+    },
+    () => shards,
+  ),
+  shardOwners: call({ client: CLIENT, name: NAME, options: options(CALL) }, () => shardOwners),
   'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
   'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),
   'Slots.tryTake': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'tryTake'),

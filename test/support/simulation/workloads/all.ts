@@ -15,6 +15,7 @@ import { controllers } from './reconcile.js';
 import { registers } from './registers.js';
 import { schedules, wholeSchedules } from './schedules.js';
 import { registrations } from './self-healing.js';
+import { shards } from './shards.js';
 import { slots } from './slots.js';
 import { transfers } from './stm.js';
 import { views } from './views.js';
@@ -40,6 +41,7 @@ export const WORKLOADS = [
   registers,
   registrations,
   schedules,
+  shards,
   slots,
   transfers,
   views,
