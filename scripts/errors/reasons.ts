@@ -131,9 +131,9 @@ export const CLIENT_REASONS: Readonly<Record<ClientReason, ClientReasonText>> = 
     remedy: 'Do not use a lock after its release.',
   },
   SnapshotCorrupt: {
-    cause: 'The snapshot is incomplete, or its SHA-256 does not match.',
+    cause: 'The snapshot, or the copy of a persisted range, is incomplete, or its SHA-256 does not match.',
     outcome: 'none',
-    remedy: 'Discard the bytes and take the snapshot again.',
+    remedy: 'Discard the bytes and take the snapshot again. A persisted range makes a new copy itself.',
   },
   ClusterChanged: {
     cause: 'Another cluster answers at the endpoint, or the cluster was restored from an older backup.',

@@ -25,7 +25,8 @@ import type { ServerReason, StatusCode } from './status.js';
  *   although the servers answered. If they did not answer, the reason is `DeadlineExceeded`.
  * - `LockLost`: The caller does not hold the lock, because its queue key does not exist, or was deleted and put again.
  * - `LockReleased`: The holder has released the lock, or the leader has resigned.
- * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent.
+ * - `SnapshotCorrupt`: A snapshot is incomplete, or its bytes differ from the bytes that the member sent. Or the copy of
+ *   a persisted range is not whole.
  * - `ClusterChanged`: Another cluster answered, or the store went back to an older revision because the cluster was
  *   restored from a backup.
  * - `TxnConflict`: During every attempt of a transaction, other clients changed keys that the transaction reads or

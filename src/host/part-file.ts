@@ -1,9 +1,13 @@
-import { type FileHandle, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { invalidInput } from '../errors/etcd-error.js';
 import { concatBytes, randomId } from '../runtime/bytes.js';
+import { environment } from '../runtime/environment.js';
 
 /** Number of bytes that a `PartFile` collects before it writes them to the file. */
 const WRITE_BYTES = 1_048_576;
+/** What `PartFile` adds to the path for the unique name. */
+const PART = /^\.[0-9a-f]+\.part$/;
 
 /**
  * A file that appears at its path only when it is complete. Until then, it has a unique name, `PATH.….part`. Only the
@@ -42,12 +46,16 @@ export class PartFile {
     if (this.#length >= WRITE_BYTES) await this.#flush();
   }
 
-  /** Gives the file its name, after all of its bytes are on the disk. */
+  /**
+   * Gives the file its name, after all of its bytes are on the disk. After a power failure, the path has either the new
+   * file or the former one. When this method resolves, it has the new file.
+   */
   async commit(): Promise<void> {
     await this.#flush();
     await this.#file.sync();
     await this.#file.close();
     await rename(this.#part, this.#target);
+    await syncFolder(dirname(this.#target));
   }
 
   async discard(): Promise<void> {
@@ -60,6 +68,32 @@ export class PartFile {
     this.#chunks = [];
     this.#length = 0;
     await this.#file.writeFile(bytes);
+  }
+}
+
+/**
+ * Removes the parts of files at `path` that were not completed, because their process was killed. Keeps the parts that
+ * were written within the last `minAgeMs`, because another process may still write them.
+ */
+export async function removeParts(path: string, minAgeMs: number): Promise<void> {
+  const target = await targetOf(path);
+  const folder = dirname(target);
+  for (const name of await readdir(folder)) {
+    if (!name.startsWith(`${basename(target)}.`) || !PART.test(name.slice(basename(target).length))) continue;
+    const part = join(folder, name);
+    const written = await stat(part).catch(undefinedIfMissing);
+    if (written !== undefined && environment.Date.now() - written.mtimeMs >= minAgeMs) await rm(part, { force: true });
+  }
+}
+
+/** Makes the new name of a file in the folder durable. Windows cannot sync a folder. */
+async function syncFolder(path: string): Promise<void> {
+  if (process.platform === 'win32') return;
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
   }
 }
 

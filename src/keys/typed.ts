@@ -125,9 +125,9 @@ export interface TypedChange<T> {
 }
 
 /** A cached range whose values are decoded. */
-export interface TypedCachedRange<T> extends AsyncDisposable {
+export interface TypedCachedRange<T, Cached = CachedRange> extends AsyncDisposable {
   /** The cached range with the encoded values, for its other methods. */
-  readonly cached: CachedRange;
+  readonly cached: Cached;
   /** Returns a key from memory, or undefined if the key does not exist. */
   get(name: string): TypedKeyValue<T> | undefined;
   /** Returns all keys from memory, in the order of their names. */
@@ -240,7 +240,16 @@ export class TypedKeys<T> {
 
   /** Keeps all keys under the prefix in memory; see `Keyspace.cachedRange`. */
   async cachedRange(options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<TypedCachedRange<T>> {
-    const cached = await cachedRangeOf(this.#client, this.all, options);
+    return this.cachedBy(await cachedRangeOf(this.#client, this.all, options));
+  }
+
+  /** @internal Returns the client or the namespace that contains the keys. */
+  keyspace(): CoreKeyspace {
+    return this.#client;
+  }
+
+  /** @internal Returns a cached range of these keys with decoded values. */
+  cachedBy<Cached extends Omit<CachedRange, 'state'>>(cached: Cached): TypedCachedRange<T, Cached> {
     return {
       cached,
       get: (name) => this.decode(cached.get(this.key(name))),

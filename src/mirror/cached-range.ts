@@ -48,7 +48,7 @@ export async function openCachedRange(
   options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
 ): Promise<CachedRange> {
   checkOptions(options, TIME_LIMITS, 'cachedRange', KEYS_HINTS);
-  const cached = new CachedKeyRange(keys, kv, (own, options) => new RangeMirror(kv, watchStream, own, options));
+  const cached = new CachedKeyRange(keys, kv, (own, options) => new RangeMirror(kv, watchStream, own, options, false));
   try {
     await cached.waitForRevision(0n, options);
     return cached;
@@ -91,10 +91,13 @@ export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 
   readonly state: CachedRangeState;
 }
 
-/** Implements `CachedRange`, which is an interface, because a test double cannot have the private fields of a class. */
-export class CachedKeyRange implements AsyncDisposable {
+/**
+ * Implements `CachedRange`, which is an interface, because a test double cannot have the private fields of a class. A
+ * subclass may have other states, of type `OtherState`.
+ */
+export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   /** @internal The class name that `console.log` shows. */
-  static readonly name = 'CachedRange';
+  static readonly name: string = 'CachedRange';
   readonly #kv: Pick<KV, 'txn'>;
   readonly #keys: Keys;
   readonly #range: WireRange;
@@ -122,7 +125,7 @@ export class CachedKeyRange implements AsyncDisposable {
     return this.#revision;
   }
 
-  get state(): CachedRangeState {
+  get state(): CachedRangeState | OtherState {
     this.#checkOpen();
     const { detachedAt } = this.#trace;
     if (detachedAt !== undefined) return { status: 'stale', forMs: monotonicMs() - detachedAt };
@@ -276,12 +279,13 @@ export class CachedKeyRange implements AsyncDisposable {
     const firstChanged = op.range(this.#keys, { minModRevision: since + 1n, limit: 1, keysOnly: true });
     const { header, responses } = await this.#kv.txn({ then: [countAll, firstChanged] }, { signal: this.#stop.signal });
     const [{ count }, { kvs: changed }] = responses;
-    if (this.#revision === since && changed.length === 0 && count === this.#kvs.size) this.#advance(header.revision);
+    if (this.#revision === since && changed.length === 0 && count === this.#kvs.size)
+      this.apply({ type: 'events', ...header, events: [] });
   }
 
   async #follow(messages: AsyncIterable<MirrorMessage>): Promise<void> {
     try {
-      for await (const message of messages) this.#apply(message);
+      for await (const message of messages) this.apply(message);
       // A mirror ends without an error only when its client or namespace is closed.
       this.#end(clientClosed('rejected'));
     } catch (error) {
@@ -289,7 +293,8 @@ export class CachedKeyRange implements AsyncDisposable {
     }
   }
 
-  #apply(message: MirrorMessage): void {
+  /** Applies a message to the keys and the revision, which change only here. A subclass may apply it later. */
+  protected apply(message: MirrorMessage): void {
     switch (message.type) {
       case 'keys':
         for (const kv of message.kvs) this.#nextKvs.put(kv.key, kv);
@@ -303,18 +308,21 @@ export class CachedKeyRange implements AsyncDisposable {
         if (this.#consumers.size > 0) this.#noteDifferences();
         this.#kvs = this.#nextKvs;
         this.#nextKvs = sortedKeyValues();
-        // Set the revision even if it is smaller than before, because the cluster may have been restored from a backup.
-        this.#revision = message.revision;
-        return this.#advance(message.revision);
+        // The revision may be smaller than before, because the cluster may have been restored from a backup.
+        this.#revision = 0n;
+        break;
       case 'events':
+        // `#advanceIfUnchanged` may have found that these events change nothing in the end, before they arrived.
+        if (message.revision <= this.#revision) return;
         for (const event of message.events) {
           const kv = event.type === 'put' ? event.kv : undefined;
           if (this.#consumers.size > 0) this.#note(event.key, this.#kvs.get(event.key), kv);
           if (kv !== undefined) this.#kvs.put(event.key, kv);
           else this.#kvs.delete(event.key);
         }
-        return this.#advance(message.revision);
     }
+    if (message.revision > this.#revision) this.#revision = message.revision;
+    this.#waits.reached(this.#revision);
   }
 
   /** Reports the differences between the present keys and the keys that will replace them. */
@@ -327,11 +335,6 @@ export class CachedKeyRange implements AsyncDisposable {
 
   #note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
     for (const consumer of this.#consumers) consumer.note(key, old, kv);
-  }
-
-  #advance(revision: bigint): void {
-    if (revision > this.#revision) this.#revision = revision;
-    this.#waits.reached(this.#revision);
   }
 
   #end(error: EtcdError): void {
@@ -349,7 +352,7 @@ export class CachedKeyRange implements AsyncDisposable {
 }
 
 /** Keys in the order of etcd, which is byte order. */
-function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
+export function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
   return new SortedList((kv, key) => compareBytes(kv.key, key));
 }
 

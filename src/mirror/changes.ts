@@ -108,7 +108,7 @@ function changeOf({ old, kv }: Pending): RangeChange {
 /**
  * Whether the key has the same state in both. Compares values too, because a restored cluster may use a revision again.
  */
-function isSameState(a: KeyValue | undefined, b: KeyValue | undefined): boolean {
+export function isSameState(a: KeyValue | undefined, b: KeyValue | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   return a.modRevision === b.modRevision && a.lease === b.lease && compareBytes(a.value, b.value) === 0;
 }

@@ -26,13 +26,19 @@ import type { WatchStream } from '../watch/watch-stream.js';
  * - `synced`: The mirror has delivered the whole range. The keys received since the start of the mirror, or since the
  *   last `resync`, are all keys of the range at `revision`. Messages of type `events` follow.
  * - `events`: All changes of the range in one revision.
+ *   `clusterId` of both is the ID of the cluster that `revision` belongs to, or 0n if a proxy hides the ID.
  * - `resync`: The mirror has to read the range again, because it may have missed changes; `cause` is the reason.
  *   Discard all keys received so far. All keys of the range follow.
  */
 export type MirrorMessage =
   | { readonly type: 'keys'; readonly revision: bigint; readonly kvs: readonly KeyValue[] }
-  | { readonly type: 'synced'; readonly revision: bigint }
-  | { readonly type: 'events'; readonly revision: bigint; readonly events: readonly WatchEvent[] }
+  | { readonly type: 'synced'; readonly revision: bigint; readonly clusterId: bigint }
+  | {
+      readonly type: 'events';
+      readonly revision: bigint;
+      readonly clusterId: bigint;
+      readonly events: readonly WatchEvent[];
+    }
   | { readonly type: 'resync'; readonly cause: EtcdError };
 
 /** Options of `mirror`. */
@@ -41,9 +47,9 @@ export interface MirrorOptions {
   readonly prevKv?: boolean | undefined;
   /**
    * The last revision of which the caller has applied every change. The mirror does not read the range, but starts with
-   * the changes after this revision. Default 0n: the mirror reads the range first. Persist the `revision` of each
-   * `synced` and `events` message together with the changes, after all of them are applied. Between the first message
-   * of type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
+   * the changes after this revision. Default 0n: the mirror reads the range first. Persist the `revision` and the
+   * `clusterId` of each `synced` and `events` message together with the changes, after all of them are applied. Between
+   * the first message of type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
    *
    * If etcd has compacted a change after this revision, or if the store is at an older revision because the cluster was
    * restored from a backup, the first message is `resync`, and the whole range follows. A store that has passed this
@@ -52,7 +58,7 @@ export interface MirrorOptions {
    */
   readonly fromRevision?: bigint | undefined;
   /**
-   * The ID of the cluster that `fromRevision` belongs to: `header.clusterId` of any result from that cluster. If
+   * The ID of the cluster that `fromRevision` belongs to: the `clusterId` of the message that had this revision. If
    * another cluster answers, the first message is `resync`, and the whole range follows. Default 0n: any cluster.
    */
   readonly clusterId?: bigint | undefined;
@@ -69,8 +75,9 @@ const MIRROR_OPTIONS = {
 
 /**
  * Reads a range of keys at one revision, and then delivers every change of the following revisions exactly once. If the
- * mirror may have missed changes, it delivers `resync` and reads the range again. Iterate over a mirror only once,
- * because each iteration reads the range again. Breaking out of the iteration ends the mirror.
+ * mirror may have missed changes, it delivers `resync` and reads the range again. While no server answers, the mirror
+ * waits, like a watch. Iterate over a mirror only once, because each iteration reads the range again. Breaking out of
+ * the iteration ends the mirror.
  *
  * @example
  * const config = new Map<string, string>();
@@ -95,23 +102,28 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   readonly #watchStream: WatchStream;
   readonly #keys: Keys;
   readonly #options: MirrorOptions;
+  readonly #waits: boolean;
 
-  /** @internal */
-  constructor(kv: PagedKV, watchStream: WatchStream, keys: Keys, options: MirrorOptions) {
+  /**
+   * With `waits` false, the mirror throws if no server answers the first call within the time limit of the client.
+   *
+   * @internal
+   */
+  constructor(kv: PagedKV, watchStream: WatchStream, keys: Keys, options: MirrorOptions, waits = true) {
     checkOptions(options, MIRROR_OPTIONS, 'mirror', KEYS_HINTS);
     this.#kv = kv;
     this.#watchStream = watchStream;
     this.#keys = ownKeys(keys);
     this.#options = { ...options };
+    this.#waits = waits;
   }
 
   /**
    * Starts the mirror, and yields its messages. The mirror reads the range again if etcd has compacted changes that the
    * mirror still needs, if the cluster was restored from a backup, or if no server answered for a while.
    *
-   * @throws EtcdError if the signal aborts, if the mirror fails before it has received any keys, or if the watch or a
-   * read fails for a reason other than the three above. A mirror with `fromRevision` also throws if no server answers
-   * at the start, so that the caller can keep its keys and try again.
+   * @throws EtcdError if the signal aborts, or if the watch or a read fails for a reason other than the three above. A
+   * mirror without `fromRevision` also throws if another cluster than that of the client answers at the start.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<MirrorMessage, void> {
     const { signal } = this.#options;
@@ -133,21 +145,28 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
             hasDelivered = true;
             yield { type: 'keys', revision, kvs: [...page.kvs] };
           }
-          isReading = false;
-          yield { type: 'synced', revision };
         } else await this.#checkStore();
+        // A server has answered, so the client knows the cluster.
+        const clusterId = this.#watchStream.cluster?.id ?? 0n;
+        if (isReading) yield { type: 'synced', clusterId, revision };
+        isReading = false;
         hasDelivered = true;
         failures = 0;
-        for await (const batch of watch.batches()) if (batch.revision > revision) yield { type: 'events', ...batch };
+        for await (const batch of watch.batches())
+          if (batch.revision > revision) yield { type: 'events', clusterId, ...batch };
         return;
       } catch (error) {
-        if (!(error instanceof EtcdError) || signal?.aborted || !canResync(error)) throw error;
-        // A caller that continues from a revision keeps its keys if the only problem is that no server answers.
-        if (!hasDelivered && (fromRevision === 0n || !isHistoryLost(error))) throw error;
-        readsWhole = isReading && !readsWhole && error.reason === 'Compacted';
-        fromRevision = 0n;
-        hasDelivered = true;
-        yield { type: 'resync', cause: error };
+        if (!(error instanceof EtcdError) || signal?.aborted) throw error;
+        const { code, reason } = error;
+        const isLost = reason === 'Compacted' || reason === 'ClusterChanged';
+        const isUnanswered = code === 'Unavailable' || reason === 'DeadlineExceeded';
+        if (hasDelivered ? isLost || isUnanswered : isLost && fromRevision) {
+          readsWhole = isReading && !readsWhole && reason === 'Compacted';
+          fromRevision = 0n;
+          hasDelivered = true;
+          yield { type: 'resync', cause: error };
+        } else if (!isUnanswered || !this.#waits) throw error;
+        // Otherwise, no server has answered yet. The next attempt starts at the same revision.
       } finally {
         await watch.close();
       }
@@ -169,8 +188,8 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
     const isOther = clusterId !== 0n && header.clusterId !== clusterId;
     if (!isOther && header.revision >= fromRevision) return;
     const problem = isOther
-      ? `cluster ${header.clusterId.toString(16)} answers instead of cluster ${clusterId.toString(16)}`
-      : `the store was restored: its revision ${header.revision} is below fromRevision ${fromRevision}`;
+      ? `another cluster than ${clusterId.toString(16)} answers`
+      : `the store was restored: its revision ${header.revision} is below ${fromRevision}`;
     throw new EtcdError(problem, { code: 'FailedPrecondition', reason: 'ClusterChanged', outcome: 'rejected' });
   }
 
@@ -211,14 +230,4 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
       yield* this.#kv.scanPages(this.#keys, { signal });
     }
   }
-}
-
-/** Whether a new read of the range helps: after a compaction, a restore from a backup, or a time without an answer. */
-function canResync(error: EtcdError): boolean {
-  return isHistoryLost(error) || error.code === 'Unavailable' || error.reason === 'DeadlineExceeded';
-}
-
-/** Whether changes that the mirror still needs are lost. */
-export function isHistoryLost({ reason }: EtcdError): boolean {
-  return reason === 'Compacted' || reason === 'ClusterChanged';
 }

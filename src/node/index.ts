@@ -13,11 +13,11 @@ import { invalidInput, missingInput } from '../errors/etcd-error.js';
 import { parseEndpoint } from '../host/endpoint.js';
 import { PartFile } from '../host/part-file.js';
 import type { TlsOptions } from '../host/tls.js';
-import { checkBoolean, checkFunction, checkName, checkOptions, isPlain, reading, show } from '../runtime/arguments.js';
-import { isWellFormed } from '../runtime/bytes.js';
+import { checkBoolean, checkFunction, checkOptions, isPlain, reading, show } from '../runtime/arguments.js';
 import { MEMBER_CALL_HINTS, type MemberCallOptions } from '../services/maintenance.js';
 import { checkSrvResolver, type DiscoverSrvOptions, discoverSrv } from './dns.js';
 import { parseDuration } from './duration.js';
+import { checkPath } from './file-store.js';
 
 export {
   type AddressResolver,
@@ -32,6 +32,7 @@ export {
   type SrvRecord,
   type SrvResolver,
 } from './dns.js';
+export { fileStore } from './file-store.js';
 
 const SAVE_SNAPSHOT_OPTIONS = { ...TIME_LIMITS, onProgress: checkFunction } as const;
 
@@ -70,8 +71,7 @@ export async function saveSnapshot(
   const { onProgress, ...call } = options;
   checkFullClient(client, 'snapshot');
   parseEndpoint(endpoint, 'endpoint');
-  if (checkName(path, 'path').includes('\0') || !isWellFormed(path))
-    throw invalidInput('path', 'a path with a NUL character or a lone surrogate', 'a path without them');
+  checkPath(path);
   const file = await PartFile.create(path);
   let written = 0;
   const write = async (chunk: Uint8Array): Promise<void> => {

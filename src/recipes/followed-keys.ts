@@ -3,7 +3,7 @@ import { isTransient, untilAnswered } from '../concurrency/waiting.js';
 import { clientClosed } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
 import type { Keys } from '../kv/keys.js';
-import { isHistoryLost, type MirrorMessage } from '../mirror/mirror.js';
+import type { MirrorMessage } from '../mirror/mirror.js';
 import { idOf } from '../runtime/bytes.js';
 
 /** What `FollowedKeys` reports. */
@@ -74,7 +74,9 @@ export class FollowedKeys {
       // A mirror ends without an error only when its client or namespace is closed.
       throw clientClosed('rejected');
     };
-    const mayRepeat: typeof isTransient = (error) => isTransient(error) || isHistoryLost(error);
+    // The mirror itself does not repeat its first read for these reasons.
+    const mayRepeat: typeof isTransient = (error) =>
+      isTransient(error) || error.reason === 'Compacted' || error.reason === 'ClusterChanged';
     return untilAnswered({ signal }, followOnce, undefined, mayRepeat);
   }
 

@@ -9,6 +9,8 @@ export { Etcd3Mutex } from './etcd3-mutex.js';
  */
 export { ExpiringKeys, type ExpiringKeysOptions, type ExpiringPutOptions, type TouchOptions } from './expiring-keys.js';
 export { type HistoryEntry, type HistoryOptions, history } from './history.js';
+export { type PersistedOptions, type PersistedRange, persisted } from './persisted.js';
+export type { CopyStore, PersistedRangeNotice, PersistedRangeState, StoredState } from './persisted-range.js';
 export {
   type Again,
   type KeyHandler,

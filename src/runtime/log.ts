@@ -100,6 +100,8 @@ export type ClientEvent =
   | { readonly type: 'lease lost'; readonly lease: string; readonly reason: Reason; readonly problem: string }
   /** The store has gone back to an older revision, because the cluster was restored from a backup. */
   | { readonly type: 'cluster restored'; readonly problem: string; readonly endpoint?: string | undefined }
+  /** See `PersistedRangeNotice`. */
+  | { readonly type: `persisted range: ${'copy-ignored' | 'save-failed' | 'store-changed'}`; readonly problem: string }
   /** `followDns` could not look up the addresses of the endpoints. */
   | { readonly type: 'endpoints could not be resolved'; readonly problem: string }
   | { readonly type: 'endpoints resolved again'; readonly endpoints: readonly string[] };

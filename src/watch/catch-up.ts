@@ -204,7 +204,7 @@ export class WatchParts implements ServerWatchOwner {
   }
 
   #add(part: ServerWatch): void {
-    if (this.#isFar(part, this.#stream.storeRevision)) this.#moveToOwnStream();
+    if (this.#isFar(part, this.#stream.cluster?.revision ?? 0n)) this.#moveToOwnStream();
     this.#stream.add(part);
   }
 

@@ -1,4 +1,5 @@
 import { mayUseAnotherToken } from '../channel/authentication.js';
+import type { ClusterIdentity } from '../channel/cluster-identity.js';
 import { type NextStream, ResumableStream } from '../channel/resumable-stream.js';
 import type { Rpc } from '../channel/rpc.js';
 import { clientClosed, type EtcdError } from '../errors/etcd-error.js';
@@ -81,9 +82,9 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     super(rpc, watchMethods.watch, 'watches', lingerMs);
   }
 
-  /** The highest revision of the store that the client has seen. 0n if the client has seen none. */
-  get storeRevision(): bigint {
-    return this.rpc.settings.cluster?.revision ?? 0n;
+  /** What the client knows about its cluster. */
+  get cluster(): ClusterIdentity | undefined {
+    return this.rpc.settings.cluster;
   }
 
   /**

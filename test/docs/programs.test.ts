@@ -1,4 +1,5 @@
 import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
 import { type Client, prefix } from '../../src/index.js';
@@ -11,6 +12,7 @@ import { compiledSource } from '../support/compiled.js';
 import { proxied, queueLength } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { importingSources } from '../support/program.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 // Runs the programs of docs/examples against real servers, in processes of their own, and injects faults.
 
@@ -25,6 +27,7 @@ const MAX_LINES = {
   controller: 20,
   nightly: 14,
   shards: 15,
+  settings: 12,
 } as const;
 type Name = keyof typeof MAX_LINES;
 
@@ -154,6 +157,43 @@ test('the web server applies new settings, keeps the present ones if a value is 
   proxy.heal();
   proxy.dropConnections();
   await expect.poll(served).toEqual({ greeting: 'found', limit: 40 });
+  await ended(child);
+});
+
+test('the settings outlive the server, kills of the program and compactions', async () => {
+  const {
+    endpoints: [endpoint = ''],
+    members: [member],
+  } = await ownEtcd();
+  const etcd = openClient({ endpoints: [endpoint] });
+  const environment = { COPY: join(temporaryFolder(), 'settings.copy') };
+  const next = async (child: Child): Promise<readonly string[]> => (await child.line()).split(' ');
+  await etcd.put('settings/color', 'red');
+  let child = start('settings', { endpoint, environment });
+  expect(await next(child)).toEqual(['settings/color', 'red', 'current']);
+  for (const color of ['green', 'blue']) {
+    await etcd.put('settings/color', color);
+    expect(await next(child)).toEqual(['settings/color', color, 'current']);
+    child.process.kill('SIGKILL');
+    await child.exited;
+    // The program starts while etcd is down, and goes on when etcd is back.
+    await member?.kill();
+    child = start('settings', { endpoint, environment });
+    expect(await next(child)).toEqual(['settings/color', color, 'stored']);
+    await member?.start();
+    await etcd.put('settings/color', `dark-${color}`);
+    expect(await next(child)).toEqual(['settings/color', `dark-${color}`, 'current']);
+  }
+  child.process.kill('SIGKILL');
+  await child.exited;
+  const { header } = await etcd.put('settings/color', 'white');
+  await etcd.compact(header.revision);
+  child = start('settings', { endpoint, environment });
+  expect((await next(child))[1]).toMatch(/^(dark-blue|white)$/);
+  await etcd.put('settings/size', '10');
+  const seen = new Set<string | undefined>();
+  while (!seen.has('10')) seen.add((await next(child))[1]);
+  expect(seen).toContain('white');
   await ended(child);
 });
 

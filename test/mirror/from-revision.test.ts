@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { type Client, type Interceptor, type MirrorMessage, op, prefix } from '../../src/index.js';
-import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
+import { proxied } from '../support/locks.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { Replica, rawEvents, stateAt, writeSome } from '../support/replica.js';
 import { Random } from '../support/simulation/random.js';
@@ -142,11 +142,38 @@ describe('a mirror with `fromRevision`', () => {
     await messages.return?.();
   });
 
-  test('throws without a `resync` when no server answers at the start', async () => {
-    const [port] = await freePorts(1);
-    const etcd = openClient({ endpoints: [`http://127.0.0.1:${port}`], timeoutMs: 200 });
-    const messages = etcd.mirror('a', { fromRevision: 5n })[Symbol.asyncIterator]();
-    expect(await errorOf(messages.next())).toMatchObject({ reason: 'DeadlineExceeded' });
+  test.each([0, 1])('waits while no server answers at the start (with `fromRevision`: %i)', async (continues) => {
+    const { direct, proxy } = await proxied();
+    const start = `${unique('mirror')}/`;
+    const { header } = await direct.put(`${start}a`, 'applied');
+    proxy.blackhole();
+    let reads = 0;
+    const counts: Interceptor = {
+      unary: (call, next) => {
+        reads += 1;
+        return next(call);
+      },
+    };
+    const etcd = openClient({ endpoints: [proxy.endpoint], timeoutMs: 100, interceptors: [counts] });
+    const fromRevision = continues ? header.revision : 0n;
+    const taking = take(etcd, start, { fromRevision }, `${start}last`);
+    await expect.poll(() => reads).toBeGreaterThan(2);
+    await direct.put(`${start}last`, 'x');
+    proxy.heal();
+    proxy.dropConnections();
+    const messages = await taking;
+    expect(messages.map(({ type }) => type)).toEqual(continues ? ['events'] : ['keys', 'synced']);
+  });
+
+  test('continues with the revision and the cluster ID of its last message', async () => {
+    const [etcd, start] = [openClient(), `${unique('mirror')}/`];
+    const { header } = await etcd.put(`${start}last`, '1');
+    const [, synced] = await take(etcd, start, { fromRevision: 0n }, `${start}last`);
+    expect(synced).toMatchObject({ type: 'synced', clusterId: header.clusterId });
+    await etcd.put(`${start}last`, '2');
+    const { revision, clusterId } = synced as { readonly revision: bigint; readonly clusterId: bigint };
+    const [events] = await take(openClient(), start, { fromRevision: revision, clusterId }, `${start}last`);
+    expect(events).toMatchObject({ type: 'events', clusterId: header.clusterId });
   });
 
   test('reads the range first when `fromRevision` is 0n', async () => {

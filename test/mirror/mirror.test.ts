@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { type Client, EtcdError, type Mirror, type MirrorMessage, op, prefix } from '../../src/index.js';
+import {
+  type Client,
+  EtcdError,
+  type Interceptor,
+  type Mirror,
+  type MirrorMessage,
+  op,
+  prefix,
+} from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied, WATCH } from '../support/locks.js';
@@ -232,10 +240,25 @@ describe('a mirror ends', () => {
     await following;
   });
 
-  test('with an error when its keys are invalid or its first read fails', async () => {
+  test('with an error when its keys are invalid', async () => {
     expect(await errorOf(() => openClient().mirror(''))).toMatchObject({ reason: 'InvalidInput' });
-    const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 200 });
-    expect(await errorOf(iterate(dead.mirror('a')).next())).toMatchObject({ reason: 'DeadlineExceeded' });
+  });
+
+  test('with reason Canceled when its signal aborts while no server answers', async () => {
+    const stop = new AbortController();
+    let reads = 0;
+    const counts: Interceptor = {
+      unary: (call, next) => {
+        reads += 1;
+        return next(call);
+      },
+    };
+    const dead = openClient({ endpoints: ['http://127.0.0.1:1'], timeoutMs: 50, interceptors: [counts] });
+    const ended = errorOf(iterate(dead.mirror('a', { signal: stop.signal })).next());
+    // The mirror reads again after a read has timed out.
+    await expect.poll(() => reads).toBeGreaterThan(2);
+    stop.abort();
+    expect(await ended).toMatchObject({ reason: 'Canceled' });
   });
 });
 

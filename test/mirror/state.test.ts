@@ -80,13 +80,13 @@ test('`catchUp` waits for the keys of a restored store, whose revision is lower 
     restore = resolve;
   });
   async function* mirror(): AsyncGenerator<MirrorMessage, void> {
-    yield { type: 'synced', revision: 100n };
+    yield { type: 'synced', revision: 100n, clusterId: 0n };
     await restored;
     yield {
       type: 'resync',
       cause: new EtcdError('restored', { code: 'Unavailable', reason: 'ClusterChanged', outcome: 'rejected' }),
     };
-    yield { type: 'synced', revision: 50n };
+    yield { type: 'synced', revision: 50n, clusterId: 0n };
     await new Promise(() => {});
   }
   const cached = new CachedKeyRange(prefix('a/'), kv as never, mirror);

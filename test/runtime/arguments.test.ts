@@ -46,6 +46,7 @@ const INTERNAL = new Set([
   ...['ResponseHeader', 'StatusResponse', 'DowngradeInfo'].flatMap((name) => [`${name}.write`, `${name}.read`]),
   // Methods that the declarations leave out, or mark as internal.
   'SelfHealingSession.registerOwn',
+  ...['CachedRange.apply', 'TypedKeys.cachedBy'],
   'SelfHealingSession.unregisterOwn',
   'MemoryEtcd.page',
   'StmTransaction.commit',

@@ -14,7 +14,7 @@ export const PROGRAM_PAGES = {
   'docs/connections.md': 11,
   'docs/from-others.md': 2,
   'docs/locks.md': 1,
-  'docs/recipes.md': 7,
+  'docs/recipes.md': 8,
   'docs/runtimes.md': 1,
 } as const;
 

@@ -51,6 +51,7 @@ import {
 } from '../../src/index.js';
 import {
   discoverSrv,
+  fileStore,
   followDns,
   fromEnv,
   fromEnvWithDiscovery,
@@ -62,6 +63,7 @@ import {
   Etcd3Mutex,
   ExpiringKeys,
   history,
+  persisted,
   reconcile,
   Slots,
   schedule,
@@ -143,6 +145,7 @@ function call(args: Readonly<Record<string, Kind>>, make: PublicCall['make'], is
 
 const CLIENT = right(undefined);
 const SESSION = right(undefined);
+const STORE = right({ load: async () => undefined, save: async () => {} });
 const ENDPOINT = right('unix:///memory-etcd');
 const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
 const GET = { revision: INT64, serializable: BOOLEAN, keysOnly: BOOLEAN };
@@ -651,6 +654,10 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     () => shards,
   ),
   shardOwners: call({ client: CLIENT, name: NAME, options: options(CALL) }, () => shardOwners),
+  persisted: call(
+    { client: CLIENT, keys: KEY, store: STORE, options: options({ ...LIMITS, onNotice: FUNCTION }) },
+    () => persisted,
+  ),
   'new Slots': made({ session: SESSION, name: NAME, count: COUNT }, Slots),
   'Slots.take': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'take'),
   'Slots.tryTake': locker({ options: options(WAIT) }, ({ session }) => new Slots(session, unique(), 1), 'tryTake'),
@@ -890,6 +897,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     () => saveSnapshot,
     true,
   ),
+  fileStore: call({ path: right('/nowhere/at/all') }, () => fileStore),
   fromEnv: call({ options: options({ variables: VARIABLES, allowPlaintext: BOOLEAN }) }, () => fromEnv),
   fromEnvWithDiscovery: call(
     { options: options({ variables: VARIABLES, allowPlaintext: BOOLEAN, resolver: RESOLVER }) },

@@ -84,6 +84,8 @@ export class SimulatedCluster {
   readonly members: readonly SimulatedMember[];
   /** Every change of the store, in order. */
   readonly truth: TrueEvent[] = [];
+  /** The histories that backups have replaced, oldest first, and the present one. Each is complete. */
+  readonly histories: TrueEvent[][] = [[]];
   /** The number of requests of each method that the cluster has received. */
   readonly received = new Map<string, number>();
   /** Judges the calls of the clients. Undefined if the history does not judge calls. */
@@ -119,6 +121,7 @@ export class SimulatedCluster {
           createRevision: kv.createRevision,
         };
         this.truth.push(event);
+        this.histories.at(-1)?.push(event);
         world.note(`${event.type} of ${event.key} = "${event.value}" at revision ${revision}`);
         for (const listener of this.#listeners) listener(event);
       }
@@ -156,6 +159,23 @@ export class SimulatedCluster {
   /** Calls `listener` with each change of the store. */
   onEvent(listener: (event: TrueEvent) => void): void {
     this.#listeners.add(listener);
+  }
+
+  /** Makes a backup of the store, and returns a function that replaces the store by the backup. */
+  backup(): () => void {
+    const bytes = this.server.snapshot();
+    const history = [...this.history];
+    return () => {
+      for (const each of this.members) each.thaw();
+      this.server.restore(bytes);
+      this.#world.note(`the store goes back to revision ${this.revision}`);
+      this.histories.push(history);
+    };
+  }
+
+  /** The events that have led to the present state of the store. */
+  get history(): readonly TrueEvent[] {
+    return this.histories.at(-1) ?? [];
   }
 
   /** Serves a unary call at a member. @throws StatusError if the member refuses the call. */

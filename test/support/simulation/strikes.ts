@@ -188,11 +188,9 @@ export class Strikes {
         });
       }
       case 'restore a backup': {
-        const backup = this.#cluster.server.snapshot();
+        const restore = this.#cluster.backup();
         return this.#undoAfter(ms, () => {
-          for (const each of this.#cluster.members) each.thaw();
-          this.#cluster.server.restore(backup);
-          world.note(`the store goes back to revision ${this.#cluster.revision}`);
+          restore();
           this.#cutConnections();
         });
       }

@@ -9,6 +9,7 @@ import { keys } from './keys.js';
 import { leases } from './leases.js';
 import { LOCKS } from './locks.js';
 import { orderedReads } from './ordered-reads.js';
+import { persistedRanges } from './persisted.js';
 import { QUEUES } from './queues.js';
 import { rates } from './rates.js';
 import { controllers } from './reconcile.js';
@@ -30,6 +31,7 @@ export const WORKLOADS = [
   backups,
   leases,
   orderedReads,
+  persistedRanges,
   rates,
   barriers,
   controllers,

@@ -187,13 +187,19 @@ class Views implements Player<ViewOp> {
         this.#compare('mirror', shown, message.revision);
         if (shown.has(marker)) return;
         fromRevision = message.revision;
+        if (message.type !== 'keys') this.#checkCluster(message.clusterId);
         if (left !== undefined && --left < 0) break;
       }
       if (left === undefined || left >= 0) throw new Error('the mirror ended');
       left = undefined;
       // A mirror of another cluster's state must begin again.
-      if (variant) clusterId = 1n;
+      clusterId = variant ? 1n : this.#context.cluster.server.member.clusterId;
     }
+  }
+
+  #checkCluster(clusterId: bigint): void {
+    if (clusterId !== this.#context.cluster.server.member.clusterId)
+      this.#context.violated('wrong cluster', `${clusterId}`);
   }
 
   /** Follows the changes of a cached range. Together, they must give the state of the range. */

@@ -1,0 +1,56 @@
+import { readFile } from 'node:fs/promises';
+import { invalidInput } from '../errors/etcd-error.js';
+import { PartFile, removeParts } from '../host/part-file.js';
+import type { CopyStore } from '../recipes/persisted-range.js';
+import { checkName } from '../runtime/arguments.js';
+import { isWellFormed } from '../runtime/bytes.js';
+
+/** The minimum age in milliseconds at which `load` removes a part that a killed process has left. */
+const PART_AGE_MS = 60_000;
+
+/**
+ * Returns a store for `persisted` that keeps the copy in a file. The file is replaced at once: `save` writes a new file
+ * in the same folder, waits until its bytes are on the disk, and renames it to `path`. So the file is always whole, also
+ * if the process is killed or the machine loses power. Only the owner may read the file, because it contains keys and
+ * values. The folder must exist. Use a file for only one range of one process at a time.
+ *
+ * @throws EtcdError with reason `InvalidInput` if `path` is not a path of a file.
+ *
+ * @example
+ * import { Client, prefix } from 'etcdwire';
+ * import { fileStore } from 'etcdwire/node';
+ * import { persisted } from 'etcdwire/recipes';
+ *
+ * await using etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
+ * await using config = await persisted(etcd, prefix('config/'), fileStore('config.copy'));
+ */
+export function fileStore(path: string): CopyStore {
+  checkPath(path);
+  return {
+    load: async () => {
+      const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error;
+        return undefined;
+      });
+      // A part that cannot be removed does no harm.
+      await removeParts(path, PART_AGE_MS).catch(() => {});
+      return bytes;
+    },
+    save: async (bytes) => {
+      const file = await PartFile.create(path);
+      try {
+        await file.write(bytes);
+        await file.commit();
+      } catch (error) {
+        await file.discard();
+        throw error;
+      }
+    },
+  };
+}
+
+/** @throws EtcdError with reason `InvalidInput` if `path` cannot be the path of a file. */
+export function checkPath(path: string): void {
+  if (checkName(path, 'path').includes('\0') || !isWellFormed(path))
+    throw invalidInput('path', 'a path with a NUL character or a lone surrogate', 'a path without them');
+}
