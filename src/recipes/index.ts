@@ -1,12 +1,12 @@
 /// <reference path="../runtime/globals.ts" preserve="true" />
 
-export { Etcd3Mutex } from './etcd3-mutex.js';
 /**
  * What programs often build on locks, watches and keys. A program that does not import this entry point does not load
  * its code.
  *
  * @module etcdwire/recipes
  */
+export { Etcd3Mutex } from './etcd3-mutex.js';
 export { ExpiringKeys, type ExpiringKeysOptions, type ExpiringPutOptions, type TouchOptions } from './expiring-keys.js';
 export { type HistoryEntry, type HistoryOptions, history } from './history.js';
 export { type PersistedOptions, type PersistedRange, persisted } from './persisted.js';
