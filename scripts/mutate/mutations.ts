@@ -491,7 +491,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the client accepts responses from another cluster',
     file: 'src/channel/cluster-identity.ts',
-    find: 'if (this.#clusterId === 0n) {',
+    find: 'if (this.id === 0n) {',
     replace: 'if (clusterId !== 0n) {',
     tests: ['test/channel/restored'],
   },

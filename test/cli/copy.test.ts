@@ -169,7 +169,7 @@ describe('etcdwire import', () => {
     const { header } = await etcd.put(`${start}extra`, 'x');
     expect(await importOf(file, '--existing', 'refuse')).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^etcdwire: 2 keys .* nothing was written\n$/),
+      stderr: expect.stringMatching(/^etcdwire: the store has 2 keys .* nothing was written\n$/),
     });
     expect((await etcd.range(prefix(start), { minModRevision: header.revision + 1n })).kvs).toEqual([]);
     const skipped = await importOf(file, '--existing', 'skip-equal');

@@ -188,7 +188,7 @@ describe('etcdwire', () => {
 
   it.each([
     ['lock', 'the lock', []],
-    ['elect', 'the leadership', ['value']],
+    ['elect', 'the leadership of', ['value']],
   ])(
     '`%s` exits with code 76 after %s is lost, although its command handles SIGTERM and exits with code 0',
     async (command, what, value) => {
