@@ -19,7 +19,6 @@ const EXCEPTIONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^etcdwire `lock` exits with the command's exit code even if etcdwire cannot revoke/, NO_PROCESS],
   [/^etcdwire mirror with a restored cluster/, 'a MemoryEtcd has no data folder that a test can restore'],
   [/^`history` rejects with `ClusterChanged`/, 'a MemoryEtcd has no data folder that a test can restore'],
-  [/^a persisted range reports another cluster/, 'all MemoryEtcds have the same cluster ID'],
   [/^a snapshot can be restored by etcdctl/, 'a MemoryEtcd has no etcdctl'],
   [/^a put that rejects with NoSpace has outcome unknown/, 'a MemoryEtcd never applies a put that it refuses'],
 ];
