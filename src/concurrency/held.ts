@@ -4,7 +4,7 @@ import { EtcdError, timedOut } from '../errors/etcd-error.js';
 import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
-import { CheckedSignal, checkedSignalOf, onAbort } from '../runtime/signals.js';
+import { CheckedSignal, checkedSignalOf, onAbort, orAborted } from '../runtime/signals.js';
 import { after, settledWithin } from '../runtime/timers.js';
 import { keyGone, leaveQueue, lockLost, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
 import type { Session } from './session.js';
@@ -157,7 +157,10 @@ export class Held implements AsyncDisposable {
       this.#onRelease = resolve;
     });
     const deleteLater = async (): Promise<void> => {
-      await settledWithin(this.session.remainingMs(), released);
+      await settledWithin(
+        this.session.ttlMs,
+        orAborted(released, this.session.signal).catch(() => {}),
+      );
       await this.#deleteKey();
     };
     const end = () =>

@@ -148,6 +148,11 @@ export class Session implements AsyncDisposable {
     return this.#keepAlive.valid();
   }
 
+  /** @internal The TTL of the lease in milliseconds. */
+  get ttlMs(): number {
+    return (this.#keepAlive.ttl ?? 0) * 1_000;
+  }
+
   /** @internal Returns the milliseconds for which the lease certainly stays alive, unless another client revokes it. */
   remainingMs(): number {
     return this.#keepAlive.remainingMs();

@@ -362,7 +362,7 @@ export class WorkQueue {
       // The handler has settled the job, or another worker returns the lost or released job to the queue.
       if (!job.isOwned) return;
       if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
-      onFailure(error, job);
+      await onFailure(error, job);
       await job.retry({ error }).catch(ignoreLoss);
     }
   }

@@ -113,6 +113,6 @@ export class KeyRuns {
     if (entry.isChanged) this.#queue.add(entry);
     else if (delayMs === undefined) this.#entries.delete(idOf(key));
     else entry.stopTimer = after(delayMs, () => this.#enqueue(entry));
-    onRun({ key, attempt, durationMs: monotonicMs() - startedAt, error, queued: this.#queue.size });
+    await onRun({ key, attempt, durationMs: monotonicMs() - startedAt, error, queued: this.#queue.size });
   }
 }

@@ -94,6 +94,8 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   /** The keys after all messages that are not pending. Saved before they are shown. */
   readonly #ahead: Ahead;
   #pending: MirrorMessage[] = [];
+  /** Whether there are messages that the range does not show yet. */
+  #hasUnshown = false;
   #isRunning = false;
   /** Wakes `#run` from its pause after a save has failed. */
   #wake = (): void => {};
@@ -174,9 +176,10 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     checkInt64(revision, 'revision');
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
     const startedAt = monotonicMs();
+    const limits = () => ({ signal, timeoutMs: Math.max(1, timeoutMs - (monotonicMs() - startedAt)) });
     while (!this.#isCertain && !this.#ended.aborted && !signal?.aborted)
-      await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, options, resolve, reject));
-    await super.waitForRevision(revision, { signal, timeoutMs: Math.max(1, timeoutMs - (monotonicMs() - startedAt)) });
+      await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, limits(), resolve, reject));
+    await super.waitForRevision(revision, limits());
   }
 
   /** Ends the range after the save in progress, but waits for the save at most `SAVE_LIMIT_MS`. */
@@ -188,8 +191,9 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   protected override apply(message: MirrorMessage): void {
     if (message.type === 'resync') this.#resync(message.cause);
     // The cached range itself advances its revision if no key of the range has a later one. This proves nothing while
-    // the range may show another history.
-    else if (message.type === 'events' && message.events.length === 0 && !this.#isCertain) return;
+    // the range may show another history, or while it does not show changes yet that it has received.
+    else if (message.type === 'events' && message.events.length === 0 && (!this.#isCertain || this.#hasUnshown)) return;
+    this.#hasUnshown = true;
     this.#pending.push(message);
     this.#wake();
     if (!this.#isRunning) void this.#run();
@@ -224,10 +228,10 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
         this.#saving = this.#save();
         await this.#saving;
       }
-      for (const message of messages) {
-        super.apply(message);
-        if (message.type === 'synced') this.#certain();
-      }
+      for (const message of messages) super.apply(message);
+      this.#hasUnshown = this.#pending.length > 0;
+      const isReplaced = this.#pending.some(({ type }) => type === 'resync');
+      if (!isReplaced && messages.some(({ type }) => type === 'synced')) this.#certain();
       if (this.#pending.length > 0) continue;
       if (this.#isSaved) break;
       const woken = new AbortController();

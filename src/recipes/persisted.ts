@@ -9,6 +9,7 @@ import { decodeCopy, type RangeCopy } from '../mirror/range-copy.js';
 import { checkCan, checkFunction, checkOptions, KEYS_HINTS, reading, type SignalOption } from '../runtime/arguments.js';
 import { compareBytes, describeType, isBytes } from '../runtime/bytes.js';
 import type { ClientEvents } from '../runtime/log.js';
+import { messageOf } from '../runtime/printed.js';
 import { orAborted } from '../runtime/signals.js';
 import {
   type CopyStore,
@@ -150,8 +151,7 @@ async function loaded(
 function notifier(events: ClientEvents, onNotice: PersistedOptions['onNotice']): Notify {
   return (notice) => {
     const { type, cause } = notice;
-    const problem = cause instanceof Error ? cause.message : String(cause);
-    events.report({ type: `persisted range: ${type}`, problem });
+    events.report({ type: `persisted range: ${type}`, problem: messageOf(cause) });
     try {
       const noticing: unknown = onNotice?.(notice);
       if (noticing instanceof Promise) noticing.catch(() => {});

@@ -209,7 +209,7 @@ export async function schedule(
       if (tick.signal.aborted) return;
       await tick.end();
       if (onFailure === undefined) throw error;
-      onFailure(error, tick);
+      await onFailure(error, tick);
     }
     await tick.end();
   };

@@ -1,5 +1,8 @@
 import { type KeyValue, parseJsonValue } from '../kv/key-value.js';
 
+/** The greatest number of shards. Each worker follows the keys of all of them. */
+export const MAX_COUNT = 4_096;
+
 // The assignment of shards to workers. All keys of the shards of NAME begin with `NAME/shards/`:
 //
 //   NAME/shards/workers/LEASE   a worker: its count, weight and text as JSON. LEASE is the ID of its lease.
@@ -81,7 +84,7 @@ function workerOf({ value, lease: leaseId, createRevision }: KeyValue): Worker |
   }
   const { count, weight, worker } = json;
   if (typeof count !== 'number' || typeof weight !== 'number' || typeof worker !== 'string') return undefined;
-  const isValid = Number.isSafeInteger(count) && count > 0 && Number.isFinite(weight) && weight > 0;
+  const isValid = Number.isInteger(count) && count > 0 && count <= MAX_COUNT && Number.isFinite(weight) && weight > 0;
   return isValid ? { worker, leaseId, weight, count, createRevision } : undefined;
 }
 

@@ -261,7 +261,12 @@ export class ShardWorker {
         return await pause(Number.POSITIVE_INFINITY, signal);
       } catch (error) {
         if (signal.aborted) return;
-        onFailure(error, shard);
+        try {
+          await onFailure(error, shard);
+        } catch (thrown) {
+          this.#fatal ??= thrown;
+          return this.#failed.abort(thrown);
+        }
         if (monotonicMs() - startedAt > RETRY_MAX_MS) failures = 0;
         await pause(Math.min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** failures), signal);
         failures += 1;

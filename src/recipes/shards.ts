@@ -16,13 +16,10 @@ import {
   show,
 } from '../runtime/arguments.js';
 import { toBytes } from '../runtime/bytes.js';
-import { quotasOf, readShardKeys, shardsFolder } from './shard-plan.js';
+import { MAX_COUNT, quotasOf, readShardKeys, shardsFolder } from './shard-plan.js';
 import { type Shard, ShardWorker } from './shard-worker.js';
 
 export type { Shard };
-
-/** The greatest number of shards. Each worker follows the keys of all of them. */
-const MAX_COUNT = 4_096;
 
 /** Options of `shards`. */
 export interface ShardsOptions extends Pick<SessionOptions, 'allowLongTtl'> {

@@ -7,6 +7,7 @@ import { type WaitOptions, watchUntil, withinLimit } from '../concurrency/waitin
 import { prefix } from '../kv/keys.js';
 import { checkCount } from '../runtime/arguments.js';
 import { textOf } from '../runtime/bytes.js';
+import { backoffMs, pause } from '../runtime/timers.js';
 
 /**
  * A number that the caller holds. No other client holds the same number of the same `Slots` until the caller has
@@ -56,43 +57,63 @@ export class Slots {
     const taken = { keys: prefix(this.#folder), event: 'delete' } as const;
     return withinLimit('Slots.take', options, this.#session.signal, async (limit) => {
       const { waiting } = limit.forLock();
-      const gate = await new Mutex(this.#session, `${this.name}/gate`).lock(waiting);
+      const gate = await this.#gate.lock(waiting);
       limit.taken(true);
-      try {
-        return await watchUntil(this.#session.client, taken, waiting, (calls) => this.#takeFree(calls));
-      } finally {
-        // Do not wait for the release, which continues in the background.
-        gate.release().catch(() => {});
-      }
+      const taking = watchUntil(this.#session.client, taken, waiting, (calls) => this.#takeFree(calls));
+      return taking.finally(() => leave(gate));
     });
   }
 
   /**
-   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. Does not wait until a
-   * holder releases a number.
+   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. May wait for other callers
+   * that are taking free numbers, but does not wait until a holder releases a number.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
   tryTake(options: WaitOptions = {}): Promise<Slot | undefined> {
-    return withinLimit('Slots.tryTake', options, this.#session.signal, ({ waiting }) => this.#takeFree(waiting));
+    return withinLimit('Slots.tryTake', options, this.#session.signal, async ({ waiting }) => {
+      let gate = await this.#gate.tryLock(waiting);
+      // Another caller holds the gate. If no number is free, that caller waits for one, and this call must not wait.
+      if (gate === undefined && (await this.#smallestFree(waiting)) === undefined) return undefined;
+      gate ??= await this.#gate.lock(waiting);
+      return this.#takeFree(waiting).finally(() => leave(gate));
+    });
   }
 
-  /** Another client may take a number between the read and the attempt to lock it, so a failed attempt reads again. */
+  /**
+   * A caller that has lost the gate may take a number at the same time, and this session may still release a number. So a
+   * failed attempt reads again.
+   */
   async #takeFree(options: CallOptions): Promise<Slot | undefined> {
-    for (;;) {
-      const { kvs } = await this.#session.client.range(prefix(this.#folder), { ...options, keysOnly: true });
-      const taken = new Set(kvs.map(({ key }) => Number.parseInt(textOf(key).slice(this.#folder.length), 10)));
-      let number = 0;
-      while (taken.has(number)) number += 1;
-      if (number >= this.count) return undefined;
+    for (let attempt = 0; ; attempt += 1) {
+      const number = await this.#smallestFree(options);
+      if (number === undefined) return undefined;
       const held = await new Mutex(this.#session, `${this.#folder}${number}`).tryLock(options);
       if (held !== undefined) return slotOf(number, held);
+      await pause(backoffMs(attempt), options.signal);
     }
+  }
+
+  async #smallestFree(options: CallOptions): Promise<number | undefined> {
+    const { kvs } = await this.#session.client.range(prefix(this.#folder), { ...options, keysOnly: true });
+    const taken = new Set(kvs.map(({ key }) => Number.parseInt(textOf(key).slice(this.#folder.length), 10)));
+    let number = 0;
+    while (taken.has(number)) number += 1;
+    return number < this.count ? number : undefined;
+  }
+
+  get #gate(): Mutex {
+    return new Mutex(this.#session, `${this.name}/gate`);
   }
 
   get #folder(): string {
     return `${this.name}/slots/`;
   }
+}
+
+/** Releases the gate. The release continues in the background. */
+function leave(gate: Held): void {
+  gate.release().catch(() => {});
 }
 
 function slotOf(number: number, held: Held): Slot {

@@ -331,3 +331,41 @@ test('a persisted range of typed keys decodes the values', async () => {
     message: expect.stringMatching(/^keys: got typed keys of another client or namespace/),
   });
 });
+
+test('a persisted range forgets a key that is deleted while it saves the put of the key, although the deletion arrives late', async () => {
+  const [etcd, start, store] = [openClient(), `${unique('persisted')}/`, new MemoryStore()];
+  const late: (() => void)[] = [];
+  let [isLate, reads] = [false, 0];
+  const slow = openClient({
+    interceptors: [
+      {
+        stream: (call, handler, next) =>
+          next(call, {
+            ...handler,
+            message: (message) => void (isLate ? late.push(() => handler.message(message)) : handler.message(message)),
+          }),
+        unary: (call, next) => {
+          if (call.method.path.endsWith('/Txn')) reads += 1;
+          return next(call);
+        },
+      },
+    ],
+  });
+  const range = await open(slow, start, store);
+  const goOn = holding(store);
+  const saves = store.saves;
+  await etcd.put(`${start}a`, '1');
+  await expect.poll(() => store.saves).toBe(saves + 1);
+  isLate = true;
+  await etcd.delete(`${start}a`);
+  const { header } = await etcd.put(unique(), 'another key');
+  const waiting = range.waitForRevision(header.revision);
+  const before = reads;
+  await expect.poll(() => reads).toBeGreaterThan(before + 1);
+  goOn();
+  await expect.poll(() => range.revision >= header.revision || texts(range.range(), start) === 'a=1').toBe(true);
+  isLate = false;
+  for (const deliver of late) deliver();
+  await waiting;
+  expect(texts(range.range(), start)).toBe('');
+});
