@@ -10,6 +10,7 @@ import { Client, type Interceptor, prefix } from '../src/index.js';
 import type { EtcdMember } from '../src/testing/index.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
+import { median } from './median.js';
 
 // Measures which locks their holders lose when a leader is paused for longer than the TTL and then resumed. Each run
 // holds the locks with this client and then with Go's clientv3, each time on new servers.
@@ -198,10 +199,6 @@ async function holdWithGo(
 async function idOf(member: EtcdMember): Promise<string | undefined> {
   await using client = new Client({ endpoints: [member.endpoint] });
   return (await client.raw.maintenance.status({})).header?.memberId.toString(16);
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 function readSettings(): Settings {

@@ -1,5 +1,6 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 import type { Figures } from '../../test/support/faults/row.js';
+import { median } from '../median.js';
 
 /**
  * The result of one round over one transport. A row of the table is a kind of fault. A round tests a client under that
@@ -143,10 +144,6 @@ function furtherText(results: readonly RoundResult[]): string {
     return `${name} ${Math.round(median(values)).toLocaleString('en')}`;
   };
   return [...names].map(text).join(', ');
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 function seconds(ms: number): string {

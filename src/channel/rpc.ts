@@ -3,7 +3,7 @@ import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 import { checkBoolean, checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
 import type { ClientEvents } from '../runtime/log.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { monotonicMs, timeLeftMs } from '../runtime/timers.js';
 import {
   type AttemptObserver,
   bothObservers,
@@ -184,7 +184,7 @@ export class Rpc {
   /** Starts a time limit that several calls share. The returned function returns `options` with the remaining time. */
   sharedTimeout(options: CallOptions): () => CallOptions {
     const deadline = monotonicMs() + (options.timeoutMs ?? this.settings.timeoutMs);
-    return () => ({ ...options, timeoutMs: Math.max(1, Math.ceil(deadline - monotonicMs())) });
+    return () => ({ ...options, timeoutMs: timeLeftMs(deadline) });
   }
 
   stream<Request, Response>(

@@ -14,7 +14,7 @@ import { LocalQueue } from './local-queue.js';
 import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
-const DEFAULT_TTL_S = 10;
+export const DEFAULT_TTL_S = 10;
 /** The longest TTL in seconds without `allowLongTtl`. */
 const MAX_USUAL_TTL_S = 3_600;
 const CLOSE_TIMEOUT_MS = 10_000;

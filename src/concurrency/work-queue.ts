@@ -15,6 +15,7 @@ import {
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
+import { doublingMs } from '../runtime/timers.js';
 import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
@@ -374,7 +375,7 @@ function ignoreLoss(error: unknown): void {
 }
 
 function defaultRetryDelayMs(attempt: number): number {
-  return Math.min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** (attempt - 1));
+  return doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1);
 }
 
 function checkId(id: string, argument = 'id'): string {

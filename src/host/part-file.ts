@@ -40,6 +40,19 @@ export class PartFile {
     return new PartFile(target, part, await open(part, 'wx', 0o600));
   }
 
+  /** Creates the file, and calls `write`. The file appears at its path when `write` has ended, unless it throws. */
+  static async with<T>(path: string, write: (file: PartFile) => Promise<T>): Promise<T> {
+    const file = await PartFile.create(path);
+    try {
+      const result = await write(file);
+      await file.commit();
+      return result;
+    } catch (error) {
+      await file.discard();
+      throw error;
+    }
+  }
+
   async write(chunk: Uint8Array): Promise<void> {
     this.#chunks.push(chunk);
     this.#length += chunk.length;

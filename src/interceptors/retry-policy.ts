@@ -3,6 +3,7 @@ import { isTokenRefused } from '../channel/authentication.js';
 import type { EtcdError } from '../errors/etcd-error.js';
 import { checkFunction, checkGivenOptions, checkMs, checkPositiveCount } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
+import { doublingMs } from '../runtime/timers.js';
 import type { Interceptor } from './interceptors.js';
 
 /** Options of `retryPolicy`. */
@@ -56,8 +57,7 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
   const hasBackoff = minBackoffMs !== undefined || maxBackoffMs !== undefined;
   const maxMs = maxBackoffMs ?? DEFAULT_MAX_BACKOFF_MS;
   const minMs = minBackoffMs ?? Math.min(DEFAULT_MIN_BACKOFF_MS, maxMs);
-  const delayMs = (failures: number): number =>
-    environment.Math.random() * Math.min(maxMs, minMs * 2 ** (failures - 1));
+  const delayMs = (failures: number): number => environment.Math.random() * doublingMs(minMs, maxMs, failures - 1);
   return {
     unary: (call, next) => {
       const outer = call.retryAfter;

@@ -8,7 +8,7 @@ import { op } from '../kv/txn.js';
 import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { SortedList } from '../runtime/sorted-list.js';
-import { monotonicMs, pause } from '../runtime/timers.js';
+import { monotonicMs, pause, timeLeftMs } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
 import { type MirrorMessage, type MirrorOptions, RangeMirror } from './mirror.js';
@@ -203,14 +203,11 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     checkOptions(options, TIME_LIMITS, 'catchUp');
     this.#checkOpen();
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const [startedAt, before, kvs] = [monotonicMs(), this.#revision, this.#kvs];
+    const [deadline, before, kvs] = [monotonicMs() + timeoutMs, this.#revision, this.#kvs];
     const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
     // The store has gone back, so it was restored, and the range is about to be read again.
     if (header.revision < before && this.#kvs === kvs) this.#revision = 0n;
-    await this.waitForRevision(header.revision, {
-      signal,
-      timeoutMs: Math.max(1, timeoutMs - (monotonicMs() - startedAt)),
-    });
+    await this.waitForRevision(header.revision, { signal, timeoutMs: timeLeftMs(deadline) });
   }
 
   /**

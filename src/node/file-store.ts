@@ -36,16 +36,7 @@ export function fileStore(path: string): CopyStore {
       await removeParts(path, PART_AGE_MS).catch(() => {});
       return bytes;
     },
-    save: async (bytes) => {
-      const file = await PartFile.create(path);
-      try {
-        await file.write(bytes);
-        await file.commit();
-      } catch (error) {
-        await file.discard();
-        throw error;
-      }
-    },
+    save: (bytes) => PartFile.with(path, (file) => file.write(bytes)),
   };
 }
 

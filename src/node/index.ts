@@ -72,21 +72,15 @@ export async function saveSnapshot(
   checkFullClient(client, 'snapshot');
   parseEndpoint(endpoint, 'endpoint');
   checkPath(path);
-  const file = await PartFile.create(path);
-  let written = 0;
-  const write = async (chunk: Uint8Array): Promise<void> => {
-    await file.write(chunk);
-    written += chunk.length;
-    onProgress?.(written);
-  };
-  try {
-    const size = await client.maintenance.snapshot(endpoint, call).writeTo({ write });
-    await file.commit();
-    return size;
-  } catch (error) {
-    await file.discard();
-    throw error;
-  }
+  return PartFile.with(path, (file) => {
+    let written = 0;
+    const write = async (chunk: Uint8Array): Promise<void> => {
+      await file.write(chunk);
+      written += chunk.length;
+      onProgress?.(written);
+    };
+    return client.maintenance.snapshot(endpoint, call).writeTo({ write });
+  });
 }
 
 /** Options of `fromEnv`. */

@@ -16,7 +16,7 @@ import type { EtcdError } from '../errors/etcd-error.js';
 import { type Conditions, compare, type Op, op, preparedTxn, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { monotonicMs, timeLeftMs } from '../runtime/timers.js';
 
 /** Repeats `look` until it resolves with a value, or calls it once. */
 type Looking = (look: (options: CallOptions) => Promise<Held | undefined>) => Promise<Held | undefined>;
@@ -171,10 +171,9 @@ class HeldWithEtcd3 extends Held {
   override async release(options: ReleaseOptions = {}): Promise<void> {
     checkOptions(options, RELEASE_OPTIONS, 'release');
     if (this.#etcd3 === undefined) return super.release(options);
-    const startMs = monotonicMs();
-    await this.#etcd3.release(options);
     const { timeoutMs } = options;
-    const spentMs = monotonicMs() - startMs;
-    return super.release(timeoutMs === undefined ? {} : { timeoutMs: Math.max(1, timeoutMs - spentMs) });
+    const deadline = monotonicMs() + (timeoutMs ?? 0);
+    await this.#etcd3.release(options);
+    return super.release(timeoutMs === undefined ? {} : { timeoutMs: timeLeftMs(deadline) });
   }
 }

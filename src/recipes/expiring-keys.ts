@@ -8,7 +8,7 @@ import { compare, op } from '../kv/txn.js';
 import { checkTtl } from '../lease/leases.js';
 import { checkBoolean, checkGivenOptions, checkOptions, checkPositiveCount, show } from '../runtime/arguments.js';
 import { type BytesLike, ownBytes } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pauseUntil } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pauseUntil, timeLeftMs } from '../runtime/timers.js';
 import { LeasePool } from './lease-pool.js';
 
 /** Options of `new ExpiringKeys`. */
@@ -178,20 +178,19 @@ export class ExpiringKeys {
     const { ttl, signal, timeoutMs = this.#client.rpc.settings.timeoutMs } = options;
     checkTtl(ttl, 'ttl');
     const startMs = monotonicMs();
-    const leftMs = (): number => Math.max(1, Math.ceil(timeoutMs - (monotonicMs() - startMs)));
+    const deadline = startMs + timeoutMs;
     const { closed } = this.#client.core.settings;
     for (let refusals = 0; ; refusals += 1) {
       const lease = this.#pool.leaseFor(ttl);
       try {
-        const id = lease.id ?? (await lease.granted(what, { signal, maxWaitMs: leftMs() }));
-        return await write(id, leftMs());
+        const id = lease.id ?? (await lease.granted(what, { signal, maxWaitMs: timeLeftMs(deadline) }));
+        return await write(id, timeLeftMs(deadline));
       } catch (error) {
         if (!isLeaseGone(error)) throw refusals > 0 ? rejectedBefore(error) : error;
         this.#pool.drop(lease);
         // A lease that the server has just granted exists, unless the answers come from several clusters.
         const resumesMs = refusals > 0 ? monotonicMs() + backoffMs(refusals) : startMs;
-        if (resumesMs >= startMs + timeoutMs)
-          throw timedOut(what, timeoutMs, 'rejected', undefined, new Map([['', error]]));
+        if (resumesMs >= deadline) throw timedOut(what, timeoutMs, 'rejected', undefined, new Map([['', error]]));
         if (refusals > 0) await pauseUntil(resumesMs, signal, closed);
       }
     }

@@ -13,7 +13,7 @@ import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { compareBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause, settledWithin } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pause, settledWithin, timeLeftMs } from '../runtime/timers.js';
 
 /**
  * How long the range waits for a save, in milliseconds. After this time, the save counts as failed, and the range shows
@@ -175,8 +175,8 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     checkOptions(options, TIME_LIMITS, 'waitForRevision');
     checkInt64(revision, 'revision');
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const startedAt = monotonicMs();
-    const limits = () => ({ signal, timeoutMs: Math.max(1, timeoutMs - (monotonicMs() - startedAt)) });
+    const deadline = monotonicMs() + timeoutMs;
+    const limits = () => ({ signal, timeoutMs: timeLeftMs(deadline) });
     while (!this.#isCertain && !this.#ended.aborted && !signal?.aborted)
       await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, limits(), resolve, reject));
     await super.waitForRevision(revision, limits());

@@ -22,7 +22,7 @@ import {
 } from '../runtime/arguments.js';
 import { type BytesLike, textOf, toBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
-import { after } from '../runtime/timers.js';
+import { after, doublingMs } from '../runtime/timers.js';
 import { FollowedKeys } from './followed-keys.js';
 import { KeyRuns } from './key-runs.js';
 
@@ -304,7 +304,7 @@ function checkOwner(owner: string, keys: Keys): Uint8Array {
 }
 
 function defaultRetryDelayMs(attempt: number): number {
-  return Math.min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** (attempt - 1));
+  return doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1);
 }
 
 function checkLead(value: ReconcileLead, argument: string): void {

@@ -3,7 +3,7 @@ import type { Leadership } from '../concurrency/election.js';
 import { checkNameOutside } from '../concurrency/helper-keys.js';
 import { type LeadOptions, lead, type Term } from '../concurrency/lead.js';
 import { lockLost } from '../concurrency/lock-queue.js';
-import { LEASE_OPTIONS } from '../concurrency/session.js';
+import { DEFAULT_TTL_S, LEASE_OPTIONS } from '../concurrency/session.js';
 import { amended, EtcdError } from '../errors/etcd-error.js';
 import { checkOps, type Op } from '../kv/txn.js';
 import { checkFunction, checkOptions, checkSignal, oneOf } from '../runtime/arguments.js';
@@ -17,7 +17,6 @@ import { latestTick, type NextTick, nextTickOf, type When } from './ticks.js';
  * jumps or the machine is suspended, and `setTimeout` allows only about 25 days.
  */
 const CLOCK_CHECK_MS = 5_000;
-const DEFAULT_TTL_S = 10;
 const INTERRUPTED = { again: true, skip: true } as const;
 const MISSED = { skip: true, last: true, all: true } as const;
 

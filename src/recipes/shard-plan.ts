@@ -55,13 +55,13 @@ const SHARD_KEY = /^(0|[1-9]\d{0,3})\//;
 
 /** Reads the keys in the folder of the shards `name`. Ignores keys that no worker and no lock of a shard has put. */
 export function readShardKeys(name: string, kvs: readonly KeyValue[]): ShardKeys {
-  const folder = shardsFolder(name);
+  const [folder, folderOfWorkers] = [shardsFolder(name), workersFolder(name)];
   const workers: Worker[] = [];
   const holders = new Map<number, KeyValue>();
   for (const kv of kvs) {
     const key = kv.keyText();
-    if (key === workerKey(name, kv.lease)) {
-      const worker = workerOf(kv);
+    if (key.startsWith(folderOfWorkers)) {
+      const worker = key === workerKey(name, kv.lease) ? workerOf(kv) : undefined;
       if (worker !== undefined) workers.push(worker);
       continue;
     }

@@ -10,7 +10,7 @@ import { prefix } from '../kv/keys.js';
 import { op, preparedTxn } from '../kv/txn.js';
 import type { CachedRange } from '../mirror/cached-range.js';
 import { checkedSignalOf } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
+import { backoffMs, doublingMs, monotonicMs, pause } from '../runtime/timers.js';
 import {
   freeShardsFor,
   quotasOf,
@@ -268,7 +268,7 @@ export class ShardWorker {
           return this.#failed.abort(thrown);
         }
         if (monotonicMs() - startedAt > RETRY_MAX_MS) failures = 0;
-        await pause(Math.min(RETRY_MAX_MS, RETRY_BASE_MS * 2 ** failures), signal);
+        await pause(doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, failures), signal);
         failures += 1;
       }
     }

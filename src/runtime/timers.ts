@@ -75,7 +75,17 @@ export function settledWithin(timeoutMs: number, settling: Promise<unknown>): Pr
   });
 }
 
+/** Returns a delay that begins with `baseMs` and doubles with each step, up to `maxMs`. `step` counts from 0. */
+export function doublingMs(baseMs: number, maxMs: number, step: number): number {
+  return Math.min(maxMs, baseMs * 2 ** step);
+}
+
 /** Returns a random delay up to a limit that grows from 50 ms to 2 s (full jitter). `attempt` counts from 0. */
 export function backoffMs(attempt: number): number {
   return environment.Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
+}
+
+/** Returns the milliseconds until the time `deadlineMs` of `monotonicMs`, but at least 1, for the option `timeoutMs`. */
+export function timeLeftMs(deadlineMs: number): number {
+  return Math.max(1, Math.ceil(deadlineMs - monotonicMs()));
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type Interceptor, prefix } from '../../../src/index.js';
 import { ExpiringKeys } from '../../../src/recipes/index.js';
+import { inTurn } from '../in-turn.js';
 import type { Sample } from '../metrics.js';
 
 const ALL = 'bench/expiring/';
@@ -54,7 +55,7 @@ export async function measureExpiring(endpoint: string, { way, keys }: Expiring)
   })();
   const put = await putOf(client, way);
   const write = (folder: string, count: number) =>
-    inTurn(count, async (index) => {
+    inTurn(IN_FLIGHT, count, async (index) => {
       const ttl = TTLS[index % TTLS.length] as number;
       const key = `${ALL}${folder}/${index}`;
       await put(key, ttl);
@@ -102,15 +103,6 @@ async function putOf(client: Client, way: ExpiringWay): Promise<(key: string, tt
     return async (key, ttl) => client.put(key, VALUE, { lease: (await client.lease.grant({ ttl })).id });
   const { id: lease } = await client.lease.grant({ ttl: LONG_TTL });
   return (key) => client.put(key, VALUE, { lease });
-}
-
-/** Makes `count` calls, `IN_FLIGHT` at a time. */
-async function inTurn(count: number, call: (index: number) => Promise<unknown>): Promise<void> {
-  let made = 0;
-  const loop = async (): Promise<void> => {
-    while (made < count) await call(made++);
-  };
-  await Promise.all(Array.from({ length: IN_FLIGHT }, loop));
 }
 
 function greatest(values: readonly number[]): number {

@@ -1,6 +1,7 @@
 import { createHistogram } from 'node:perf_hooks';
 import { sharedClockMs } from '../../shared-clock.js';
 import type { BenchClient } from '../clients/bench-client.js';
+import { inTurn } from '../in-turn.js';
 import type { Sample } from '../metrics.js';
 import type { CatchUp } from './catch-up.js';
 import type { Expiring } from './expiring.js';
@@ -248,16 +249,11 @@ export class LiveEvents {
 
 /** Puts the watched keys in turn, with one call for each put. */
 export async function writeEvents(client: BenchClient, prefix: string, events: number, keys: number): Promise<void> {
-  let made = 0;
-  const loop = async (): Promise<void> => {
-    while (made < events) {
-      const key = watchedKey(prefix, made++ % keys);
-      const value = Buffer.alloc(EVENT_VALUE_BYTES);
-      value.writeDoubleBE(sharedClockMs());
-      await client.put(key, value);
-    }
-  };
-  await Promise.all(Array.from({ length: WRITES_IN_FLIGHT }, loop));
+  await inTurn(WRITES_IN_FLIGHT, events, async (index) => {
+    const value = Buffer.alloc(EVENT_VALUE_BYTES);
+    value.writeDoubleBE(sharedClockMs());
+    await client.put(watchedKey(prefix, index % keys), value);
+  });
 }
 
 function watchedKey(prefix: string, index: number): string {

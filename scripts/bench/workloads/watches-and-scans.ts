@@ -1,6 +1,7 @@
 import { op } from '../../../src/index.js';
 import type { Task, Work } from '../child/tasks.js';
 import { CLIENTS, type ClientName } from '../clients/bench-client.js';
+import { inTurn } from '../in-turn.js';
 import type { Bench } from '../processes.js';
 import type { Settings } from '../settings.js';
 import type { Workload } from '../workload.js';
@@ -119,11 +120,7 @@ function singleCall(
 /** Puts the keys with one call for each put. Resolves with the revision of the first put. */
 async function putOneByOne({ client }: Bench, puts: number): Promise<bigint> {
   const first = await client.put(`${SINGLE_PREFIX}0`, VALUE);
-  let made = 1;
-  const loop = async (): Promise<void> => {
-    while (made < puts) await client.put(`${SINGLE_PREFIX}${made++ % SINGLE_KEYS}`, VALUE);
-  };
-  await Promise.all(Array.from({ length: PUTS_IN_FLIGHT }, loop));
+  await inTurn(PUTS_IN_FLIGHT, puts - 1, (index) => client.put(`${SINGLE_PREFIX}${(index + 1) % SINGLE_KEYS}`, VALUE));
   return first.header.revision;
 }
 

@@ -10,8 +10,10 @@ import type { Step } from './story.js';
 
 // The part of a trace that a click on a message shows: its fields and its bytes.
 
-/** Number of bytes or characters that the page shows of a long value, because values may have many megabytes. The page
- * cuts text only if it has more than twice this length. */
+/**
+ * Number of bytes or characters that the page shows of a long value, because values may have many megabytes. The page
+ * cuts text only if it has more than twice this length.
+ */
 const MAX_SHOWN = 96;
 /** Maximum number of rows for the bytes of a message. The page leaves further rows out. */
 const MAX_ROWS = 1_000;

@@ -33,8 +33,10 @@ export interface RequestFields {
 
 /** The pseudo-header fields of a request: RFC 9113, section 8.3.1. */
 const PSEUDO: ReadonlySet<string> = new Set([':method', ':scheme', ':path', ':authority']);
-/** Fields that are not part of the metadata: fields of HTTP, and most of those in `isReservedHeader` of grpc-go,
- * http_util.go. */
+/**
+ * Fields that are not part of the metadata: fields of HTTP, and most of those in `isReservedHeader` of grpc-go,
+ * http_util.go.
+ */
 const RESERVED =
   /^(?:content-type|content-length|te|host|grpc-(?:message-type|encoding|message|status|timeout|accept-encoding))$/;
 const GRPC_CONTENT_TYPE = /^application\/grpc(?:$|[+;])/;

@@ -93,8 +93,10 @@ export class WriteTransaction implements ReadView {
   }
 }
 
-/** Returns the keys as they are after the changes. `kvs`, `changes` and the result are in byte order of the keys, and
- * `changes` has at most one change of each key. */
+/**
+ * Returns the keys as they are after the changes. `kvs`, `changes` and the result are in byte order of the keys, and
+ * `changes` has at most one change of each key.
+ */
 function merge(kvs: readonly KeyValue[], changes: readonly Change[]): KeyValue[] {
   const merged: KeyValue[] = [];
   let next = 0;
