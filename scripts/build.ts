@@ -86,9 +86,11 @@ await build({
   banner: {
     js: [
       '#!/usr/bin/env node',
-      '/*! With commander:',
-      readFileSync(join(root, 'node_modules/commander/LICENSE'), 'utf8').trim(),
-      '*/',
+      ...['commander', 'diff'].flatMap((name) => [
+        `/*! With ${name}:`,
+        readFileSync(join(root, `node_modules/${name}/LICENSE`), 'utf8').trim(),
+        '*/',
+      ]),
       "import { createRequire } from 'node:module';",
       'const require = createRequire(import.meta.url);',
     ].join('\n'),

@@ -271,15 +271,31 @@ describe('`migrate-etcd3` marks', () => {
     expect(once).toContain('// etcdwire: ');
     expect(await migrated(once)).toBe(once);
   });
+
+  test('a TTL above an hour, or one whose value the file does not show', async () => {
+    const { migrated } = await project();
+    const lease = (ttl: string) =>
+      migrated(
+        `${IMPORT}export async function f(days: number) {\n  const lease = client.lease(${ttl});\n}\nconst DAY = 86_400;\n`,
+      );
+    expect(await lease('3_600')).toContain('Session.open(client, { ttl: 3_600 });');
+    expect(await lease('3_601')).toContain('Session.open(client, { ttl: 3_601, allowLongTtl: true });');
+    expect(await lease('DAY')).toContain('Session.open(client, { ttl: DAY, allowLongTtl: true });');
+    const unknown = await lease('days * DAY');
+    expect(unknown).toContain('// etcdwire: a TTL above 3600 s also needs `allowLongTtl: true`');
+    expect(unknown).toContain('Session.open(client, { ttl: days * DAY });');
+  });
 });
 
 describe('`migrate-etcd3`', () => {
   test('changes nothing with --dry-run, and prints a diff that git accepts', async () => {
     const { folder } = await project();
-    writeFileSync(join(folder, 'program.ts'), PROGRAM);
+    // The change in the last line, which has no end of line, is part of the diff.
+    const before = `${PROGRAM}await client.put('a').value('b');`;
+    writeFileSync(join(folder, 'program.ts'), before);
     const { stdout, code } = await cli(['migrate-etcd3', join(folder, 'program.ts'), '--dry-run', '-w', 'simple']);
     expect(code).toBe(0);
-    expect(readFileSync(join(folder, 'program.ts'), 'utf8')).toBe(PROGRAM);
+    expect(readFileSync(join(folder, 'program.ts'), 'utf8')).toBe(before);
     expect(stdout).toContain(
       "-import { Etcd3 } from 'etcd3';\n+import { Client, compare, keyRange, op, prefix as etcdPrefix } from 'etcdwire';",
     );

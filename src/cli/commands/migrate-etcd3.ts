@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { Argument, type Command } from 'commander';
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import { type Context, contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { rewriteCall } from '../migrate/calls.js';
-import { unifiedDiff } from '../migrate/diff.js';
 import { rewriteConstruction } from '../migrate/objects.js';
 import { Parser } from '../migrate/parser.js';
 import { Rewriter, type Rewritten } from '../migrate/rewriter.js';
@@ -43,6 +43,12 @@ export function addMigrateCommand(program: Command, io: Io): void {
     .action((path: string, flags: MigrateFlags, command: Command) => migrate(contextOf(io, command), path, flags));
 }
 
+/** Returns the change in the unified format of `diff -u`, for `patch` and for people. */
+function diffOf({ file, before, text }: Change): string {
+  const headers = { context: 3, headerOptions: FILE_HEADERS_ONLY };
+  return createTwoFilesPatch(`a/${file}`, `b/${file}`, before, text, undefined, undefined, headers);
+}
+
 /** Rewrites all files first, so that an error leaves every file as it was. */
 function migrate({ out }: Context, path: string, { dryRun }: MigrateFlags): void {
   const files = filesIn(path);
@@ -58,16 +64,16 @@ function migrate({ out }: Context, path: string, { dryRun }: MigrateFlags): void
   }
   if (dryRun === undefined) for (const { file, text } of changes) writeFileSync(file, text);
   if (out.format === 'json') {
-    const described = changes.map(({ file, before, text, rewritten: count, marks }) => ({
-      file,
-      rewritten: count,
-      marks: marks.map(({ line, message }) => ({ line, message })),
-      ...(dryRun ? { diff: unifiedDiff(file, before, text) } : {}),
+    const described = changes.map((change) => ({
+      file: change.file,
+      rewritten: change.rewritten,
+      marks: change.marks.map(({ line, message }) => ({ line, message })),
+      ...(dryRun ? { diff: diffOf(change) } : {}),
     }));
     out.json({ dryRun: dryRun === true, files: described, unchanged: problems.map((each) => ({ ...each })) });
     return;
   }
-  if (dryRun) for (const { file, before, text } of changes) out.bytes(Buffer.from(unifiedDiff(file, before, text)));
+  if (dryRun) for (const change of changes) out.bytes(Buffer.from(diffOf(change)));
   for (const { file, marks } of changes)
     for (const { line, message } of marks) out.line(escapeControls(`${file}:${line}: ${message}`));
   for (const { file, problem } of problems) out.line(escapeControls(`${file}: not changed: ${problem}`));

@@ -6,6 +6,8 @@ import type { Rewriter } from './rewriter.js';
 
 /** TTL in seconds of the locks of etcd3. */
 const LOCK_TTL_S = '30';
+/** The longest TTL in seconds that a session accepts without `allowLongTtl`. */
+const MAX_USUAL_TTL_S = 3_600;
 
 /** What to do about calls on objects that the program does not rewrite. */
 const ADVICE: Readonly<Record<Exclude<Kind, 'client'>, string>> = {
@@ -118,8 +120,19 @@ function markExport(rewriter: Rewriter, node: Node): void {
 export function leaseText({ rewriter, chain, client, links }: Use): string | undefined {
   const { parent } = chain.last;
   if (!rewriter.parser.is(parent, 'VariableDeclaration') || !isSession(rewriter, parent)) return undefined;
-  const ttl = only(rewriter, links[0] as Link);
-  return `await ${rewriter.use('Session')}.open(${client}, { ttl: ${ttl} })`;
+  const [ttl] = (links[0] as Link).args;
+  return `await ${rewriter.use('Session')}.open(${client}, { ${ttlText(rewriter, ttl as Node)} })`;
+}
+
+/** Returns the option `ttl` for a number of seconds, with the option that a long TTL needs. */
+function ttlText(rewriter: Rewriter, seconds: Node): string {
+  const { parser, names } = rewriter;
+  const text = rewriter.emit(seconds);
+  const declaration = parser.is(seconds, 'Identifier') ? names.declarationOf(seconds) : undefined;
+  const value = isConstant(rewriter, declaration) ? declaration?.initializer : seconds;
+  if (!parser.is(value, 'NumericLiteral'))
+    rewriter.mark(seconds, `a TTL above ${MAX_USUAL_TTL_S} s also needs \`allowLongTtl: true\``);
+  return `ttl: ${text}${Number(value?.text) > MAX_USUAL_TTL_S ? ', allowLongTtl: true' : ''}`;
 }
 
 /** Whether the variable holds a lease that becomes a session. */
@@ -128,9 +141,14 @@ function isSession(rewriter: Rewriter, declaration: Node | undefined): boolean {
   const call = declaration?.initializer;
   if (!parser.is(declaration, 'VariableDeclaration') || !parser.is(call, 'CallExpression')) return false;
   const { expression, arguments: given } = call;
-  const list = declaration.parent;
-  if (!rewriter.text.slice(list.getStart(), list.end).startsWith('const')) return false;
+  if (!isConstant(rewriter, declaration)) return false;
   return given?.length === 1 && expression?.name?.text === 'lease' && mayAwait(rewriter, declaration);
+}
+
+function isConstant({ parser, text }: Rewriter, declaration: Node | undefined): boolean {
+  if (!parser.is(declaration, 'VariableDeclaration')) return false;
+  const list = declaration.parent;
+  return text.slice(list.getStart(), list.end).startsWith('const');
 }
 
 /** Rewrites `client.lock(name).ttl(seconds).do(action)`. */
@@ -149,8 +167,8 @@ export function lockText({ rewriter, chain, client, links, isAwait }: Use): stri
     chain.last,
     'withLock waits until the lock is free, and etcd3 does not; it excludes no program that still locks with etcd3 (Etcd3Mutex does)',
   );
-  const seconds = ttl === undefined ? LOCK_TTL_S : rewriter.emit(ttl.args[0] as Node);
-  return `${rewriter.use('withLock')}(${client}, ${name}, ${rewriter.emit(action)}, { ttl: ${seconds} })`;
+  const option = ttl === undefined ? `ttl: ${LOCK_TTL_S}` : ttlText(rewriter, ttl.args[0] as Node);
+  return `${rewriter.use('withLock')}(${client}, ${name}, ${rewriter.emit(action)}, { ${option} })`;
 }
 
 /** Rewrites `await client.watch().prefix(prefix).create()` if it initializes a variable. */
