@@ -1,12 +1,20 @@
 import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { invalidInput } from '../errors/etcd-error.js';
 import { PartFile, removeParts } from '../host/part-file.js';
 import type { CopyStore } from '../recipes/persisted-range.js';
 import { checkName } from '../runtime/arguments.js';
+import { SerialRunner } from '../runtime/async.js';
 import { isWellFormed } from '../runtime/bytes.js';
 
 /** The minimum age in milliseconds at which `load` removes a part that a killed process has left. */
 const PART_AGE_MS = 60_000;
+
+/**
+ * Runs the loads and saves of each path in this process one after another. A save that takes longer than its range may
+ * otherwise replace a later copy, which the next range for the same file has saved.
+ */
+const runners = new Map<string, SerialRunner>();
 
 /**
  * Returns a store for `persisted` that keeps the copy in a file. The file is replaced at once: `save` writes a new file
@@ -26,18 +34,31 @@ const PART_AGE_MS = 60_000;
  */
 export function fileStore(path: string): CopyStore {
   checkPath(path);
+  const file = resolve(path);
   return {
-    load: async () => {
-      const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== 'ENOENT') throw error;
-        return undefined;
-      });
-      // A part that cannot be removed does no harm.
-      await removeParts(path, PART_AGE_MS).catch(() => {});
-      return bytes;
-    },
-    save: (bytes) => PartFile.with(path, (file) => file.write(bytes)),
+    load: () => inOrder(file, load),
+    save: (bytes) => inOrder(file, () => PartFile.with(file, (part) => part.write(bytes))),
   };
+}
+
+async function load(path: string): Promise<Uint8Array | undefined> {
+  const bytes = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+    return undefined;
+  });
+  // A part that cannot be removed does no harm.
+  await removeParts(path, PART_AGE_MS).catch(() => {});
+  return bytes;
+}
+
+async function inOrder<T>(path: string, action: (path: string) => Promise<T>): Promise<T> {
+  const runner = runners.get(path) ?? new SerialRunner();
+  runners.set(path, runner);
+  try {
+    return await runner.run(() => action(path));
+  } finally {
+    if (runner.isIdle) runners.delete(path);
+  }
 }
 
 /** @throws EtcdError with reason `InvalidInput` if `path` cannot be the path of a file. */

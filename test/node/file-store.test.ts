@@ -20,6 +20,16 @@ test('a file store loads the bytes of the last save, and nothing before the firs
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
+test('a load waits for the saves of the same file that are in progress, and a later save replaces an earlier one', async () => {
+  const path = join(temporaryFolder(), 'copy');
+  const large = new Uint8Array(20_000_000).fill(7);
+  const saving = fileStore(path).save(large);
+  expect(Buffer.compare((await fileStore(path).load()) ?? Buffer.from('none'), large)).toBe(0);
+  await saving;
+  await Promise.all([fileStore(path).save(large), fileStore(path).save(new Uint8Array([1]))]);
+  expect(await fileStore(path).load()).toEqual(Buffer.from([1]));
+});
+
 test('the file of a file store is whole and has the last complete save, whenever the process is killed', async () => {
   const [random, path] = [new Random(1), join(temporaryFolder(), 'copy')];
   const store = fileStore(path);
