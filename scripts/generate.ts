@@ -46,7 +46,7 @@ const FREQUENT: ReadonlySet<string> = new Set(
     'KeyValue Event ResponseHeader',
     'RangeRequest RangeResponse PutRequest PutResponse DeleteRangeRequest DeleteRangeResponse',
     'RequestOp ResponseOp Compare TxnRequest TxnResponse',
-    'WatchRequest WatchCreateRequest WatchResponse LeaseKeepAliveRequest LeaseKeepAliveResponse',
+    'WatchRequest WatchResponse',
   ].flatMap((names) => names.split(' ')),
 );
 const ENUM_IO: Omit<ScalarKind, 'ts' | 'zero'> = { io: 'int32', wireType: 0, letter: 'e' };

@@ -983,64 +983,10 @@ export interface WatchCreateRequest {
   fragment: boolean;
 }
 
-export const WatchCreateRequest: Codec<WatchCreateRequest> = {
-  typeName: 'etcdserverpb.WatchCreateRequest',
-  create: () => ({
-    key: NO_BYTES,
-    rangeEnd: NO_BYTES,
-    startRevision: 0n,
-    progressNotify: false,
-    filters: [],
-    prevKv: false,
-    watchId: 0n,
-    fragment: false,
-  }),
-  write(writer, message) {
-    writer.bytesField(10, message.key);
-    writer.bytesField(18, message.rangeEnd);
-    writer.int64Field(24, message.startRevision);
-    writer.boolField(32, message.progressNotify);
-    writer.packedField(42, message.filters, (element) => writer.int32(element));
-    writer.boolField(48, message.prevKv);
-    writer.int64Field(56, message.watchId);
-    writer.boolField(64, message.fragment);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.key = reader.bytes();
-          break;
-        case 18:
-          message.rangeEnd = reader.bytes();
-          break;
-        case 24:
-          message.startRevision = reader.int64();
-          break;
-        case 32:
-          message.progressNotify = reader.bool();
-          break;
-        case 40:
-          message.filters.push(reader.int32() as FilterType);
-          break;
-        case 42:
-          reader.packed(message.filters, () => reader.int32() as FilterType);
-          break;
-        case 48:
-          message.prevKv = reader.bool();
-          break;
-        case 56:
-          message.watchId = reader.int64();
-          break;
-        case 64:
-          message.fragment = reader.bool();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const WatchCreateRequest: Codec<WatchCreateRequest> = /* @__PURE__ */ tableCodec(
+  'WatchCreateRequest',
+  'y1key y2rangeEnd i3startRevision b4progressNotify e*5filters b6prevKv i7watchId b8fragment',
+);
 
 /** Request to cancel a watch. Since etcd 3.1. */
 export interface WatchCancelRequest {
@@ -1243,24 +1189,10 @@ export interface LeaseKeepAliveRequest {
   id: bigint;
 }
 
-export const LeaseKeepAliveRequest: Codec<LeaseKeepAliveRequest> = {
-  typeName: 'etcdserverpb.LeaseKeepAliveRequest',
-  create: () => ({ id: 0n }),
-  write(writer, message) {
-    writer.int64Field(8, message.id);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 8:
-          message.id = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseKeepAliveRequest: Codec<LeaseKeepAliveRequest> = /* @__PURE__ */ tableCodec(
+  'LeaseKeepAliveRequest',
+  'i1id',
+);
 
 /** Response to LeaseKeepAlive. If `TTL` is above 0, the server has renewed the lease. Otherwise the lease does not exist. */
 export interface LeaseKeepAliveResponse {
@@ -1272,32 +1204,11 @@ export interface LeaseKeepAliveResponse {
   ttl: bigint;
 }
 
-export const LeaseKeepAliveResponse: Codec<LeaseKeepAliveResponse> = {
-  typeName: 'etcdserverpb.LeaseKeepAliveResponse',
-  create: () => ({ header: undefined, id: 0n, ttl: 0n }),
-  write(writer, message) {
-    writer.messageField(10, ResponseHeader, message.header);
-    writer.int64Field(16, message.id);
-    writer.int64Field(24, message.ttl);
-  },
-  read(reader, message) {
-    for (let tag = reader.tag(); tag !== 0; tag = reader.tag()) {
-      switch (tag) {
-        case 10:
-          message.header = reader.message(ResponseHeader, message.header);
-          break;
-        case 16:
-          message.id = reader.int64();
-          break;
-        case 24:
-          message.ttl = reader.int64();
-          break;
-        default:
-          reader.skip(tag);
-      }
-    }
-  },
-};
+export const LeaseKeepAliveResponse: Codec<LeaseKeepAliveResponse> = /* @__PURE__ */ tableCodec(
+  'LeaseKeepAliveResponse',
+  'm1header i2id i3ttl',
+  () => [ResponseHeader],
+);
 
 /** Request for LeaseTimeToLive. Since etcd 3.1. */
 export interface LeaseTimeToLiveRequest {
