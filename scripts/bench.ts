@@ -16,6 +16,7 @@ import {
   tlsWorkloads,
 } from './bench/workloads/calls.js';
 import { expiringWorkloads } from './bench/workloads/expiring.js';
+import { jobWorkloads } from './bench/workloads/jobs.js';
 import { boundWorkloads, catchUpWorkloads, scalingWorkloads } from './bench/workloads/scaling.js';
 import { coldStartWorkloads, memoryWorkloads } from './bench/workloads/start-and-memory.js';
 import { liveEventWorkloads, manyKeysWorkloads } from './bench/workloads/watches-and-scans.js';
@@ -84,6 +85,7 @@ function allWorkloads(settings: Settings): Workload[] {
     ...scalingWorkloads(settings),
     ...catchUpWorkloads(settings),
     ...boundWorkloads(settings),
+    ...jobWorkloads(settings),
     ...expiringWorkloads(settings),
   ];
 }

@@ -11,6 +11,7 @@ import {
   tlsGroup,
 } from './workloads/calls.js';
 import { EXPIRING_GROUP } from './workloads/expiring.js';
+import { JOBS_GROUP } from './workloads/jobs.js';
 import { BOUNDS_GROUP, SCALING_GROUP } from './workloads/scaling.js';
 import { COLD_START_GROUP, COLD_START_VARIANT, MEMORY_GROUP } from './workloads/start-and-memory.js';
 import {
@@ -67,6 +68,9 @@ const NOTES: Readonly<Record<string, string>> = {
   [BOUNDS_GROUP]:
     'This table is about etcdwire only. The program makes all puts in one turn of the event loop, and waits for all ' +
     'responses.',
+  [JOBS_GROUP]:
+    'This table is about etcdwire only. Each worker has its own client, and the handler of a job only waits. The time ' +
+    'begins with the first worker, and ends when the last job is complete. Each measurement runs in a new process.',
   [EXPIRING_GROUP]:
     'This table is about etcdwire only. Each client writes keys of 100 bytes, 256 at a time, and then waits until they ' +
     'have expired. The keys have TTLs of 10 to 19 s, except that the keys under one lease are deleted at the end. The ' +

@@ -64,6 +64,8 @@ async function perform(task: Task): Promise<Sample> {
       return (await import('./catch-up.js')).measureCatchUp(endpoint, task.catchUp);
     case 'expiring':
       return (await import('./expiring.js')).measureExpiring(endpoint, task.expiring);
+    case 'jobs':
+      return (await import('./jobs.js')).measureJobs(endpoint, task.jobs);
     case 'scaling':
       return (await import('./scaling.js')).measureScaling(endpoint, task.scaling);
     case 'hand-offs':

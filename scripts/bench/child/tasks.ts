@@ -6,6 +6,7 @@ import type { Sample } from '../metrics.js';
 import type { CatchUp } from './catch-up.js';
 import type { Expiring } from './expiring.js';
 import type { HandOffs } from './hand-offs.js';
+import type { Jobs } from './jobs.js';
 import type { Scaling } from './scaling.js';
 
 /** Calls that read or write one key with a value of this size. */
@@ -37,6 +38,7 @@ export type Task =
   | { readonly kind: 'hand-offs'; readonly handOffs: HandOffs }
   | { readonly kind: 'catch-up'; readonly catchUp: CatchUp }
   | { readonly kind: 'expiring'; readonly expiring: Expiring }
+  | { readonly kind: 'jobs'; readonly jobs: Jobs }
   | { readonly kind: 'scaling'; readonly scaling: Scaling };
 
 /** The answer of a client's process to one task. */
