@@ -13,12 +13,16 @@ import { type IdLease, Job, type JobKeys, type JobState, parseState, stateText }
 import type { Session } from './session.js';
 import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
+/** The maximum number of jobs that a worker claims at a time. */
+const MAX_CLAIMS = 128;
 /**
- * A worker reads as many jobs at a time as it has free slots, within these limits. A worker with one slot tries the next
- * of these jobs if another worker takes one first.
+ * The limits of the number of jobs that a worker reads at a time. A worker with one slot tries the next of these jobs if
+ * another worker takes one first.
  */
 const MIN_PAGE = 16;
-const MAX_PAGE = 128;
+const MAX_PAGE = 1_024;
+/** The maximum of `#spread`. */
+const MAX_SPREAD = 16;
 /** Number of rounds in a row in which a worker looks for jobs without a pause. */
 const EAGER_ROUNDS = 4;
 
@@ -46,6 +50,11 @@ export class JobSource {
   readonly #settings: JobSettings;
   /** The times, on the monotonic clock, at which this worker first saw each of the delayed jobs that are due next. */
   #seen = new Map<string, number>();
+  /**
+   * How many jobs this worker considers for each job that it may take: the first ones of the queue. 1 if no other worker
+   * competes. Grows while other workers claim most of the jobs first, so that workers choose different jobs.
+   */
+  #spread = 1;
 
   constructor(client: CoreKeyspace, name: string, settings: JobSettings) {
     this.#client = client;
@@ -101,17 +110,18 @@ export class JobSource {
     stop?: AbortSignal,
   ): Promise<readonly Job[] | number> {
     const name = this.#name;
-    const page = { limit: Math.min(Math.max(count, MIN_PAGE), MAX_PAGE) } as const;
+    const most = Math.min(count, MAX_CLAIMS);
     const countOnly = { countOnly: true } as const;
     for (let rounds = 0; ; rounds += 1) {
       // One round usually suffices. Another one follows if this worker has moved jobs, or other workers were faster.
       if (rounds >= EAGER_ROUNDS) await pause(backoffMs(rounds - EAGER_ROUNDS), waiting.signal);
+      const page = { limit: Math.min(Math.max(most * this.#spread, MIN_PAGE), MAX_PAGE) } as const;
       const { responses } = await untilAnswered(waiting, (call) =>
         this.#client.txn(
           {
             then: [
               op.range(prefix(`${name}/todo/ready/`), page),
-              op.range(prefix(`${name}/todo/delayed/`), page),
+              op.range(prefix(`${name}/todo/delayed/`), { limit: MAX_CLAIMS }),
               op.range(prefix(`${name}/held/claimed/`), countOnly),
               op.range(prefix(`${name}/held/running/`), countOnly),
             ],
@@ -127,14 +137,18 @@ export class JobSource {
       const returned = claimed.count !== running.count && (await this.#returnOrphans(waiting));
       if (returned || moved.some(Boolean)) continue;
       // If other workers take all of these jobs first, this worker tries the next ones.
-      for (let from = 0; from < ready.kvs.length; from += count) {
+      const candidates = this.#spread === 1 ? ready.kvs : shuffled(ready.kvs);
+      for (let from = 0; from < candidates.length; from += most) {
         let failed: unknown;
-        const claims = ready.kvs.slice(from, from + count).map((kv) =>
+        const claims = candidates.slice(from, from + most).map((kv) =>
           this.#claim(session, kv, waiting, stop).catch((error: unknown) => {
             failed = error;
           }),
         );
         const jobs = (await Promise.all(claims)).filter((job) => job instanceof Job);
+        const lost = claims.length - jobs.length;
+        if (lost > jobs.length) this.#spread = Math.min(this.#spread * 2, MAX_SPREAD);
+        else if (lost === 0) this.#spread = Math.max(this.#spread / 2, 1);
         // An error must not lose the jobs that this worker has claimed. The next look meets the error again.
         if (jobs.length > 0) return jobs;
         if (failed !== undefined) throw failed;
@@ -317,6 +331,12 @@ async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean
   } catch (error) {
     news.fail(error);
   }
+}
+
+/** Returns the elements in random order. */
+function shuffled<T>(elements: readonly T[]): readonly T[] {
+  const order = new Map(elements.map((element) => [element, environment.Math.random()]));
+  return elements.toSorted((a, b) => (order.get(a) as number) - (order.get(b) as number));
 }
 
 function digits(number: number, length: number): string {
