@@ -14,8 +14,8 @@ import type { Session } from './session.js';
 import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting } from './waiting.js';
 
 /**
- * A worker reads as many jobs at a time as it has free slots, within these limits. A worker with one slot tries the next
- * of these jobs if another worker takes one first.
+ * Within these limits, a worker reads as many jobs at a time as it may start. If it may start only one job and another
+ * worker takes this job first, the worker tries the next of the jobs that it has read.
  */
 const MIN_PAGE = 16;
 const MAX_PAGE = 128;
@@ -135,7 +135,8 @@ export class JobSource {
           }),
         );
         const jobs = (await Promise.all(claims)).filter((job) => job instanceof Job);
-        // An error must not lose the jobs that this worker has claimed. The next look meets the error again.
+        // An error of one claim must not lose the jobs that this worker has claimed. If the error persists, the next
+        // look finds it.
         if (jobs.length > 0) return jobs;
         if (failed !== undefined) throw failed;
       }
@@ -170,7 +171,7 @@ export class JobSource {
     return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
   }
 
-  /** Makes the jobs of dead workers ready, or dead after their last try. Resolves to whether it moved a job. */
+  /** Makes the jobs of dead workers ready, or dead after their last try. Resolves with true if it moved a job. */
   async #returnOrphans(waiting: Waiting): Promise<boolean> {
     const all = { claimed: prefix(`${this.#name}/held/claimed/`), running: prefix(`${this.#name}/held/running/`) };
     const { responses } = await untilAnswered(waiting, (call) =>
@@ -348,8 +349,8 @@ export function keysOf(name: string, id: string): JobKeys {
 }
 
 /**
- * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A late copy
- * of the request has no effect, because the key has gone.
+ * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A copy of
+ * the request that arrives late has no effect, because the key has gone.
  */
 export async function moveState(
   client: CoreKeyspace,

@@ -18,7 +18,8 @@ export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   readonly signal?: SignalOption;
   /**
    * Maximum time in milliseconds of one term. After this time, the signal of `action` aborts as if the leadership was
-   * lost. The next candidate leads when `action` has ended, or when `ttl` has passed since then. Default: no limit.
+   * lost. The next candidate leads when `action` has ended, but at the latest when `ttl` has passed since the abort.
+   * Default: no limit.
    */
   readonly maxHoldMs?: number | undefined;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */

@@ -238,7 +238,7 @@ async function holding<T>(
   } catch (error) {
     if (holdsAll()) throw error;
     const loss = held.map((each) => each.loss()).find((each) => each !== undefined);
-    // A caller that did not get all locks waits only a short time for the session to close, which frees them.
+    // A caller that did not get all locks waits only a short time until the session is closed, which frees its locks.
     if (session !== undefined && !(await cleanedUp(session.close()))) limit.setOutcome('unknown');
     throw loss ?? limit.endedBy(error);
   } finally {

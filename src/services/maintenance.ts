@@ -268,8 +268,8 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
 /** Length in bytes of the SHA-256 digest that follows the database in a snapshot. */
 const DIGEST_BYTES = 32;
 /**
- * The size of a database is a multiple of this size. So a snapshot whose size has the remainder `DIGEST_BYTES` ends
- * with a digest.
+ * The size of a database is a multiple of this size. So a snapshot ends with a digest if the remainder of its size,
+ * divided by this size, is `DIGEST_BYTES`.
  */
 const SECTOR_BYTES = 512;
 
