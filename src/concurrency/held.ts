@@ -49,9 +49,10 @@ export function hold<T extends Held, Own extends HeldKey>(
 /**
  * A lock, permit or leadership that the caller holds.
  *
- * `signal` aborts when the caller no longer holds the lock: the caller released it, the session ended, or another
- * client deleted the key. The loss of the session aborts the signal before the server can give the lock to another
- * contender. If another client deletes the key, the signal aborts as soon as a watch reports the deletion.
+ * `signal` aborts when the caller no longer holds the lock: the caller released it, `maxHoldMs` passed, the session
+ * ended, or another client deleted the key. The loss of the session aborts the signal before the server can give the
+ * lock to another contender. If another client deletes the key, the signal aborts as soon as a watch reports the
+ * deletion.
  *
  * @example
  * await using held = await mutex.lock();

@@ -90,8 +90,8 @@ export class JobSource {
   }
 
   /**
-   * The worker reads the queue, and claims up to `count` ready jobs. Resolves with the claimed jobs. If the queue has no
-   * ready job, resolves with the time, on the monotonic clock, at which the next delayed job is due. The worker also
+   * The worker reads the queue, and claims up to `count` ready jobs. Resolves with the claimed jobs. If the queue has
+   * no ready job, resolves with the time, on the monotonic clock, at which the next delayed job is due. The worker also
    * makes the delayed jobs ready that are due, and calls `#returnOrphans`.
    */
   async #lookForJobs(

@@ -190,8 +190,8 @@ function checkNotNested(client: CoreKeyspace, names: readonly string[]): void {
 }
 
 /**
- * Runs the action while a session holds all locks, which the method `acquire` acquires in the given order. Resolves with
- * undefined if a call of `tryLock` does not get its lock.
+ * Runs the action while a session holds all locks, which the method `acquire` acquires in the given order. Resolves
+ * with undefined if a call of `tryLock` does not get its lock.
  */
 async function holding<T>(
   what: string,

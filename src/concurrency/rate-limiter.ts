@@ -121,7 +121,7 @@ export class RateLimiter {
   /**
    * Takes tokens if they are due now. Returns whether it took them.
    *
-   * @throws EtcdError as `txn` does. If its outcome is `unknown`, the tokens may be taken.
+   * @throws EtcdError as `txn` does. If the outcome of the error is `unknown`, the tokens may be taken.
    */
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
@@ -171,8 +171,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes tokens. Returns undefined without taking any if they are due neither now nor before `endMs` on the monotonic
-   * clock. `patience` multiplies the times by which the answer and the timer may be late.
+   * Takes tokens. If the tokens are not due now, and will not be due before `endMs` on the monotonic clock, takes none
+   * and returns undefined. `patience` multiplies the times by which the answer and the timer may be late.
    */
   async #reserve(tokens: number, patience: number, endMs: number, waiting: Waiting): Promise<Reservation | undefined> {
     let askedMs = monotonicMs();

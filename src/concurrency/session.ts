@@ -275,7 +275,9 @@ export function checkSessionOf<T extends { readonly client: CoreKeyspace }>(
 /** Options of the lease of a session that a function opens itself. */
 export type LeaseOptions = Pick<SessionOptions, 'ttl' | 'allowLongTtl'>;
 
-/** Refuses a TTL that is probably a number of milliseconds, as the locks of other libraries take it. */
+/**
+ * Refuses a TTL that is probably a number of milliseconds, because the locks of other libraries expect milliseconds.
+ */
 function checkUsualTtl(ttl = 0): void {
   if (!(ttl > MAX_USUAL_TTL_S)) return;
   throw invalidInput(

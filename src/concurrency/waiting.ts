@@ -24,9 +24,9 @@ export interface WaitOptions {
 /** Options of the methods that acquire a lock. */
 export interface LockOptions extends WaitOptions {
   /**
-   * Maximum time in milliseconds for which the caller holds the lock. After this time, `signal` of the `Held` aborts with
-   * reason `LockLost`. The next contender gets the lock when the caller calls `release`, or when the TTL of the lease
-   * has passed since then. Default: no limit.
+   * Maximum time in milliseconds for which the caller holds the lock. After this time, `signal` of the `Held` aborts
+   * with reason `LockLost`. The next contender gets the lock when the caller calls `release`, but at the latest when
+   * the TTL of the lease has passed since the abort. Default: no limit.
    */
   readonly maxHoldMs?: number | undefined;
 }

@@ -5,7 +5,7 @@ import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
 import { cleanedUp, untilSpace } from './waiting.js';
 
-/** The result of `useSession` if the session was lost or `stop` has aborted, so that the result does not count. */
+/** `useSession` of `sessionAfterSession` returns this symbol if the session was lost or `stop` has aborted. */
 export const AGAIN = Symbol('again');
 
 /** After a session that lasted longer than this time, in milliseconds, the backoff starts from the beginning. */

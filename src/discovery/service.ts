@@ -233,7 +233,7 @@ export class Service {
 }
 
 /**
- * The endpoints of a service, kept up to date in memory. `Service.view` creates it.
+ * The endpoints of a service, kept up to date in memory. `Service.view` returns such a view.
  *
  * @example
  * await using view: ServiceView = await new Service(etcd, 'services/web').view();
@@ -278,8 +278,9 @@ export class ServiceView implements AsyncDisposable {
   }
 
   /**
-   * Chooses an endpoint: with `round-robin`, the one whose ID comes after that of the previous pick, and with
-   * `least-used`, the one with the fewest picks that are not done. Returns undefined if there is none.
+   * Chooses an endpoint: with `round-robin`, the endpoint whose ID comes after the ID of the previous pick, and with
+   * `least-used`, the endpoint with the fewest picks that are not done. Returns undefined if the service has no
+   * endpoint.
    *
    * @throws EtcdError as `endpoints` does.
    */

@@ -31,8 +31,8 @@ type Looking = (look: (options: CallOptions) => Promise<Held | undefined>) => Pr
  * contender in the queue then waits until the key of `etcd3` does not exist. A caller of `etcd3` does not wait, so no
  * order exists between the queue and the callers of `etcd3`.
  *
- * The rules for names that contain "/" are those of `Mutex`. An `etcd3` lock "a/b" counts as a contender for "a", because
- * its key lies under "a/".
+ * The rules for names that contain "/" are those of `Mutex`. An `etcd3` lock "a/b" counts as a contender for "a",
+ * because its key lies under "a/".
  *
  * @example
  * const session = await Session.open(etcd, { ttl: 10 });
@@ -69,7 +69,8 @@ export class Etcd3Mutex {
   }
 
   /**
-   * Acquires the lock if it is free, no contender waits for it, and no holder uses `etcd3`. Returns undefined otherwise.
+   * Acquires the lock if it is free, no contender waits for it, and no holder uses `etcd3`. Returns undefined
+   * otherwise.
    *
    * @throws EtcdError, see `WaitOptions`.
    */

@@ -34,7 +34,7 @@ export interface TouchOptions extends WriteOptions {
 
 /** Options of `ExpiringKeys.put`. */
 export interface ExpiringPutOptions extends TouchOptions {
-  /** Returns the key as it was before the put. Default false. */
+  /** Whether `put` also returns the key as it was before the put. Default false. */
   readonly prevKv?: boolean | undefined;
 }
 
@@ -52,7 +52,7 @@ const PUT_OPTIONS = { prevKv: checkBoolean, ...TOUCH_OPTIONS } as const;
  * of the lease. `docs/leases.md` says how long etcd takes, and when leases end earlier or later than they should. If
  * the TTL is below the minimum TTL of the server, which is 2 s by default, the minimum counts instead.
  *
- * The keys are plain keys: read, watch and delete them as any other key. A put with another method, such as `put` of
+ * The keys are plain keys: read, watch and delete them like any other key. A put with another method, such as `put` of
  * the client, detaches a key from its lease, so that the key does not expire.
  *
  * @example
@@ -74,7 +74,7 @@ export class ExpiringKeys {
   }
 
   /**
-   * Writes a key that lives for `ttl` seconds. Replaces the value and the TTL that the key has.
+   * Writes a key that lives for `ttl` seconds. Replaces the value and the TTL of an existing key.
    *
    * @throws EtcdError as `put` of the client does. If the outcome is `unknown`, the key may have been written, or may
    * still be written.
@@ -96,8 +96,8 @@ export class ExpiringKeys {
   }
 
   /**
-   * Lets a key live for `ttl` seconds from now on, without sending its value. Also shortens the life of a key, and gives
-   * a TTL to a key that has none. Returns false if the key does not exist. A watch of the key gets a put event.
+   * Lets a key live for `ttl` seconds from now on, without sending its value. Also shortens the life of a key, and
+   * gives a TTL to a key that has none. Returns false if the key does not exist. A watch of the key gets a put event.
    *
    * @throws EtcdError as `txn` of the client does. If the outcome is `unknown`, the key may have the new TTL, or may
    * still get it.
@@ -189,7 +189,8 @@ export class ExpiringKeys {
       } catch (error) {
         if (!isLeaseGone(error)) throw refusals > 0 ? rejectedBefore(error) : error;
         this.#pool.drop(lease);
-        // A lease that the server has just granted exists, unless the answers come from several clusters.
+        // The first repetition begins at once. If a server also refuses a lease that was just granted, the endpoints
+        // may belong to several clusters, so the client waits before each further repetition.
         const resumesMs = refusals > 0 ? monotonicMs() + backoffMs(refusals) : startMs;
         if (resumesMs >= deadline) throw timedOut(what, timeoutMs, 'rejected', undefined, new Map([['', error]]));
         if (refusals > 0) await pauseUntil(resumesMs, signal, closed);

@@ -6,7 +6,7 @@ import type { Keys } from '../kv/keys.js';
 import type { MirrorMessage } from '../mirror/mirror.js';
 import { idOf } from '../runtime/bytes.js';
 
-/** What `FollowedKeys` reports. */
+/** The callbacks of `FollowedKeys`. */
 interface Listener {
   /** Called for each key that has changed, also if it has changed back. */
   readonly changed: (key: Uint8Array) => void;

@@ -40,8 +40,8 @@ export type HistoryEntry =
 
 /**
  * Yields the versions of a key from the newest to the oldest, and then an entry that says why the history ends there.
- * Reads one version at a time, when the caller asks for it. If etcd compacts versions during the iteration, the
- * history ends at the compaction. It never leaves out a version between two others.
+ * Reads one version at a time, when the caller asks for it. If etcd compacts versions during the iteration, the history
+ * ends at the compaction. The history never leaves out a version between two others.
  *
  * When the iteration reaches a version that created the key, the client searches for earlier deletions with a watch.
  * The client requests the progress of this watch to find out when the search is complete. `etcd grpc-proxy` never
@@ -49,8 +49,8 @@ export type HistoryEntry =
  * and 3.5.8 may answer too early, so the iteration then rejects with code `Unimplemented`.
  *
  * @throws EtcdError with reason `ClusterChanged` if the cluster was restored from a backup during the iteration,
- * `Canceled` if `signal` aborts, `NotInGateway` if the client uses the transport of `etcdwire/gateway`, and otherwise as
- * `range` and `watch` do.
+ * `Canceled` if `signal` aborts, `NotInGateway` if the client uses the transport of `etcdwire/gateway`, and otherwise
+ * as `range` and `watch` do.
  *
  * @example
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });

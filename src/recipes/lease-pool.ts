@@ -11,7 +11,7 @@ import { monotonicMs } from '../runtime/timers.js';
 
 /**
  * The greatest ratio that the pool expects between the rates of two clocks: the clock of the client and the clock of
- * etcd's leader. A keepalive expects the same ratio, because its margin is a tenth of the TTL (rule S14 in
+ * etcd's leader. The deadline of a keepalive allows for the same ratio if the TTL is at most 10 s (rule S14 in
  * docs/semantics.md).
  */
 const MAX_RATE = 10 / 9;
@@ -133,8 +133,8 @@ export class LeasePool {
 
   /**
    * Returns a lease for a write that begins now. The lease lives for at least `ttl` seconds from now on, and for at
-   * most the bound that `ExpiringKeys` states. `granted` of a new lease rejects with the error of the grant, with
-   * outcome `not-sent`.
+   * most the bound that `ExpiringKeys` states. `granted` rejects if the grant fails, or if the wait times out or is
+   * canceled. The outcome of the error is `not-sent`.
    */
   leaseFor(ttl: number): PooledLease {
     const now = new Moment();

@@ -64,8 +64,8 @@ export interface StoredState {
  * - `copy-ignored`: The store could not load the copy, or the copy is damaged. The range starts without a copy.
  * - `save-failed`: A save has failed, or has taken more than 5 s. The range shows new keys although they are not saved,
  *   and saves them as soon as possible. Reported once, until a save succeeds.
- * - `store-changed`: The cluster was restored from a backup, or another cluster answers. The range reads all keys again.
- *   Its revision may then be lower than before.
+ * - `store-changed`: The cluster was restored from a backup, or another cluster answers. The range reads all keys
+ *   again. Its revision may then be lower than before.
  */
 export interface PersistedRangeNotice {
   readonly type: 'copy-ignored' | 'save-failed' | 'store-changed';
@@ -108,7 +108,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   /** Whether the copy in the store has all changes of `#ahead`. */
   #isSaved = true;
   #savedRevision: bigint;
-  /** The number of notices `store-changed`, also of those that were not repeated. */
+  /** Counts how many times the cluster was restored or replaced. */
   #changes = 0;
   /** When the copy that the range shows was saved. Undefined if a server has answered, or if there was no copy. */
   #storedAt: Date | undefined;
@@ -167,7 +167,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     return this.#storedAt === undefined ? state : { status: 'stored', savedAt: this.#storedAt };
   }
 
-  /** Does the same as in a cached range, but first waits until a server has confirmed the copy. */
+  /** Does the same as `CachedRange.waitForRevision`, but first waits until a server has confirmed the copy. */
   override async waitForRevision(
     revision: bigint,
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},

@@ -23,7 +23,7 @@ import {
 export interface PersistedOptions {
   /** Cancels the wait for the first keys when this signal aborts. */
   readonly signal?: SignalOption;
-  /** Maximum wait for the first keys in milliseconds. Default: that of `cachedRange`. */
+  /** Maximum wait for the first keys in milliseconds. Default: no limit. */
   readonly timeoutMs?: number | undefined;
   /**
    * Receives each notice; see `PersistedRangeNotice`. The range ignores errors of this function. `onEvent` of the

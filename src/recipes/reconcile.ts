@@ -39,8 +39,8 @@ export interface KeyRun {
   /** 1, plus the number of failed runs of the key since its last successful run, in the same term of `lead`. */
   readonly attempt: number;
   /**
-   * Aborts when `reconcile` ends. With the option `lead`, also aborts when the term ends, and reading `aborted` compares
-   * the lease's deadline with the clocks of the machine.
+   * Aborts when `reconcile` ends. With the option `lead`, also aborts when the term ends, and reading `aborted`
+   * compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
 }
@@ -51,7 +51,7 @@ export interface LeaderKeyRun extends KeyRun {
   readonly held: Leadership;
 }
 
-/** What a handler of `reconcile` may return. */
+/** The result with which a handler of `reconcile` asks for another run. */
 export interface Again {
   /** Milliseconds after which the key runs again, unless a change of the key queues it earlier. */
   readonly againMs: number;
@@ -139,9 +139,9 @@ const LEAD_FIELDS = { ...checkedLaterAll('name', 'candidate'), maxHoldMs: checkT
 const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
 
 /**
- * Runs `handler` for each key of a range, and again each time that the key changes, like a controller of Kubernetes. The
- * handler reads the wanted state from `kv` and makes the actual state agree with it. If `kv` is undefined, the key was
- * deleted, and the handler removes what it has made for the key. `reconcile` runs until the signal in the options
+ * Runs `handler` for each key of a range, and again each time that the key changes, like a controller of Kubernetes.
+ * The handler reads the wanted state from `kv` and makes the actual state agree with it. If `kv` is undefined, the key
+ * was deleted, and the handler removes what it has made for the key. `reconcile` runs until the signal in the options
  * aborts, and then waits for the current runs.
  *
  * A key has at most one run at a time. Several changes of a key before its run result in one run. A change during a run
@@ -153,7 +153,8 @@ const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
  * `owned`, the handler still runs for a deleted key when `reconcile` or the term begins, if at that time a key of the
  * ranges in `owned` belongs to the deleted key.
  *
- * A handler that does not end occupies one of the `concurrency` slots, and delays the end of `reconcile` or of the term.
+ * A handler that does not end occupies one of the `concurrency` slots, and delays the end of `reconcile` or of the
+ * term.
  *
  * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
  * the server refuses the watch or a read. While no server answers, `reconcile` waits. An error of the handler only

@@ -36,8 +36,8 @@ export interface ScheduleOptions extends Omit<LeadOptions, 'maxHoldMs'> {
   readonly missed?: 'skip' | 'last' | 'all' | undefined;
   /**
    * Called when the handler throws while this process leads. The tick counts as done. Not called if the run was cut
-   * short. If this function throws, `schedule` rejects with its error. Default: `schedule` rejects with the error of the
-   * handler.
+   * short. If this function throws, `schedule` rejects with its error. Default: `schedule` rejects with the error of
+   * the handler.
    */
   readonly onFailure?: ((error: unknown, tick: Tick) => void) | undefined;
 }
@@ -71,7 +71,9 @@ export class Tick {
    * stop. Reading `aborted` compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
-  /** The leadership. `held.txn` makes writes that have no effect after another process may have begun the tick again. */
+  /**
+   * The leadership. `held.txn` makes writes that have no effect after another process may have begun the tick again.
+   */
   readonly held: Leadership;
   readonly #key: TickKey;
   readonly #claimed: TickState;

@@ -26,7 +26,9 @@ import {
 const MAX_TAKING = 16;
 /** The step from which the limit of the random delay between two attempts to take a shard stays the same: 200 ms. */
 const MAX_BACKOFF_STEP = 2;
-/** Delay before the second run of a handler in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/**
+ * Delay before the second run of a handler in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`.
+ */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 
@@ -115,7 +117,9 @@ export class ShardWorker {
     return { signal: this.#ending };
   }
 
-  /** Ends all work. `run` rejects with the error, unless the error only means that the session or the work has ended. */
+  /**
+   * Ends all work. `run` rejects with the error, unless the error only means that the session or the work has ended.
+   */
   #fail(error: unknown): void {
     const { signal } = this.#session;
     const cause = signal.aborted ? signal.reason : error;
@@ -250,7 +254,9 @@ export class ShardWorker {
     return undefined;
   }
 
-  /** Calls the handler, and calls it again if it throws. If the handler returns, waits until the shard's signal aborts. */
+  /**
+   * Calls the handler, and calls it again if it throws. If the handler returns, waits until the shard's signal aborts.
+   */
   async #handle(shard: Shard): Promise<void> {
     const { handler, onFailure } = this.#settings;
     const { signal } = shard;

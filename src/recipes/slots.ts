@@ -30,9 +30,9 @@ export interface Slot extends AsyncDisposable {
 }
 
 /**
- * Numbers from 0 to `count - 1` for a fleet of processes, such as the machine numbers of snowflake IDs. `take` gives the
- * smallest number that is free. Each number is a lock, so two clients never hold the same number. A number of a process
- * that dies is free when its lease ends. All clients that use the same name must use the same count.
+ * Numbers from 0 to `count - 1` for a fleet of processes, such as the machine numbers of snowflake IDs. `take` gives
+ * the smallest number that is free. Each number is a lock, so two clients never hold the same number. A number of a
+ * process that dies is free when its lease ends. All clients that use the same name must use the same count.
  *
  * Callers of `take` queue for a lock, called the gate, and get numbers in the order in which they queued. No
  * slash-separated part of the name may be `gate` or `slots`, because the keys of `Slots` with the name `a/slots` would
@@ -72,8 +72,8 @@ export class Slots {
   }
 
   /**
-   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. May wait for other callers
-   * that are taking free numbers, but does not wait until a holder releases a number.
+   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. May wait for other
+   * callers that are taking free numbers, but does not wait until a holder releases a number.
    *
    * @throws EtcdError, see `WaitOptions`.
    */

@@ -9,7 +9,9 @@ import { checkPositiveCount } from '../runtime/arguments.js';
  */
 export type When = number | ((after: Date) => Date | null | undefined);
 
-/** Returns the time of the first tick after a time, in milliseconds since 1970. Infinity if there is no further tick. */
+/**
+ * Returns the time of the first tick after a time, in milliseconds since 1970. Infinity if there is no further tick.
+ */
 export type NextTick = (afterMs: number) => number;
 
 /** @throws EtcdError with reason `InvalidInput` if `when` is neither an interval nor a function. */

@@ -49,8 +49,8 @@ const DOWNGRADES = {
  * `hash`, `hashKV` and `snapshot` have no time limit, because they may take a long time on a large database. HTTP/2
  * PINGs still detect a member that no longer responds.
  *
- * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, it
- * is the reason that the connection or the server gives.
+ * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, the
+ * reason says why the call failed.
  *
  * @example
  * for (const endpoint of etcd.endpoints) console.log((await etcd.maintenance.status(endpoint)).version);
