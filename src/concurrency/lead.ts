@@ -46,10 +46,10 @@ const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OP
  * `action` has ended, and then campaigns again. So one call of `lead` never runs `action` twice at once, but may run it
  * many times. `candidate` is the value that observers of the election see.
  *
- * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
- * `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after the leadership was
- * lost, or after the signal in the options has aborted. An action that does not end when its signal aborts delays the
- * next campaign, and its writes are only safe through `held.txn`.
+ * If `action` returns while this process leads, `lead` resigns and resolves with the result. If `action` throws while
+ * this process leads, `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after
+ * the leadership was lost, or after the signal in the options has aborted. An action that does not end when its signal
+ * aborts delays the next campaign, and its writes are only safe through `held.txn`.
  *
  * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
  * the server refuses the lease or the campaign. While no server answers, `lead` waits.

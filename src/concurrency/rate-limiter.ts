@@ -11,7 +11,7 @@ import { untilAnswered, WAIT_OPTIONS, type Waiting, type WaitOptions, withinLimi
 /** Options of a `RateLimiter`. All processes must use the same options. */
 export interface RateLimiterOptions {
   /**
-   * Number of tokens that the fleet (all processes with this key) gets each second. It may be a fraction, such as 0.1.
+   * Number of tokens that the fleet (all processes that use the key) gets each second. May be a fraction, such as 0.1.
    */
   readonly perSecond: number;
   /** Number of tokens that the fleet can take at once after a pause. Default 1. */

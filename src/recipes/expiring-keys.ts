@@ -189,8 +189,8 @@ export class ExpiringKeys {
       } catch (error) {
         if (!isLeaseGone(error)) throw refusals > 0 ? rejectedBefore(error) : error;
         this.#pool.drop(lease);
-        // The first repetition begins at once. If a server also refuses a lease that was just granted, the endpoints
-        // may belong to several clusters, so the client waits before each further repetition.
+        // The first repetition begins at once. A further refusal is unlikely, unless the endpoints belong to several
+        // clusters, so the client pauses before each further repetition.
         const resumesMs = refusals > 0 ? monotonicMs() + backoffMs(refusals) : startMs;
         if (resumesMs >= deadline) throw timedOut(what, timeoutMs, 'rejected', undefined, new Map([['', error]]));
         if (refusals > 0) await pauseUntil(resumesMs, signal, closed);

@@ -182,7 +182,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     await super.waitForRevision(revision, limits());
   }
 
-  /** Ends the range after the save in progress, but waits for the save at most `SAVE_LIMIT_MS`. */
+  /** Ends the range, and waits until the save in progress has ended, but not longer than `SAVE_LIMIT_MS`. */
   override async close(): Promise<void> {
     await super.close();
     await this.#saving;
