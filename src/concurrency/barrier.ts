@@ -47,7 +47,8 @@ export class Barrier {
     for (;;) {
       const held = await this.#client.get(this.name, options);
       if (held === undefined) return false;
-      // Without this condition, a late copy of the request could delete a key that was put after the barrier's release.
+      // Without this condition, a copy of the request that arrives late could delete a key that was put after the
+      // release.
       const isSame = [compare.createRevision(this.name, '==', held.createRevision)];
       const { succeeded } = await this.#client.txn({ if: isSame, then: [op.delete(this.name)] }, options);
       if (succeeded) return true;

@@ -55,9 +55,9 @@ interface State {
  * A round begins when a participant puts the ready key, `NAME/ready`. A participant that stops waiting before the round
  * begins withdraws: it deletes its own key and puts the epoch key, `NAME/epoch`. The transaction that puts the ready
  * key checks that the epoch key has not changed, so the round begins only if no participant has withdrawn since the
- * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a late copy of
- * the request has no effect (rule S25 in docs/semantics.md). No slash-separated part of the name may be `waiters`,
- * because the keys of a barrier `a/waiters` would be participants of a barrier `a`.
+ * participants were counted. The transaction that puts a participant's key checks the epoch key too, so a copy of the
+ * request that arrives late has no effect (rule S25 in docs/semantics.md). No slash-separated part of the name may be
+ * `waiters`, because the keys of a barrier `a/waiters` would count as participants of a barrier `a`.
  *
  * @example
  * const barrier = new DoubleBarrier(session, 'phase-1', 3);
@@ -225,7 +225,7 @@ export class DoubleBarrier {
   }
 
   /**
-   * Withdraws: deletes this participant's key, and puts the epoch key so that no late copy of a put takes effect. If
+   * Withdraws: deletes this participant's key, and puts the epoch key so that no put that arrives late takes effect. If
    * the round has already begun with this key, the participant can no longer withdraw, and this method returns the
    * participant.
    */
@@ -298,7 +298,7 @@ export class DoubleBarrier {
   /** Ends the round if no participant is left in it. */
   async #endRoundIfEmpty(round: bigint, options: CallOptions): Promise<void> {
     const isEmpty = [compare.missing(prefix(this.#waiters)), compare.createRevision(this.#ready, '==', round)];
-    // The put of the epoch key prevents late copies of this round's puts from taking effect.
+    // After the put of the epoch key, a put of this round that arrives late has no effect.
     const ending = [op.delete(this.#ready), op.put(this.#epoch, '')] as const;
     await this.#session.client.txn({ if: isEmpty, then: ending }, options);
   }

@@ -35,8 +35,8 @@ export class Leadership extends Held {
   }
 
   /**
-   * Changes the leader's value. The transaction checks the mod revision of the previous value, so that a late copy of
-   * the request cannot restore an old value (rule S25 in docs/semantics.md).
+   * Changes the leader's value. The transaction checks the mod revision of the previous value, so that a copy of the
+   * request that arrives late cannot restore an old value (rule S25 in docs/semantics.md).
    *
    * @throws EtcdError with reason `LockLost` if the session is no longer the leader, or `LockReleased` after `resign`.
    */

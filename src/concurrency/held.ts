@@ -29,7 +29,10 @@ export interface ReleaseOptions {
 
 export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
 
-/** @throws EtcdError with the reason of the session's end, if it has ended. etcd then deletes the queue key. */
+/**
+ * Returns a new object of the class `type`. @throws EtcdError with the reason of the session's end, if the session has
+ * ended. etcd then deletes the queue key.
+ */
 export function hold<T extends Held, Own extends HeldKey>(
   type: HeldClass<T, Own>,
   session: Session,
@@ -46,9 +49,10 @@ export function hold<T extends Held, Own extends HeldKey>(
 /**
  * A lock, permit or leadership that the caller holds.
  *
- * `signal` aborts when the caller no longer holds the lock: the caller released it, the session ended, or another
- * client deleted the key. The loss of the session aborts the signal before the server can give the lock to another
- * contender. If another client deletes the key, the signal aborts as soon as a watch reports the deletion.
+ * `signal` aborts when the caller no longer holds the lock: the caller released it, `maxHoldMs` passed, the session
+ * ended, or another client deleted the key. The loss of the session aborts the signal before the server can give the
+ * lock to another contender. If another client deletes the key, the signal aborts as soon as a watch reports the
+ * deletion.
  *
  * @example
  * await using held = await mutex.lock();
@@ -148,8 +152,8 @@ export class Held implements AsyncDisposable {
 
   /**
    * @internal Ends the hold after `maxHoldMs`, as if the lock was lost. The queue key stays until the holder calls
-   * `release`, but not longer than the lease's TTL. So a holder that stops when its signal aborts never runs at the same
-   * time as the next one.
+   * `release`, but not longer than the lease's TTL. So a holder that stops when its signal aborts, and within this TTL,
+   * never runs at the same time as the next holder.
    */
   limit(maxHoldMs: number | undefined): this {
     if (maxHoldMs === undefined) return this;

@@ -2,7 +2,8 @@ import { EtcdError, explained, invalidInput } from '../errors/etcd-error.js';
 import { checkName } from './lock-queue.js';
 
 /**
- * Checks the name of an object, such as a queue, that lists the keys in `folders` under its name. Returns the name.
+ * Checks the name of an object, such as a queue, that reads all keys in the folders `folders` under its name. Returns
+ * the name.
  *
  * @throws EtcdError with reason `InvalidInput` if the name is invalid, or if a slash-separated part of the name is one
  * of `folders`. All keys of an object with the name "mail/dead" would lie in the folder "dead" of an object with the

@@ -16,8 +16,8 @@ import { cleanedUp, isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, ty
 /** The maximum number of jobs that a worker claims at a time. */
 const MAX_CLAIMS = 128;
 /**
- * The limits of the number of jobs that a worker reads at a time. A worker with one slot tries the next of these jobs if
- * another worker takes one first.
+ * The limits of the number of jobs that a worker reads at a time. If a worker may start only one job and another worker
+ * takes this job first, the worker tries the next of the jobs that it has read.
  */
 const MIN_PAGE = 16;
 const MAX_PAGE = 1_024;
@@ -99,8 +99,8 @@ export class JobSource {
   }
 
   /**
-   * The worker reads the queue, and claims up to `count` ready jobs. Resolves with the claimed jobs. If the queue has no
-   * ready job, resolves with the time, on the monotonic clock, at which the next delayed job is due. The worker also
+   * The worker reads the queue, and claims up to `count` ready jobs. Resolves with the claimed jobs. If the queue has
+   * no ready job, resolves with the time, on the monotonic clock, at which the next delayed job is due. The worker also
    * makes the delayed jobs ready that are due, and calls `#returnOrphans`.
    */
   async #lookForJobs(
@@ -149,7 +149,8 @@ export class JobSource {
         const lost = claims.length - jobs.length;
         if (lost > jobs.length) this.#spread = Math.min(this.#spread * 2, MAX_SPREAD);
         else if (lost === 0) this.#spread = Math.max(this.#spread / 2, 1);
-        // An error must not lose the jobs that this worker has claimed. The next look meets the error again.
+        // An error of one claim must not lose the jobs that this worker has claimed. If the error persists, the next
+        // look finds it.
         if (jobs.length > 0) return jobs;
         if (failed !== undefined) throw failed;
       }
@@ -184,7 +185,7 @@ export class JobSource {
     return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
   }
 
-  /** Makes the jobs of dead workers ready, or dead after their last try. Resolves to whether it moved a job. */
+  /** Makes the jobs of dead workers ready, or dead after their last try. Resolves with true if it moved a job. */
   async #returnOrphans(waiting: Waiting): Promise<boolean> {
     const all = { claimed: prefix(`${this.#name}/held/claimed/`), running: prefix(`${this.#name}/held/running/`) };
     const { responses } = await untilAnswered(waiting, (call) =>
@@ -368,8 +369,8 @@ export function keysOf(name: string, id: string): JobKeys {
 }
 
 /**
- * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A late copy
- * of the request has no effect, because the key has gone.
+ * Deletes the key that contains a job's state, and does the other operations, unless the state has changed. A copy of
+ * the request that arrives late has no effect, because the key has gone.
  */
 export async function moveState(
   client: CoreKeyspace,

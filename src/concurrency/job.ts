@@ -12,7 +12,10 @@ import type { Held } from './held.js';
 import { lockLost } from './lock-queue.js';
 import { untilAnswered, type Waiting } from './waiting.js';
 
-/** The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`: its state. */
+/**
+ * The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`, which shows its
+ * state.
+ */
 export interface JobKeys {
   /** The key of the job's value. It exists from `enqueue` until the job is completed or discarded. */
   readonly job: string;
@@ -31,9 +34,9 @@ export interface JobState {
   readonly priority: number;
   /** Milliseconds since 1970. */
   readonly enqueuedAt: number;
-  /** How many times a worker has claimed the job. */
+  /** The number of tries of the job that count. `WorkQueue.requeue` sets it to 0. */
   readonly attempts: number;
-  /** The milliseconds of the latest delay. */
+  /** The latest delay of the job, in milliseconds. */
   readonly delayMs: number;
   /** Whether the queue remembers the ID after the job is completed or discarded. */
   readonly keepsId: boolean;
@@ -83,7 +86,7 @@ const MAX_ERROR_LENGTH = 1_000;
 
 /**
  * Grants the leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the
- * call of `withLease`. Many IDs share a lease, which is therefore granted for twice as long.
+ * call of `withLease`. Many IDs share a lease, so its TTL is twice as long.
  */
 export class IdLease {
   readonly #client: CoreKeyspace;
@@ -162,12 +165,12 @@ export class Job {
   readonly signal: AbortSignal;
   /**
    * The claim, for writes that have no effect after another worker may have taken the job: `job.held.txn(…)`.
-   * `job.held.release()` ends the try, which counts: the job returns to the queue at once, or becomes a dead job after
-   * the last try.
+   * `job.held.release()` ends the try, and the try counts: the job returns to the queue at once, or becomes a dead job
+   * after the last try.
    */
   readonly held: Held;
   readonly #parts: JobParts;
-  /** The settlement that is in progress or has succeeded. */
+  /** The settlement (call of `complete`, `retry`, `bury` or `giveBack`) that is in progress or has succeeded. */
   #settling: Promise<void> | undefined;
   /** Whether the server has refused a settlement. The job then still belongs to this worker. */
   #wasRefused = false;
@@ -209,8 +212,9 @@ export class Job {
 
   /**
    * Removes the job from the queue, because the work is done. The operations, for example the puts of the results, take
-   * effect in the same transaction, so they take effect exactly once. A job whose ID the caller has chosen leaves room
-   * for at most 124 operations, and other jobs for 125, because the server limits transactions to 128 by default.
+   * effect in the same transaction, so they take effect exactly once. `ops` may contain at most 124 operations if the
+   * caller of `enqueue` has chosen the ID of the job, and otherwise 125, because a server allows 128 operations in a
+   * transaction by default.
    *
    * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker. With outcome `rejected`, the
    * operations have no effect and the job runs again. With outcome `unknown`, the session ended before the server

@@ -18,7 +18,8 @@ export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   readonly signal?: SignalOption;
   /**
    * Maximum time in milliseconds of one term. After this time, the signal of `action` aborts as if the leadership was
-   * lost. The next candidate leads when `action` has ended, or when `ttl` has passed since then. Default: no limit.
+   * lost. The next candidate leads when `action` has ended, but at the latest when `ttl` has passed since the abort.
+   * Default: no limit.
    */
   readonly maxHoldMs?: number | undefined;
   /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
@@ -45,10 +46,10 @@ const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OP
  * `action` has ended, and then campaigns again. So one call of `lead` never runs `action` twice at once, but may run it
  * many times. `candidate` is the value that observers of the election see.
  *
- * If `action` returns while it leads, `lead` resigns and resolves with the result. If `action` throws while it leads,
- * `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after the leadership was
- * lost, or after the signal in the options has aborted. An action that does not end when its signal aborts delays the
- * next campaign, and its writes are only safe through `held.txn`.
+ * If `action` returns while this process leads, `lead` resigns and resolves with the result. If `action` throws while
+ * this process leads, `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after
+ * the leadership was lost, or after the signal in the options has aborted. An action that does not end when its signal
+ * aborts delays the next campaign, and its writes are only safe through `held.txn`.
  *
  * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
  * the server refuses the lease or the campaign. While no server answers, `lead` waits.

@@ -62,9 +62,9 @@ export function uniqueKey(prefix: string, lease: bigint): string {
 
 export interface Enqueued {
   readonly own: OwnKey;
-  /** A key before the own key, if there is one. */
+  /** A key that is before the contender's own key in the queue, if there is one. */
   readonly predecessor: KeyValue | undefined;
-  /** The value of the own key, if the key existed before. */
+  /** The value of the contender's own key, if the key existed before. */
   readonly value: Uint8Array | undefined;
 }
 
@@ -102,7 +102,7 @@ function putIf(condition: Compare, { key, prefix: queue, lease }: QueueKey, valu
 
 /**
  * Puts the queue key, and returns it. The key may exist already, because an earlier session with the same lease has put
- * it. Returns undefined if the condition was false and the key does not exist.
+ * it. Returns undefined if the condition of the put was false and the key does not exist.
  */
 export async function enqueue(
   client: CoreKeyspace,
@@ -144,7 +144,7 @@ function ownKey(queueKey: QueueKey, { createRevision, modRevision }: KeyValue, s
 
 /**
  * Sets the value of the queue key if it existed before with another value. The transaction checks the mod revision, so
- * a late copy of the request cannot restore an old value.
+ * a copy of the request that arrives late cannot restore an old value.
  */
 export async function withValue(
   client: CoreKeyspace,
@@ -272,9 +272,9 @@ export async function readIfFirst(
 }
 
 /**
- * Deletes a queue key. The call is safe to repeat, because its transaction checks the create revision: a late copy of
- * the request cannot delete a key that was put later. The attempts end when `lifetime` aborts. `lifetime` must abort
- * when the session ends, because etcd then deletes the key with the lease (S23, S25).
+ * Deletes a queue key. The call is safe to repeat, because its transaction checks the create revision: a copy of the
+ * request that arrives late cannot delete a key that was put later. The attempts end when `lifetime` aborts. `lifetime`
+ * must abort when the session ends, because etcd then deletes the key with the lease (S23, S25).
  */
 export function leaveQueue(
   client: CoreKeyspace,

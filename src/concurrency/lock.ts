@@ -117,7 +117,8 @@ export function tryAcquire<T extends Held = Held>(
         enqueued = await enqueue(client, queueKey, limit.firstCalls, put);
         if (enqueued !== undefined && enqueued.predecessor === undefined)
           own = await withValue(client, enqueued, value, limit.firstCalls);
-        // An earlier session with the same lease has put the key behind another contender's key. The call must not wait.
+        // An earlier session with the same lease has put the key behind another contender's key. The call must not
+        // wait.
         else if (enqueued !== undefined)
           await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
       } catch (error) {

@@ -190,8 +190,8 @@ function checkNotNested(client: CoreKeyspace, names: readonly string[]): void {
 }
 
 /**
- * Runs the action while a session holds all locks, which the method `acquire` acquires in the given order. Resolves with
- * undefined if a call of `tryLock` does not get its lock.
+ * Runs the action while a session holds all locks, which the method `acquire` acquires in the given order. Resolves
+ * with undefined if a call of `tryLock` does not get its lock.
  */
 async function holding<T>(
   what: string,
@@ -238,7 +238,7 @@ async function holding<T>(
   } catch (error) {
     if (holdsAll()) throw error;
     const loss = held.map((each) => each.loss()).find((each) => each !== undefined);
-    // A caller that did not get all locks waits only a short time for the session to close, which frees them.
+    // A caller that did not get all locks waits only a short time until the session is closed, which frees its locks.
     if (session !== undefined && !(await cleanedUp(session.close()))) limit.setOutcome('unknown');
     throw loss ?? limit.endedBy(error);
   } finally {

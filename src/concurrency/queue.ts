@@ -102,8 +102,8 @@ export class PriorityQueue {
 
   /**
    * Puts an item behind the items of the same priority and returns its key. `priority` is a whole number from 0 to
-   * 65,535. The client does not repeat a put whose outcome is unknown, because a consumer may have taken the item
-   * already.
+   * 65,535. Unless the client has the option `retryWrites`, it does not repeat a put whose outcome is unknown, because
+   * a consumer may have taken the item already.
    *
    * @throws EtcdError if an argument is not valid or the put fails. If the outcome of the error is `unknown`, the item
    *   may be in the queue.

@@ -10,7 +10,9 @@ import { untilAnswered, WAIT_OPTIONS, type Waiting, type WaitOptions, withinLimi
 
 /** Options of a `RateLimiter`. All processes must use the same options. */
 export interface RateLimiterOptions {
-  /** Number of tokens that the fleet gets in each second. It may be a fraction, such as 0.1. */
+  /**
+   * Number of tokens that the fleet (all processes that use the key) gets each second. May be a fraction, such as 0.1.
+   */
   readonly perSecond: number;
   /** Number of tokens that the fleet can take at once after a pause. Default 1. */
   readonly burst?: number | undefined;
@@ -23,22 +25,22 @@ const US_PER_S = 1_000_000;
 const MAX_BURST_US = 365 * 86_400 * US_PER_S;
 
 /**
- * The grace is how late a timer may fire before the process gives up its tokens. Its minimum is this part of the
- * interval between two tokens, but at least `MIN_GRACE_MS`. If a timer is late by more than about half of the grace,
- * the grace grows to twice this delay. It never exceeds `MAX_GRACE_MS`.
+ * The grace is how late a timer may fire before the process gives up its tokens. The minimum of the grace is this
+ * fraction of the interval between two tokens, but at least `MIN_GRACE_MS`. If a timer is late by more than about half
+ * of the grace, the grace grows to twice this delay. The grace never exceeds `MAX_GRACE_MS`.
  */
 const GRACE_OF_INTERVAL = 0.1;
 const MIN_GRACE_MS = 3;
 const MAX_GRACE_MS = 1_000;
 /** The factor by which the grace shrinks, down to its minimum, after each timer that does not make it grow. */
 const GRACE_DECAY = 0.95;
-/** An answer may be late by this many minimum graces, plus twice the duration of the call before. */
+/** An answer may be late by this many minimum graces, plus twice the duration of the previous call. */
 const ANSWER_GRACES = 3;
 /** The resolution of the wall clock: it shows whole milliseconds. */
 const CLOCK_STEP_MS = 1;
 /** The number of attempts to move the stored time without a pause between them. */
 const EAGER_ATTEMPTS = 3;
-/** The argument of `backoffMs` from which the pause between two attempts no longer grows. */
+/** The argument of `backoffMs` from which the limit of the random pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
 interface Reservation {
@@ -49,13 +51,13 @@ interface Reservation {
 }
 
 /**
- * Limits how often a fleet of processes does something, with one key. The key stores the time from which a whole burst
- * is available again, and how many tokens of the current burst are left. A process takes tokens by moving this time
- * forward: at least to the latest time at which the tokens may be used, and then by the interval between two tokens for
- * each token. The process does so in a transaction that fails if another process has moved the time since this process
- * read it. The process then waits until the tokens are due. If the answer of etcd or the timer of the process comes
- * after that latest time, for example because the process was suspended, the process gives up the tokens and takes
- * others.
+ * Limits how often a fleet of processes does something, with one key in etcd. The key stores the time from which a
+ * whole burst is available again, and how many tokens of the current burst are left. A process takes tokens by moving
+ * this time forward: at least to the latest time at which the tokens may be used, and then by the interval between two
+ * tokens for each token. The process does so in a transaction that fails if another process has moved the time since
+ * this process read it. The process then waits until the tokens are due. If the answer of etcd or the timer of the
+ * process comes after that latest time, for example because the process was suspended, the process gives up the tokens
+ * and takes others.
  *
  * In any time span, the fleet gets at most `burst` tokens, plus `perSecond` tokens for each second of the span. A token
  * counts at the time when `take` resolves. etcd has no clock that clients can read, so the processes use their own: a
@@ -119,7 +121,7 @@ export class RateLimiter {
   /**
    * Takes tokens if they are due now. Returns whether it took them.
    *
-   * @throws EtcdError as `txn` does. If its outcome is `unknown`, the tokens may be taken.
+   * @throws EtcdError as `txn` does. If the outcome of the error is `unknown`, the tokens may be taken.
    */
   async tryTake(tokens = 1, options: Pick<WaitOptions, 'signal'> = {}): Promise<boolean> {
     this.#check(tokens);
@@ -146,8 +148,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes tokens with `reserve`, and waits until they are due. If they are invalid by then, takes others with twice the
-   * patience. Returns false if `reserve` has taken none.
+   * Takes tokens with `reserve`, and waits until they are due. If the tokens are invalid by then, takes other tokens,
+   * with twice the `patience` (see `#reserve`). Returns false if `reserve` has taken none.
    */
   async #goOnInTime(
     reserve: (patience: number) => Promise<Reservation | undefined>,
@@ -169,8 +171,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes tokens. Returns undefined without taking any if they are due neither now nor before `endMs` on the monotonic
-   * clock. `patience` multiplies the times by which the answer and the timer may be late.
+   * Takes tokens. If the tokens are not due now, and will not be due before `endMs` on the monotonic clock, takes none
+   * and returns undefined. `patience` multiplies the times by which the answer and the timer may be late.
    */
   async #reserve(tokens: number, patience: number, endMs: number, waiting: Waiting): Promise<Reservation | undefined> {
     let askedMs = monotonicMs();
@@ -198,7 +200,7 @@ export class RateLimiter {
         waiting,
       );
       if (succeeded) {
-        // The monotonic clock stops while a machine is suspended, and the wall clock may be set.
+        // The monotonic clock may stop while a machine is suspended, and the wall clock may be set.
         const passedMs = (): number => Math.max(monotonicMs() - startMs, environment.Date.now() - wallMs);
         const limitMs = (lastUs - nowUs) / US_PER_MS - CLOCK_STEP_MS;
         return { waitMs: waitMs - (monotonicMs() - startMs), lateMs: () => passedMs() - limitMs };

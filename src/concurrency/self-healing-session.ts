@@ -281,8 +281,9 @@ export class RegisteredKey {
    * Also puts a key that has this value and lease already. The key may belong to an earlier registration in the same
    * session, and the new mod revision keeps `delete` of that registration from deleting the key.
    *
-   * If the put fails or `signal` aborts, the key is not put later. If it was put and is new, it is deleted. An existing
-   * key also counts as new if `isLeft` returns true for its lease.
+   * If the put fails or the signal of `waiting` aborts, the server does not apply the put later. If the put was applied
+   * and the key did not exist before, the key is deleted. A key for whose lease `isLeft` returns true counts as not
+   * existing.
    *
    * @throws EtcdError with the reason of the failed call, for example `LeaseNotFound` if the lease has expired.
    */

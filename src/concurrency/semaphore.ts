@@ -25,7 +25,7 @@ import {
  * Contenders queue for an internal lock of the semaphore, called the gate. Only the gate's holder watches the permits.
  * It takes the first permit that is free, and then releases the gate. So a returned permit wakes only one waiter, and
  * no other contender can take a permit that the gate's holder has counted as free. No slash-separated part of the name
- * may be `gate` or `permits`, because the keys of a semaphore `a/permits` would be permits of a semaphore `a`.
+ * may be `gate` or `permits`, because the keys of a semaphore `a/permits` would count as permits of a semaphore `a`.
  *
  * @example
  * const semaphore = new Semaphore(session, 'downloads', 4);

@@ -61,7 +61,7 @@ export class Session implements AsyncDisposable {
   readonly client: CoreKeyspace;
   readonly #keepAlive: KeepAlive;
   readonly #localQueues = new Map<string, LocalQueue>();
-  /** @internal The guards of the writes that put keys with the session's lease. */
+  /** @internal The guards (see `Guards`) of the writes that put keys with the session's lease. */
   readonly guards: Guards;
   readonly #end: (loseLease: () => void) => Promise<void>;
 
@@ -246,7 +246,7 @@ export function checkSession(session: Session): Session {
   return checkCan(session, 'localQueue', 'session', 'a Session, as Session.open returns it');
 }
 
-/** Returns whether both are the same client, or namespaces of one client with the same prefix. */
+/** Returns whether `a` and `b` are the same client, or namespaces of one client with the same prefix. */
 export function isSameKeyspace(a: CoreKeyspace, b: CoreKeyspace): boolean {
   const [one, other] = [keyspaceClientOf(a).core, keyspaceClientOf(b).core];
   return one.closers === other.closers && compareBytes(one.prefix, other.prefix) === 0;
@@ -275,7 +275,9 @@ export function checkSessionOf<T extends { readonly client: CoreKeyspace }>(
 /** Options of the lease of a session that a function opens itself. */
 export type LeaseOptions = Pick<SessionOptions, 'ttl' | 'allowLongTtl'>;
 
-/** Refuses a TTL that is probably a number of milliseconds, as the locks of other libraries take it. */
+/**
+ * Refuses a TTL that is probably a number of milliseconds, because the locks of other libraries expect milliseconds.
+ */
 function checkUsualTtl(ttl = 0): void {
   if (!(ttl > MAX_USUAL_TTL_S)) return;
   throw invalidInput(

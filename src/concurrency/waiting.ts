@@ -24,9 +24,9 @@ export interface WaitOptions {
 /** Options of the methods that acquire a lock. */
 export interface LockOptions extends WaitOptions {
   /**
-   * Maximum time in milliseconds for which the caller holds the lock. After this time, `signal` of the `Held` aborts with
-   * reason `LockLost`. The next contender gets the lock when the caller calls `release`, or when the TTL of the lease
-   * has passed since then. Default: no limit.
+   * Maximum time in milliseconds for which the caller holds the lock. After this time, `signal` of the `Held` aborts
+   * with reason `LockLost`. The next contender gets the lock when the caller calls `release`, but at the latest when
+   * the TTL of the lease has passed since the abort. Default: no limit.
    */
   readonly maxHoldMs?: number | undefined;
 }
@@ -40,7 +40,7 @@ const WAIT_HINTS = {
 } as const;
 
 /**
- * The options of the calls and inner waits that belong to a wait: the signal of the wait. If the object comes from a
+ * The options that a wait passes to its calls and inner waits: the signal of the wait. If the object comes from a
  * `WaitLimit`, the failures of these calls appear in the error of the wait.
  */
 export interface Waiting {
@@ -90,8 +90,9 @@ export class WaitLimit {
   }
 
   /**
-   * The options of the first calls of a wait. If the wait has no limits, they contain the signal of the lifetime, so
-   * that a wait that ends with its first call creates no signal. That signal does not abort when `end` is called.
+   * The options of the first calls of a wait. If the wait has no limits, these options contain the signal `lifetime`
+   * itself, so that a wait that ends with its first call creates no signal. `lifetime` does not abort when `end` is
+   * called.
    */
   get firstCalls(): Waiting {
     const isBare = this.#controller === undefined && this.#lifetime !== undefined;
@@ -106,13 +107,13 @@ export class WaitLimit {
     if (this.#trace !== undefined) this.#trace.outcome = outcome;
   }
 
-  /** Declares that the wait is for a lock, so that its error has reason `LockTaken` if the lock is taken. */
+  /** Declares that the wait is for a lock: after a timeout, the error has reason `LockTaken` if the lock is taken. */
   forLock(): this {
     this.#isForLock = true;
     return this;
   }
 
-  /** Records whether another contender holds the lock, or waits for it in front of this one. */
+  /** Records whether another contender holds the lock, or waits for it before this contender. */
   taken(isTaken: boolean): void {
     if (this.#trace !== undefined) this.#trace.isTaken = isTaken;
   }
@@ -250,7 +251,7 @@ export async function untilAnswered<T>(
       if (error.outcome === 'unknown') onUnknown();
       signal.throwIfAborted();
       if (!mayRepeat(error)) throw error;
-      // The channel does not see the failures of interceptors and of authentication.
+      // Records the failure here, too, because the channel does not see failures of interceptors and of authentication.
       trace?.failed(error);
       await pause(backoffMs(attempt), signal);
     }

@@ -5,7 +5,7 @@ import { backoffMs, monotonicMs, pause } from '../runtime/timers.js';
 import { LEASE_OPTIONS, type LeaseOptions, Session } from './session.js';
 import { cleanedUp, untilSpace } from './waiting.js';
 
-/** The result of `useSession` if the session was lost or `stop` has aborted, so that the result does not count. */
+/** `useSession` of `sessionAfterSession` returns this symbol if the session was lost or `stop` has aborted. */
 export const AGAIN = Symbol('again');
 
 /** After a session that lasted longer than this time, in milliseconds, the backoff starts from the beginning. */
@@ -87,7 +87,7 @@ export async function sessionAfterSession<T>(
   }
 }
 
-/** Resolves with undefined if `stop` aborts first. */
+/** Opens a session. Resolves with undefined if `stop` aborts first. */
 async function opened(client: CoreKeyspace, lease: LeaseOptions, stop: AbortSignal): Promise<Session | undefined> {
   try {
     return await untilSpace({ signal: stop }, (options) => Session.open(client, { ...options, ...lease }));
@@ -109,7 +109,8 @@ export function isSessionLost({ signal }: Session): boolean {
 export function isSessionOver(error: unknown, session: Session, stop: AbortSignal): boolean {
   if (stop.aborted) return true;
   if (!(error instanceof EtcdError)) return false;
-  // The caller opens another session after a pause: the cluster was restored, or it has no space for a claim.
+  // The cluster was restored, or it has no space for the claim of a job. The caller opens another session after a
+  // pause.
   if (error.reason === 'ClusterChanged' || error.reason === 'NoSpace') return true;
   return isSessionLost(session);
 }

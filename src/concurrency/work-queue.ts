@@ -42,7 +42,7 @@ export interface WorkQueueOptions {
   readonly maxAttempts?: number | undefined;
   /**
    * Returns the milliseconds before a job that has failed `attempt` times is tried again. Default: 1 s after the first
-   * failure, and twice as long after each further one, up to 60 s.
+   * failure, and twice as long after each further failure, up to 60 s.
    */
   readonly retryDelayMs?: ((attempt: number) => number) | undefined;
   /**
@@ -62,8 +62,9 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
   /** A whole number from 0 to 65,535. Jobs with smaller numbers come first. Default 100. */
   readonly priority?: number | undefined;
   /**
-   * Milliseconds before the job may be taken, up to 3.2 * 10^12. The time is computed with the clock of this process
-   * and compared with those of the workers, so a worker whose clock is ahead takes the job earlier. Default 0.
+   * Milliseconds before the job may be taken, up to 3.2 * 10^12. This process computes the time with its clock, and
+   * each worker compares the time with its own clock, so a worker whose clock is ahead takes the job earlier. Default
+   * 0.
    */
   readonly delayMs?: number | undefined;
 }
@@ -71,8 +72,8 @@ export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'
 /** Options of `WorkQueue.work`. */
 export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   /**
-   * Maximum number of jobs that this process works on at the same time. The worker takes up to 128 jobs at a time, if
-   * they are ready and it has as many free slots. Default 1.
+   * Maximum number of jobs that this process works on at the same time. The worker takes up to 128 ready jobs with one
+   * look at the queue, but not more than it may start. Default 1.
    */
   readonly concurrency?: number | undefined;
   /** TTL of the lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
@@ -81,8 +82,8 @@ export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
   readonly signal?: SignalOption;
   /**
    * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
-   * again. Not called after `signal` has aborted, or if the job was lost or settled. If this function throws, `work`
-   * rejects with its error.
+   * again. Not called after `signal` has aborted, if the job was lost, or if the handler has called `complete`, `retry`
+   * or `bury` itself. If this function throws, `work` rejects with its error.
    */
   readonly onFailure?: ((error: unknown, job: Job) => void) | undefined;
 }
@@ -105,7 +106,7 @@ export interface DeadJob {
   readonly value: Uint8Array;
   /** Number of tries of the job. */
   readonly attempts: number;
-  /** The message of the last error. Undefined if there was none, because workers died or gave none. */
+  /** The message of the last error. Undefined if no worker gave one, for example because the workers died. */
   readonly error: string | undefined;
 }
 
@@ -129,8 +130,8 @@ const WORK_OPTIONS = {
  *
  * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of `enqueue`, by the
  * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No slash-separated part
- * of the name may be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would be dead jobs of a queue
- * `mail`. `Queue` has the layout of Go's recipes, and delivers each item at most once.
+ * of the name may be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would count as dead jobs of a
+ * queue `mail`. `Queue` has the layout of Go's recipes, and delivers each item at most once.
  *
  * @example
  * const emails = new WorkQueue(etcd, 'emails');
@@ -166,8 +167,8 @@ export class WorkQueue {
    * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call until
    * a server answers it or the time limit passes, and the server adds the job at most once.
    *
-   * @throws EtcdError as `txn` does. If its outcome is `unknown`, the job may be in the queue; calling `enqueue` again
-   * with the same `id` is safe.
+   * @throws EtcdError as `txn` does. If the outcome of the error is `unknown`, the job may be in the queue; calling
+   * `enqueue` again with the same `id` is safe.
    */
   async enqueue(
     value: BytesLike,
@@ -198,8 +199,8 @@ export class WorkQueue {
 
   /**
    * Takes jobs and calls `handler` for each of them, until the signal in the options aborts. Opens a session for the
-   * worker, and another one if it is lost. If `handler` returns, the job is completed, and if it throws, the job is
-   * tried again later. The handler may call `job.complete`, `job.retry` or `job.bury` itself instead.
+   * worker, and another one if it is lost. If `handler` returns, `work` completes the job. If `handler` throws, a
+   * worker tries the job again later. The handler may instead call `job.complete`, `job.retry` or `job.bury` itself.
    *
    * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. If the
    * handler throws after that, `work` ignores the error and the job returns to the queue. The try does not count if the

@@ -16,11 +16,11 @@ const { registerResolver, statusOrFromError, statusOrFromValue } = experimental;
 
 /**
  * Lets every channel of `@grpc/grpc-js` in this process find the instances of a `Service` in etcd: the target
- * `etcd:///services/web` stands for the instances of the service `services/web`. The channel follows their
- * registrations, and spreads its calls over them with the load balancing policy of its service config. An instance
- * whose address is not `host:port` is left out. While the service has no instance, or etcd does not answer a new
- * channel within 3 s, calls fail with UNAVAILABLE, unless they wait for ready channels. The resolver works until the
- * client is closed. It needs version 1.14 or newer of `@grpc/grpc-js`, because it uses the experimental API of that
+ * `etcd:///services/web` stands for the instances of the service `services/web`. The channel follows the registrations
+ * of the instances, and spreads its calls over the instances with the load balancing policy of its service config. An
+ * instance whose address is not `host:port` is left out. While the service has no instance, or etcd does not answer a
+ * new channel within 3 s, calls fail with UNAVAILABLE, unless they wait for ready channels. The resolver works until
+ * the client is closed. It needs version 1.14 or newer of `@grpc/grpc-js`, because it uses the experimental API of that
  * version.
  *
  * @throws EtcdError with reason `InvalidInput` if an argument is invalid, or if `@grpc/grpc-js` is too old.

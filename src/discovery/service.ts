@@ -9,7 +9,7 @@ import type { CachedRange } from '../mirror/cached-range.js';
 import { checkName, checkOptions, checkSignal, oneOf, reading, show } from '../runtime/arguments.js';
 import { textOf, toBytes } from '../runtime/bytes.js';
 
-/** How a `ServiceView` chooses endpoints: all in turn, or the one with the fewest picks that are not done. */
+/** How a `ServiceView` chooses endpoints: all in turn, or the endpoint with the fewest picks that are not done. */
 export type Picking = 'round-robin' | 'least-used';
 
 const PICKINGS = { 'round-robin': 'round-robin', 'least-used': 'least-used' } as const satisfies Record<
@@ -29,7 +29,7 @@ const VIEW_OPTIONS = { picking: oneOf(PICKINGS), ...TIME_LIMITS } as const;
 export interface PickedEndpoint extends ServiceEndpoint, Disposable {
   /** The ID that the endpoint was registered with. */
   readonly id: string;
-  /** Tells the view that the endpoint is no longer in use. Only `least-used` needs it. */
+  /** Tells the view that the endpoint is no longer in use. Only `least-used` needs this call. */
   done(): void;
 }
 
@@ -53,7 +53,7 @@ export interface Registration extends AsyncDisposable {
   readonly key: string;
   /**
    * Deletes the endpoint's key, unless another client, or a later `register` call with the same ID, has put the key
-   * since. The caller may retry after a failure.
+   * since. After a failure, the caller may call `close` again.
    */
   close(): Promise<void>;
 }
@@ -133,9 +133,9 @@ export class Service {
   }
 
   /**
-   * Yields all endpoints first, in an empty array if the service has no endpoint, and then every change. The changes of
-   * one store revision arrive in the same array. If the watch was interrupted and missed changes, yields the difference
-   * between the endpoints before and after the interruption.
+   * First yields an array of all endpoints, which is empty if the service has no endpoint, and then every change. The
+   * changes of one store revision arrive in the same array. If the watch was interrupted and missed changes, yields the
+   * difference between the endpoints before and after the interruption.
    *
    * @example
    * for await (const updates of service.watch()) {
@@ -233,7 +233,7 @@ export class Service {
 }
 
 /**
- * The endpoints of a service, kept up to date in memory. `Service.view` creates it.
+ * The endpoints of a service, kept up to date in memory. `Service.view` returns such a view.
  *
  * @example
  * await using view: ServiceView = await new Service(etcd, 'services/web').view();
@@ -245,7 +245,7 @@ export class ServiceView implements AsyncDisposable {
   readonly #picking: Picking;
   /** The number of picks of each ID that are not done. */
   readonly #uses = new Map<string, number>();
-  /** The endpoints, and the state of the range that they were decoded from. */
+  /** The decoded endpoints, with the revision and the size of the range from which they were decoded. */
   #decoded:
     | { readonly revision: bigint; readonly size: number; readonly endpoints: ReadonlyMap<string, ServiceEndpoint> }
     | undefined;
@@ -278,8 +278,9 @@ export class ServiceView implements AsyncDisposable {
   }
 
   /**
-   * Chooses an endpoint: with `round-robin`, the one whose ID comes after that of the previous pick, and with
-   * `least-used`, the one with the fewest picks that are not done. Returns undefined if there is none.
+   * Chooses an endpoint: with `round-robin`, the endpoint whose ID comes after the ID of the previous pick, and with
+   * `least-used`, the endpoint with the fewest picks that are not done. Returns undefined if the service has no
+   * endpoint.
    *
    * @throws EtcdError as `endpoints` does.
    */

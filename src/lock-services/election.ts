@@ -88,7 +88,7 @@ export class ElectionService {
     checkOptions(options, STREAM_OPTIONS, 'electionService.observe');
     const request = { name: toBytes(name, 'name') };
     // If the token has expired, the server ends an `observe` stream without an error. To prevent this, call `leader`
-    // first: if its token has expired, the client obtains a new token.
+    // first: if the token has expired, the client obtains a new token for this call.
     await this.leader(name, options);
     for await (const { kv } of openServerStream(this.#rpc, electionMethods.observe, request, options)) {
       if (kv !== undefined) yield new KeyValue(kv);

@@ -18,21 +18,21 @@ import { checkOptions } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
 import { monotonicMs, timeLeftMs } from '../runtime/timers.js';
 
-/** Repeats `look` until it resolves with a value, or calls it once. */
+/** Repeats `look` until it resolves with a value (for `lock`), or only until a server has answered (for `tryLock`). */
 type Looking = (look: (options: CallOptions) => Promise<Held | undefined>) => Promise<Held | undefined>;
 
 /**
  * A lock that also excludes holders who use the locks of npm's `etcd3`. Use it while programs with `etcd3` and programs
- * with `etcdwire` run side by side. When no program uses `etcd3` any longer, replace it by `Mutex`: the two exclude
- * each other, and their tokens have one order.
+ * with `etcdwire` run side by side. When no program uses `etcd3` any longer, replace `Etcd3Mutex` by `Mutex`, one
+ * program after the other: the holders of both locks exclude each other, and their fencing tokens have one order.
  *
  * The holder has two keys: the queue key of a `Mutex`, and the key whose name is the lock's name, which `etcd3` uses.
  * Contenders for the `Etcd3Mutex` and for a `Mutex` with the same name wait for each other in a fair queue. The first
- * one in the queue then waits until no holder has the other key. A caller of `etcd3` does not wait, so no order exists
- * between the queue and the callers of `etcd3`.
+ * contender in the queue then waits until the key of `etcd3` does not exist. A caller of `etcd3` does not wait, so no
+ * order exists between the queue and the callers of `etcd3`.
  *
- * The rules for names that contain "/" are those of `Mutex`. An `etcd3` lock "a/b" counts as a contender for "a", because
- * its key lies under "a/".
+ * The rules for names that contain "/" are those of `Mutex`. An `etcd3` lock "a/b" counts as a contender for "a",
+ * because its key lies under "a/".
  *
  * @example
  * const session = await Session.open(etcd, { ttl: 10 });
@@ -63,13 +63,14 @@ export class Etcd3Mutex {
     return withinLimit('Etcd3Mutex.lock', options, signal, async (limit) => {
       const { waiting } = limit.forLock();
       const held = await acquire('lock', this.#contender, waiting, HeldWithEtcd3);
-      // The wait for the key never ends without a value.
+      // `watchUntil` never resolves with undefined.
       return (await this.#takeKey(held, limit, (look) => watchUntil(client, deleted, waiting, look))) as Held;
     });
   }
 
   /**
-   * Acquires the lock if it is free, no contender waits for it, and no holder uses `etcd3`. Returns undefined otherwise.
+   * Acquires the lock if it is free, no contender waits for it, and no holder uses `etcd3`. Returns undefined
+   * otherwise.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -83,8 +84,9 @@ export class Etcd3Mutex {
   }
 
   /**
-   * Puts the key of `etcd3` as soon as it is missing, and returns the hold of both keys. The put checks that the caller
-   * still has its queue key. If the key stays, gives up the queue key.
+   * Puts the key of `etcd3` as soon as this key does not exist, and returns `held`, which then holds both keys. The
+   * transaction checks that the caller still has its queue key. If the caller does not get the key of `etcd3`, releases
+   * the queue key.
    */
   async #takeKey(held: HeldWithEtcd3, limit: WaitLimit, looking: Looking): Promise<Held | undefined> {
     const session = this.#session;
@@ -98,7 +100,7 @@ export class Etcd3Mutex {
       const { revision, succeeded, result } = await put.send(options);
       if (succeeded) return held.withKey(key, revision, revision);
       const found = result?.succeeded === false ? result.responses[0] : await session.client.get(key, options);
-      // The session has put the key before, or an earlier session with the same lease has.
+      // This session, or an earlier session with the same lease, has put the key before.
       if (found?.lease === lease) return held.withKey(key, found.createRevision, revision);
       put = guards.begin(entry);
       limit.taken(found !== undefined);
@@ -121,25 +123,28 @@ export class Etcd3Mutex {
 }
 
 /**
- * The hold of the queue key of a `Mutex` and, after `withKey`, of the key of `etcd3` too. If the caller loses one of the
- * keys, the other key is deleted.
+ * Holds the queue key of a `Mutex` and, after `withKey`, the key of `etcd3`, too. If the caller loses one of the keys,
+ * the client deletes the other key.
  */
 class HeldWithEtcd3 extends Held {
   #etcd3: Held | undefined;
-  /** Why the hold ended. The loss of one key leads to the release of the other one, which is not the cause. */
+  /**
+   * The first reason why the caller no longer holds the lock. After the loss of one key, the client releases the other
+   * one, and this release must not replace the reason.
+   */
   #endedBy: EtcdError | undefined;
 
   /**
-   * Records that the caller has put the key of `etcd3`. Both keys exist from `seenAt` on.
+   * Records that the caller has put the key of `etcd3`. Both keys existed at the revision `seenAt`.
    *
    * @throws EtcdError with the reason of the loss if one of the keys is lost.
    */
   withKey(key: string, createRevision: bigint, seenAt: bigint): this {
-    // The key of etcd3 is deleted first. So the next contender in the queue finds both keys free.
+    // The client deletes the key of etcd3 first, and then the queue key. So the next contender finds both keys free.
     const releaseQueueKey = (): void => void super.release().catch(() => {});
     const etcd3 = hold(Held, this.session, this.name, { key, createRevision, seenAt }, releaseQueueKey);
     this.#etcd3 = etcd3;
-    // Reading `aborted` aborts the signal.
+    // Reading `aborted` calls `lostBy`, and aborts the signal because a key is lost.
     onAbort(etcd3.signal, () => void this.signal.aborted);
     onAbort(this.signal, () => void etcd3.release().catch(() => {}));
     this.signal.throwIfAborted();
@@ -164,7 +169,7 @@ class HeldWithEtcd3 extends Held {
       return withHeader(result.header, result.responses[0]) as WithHeader<TxnResult<If, Then, Else>>;
     this.#endedBy ??= keyGone();
     void this.signal.aborted;
-    // Rejects without a call, because the caller has lost the lock.
+    // This call rejects without a request to a server, because the caller has lost the lock.
     return super.txn(txn, options);
   }
 

@@ -14,13 +14,14 @@ import { LeasePool } from './lease-pool.js';
 /** Options of `new ExpiringKeys`. */
 export interface ExpiringKeysOptions {
   /**
-   * By which part of its TTL a key may live too long. A greater granularity needs fewer leases. Default 0.1: a key with
-   * a TTL of 60 s lives for 60 to 66 s. Whatever the granularity is, a key may live too long by one second.
+   * How much longer than its TTL a key may live, as a fraction of the TTL. A greater granularity needs fewer leases.
+   * Default 0.1: a key with a TTL of 60 s lives for 60 to 66 s. Even with granularity 0, a key may live one second too
+   * long.
    */
   readonly granularity?: number | undefined;
   /**
-   * The maximum number of keys that share a lease. etcd deletes the keys of a lease in one revision, and does nothing
-   * else meanwhile. Default 1,000.
+   * The maximum number of keys that share a lease. etcd deletes the keys of a lease in one revision, and applies no
+   * other write meanwhile. Default 1,000.
    */
   readonly maxKeysPerLease?: number | undefined;
 }
@@ -33,7 +34,7 @@ export interface TouchOptions extends WriteOptions {
 
 /** Options of `ExpiringKeys.put`. */
 export interface ExpiringPutOptions extends TouchOptions {
-  /** Returns the key as it was before the put. Default false. */
+  /** Whether `put` also returns the key as it was before the put. Default false. */
   readonly prevKv?: boolean | undefined;
 }
 
@@ -46,13 +47,13 @@ const PUT_OPTIONS = { prevKv: checkBoolean, ...TOUCH_OPTIONS } as const;
  * and a lease for each key is expensive. So keys whose TTLs end at about the same time share a lease: their TTLs may
  * differ, and they may be written at different times. Use one `ExpiringKeys` for all keys of a process.
  *
- * A key lives for at least `ttl` seconds, counted from the call. It lives for at most `ttl * (1 + granularity)` seconds,
- * or `ttl + 1` if that is more, counted from when the call resolves, and until etcd has noticed that the lease has
- * ended. `docs/leases.md` says how long etcd takes, and when leases end earlier or later than they should. If the TTL is
- * below the minimum TTL of the server, which is 2 s by default, the minimum counts instead.
+ * A key lives for at least `ttl` seconds, counted from the call. It lives for at most `ttl * (1 + granularity)`
+ * seconds, or `ttl + 1` if that is more, counted from when the call resolves, plus the time until etcd notices the end
+ * of the lease. `docs/leases.md` says how long etcd takes, and when leases end earlier or later than they should. If
+ * the TTL is below the minimum TTL of the server, which is 2 s by default, the minimum counts instead.
  *
- * The keys are plain keys: read, watch and delete them as any other key. A put with another method detaches a key from
- * its lease, so that it does not expire.
+ * The keys are plain keys: read, watch and delete them like any other key. A put with another method, such as `put` of
+ * the client, detaches a key from its lease, so that the key does not expire.
  *
  * @example
  * const cache = new ExpiringKeys(etcd);
@@ -73,7 +74,7 @@ export class ExpiringKeys {
   }
 
   /**
-   * Writes a key that lives for `ttl` seconds. Replaces the value and the TTL that the key has.
+   * Writes a key that lives for `ttl` seconds. Replaces the value and the TTL of an existing key.
    *
    * @throws EtcdError as `put` of the client does. If the outcome is `unknown`, the key may have been written, or may
    * still be written.
@@ -95,8 +96,8 @@ export class ExpiringKeys {
   }
 
   /**
-   * Lets a key live for `ttl` seconds from now on, without sending its value. Also shortens the life of a key, and gives
-   * a TTL to a key that has none. Returns false if the key does not exist. A watch of the key gets a put event.
+   * Lets a key live for `ttl` seconds from now on, without sending its value. Also shortens the life of a key, and
+   * gives a TTL to a key that has none. Returns false if the key does not exist. A watch of the key gets a put event.
    *
    * @throws EtcdError as `txn` of the client does. If the outcome is `unknown`, the key may have the new TTL, or may
    * still get it.
@@ -135,7 +136,7 @@ export class ExpiringKeys {
 
   /**
    * Returns how many seconds are left until the lease of a key ends, rounded down. Returns `Infinity` if the key has no
-   * lease, and undefined if the key does not exist. Costs two calls.
+   * lease, and undefined if the key does not exist. Costs two calls for a key with a lease, and otherwise one.
    *
    * @example
    * const cache = new ExpiringKeys(etcd);
@@ -188,7 +189,8 @@ export class ExpiringKeys {
       } catch (error) {
         if (!isLeaseGone(error)) throw refusals > 0 ? rejectedBefore(error) : error;
         this.#pool.drop(lease);
-        // A lease that the server has just granted exists, unless the answers come from several clusters.
+        // The first repetition begins at once. A further refusal is unlikely, unless the endpoints belong to several
+        // clusters, so the client pauses before each further repetition.
         const resumesMs = refusals > 0 ? monotonicMs() + backoffMs(refusals) : startMs;
         if (resumesMs >= deadline) throw timedOut(what, timeoutMs, 'rejected', undefined, new Map([['', error]]));
         if (refusals > 0) await pauseUntil(resumesMs, signal, closed);
@@ -201,7 +203,7 @@ function isLeaseGone(error: unknown): error is EtcdError {
   return error instanceof EtcdError && error.reason === 'LeaseNotFound' && error.outcome === 'rejected';
 }
 
-/** A server has received an earlier attempt of the write, and has refused it. */
+/** Returns `error` with outcome `rejected` instead of `not-sent`, because a server has refused an earlier attempt. */
 function rejectedBefore(error: unknown): unknown {
   return error instanceof EtcdError && error.outcome === 'not-sent' ? amended(error, { outcome: 'rejected' }) : error;
 }

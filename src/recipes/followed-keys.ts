@@ -6,7 +6,7 @@ import type { Keys } from '../kv/keys.js';
 import type { MirrorMessage } from '../mirror/mirror.js';
 import { idOf } from '../runtime/bytes.js';
 
-/** What `FollowedKeys` reports. */
+/** The callbacks of `FollowedKeys`. */
 interface Listener {
   /** Called for each key that has changed, also if it has changed back. */
   readonly changed: (key: Uint8Array) => void;
@@ -16,8 +16,8 @@ interface Listener {
 
 /**
  * A range of keys in memory that reports each change. `CachedRange.changes` does not suit here, because it omits a key
- * that has changed and then changed back. A handler may have read the state in between from the server, so it must run
- * again.
+ * that has changed and then changed back. The handler of `reconcile` may have read the state in between from the
+ * server, so it must run again.
  */
 export class FollowedKeys {
   readonly #keys: Keys;
@@ -74,7 +74,7 @@ export class FollowedKeys {
       // A mirror ends without an error only when its client or namespace is closed.
       throw clientClosed('rejected');
     };
-    // The mirror itself does not repeat its first read for these reasons.
+    // The mirror itself does not repeat its first read after these errors.
     const mayRepeat: typeof isTransient = (error) =>
       isTransient(error) || error.reason === 'Compacted' || error.reason === 'ClusterChanged';
     return untilAnswered({ signal }, followOnce, undefined, mayRepeat);

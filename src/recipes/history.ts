@@ -10,9 +10,12 @@ import { pastEvents } from '../watch/past-events.js';
 
 /** Options of `history`. */
 export interface HistoryOptions {
-  /** Maximum number of versions. The iteration then ends without an entry of type `end`. Default: no limit. */
+  /**
+   * Maximum number of entries. After this number, the iteration ends, even without an entry of type `end`. Default: no
+   * limit.
+   */
   readonly limit?: number | undefined;
-  /** Ends the iteration when this signal aborts. */
+  /** Cancels the iteration when this signal aborts. */
   readonly signal?: SignalOption;
   /**
    * Time limit in milliseconds of each read, and of the search for earlier deletions of the key. Default: the client's
@@ -23,7 +26,7 @@ export interface HistoryOptions {
 
 const HISTORY_OPTIONS = { limit: checkPositiveCount, ...TIME_LIMITS } as const;
 
-/** One version of a key, or the end of its history. `type` says which. */
+/** One change of a key, or the end of its history. `type` tells them apart. */
 export type HistoryEntry =
   /** A put, at `revision`. `kv` has the value, the lease and the number of the version. */
   | { readonly type: 'put'; readonly revision: bigint; readonly kv: KeyValue }
@@ -37,17 +40,17 @@ export type HistoryEntry =
 
 /**
  * Yields the versions of a key from the newest to the oldest, and then an entry that says why the history ends there.
- * Reads one version at a time, when the caller asks for it. If etcd compacts versions during the iteration, the
- * history ends at the compaction. It never leaves out a version between two others.
+ * Reads one version at a time, when the caller asks for it. If etcd compacts versions during the iteration, the history
+ * ends at the compaction. The history never leaves out a version between two others.
  *
- * When the history comes to a creation of the key, a watch searches for earlier deletions, and asks for its progress to
- * find out when it is complete. `etcd grpc-proxy` never answers that question, so the iteration then rejects with reason
- * `DeadlineExceeded`. etcd before 3.4.25 and 3.5.8 may answer too early, so the iteration then rejects with code
- * `Unimplemented`.
+ * When the iteration reaches a version that created the key, the client searches for earlier deletions with a watch.
+ * The client requests the progress of this watch to find out when the search is complete. `etcd grpc-proxy` never
+ * answers such a request, so the iteration then rejects with reason `DeadlineExceeded`. Versions of etcd before 3.4.25
+ * and 3.5.8 may answer too early, so the iteration then rejects with code `Unimplemented`.
  *
  * @throws EtcdError with reason `ClusterChanged` if the cluster was restored from a backup during the iteration,
- * `Canceled` if `signal` aborts, `NotInGateway` if the client uses the transport of `etcdwire/gateway`, and otherwise as
- * `range` and `watch` do.
+ * `Canceled` if `signal` aborts, `NotInGateway` if the client uses the transport of `etcdwire/gateway`, and otherwise
+ * as `range` and `watch` do.
  *
  * @example
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'] });
@@ -108,7 +111,7 @@ class KeyHistory {
     let from = this.#storeRevision + 1n;
     let deletions: Deletions | undefined;
     for (;;) {
-      // All versions since the key was created.
+      // Yield the versions from `kv` back to the one that created the key.
       while (kv !== undefined) {
         if (kv === 'compacted') return yield endAfter(from - 1n, from);
         yield { type: 'put', revision: kv.modRevision, kv };
@@ -125,7 +128,7 @@ class KeyHistory {
     }
   }
 
-  /** Reads the version before a version that is not the first one. */
+  /** Reads the version before the given version, which must not be the first version of the key. */
   async #readBefore({ modRevision, createRevision, version }: KeyValue): Promise<KeyValue | 'compacted'> {
     const kv = await this.#read(modRevision - 1n);
     if (kv === 'compacted') return kv;
@@ -133,7 +136,7 @@ class KeyHistory {
     return kv;
   }
 
-  /** Reads the key at a revision, or at the current one if it is 0n. */
+  /** Reads the key at a revision, or at the current revision if `revision` is 0n. */
   async #read(revision: bigint): Promise<KeyValue | 'compacted' | undefined> {
     const { signal, timeoutMs } = this.#options;
     try {
@@ -169,7 +172,9 @@ class KeyHistory {
   }
 }
 
-/** The end of a history whose oldest entry is at `from`, and that contains every change after `after`. */
+/**
+ * Returns the last entry of a history whose oldest change is at `from`, and that contains every change after `after`.
+ */
 function endAfter(after: bigint, from: bigint): HistoryEntry {
   if (after === 0n) return { type: 'end', reason: 'beginning', revision: 0n };
   return { type: 'end', reason: 'compacted', revision: after < from ? after : from - 1n };

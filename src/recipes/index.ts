@@ -1,8 +1,8 @@
 /// <reference path="../runtime/globals.ts" preserve="true" />
 
 /**
- * What programs often build on locks, watches and keys. A program that does not import this entry point does not load
- * its code.
+ * Recipes: functions and classes on top of locks, watches and keys that many programs need. A program that does not
+ * import this entry point does not load the code of the recipes.
  *
  * @module etcdwire/recipes
  */

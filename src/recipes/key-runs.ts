@@ -52,7 +52,7 @@ export class KeyRuns {
     this.#options = options;
   }
 
-  /** Queues a key, also if it waits for a later run. */
+  /** Queues a key, also a key that waits for the timer of its next run. */
   add(key: Uint8Array): void {
     const id = idOf(key);
     let entry = this.#entries.get(id);

@@ -10,8 +10,9 @@ import { lowerBound } from '../runtime/sorted-list.js';
 import { monotonicMs } from '../runtime/timers.js';
 
 /**
- * How many times as fast as another clock a clock may run: the clocks of the client and of etcd's leader. A keepalive
- * allows the same ratio, with its margin of a tenth of the TTL (rule S14 in docs/semantics.md).
+ * The greatest ratio that the pool expects between the rates of two clocks: the clock of the client and the clock of
+ * etcd's leader. The deadline of a keepalive allows for the same ratio if the TTL is at most 10 s (rule S14 in
+ * docs/semantics.md).
  */
 const MAX_RATE = 10 / 9;
 const MS_PER_S = 1_000;
@@ -26,13 +27,13 @@ export interface PooledLease {
 
 class SharedLease implements PooledLease {
   id: bigint | undefined;
-  /** The TTL in seconds: that of the request, until the client knows the granted one. */
+  /** The TTL in seconds: the requested TTL, and after the server's answer the granted TTL. */
   ttl: number;
-  /** A time before the client sent the request. */
+  /** A time before the client sent the request for the lease. */
   readonly asked = new Moment();
-  /** When the client received the answer, on the monotonic clock. Infinity until then. */
+  /** The time on the monotonic clock, in milliseconds, when the client received the lease. Infinity until then. */
   answeredMs = Number.POSITIVE_INFINITY;
-  /** How many writes have got the lease from the pool. */
+  /** The number of writes to which the pool has given this lease. */
   writes = 0;
   readonly #grant: Promise<bigint>;
   /** The failures of the grant, for the errors of the calls that wait for it. */
@@ -41,25 +42,26 @@ class SharedLease implements PooledLease {
   readonly #onUnwanted: () => void;
   #waiters = 0;
 
-  /** `onUnwanted` is called before the grant is canceled because no call waits for it any longer. */
+  /** If no call waits for the grant any longer, calls `onUnwanted` and then cancels the grant. */
   constructor(client: CoreKeyspace, ttl: number, onUnwanted: () => void) {
     this.ttl = ttl;
     this.#onUnwanted = onUnwanted;
     this.#grant = this.#granted(client);
   }
 
-  /** When the lease ends at the earliest, on the monotonic clock, if all clocks run at the same rate. */
+  /** The earliest end of the lease on the monotonic clock, in milliseconds, if all clocks run at the same rate. */
   get endMs(): number {
     return this.asked.monotonic + this.ttl * MS_PER_S;
   }
 
-  /** Resolves when the server has answered, also with an error. */
+  /** Resolves when the grant has succeeded or failed. */
   async answered(): Promise<void> {
     await this.#grant.catch(() => {});
   }
 
   granted(what: string, { signal, maxWaitMs }: WaitOptions): Promise<bigint> {
-    // All calls that wait for the grant have its trace, so that each of their errors names the failures of the grant.
+    // All calls that wait for the grant share one trace, so that the error of each call names the failures of the
+    // grant.
     const options = { ...internally({ signal }, { trace: this.#trace }), maxWaitMs };
     this.#waiters += 1;
     const granted = withinLimit(
@@ -83,10 +85,10 @@ class SharedLease implements PooledLease {
   }
 
   /**
-   * Whether the lease lives for at least `ttl` and at most `longest` seconds from `now` on. The age of the lease counts
-   * from `asked` on the clock that has advanced most for the first condition. For the second condition, it counts from
-   * the answer on the clock that a suspension stops. So an error of a clock can only make the client grant a lease in
-   * vain.
+   * Returns whether the lease lives for at least `ttl` and at most `longest` seconds from `now` on. For the lower
+   * bound, the age of the lease counts from `asked`, on the clock of the machine that has advanced most. For the upper
+   * bound, the age counts from the answer, on the monotonic clock, which may stand still while the machine is
+   * suspended. So a wrong clock can only make the pool request a lease without need.
    */
   fits(now: Moment, ttl: number, longest: number): boolean {
     const leastMs = this.ttl * MS_PER_S - now.since(this.asked) * MAX_RATE;
@@ -101,7 +103,7 @@ class SharedLease implements PooledLease {
       [this.id, this.ttl, this.answeredMs] = [id, ttl, monotonicMs()];
       return id;
     } catch (error) {
-      // The outcome of the grant is not that of the write, which waited for the grant.
+      // The client has not sent the write, which waited for the grant, whatever the outcome of the grant is.
       throw error instanceof EtcdError ? amended(error, { outcome: 'not-sent' }) : error;
     }
   }
@@ -109,15 +111,18 @@ class SharedLease implements PooledLease {
 
 /**
  * Leases that keys with different TTLs share. A write gets the lease that ends first among those that live long enough,
- * and not too long, for its TTL. If there is none, the pool grants one. The client does not renew the leases.
+ * and not too long, for its TTL. If there is no such lease, the pool requests one from the server. The client does not
+ * renew the leases.
  */
 export class LeasePool {
   readonly #client: CoreKeyspace;
   readonly #granularity: number;
   readonly #maxKeys: number;
-  /** The leases that have room for more keys, by `endMs`. Leases that have ended stay until the next call. */
+  /**
+   * The leases that have room for more keys, sorted by `endMs`. A lease that has ended stays until the next `leaseFor`.
+   */
   readonly #leases: SharedLease[] = [];
-  /** The server's minimum TTL in seconds, as far as the client has noticed it. */
+  /** The server's minimum TTL in seconds. 0 until the server has granted a longer TTL than the requested one. */
   #minTtl = 0;
 
   constructor(client: CoreKeyspace, granularity: number, maxKeys: number) {
@@ -128,8 +133,8 @@ export class LeasePool {
 
   /**
    * Returns a lease for a write that begins now. The lease lives for at least `ttl` seconds from now on, and for at
-   * most the bound that `ExpiringKeys` states. `granted` of a new lease rejects with the error of the grant, with
-   * outcome `not-sent`.
+   * most the bound that `ExpiringKeys` states. `granted` rejects if the grant fails, or if the wait times out or is
+   * canceled. The outcome of the error is `not-sent`.
    */
   leaseFor(ttl: number): PooledLease {
     const now = new Moment();
@@ -159,7 +164,7 @@ export class LeasePool {
     const lease: SharedLease = new SharedLease(this.#client, ttl, () => this.drop(lease));
     this.#add(lease);
     void lease.answered().then(() => {
-      // The granted TTL may differ from the requested one, and so may the position of the lease.
+      // The granted TTL may differ from the requested one, so the lease may belong at another position of the list.
       const { length } = this.#leases;
       this.drop(lease);
       if (lease.id === undefined) return;

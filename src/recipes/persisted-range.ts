@@ -23,7 +23,7 @@ const SAVE_LIMIT_MS = 5_000;
 
 /**
  * Keeps the copy of one persisted range, for example in a file, in IndexedDB or in a key-value store of a worker.
- * `fileStore` of `etcdwire/node` makes one. The bytes of the copy contain all keys and values of the range.
+ * `fileStore` of `etcdwire/node` returns such a store. The bytes of the copy contain all keys and values of the range.
  *
  * @example
  * let kept: Uint8Array | undefined;
@@ -39,16 +39,16 @@ export interface CopyStore {
   /** Resolves with the bytes of the last save that was complete, or with undefined if there was none. */
   readonly load: () => Promise<Uint8Array | undefined>;
   /**
-   * Replaces the bytes. Resolves when the new bytes cannot be lost. If the process ends before that, `load` must return
-   * either the old or the new bytes. A persisted range makes one call at a time.
+   * Replaces the bytes. Resolves when the new bytes are stored durably. If the process ends earlier, `load` must return
+   * either the old or the new bytes. A persisted range calls `save` only after the previous call has ended.
    */
   readonly save: (bytes: Uint8Array) => Promise<void>;
 }
 
 /**
  * Whether a persisted range is up to date. Besides the states of a cached range, there is `stored`: The range shows the
- * copy that the store has loaded, because no server has answered yet. `savedAt` is when the copy was saved, on the wall
- * clock of the machine that saved it.
+ * copy from the store, because no server has answered yet. `savedAt` is when the copy was saved, on the wall clock of
+ * the machine that saved it.
  */
 export type PersistedRangeState = CachedRangeState | StoredState;
 
@@ -59,13 +59,13 @@ export interface StoredState {
 }
 
 /**
- * What a persisted range reports besides its keys.
+ * A notice that a persisted range gives to the program.
  *
  * - `copy-ignored`: The store could not load the copy, or the copy is damaged. The range starts without a copy.
  * - `save-failed`: A save has failed, or has taken more than 5 s. The range shows new keys although they are not saved,
  *   and saves them as soon as possible. Reported once, until a save succeeds.
- * - `store-changed`: The cluster was restored from a backup, or another cluster answers. The range reads all keys again.
- *   Its revision may then be lower than before.
+ * - `store-changed`: The cluster was restored from a backup, or another cluster answers. The range reads all keys
+ *   again. Its revision may then be lower than before.
  */
 export interface PersistedRangeNotice {
   readonly type: 'copy-ignored' | 'save-failed' | 'store-changed';
@@ -73,7 +73,7 @@ export interface PersistedRangeNotice {
   readonly cause: unknown;
 }
 
-/** What the calls wait for that wait until a server has confirmed the copy. */
+/** Calls wait in `#waits` for this number, which is not a revision, until a server has confirmed the copy. */
 const CERTAIN = 1n;
 
 /** Reports a notice to the program. Never throws. */
@@ -91,7 +91,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   readonly #notify: Notify;
   /** Aborts when the range ends. */
   readonly #ended: AbortSignal;
-  /** The keys after all messages that are not pending. Saved before they are shown. */
+  /** The keys after all messages that have left `#pending`. The range saves these keys before it shows them. */
   readonly #ahead: Ahead;
   #pending: MirrorMessage[] = [];
   /** Whether there are messages that the range does not show yet. */
@@ -105,16 +105,16 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   #isStuck = false;
   /** Whether the latest save has failed, or has taken too long. */
   #isFailing = false;
-  /** Whether the store has all changes of `#ahead`. */
+  /** Whether the copy in the store has all changes of `#ahead`. */
   #isSaved = true;
   #savedRevision: bigint;
-  /** How many times the store has changed. */
+  /** Counts how many times the cluster was restored or replaced. */
   #changes = 0;
   /** When the copy that the range shows was saved. Undefined if a server has answered, or if there was no copy. */
   #storedAt: Date | undefined;
   /**
-   * Whether the range shows the history of the store. False until a server has confirmed the copy, and after the store
-   * has changed, until the range shows the new keys.
+   * Whether the range certainly shows the current history of etcd's store. False until a server has confirmed the copy.
+   * Also false after the cluster was restored or replaced, until the range shows the new keys.
    */
   #isCertain: boolean;
   /** The calls that wait until `#isCertain` is true. */
@@ -167,7 +167,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     return this.#storedAt === undefined ? state : { status: 'stored', savedAt: this.#storedAt };
   }
 
-  /** Does the same as in a cached range, but first waits until a server has confirmed the copy. */
+  /** Does the same as `CachedRange.waitForRevision`, but first waits until a server has confirmed the copy. */
   override async waitForRevision(
     revision: bigint,
     options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
@@ -182,7 +182,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     await super.waitForRevision(revision, limits());
   }
 
-  /** Ends the range after the save in progress, but waits for the save at most `SAVE_LIMIT_MS`. */
+  /** Ends the range, and waits until the save in progress has ended, but not longer than `SAVE_LIMIT_MS`. */
   override async close(): Promise<void> {
     await super.close();
     await this.#saving;
@@ -190,8 +190,9 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
 
   protected override apply(message: MirrorMessage): void {
     if (message.type === 'resync') this.#resync(message.cause);
-    // The cached range itself advances its revision if no key of the range has a later one. This proves nothing while
-    // the range may show another history, or while it does not show changes yet that it has received.
+    // `CachedKeyRange` sends itself a message without events if a read shows that no key has changed since its
+    // revision. The read proves nothing while the range may show another history, or does not yet show changes that it
+    // has received.
     else if (message.type === 'events' && message.events.length === 0 && (!this.#isCertain || this.#hasUnshown)) return;
     this.#hasUnshown = true;
     this.#pending.push(message);
@@ -276,7 +277,7 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   }
 }
 
-/** The keys of a range and their revision after each message of a mirror. */
+/** The keys of a range and their revision after the messages that `take` has applied. */
 class Ahead {
   readonly #namespace: Uint8Array;
   readonly #range: WireRange;
@@ -331,9 +332,9 @@ class Ahead {
 }
 
 /**
- * Continues a copy: compares it with the store, and then yields the later changes. The comparison is necessary, because
- * a cluster that was restored from a backup may have the same ID, and may have passed the revision of the copy again.
- * Calls `confirmed` if the store had the keys of the copy at the revision of the copy.
+ * Continues a copy: compares the copy with the keys in etcd, and then yields the later changes. The comparison is
+ * necessary, because a cluster that was restored from a backup may have the same ID, and may have passed the revision
+ * of the copy again. Calls `confirmed` if etcd had the keys of the copy at the revision of the copy.
  */
 async function* continued(
   keyspace: KeyspaceClient,
@@ -361,7 +362,7 @@ async function* continued(
   }
 }
 
-/** Returns why the changes after the copy are not enough to update it. Returns undefined if they are enough. */
+/** Returns the reason why later changes cannot update the copy. Returns undefined if they can. */
 async function lossOf(
   keyspace: KeyspaceClient,
   keys: Keys,

@@ -23,9 +23,12 @@ import {
 export interface PersistedOptions {
   /** Cancels the wait for the first keys when this signal aborts. */
   readonly signal?: SignalOption;
-  /** Maximum wait for the first keys in milliseconds. Default: that of `cachedRange`. */
+  /** Maximum wait for the first keys in milliseconds. Default: no limit. */
   readonly timeoutMs?: number | undefined;
-  /** Receives each notice; see `PersistedRangeNotice`. Its errors are ignored. `onEvent` of the client reports notices, too. */
+  /**
+   * Receives each notice; see `PersistedRangeNotice`. The range ignores errors of this function. `onEvent` of the
+   * client receives the notices, too.
+   */
   readonly onNotice?: ((notice: PersistedRangeNotice) => void) | undefined;
 }
 
@@ -48,15 +51,18 @@ const PERSISTED_OPTIONS = { ...TIME_LIMITS, onNotice: checkFunction } as const;
 export interface PersistedRange extends Omit<CachedRange, 'state'> {
   /** Whether the range is up to date now; see `PersistedRangeState`. @throws EtcdError as `size` does. */
   readonly state: PersistedRangeState;
-  /** The revision of the copy in the store. 0n if the store has no copy, or a copy from before the store changed. */
+  /**
+   * The revision of the copy in the store. 0n if the store has no copy, or only a copy from before the last notice
+   * `store-changed`.
+   */
   readonly savedRevision: bigint;
 }
 
 /**
- * Keeps a range in memory and up to date like `cachedRange`, and keeps a copy of it in a store. If the store has a copy,
- * the call resolves with this copy at once, also while no server answers. Otherwise, it waits for the keys like
- * `cachedRange`. The range saves each state before it shows the state. So a program that is started again never sees an
- * older state than before, as long as `save` succeeds and the cluster is the same.
+ * Keeps a range in memory and up to date like `cachedRange`, and keeps a copy of the range in `store`. If the store has
+ * a copy, the call resolves with this copy at once, also while no server answers. Without a copy, the call waits for
+ * the keys like `cachedRange`. The range saves each state before it shows the state. So a program that is started again
+ * never sees an older state than before, as long as `save` succeeds and the cluster is the same.
  *
  * @throws EtcdError with reason `InvalidInput` if an argument is invalid, or if the store has a copy of other keys.
  * Without a copy, also throws the errors of `cachedRange`.
@@ -156,7 +162,7 @@ function notifier(events: ClientEvents, onNotice: PersistedOptions['onNotice']):
       const noticing: unknown = onNotice?.(notice);
       if (noticing instanceof Promise) noticing.catch(() => {});
     } catch {
-      // The error of the function must not end the range.
+      // An error of `onNotice` must not end the range.
     }
   };
 }

@@ -26,7 +26,7 @@ import { after, doublingMs } from '../runtime/timers.js';
 import { FollowedKeys } from './followed-keys.js';
 import { KeyRuns } from './key-runs.js';
 
-/** Delay before the second attempt of a key in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/** Delay before the second run of a key in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
 const RETRY_BASE_MS = 5;
 const RETRY_MAX_MS = 60_000;
 
@@ -39,8 +39,8 @@ export interface KeyRun {
   /** 1, plus the number of failed runs of the key since its last successful run, in the same term of `lead`. */
   readonly attempt: number;
   /**
-   * Aborts when `reconcile` ends. With the option `lead`, also aborts when the term ends, and reading `aborted` compares
-   * the lease's deadline with the clocks of the machine.
+   * Aborts when `reconcile` ends. With the option `lead`, also aborts when the term ends, and reading `aborted`
+   * compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
 }
@@ -51,7 +51,7 @@ export interface LeaderKeyRun extends KeyRun {
   readonly held: Leadership;
 }
 
-/** What a handler of `reconcile` may return. */
+/** The result with which a handler of `reconcile` asks for another run. */
 export interface Again {
   /** Milliseconds after which the key runs again, unless a change of the key queues it earlier. */
   readonly againMs: number;
@@ -81,7 +81,7 @@ export interface RunReport {
 export interface OwnedKeys {
   /** The range to watch. */
   readonly keys: Keys;
-  /** Returns the key whose handler runs if this key changes. Returns undefined if there is none. */
+  /** Returns the key for which the handler of `reconcile` runs when `key` changes, or undefined if no handler runs. */
   readonly ownerOf: (key: string) => string | undefined;
 }
 
@@ -98,8 +98,9 @@ export interface ReconcileOptions {
   /** Maximum number of keys whose handlers run at the same time. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * Returns the milliseconds before a key whose handler has failed `attempt` times in succession runs again. Default:
-   * 5 ms after the first failure, and twice as long after each further one, up to 60 s.
+   * Returns the delay in milliseconds before the handler runs again for a key after it has failed `attempt` times in
+   * succession for this key. Default: 5 ms after the first failure, and twice as long after each further failure, up to
+   * 60 s.
    */
   readonly retryDelayMs?: ((attempt: number) => number) | undefined;
   /** Interval in milliseconds at which all keys are queued again. Default: never. */
@@ -119,7 +120,8 @@ export interface ReconcileOptions {
   readonly signal?: SignalOption;
   /**
    * Runs handlers only while this process leads this election. Each run gets `held`, so that it can write with
-   * `held.txn`. When a term ends, the signals of its runs abort. No run of the next term starts before they have ended.
+   * `held.txn`. When a term ends, the signals of its runs abort. No run of the next term starts before the runs of the
+   * previous term have ended.
    */
   readonly lead?: ReconcileLead | undefined;
 }
@@ -137,19 +139,22 @@ const LEAD_FIELDS = { ...checkedLaterAll('name', 'candidate'), maxHoldMs: checkT
 const OWNED_FIELDS = checkedLaterAll('keys', 'ownerOf');
 
 /**
- * Runs `handler` for each key of a range, and again each time that the key changes, like a controller of Kubernetes. The
- * handler reads the wanted state from `kv` and makes the actual state agree with it. If `kv` is undefined, the key was
- * deleted, and the handler removes what it has made for the key. `reconcile` runs until the signal in the options
+ * Runs `handler` for each key of a range, and again each time that the key changes, like a controller of Kubernetes.
+ * The handler reads the wanted state from `kv` and makes the actual state agree with it. If `kv` is undefined, the key
+ * was deleted, and the handler removes what it has made for the key. `reconcile` runs until the signal in the options
  * aborts, and then waits for the current runs.
  *
  * A key has at most one run at a time. Several changes of a key before its run result in one run. A change during a run
  * results in one more run. If the handler throws, the key runs again after `retryDelayMs`, or as soon as it changes.
- * After the last change of a key, a run starts with the last state or a later one. It is repeated until it succeeds.
+ * After each change of a key, a run starts with the changed state or a later state, and is repeated until a run
+ * succeeds.
  *
  * A deletion is missed if no process runs `reconcile` at that time, or if it happens between two terms of `lead`. With
- * `owned`, the keys that still belong to a deleted key queue that key when `reconcile` or the term begins.
+ * `owned`, the handler still runs for a deleted key when `reconcile` or the term begins, if at that time a key of the
+ * ranges in `owned` belongs to the deleted key.
  *
- * A handler that does not end occupies one of the `concurrency` slots, and delays the end of `reconcile` or of the term.
+ * A handler that does not end occupies one of the `concurrency` slots, and delays the end of `reconcile` or of the
+ * term.
  *
  * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
  * the server refuses the watch or a read. While no server answers, `reconcile` waits. An error of the handler only
@@ -232,7 +237,10 @@ interface Controller {
   readonly options: ReconcileOptions & { readonly owned: readonly OwnedKeys[] };
 }
 
-/** Runs handlers until `signal` aborts and all of them have ended. Calls `fail` with each error except theirs. */
+/**
+ * Runs handlers until `signal` aborts and all of them have ended. Calls `fail` with each error except those of the
+ * handlers.
+ */
 async function control(
   { client, keys, handler, options }: Controller,
   signal: AbortSignal,
@@ -260,8 +268,8 @@ async function control(
     signal,
     fail,
   });
-  // Runs start when all ranges have been read. After a gap in one range, all keys run: a handler may have read, during
-  // the gap, a state of that range that the gap hides.
+  // Runs start when the client has read all ranges. After a gap in the events of one range, all keys run: a handler may
+  // have read, during the gap, a state of that range for which no event arrives.
   const queue = (key: Uint8Array): void => {
     if (ranges.every(({ isSynced }) => isSynced)) runs.add(key);
   };

@@ -13,14 +13,14 @@ import { TickKey, type TickState } from './tick-state.js';
 import { latestTick, type NextTick, nextTickOf, type When } from './ticks.js';
 
 /**
- * How often a waiting leader looks at its wall clock, in milliseconds. A timer alone would miss its time if the clock
- * jumps or the machine is suspended, and `setTimeout` allows only about 25 days.
+ * The interval, in milliseconds, at which a waiting leader reads its wall clock. A single timer until the next tick
+ * would fire at a wrong time if the clock jumps or the machine is suspended.
  */
 const CLOCK_CHECK_MS = 5_000;
 const INTERRUPTED = { again: true, skip: true } as const;
 const MISSED = { skip: true, last: true, all: true } as const;
 
-/** Options of `schedule`. All processes should pass the same ones, because those of the leader count. */
+/** Options of `schedule`. All processes should pass the same options, because each leader follows its own options. */
 export interface ScheduleOptions extends Omit<LeadOptions, 'maxHoldMs'> {
   /**
    * What happens with a tick whose run was cut short because its process died, lost the leadership, or was asked to
@@ -28,7 +28,7 @@ export interface ScheduleOptions extends Omit<LeadOptions, 'maxHoldMs'> {
    */
   readonly interrupted?: 'again' | 'skip' | undefined;
   /**
-   * What happens with ticks whose time has passed before the leader could run them, because no process lived or an
+   * What happens with ticks whose time has passed before the leader could run them, because no process was alive or an
    * earlier run took too long. `last` (the default) runs only the latest of them. `all` runs each of them, in order.
    * `skip` runs the latest of them unless it is late by more than `2 * ttl` seconds, which leaves time for a change of
    * leaders.
@@ -36,8 +36,8 @@ export interface ScheduleOptions extends Omit<LeadOptions, 'maxHoldMs'> {
   readonly missed?: 'skip' | 'last' | 'all' | undefined;
   /**
    * Called when the handler throws while this process leads. The tick counts as done. Not called if the run was cut
-   * short. If this function throws, `schedule` rejects with its error. Default: `schedule` rejects with the error of the
-   * handler.
+   * short. If this function throws, `schedule` rejects with its error. Default: `schedule` rejects with the error of
+   * the handler.
    */
   readonly onFailure?: ((error: unknown, tick: Tick) => void) | undefined;
 }
@@ -71,7 +71,9 @@ export class Tick {
    * stop. Reading `aborted` compares the lease's deadline with the clocks of the machine.
    */
   readonly signal: AbortSignal;
-  /** The leadership. `held.txn` makes writes that have no effect after another process may have begun the tick again. */
+  /**
+   * The leadership. `held.txn` makes writes that have no effect after another process may have begun the tick again.
+   */
   readonly held: Leadership;
   readonly #key: TickKey;
   readonly #claimed: TickState;
@@ -88,9 +90,9 @@ export class Tick {
   }
 
   /**
-   * Marks the tick as done. The operations, for example the puts of the results, take effect in the same transaction, so
-   * they take effect exactly once for each tick. There is room for at most 126 operations, because the server limits
-   * transactions to 128 by default.
+   * Marks the tick as done. The operations, for example the puts of the results, take effect in the same transaction,
+   * so they take effect exactly once for each tick. `ops` may contain at most 126 operations, because the client adds
+   * two, and a server allows 128 operations in a transaction by default.
    *
    * @throws EtcdError with reason `LockLost` if this process is no longer the leader. With outcome `rejected`, the
    * operations have no effect. With outcome `unknown`, the leadership was lost before the server answered, so the tick
@@ -113,16 +115,19 @@ export class Tick {
     }
   }
 
-  /** @internal Waits for a call of `complete` that is in progress. Then marks the tick as done, unless it is. */
+  /**
+   * @internal Waits for a call of `complete` that is in progress. Then marks the tick as done, unless `complete` has
+   * done so.
+   */
   async end(): Promise<void> {
     await this.#completing?.catch(() => {});
     if (this.#completing !== undefined) return;
-    // A later call of `complete` is refused.
+    // From now on, `complete` rejects.
     this.#completing = Promise.resolve();
     if (this.#isClaimed) await this.#key.change({ ...this.#claimed, status: 'done' });
   }
 
-  /** Whether no other client has changed the key since the claim. */
+  /** Whether the key contains the claim of this run, as far as this client knows. */
   get #isClaimed(): boolean {
     return this.#key.state === this.#claimed;
   }
@@ -159,21 +164,22 @@ function lost(lostBy: EtcdError, outcome: 'rejected' | 'unknown'): EtcdError {
 }
 
 /**
- * Runs `handler` at each tick of a schedule, once in a fleet of processes that all call `schedule` with the same name.
- * Only the leader among them runs ticks, one after the other. It claims each tick in etcd before the run, and marks the
- * tick as done afterwards. If the leader dies, another process goes on after the lease of the leader has ended, so a
- * tick that was cut short runs again, or is skipped, as the option `interrupted` says. A handler that calls
- * `tick.complete` has its effects exactly once.
+ * Runs `handler` at each tick of a schedule, in one of several processes that all call `schedule` with the same name.
+ * Only the leader among these processes runs ticks, one after the other. The leader claims each tick in etcd before the
+ * run, and marks the tick as done afterwards. If the leader dies, another process continues after the lease of the
+ * leader has ended. The option `interrupted` says whether a tick that was cut short then runs again or is skipped. The
+ * operations that a handler passes to `tick.complete` take effect exactly once.
  *
- * The ticks begin after the first call for this name. The time is that of the leader's wall clock. No leader runs a tick
- * that is not later than the last claimed one, except to repeat a run that was cut short.
+ * The schedule begins when a process becomes the leader for the first time with this name: earlier ticks do not run. A
+ * tick is due when the wall clock of the leader reaches its time. No leader runs a tick that is not later than the last
+ * claimed one, except to repeat a run that was cut short.
  *
- * Resolves when the option `signal` aborts and the handler has ended, and when `when` returns null. Each key of the
+ * Resolves when the option `signal` has aborted and the handler has ended, or when `when` returns null. Each key of the
  * schedule begins with its name and `/`. No slash-separated part of the name may be `leader` or `tick`.
  *
  * @throws EtcdError as `lead` does, with reason `InvalidInput` if `when` returns a date that is not later, and with
- * reason `InvalidJson` if the state of the schedule in etcd is malformed. The error of the handler if there is no
- * `onFailure`. While no server answers, `schedule` waits.
+ * reason `InvalidJson` if the state of the schedule in etcd is malformed. Rejects with the error of the handler if
+ * there is no `onFailure`. While no server answers, `schedule` waits.
  *
  * @example
  * const stop = new AbortController();
@@ -220,7 +226,7 @@ export async function schedule(
 interface Rules {
   readonly runsAgain: boolean;
   readonly runsAll: boolean;
-  /** Ticks that are later than this are skipped. */
+  /** If more than this time has passed since a tick, in milliseconds, the leader skips the tick. */
   readonly maxLateMs: number;
 }
 
@@ -249,7 +255,8 @@ async function runTicks(
       if (dueMs === Number.POSITIVE_INFINITY) return;
       if (nowMs < dueMs) {
         await pause(Math.min(dueMs - nowMs, CLOCK_CHECK_MS), term.signal);
-        // The clock is behind that of an earlier leader. An operator may delete the key to end a long wait.
+        // The clock is behind the clock of an earlier leader, so the wait may be long. An operator may delete the key
+        // to end it.
         if (nowMs < state.timeMs) await key.read();
         continue;
       }

@@ -10,10 +10,10 @@ export const MAX_COUNT = 4_096;
 //
 // No worker leads. Each worker follows these keys, and computes from them which shards it has to hand over and which
 // shards it has to take. The computation has no other input, so workers that see the same keys get the same result.
-// While workers see different revisions, two of them may try to take one shard, and its lock decides. As soon as the
-// workers have stopped changing and each of them has seen the last change, their quotas agree and stay the same. From
-// then on, a worker above its quota only hands shards over, until it reaches its quota, and a worker below its quota
-// only takes shards. So each shard moves at most once more.
+// While workers see different revisions, two of them may try to take one shard, and only one of them gets its lock. As
+// soon as the workers have stopped changing and each of them has seen the last change, their quotas agree and stay the
+// same. From then on, a worker above its quota only hands shards over, until it reaches its quota, and a worker below
+// its quota only takes shards. So each shard moves at most once more.
 
 /** A worker, as its key describes it. */
 export interface Worker {
@@ -53,7 +53,10 @@ export function workerValue({ count, weight, worker }: Pick<Worker, 'count' | 'w
 
 const SHARD_KEY = /^(0|[1-9]\d{0,3})\//;
 
-/** Reads the keys in the folder of the shards `name`. Ignores keys that no worker and no lock of a shard has put. */
+/**
+ * Reads the keys in the folder of the shards `name`. Ignores keys that are neither the key of a worker nor a queue key
+ * of a shard's lock.
+ */
 export function readShardKeys(name: string, kvs: readonly KeyValue[]): ShardKeys {
   const [folder, folderOfWorkers] = [shardsFolder(name), workersFolder(name)];
   const workers: Worker[] = [];

@@ -24,9 +24,11 @@ import {
 
 /** Maximum number of shards that a worker takes at the same time. */
 const MAX_TAKING = 16;
-/** The step from which the delay between two attempts to take a shard no longer grows: it is 200 ms then. */
+/** The step from which the limit of the random delay between two attempts to take a shard stays the same: 200 ms. */
 const MAX_BACKOFF_STEP = 2;
-/** Delay before the second run of a handler in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+/**
+ * Delay before the second run of a handler in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`.
+ */
 const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 
@@ -66,7 +68,7 @@ export class ShardWorker {
   readonly #settings: ShardSettings;
   /** Aborts when the worker's key is gone, or after an error. */
   readonly #failed = new AbortController();
-  /** Aborts when the worker must end all handlers: `#failed`, the session's end, or `stop`. */
+  /** Aborts when the worker must end all handlers: when `#failed` or `stop` aborts, or when the session ends. */
   readonly #ending: AbortSignal;
   readonly #owned = new Map<number, OwnShard>();
   readonly #taking = new Set<number>();
@@ -76,7 +78,7 @@ export class ShardWorker {
   /** The revision of the view that `#update` saw last. */
   #seen = 0n;
   #quota = 0;
-  /** The free shards that this worker should take, as the view shows. */
+  /** The free shards that this worker should take, according to the view. */
   #wanted: ReadonlySet<number> = new Set();
   /** Create revision of the worker's key. */
   #joinedAt = 0n;
@@ -115,7 +117,9 @@ export class ShardWorker {
     return { signal: this.#ending };
   }
 
-  /** Ends all work. `run` rejects with the error, unless the error only means that the session or the work has ended. */
+  /**
+   * Ends all work. `run` rejects with the error, unless the error only means that the session or the work has ended.
+   */
   #fail(error: unknown): void {
     const { signal } = this.#session;
     const cause = signal.aborted ? signal.reason : error;
@@ -160,7 +164,7 @@ export class ShardWorker {
     for await (const _ of changes) if (view.revision !== this.#seen) this.#update();
   }
 
-  /** Hands over the shards above the quota, and begins to take free shards below the quota. */
+  /** Hands over shards if the worker owns more than its quota, and begins to take free shards if it owns fewer. */
   #update(): void {
     try {
       if (this.#view !== undefined && !this.#ending.aborted) this.#balance(this.#view);
@@ -226,7 +230,7 @@ export class ShardWorker {
       const moving = new AbortController();
       this.#taking.delete(number);
       this.#owned.set(number, { held, moving });
-      // The event of this worker's own write may have arrived before the answer, so no other event follows.
+      // The view may have shown the queue key of the shard before the answer arrived, so no further event may come.
       this.#update();
       await this.#handle({ number, held, signal: checkedSignalOf(held.signal, [this.#ending, moving.signal]) });
     } finally {
@@ -237,7 +241,7 @@ export class ShardWorker {
 
   /**
    * Tries to lock the shard until the view shows that it is not free, or that another worker should take it. An attempt
-   * fails if the view is behind the store.
+   * can fail because the view is behind the store, and another client already holds the lock.
    */
   async #take(number: number): Promise<Held | undefined> {
     const { name, worker: value } = this.#settings;
@@ -250,7 +254,9 @@ export class ShardWorker {
     return undefined;
   }
 
-  /** Calls the handler, and calls it again if it throws. If the handler returns, waits until the shard's signal aborts. */
+  /**
+   * Calls the handler, and calls it again if it throws. If the handler returns, waits until the shard's signal aborts.
+   */
   async #handle(shard: Shard): Promise<void> {
     const { handler, onFailure } = this.#settings;
     const { signal } = shard;

@@ -56,17 +56,17 @@ const SHARDS_OPTIONS = {
 } as const;
 
 /**
- * Shares shards with the numbers 0 to `count - 1` among all live workers, and runs `handler` for each shard of this
- * process. Each call of `shards` with the same name is a worker. When workers join or leave, only as many shards move
- * as necessary. Each shard is a lock, so two workers never own a shard at the same time.
+ * Distributes the shards 0 to `count - 1` among all live workers, and runs `handler` for each shard of this process.
+ * Each call of `shards` with the same name is a worker. When workers join or leave, only as many shards move as
+ * necessary. Each shard is a lock, so two workers never own a shard at the same time.
  *
  * `handler` should work until `shard.signal` aborts. When a shard moves to another worker, its signal aborts, and the
  * shard is released when the handler has ended. A handler that does not end keeps its shard. If the handler returns
- * earlier, this worker owns the shard until it moves. If the handler throws while this worker owns the shard, `shards`
- * calls `onFailure`, and runs the handler again after 1 s, and after twice as long for each further failure, up to 60 s.
- * If the process loses its session, `shards` waits until all its handlers have ended, and then joins again with another
- * session. So one call of `shards` never runs two handlers of one shard at once. After a loss, only writes through
- * `held.txn` are safe.
+ * earlier, this worker owns the shard until the shard moves. If the handler throws while this worker owns the shard,
+ * `shards` calls `onFailure`, and runs the handler again after 1 s, and after twice as long for each further failure,
+ * up to 60 s. If the process loses its session, `shards` waits until all its handlers have ended, and then joins again
+ * with another session. So one call of `shards` never runs two handlers of one shard at once. After the loss of a
+ * session, only writes through `held.txn` are safe.
  *
  * `shards` resolves after the signal in the options has aborted, when all handlers have ended. No slash-separated part
  * of the name may be `shards`, because the keys of the shards of `a/shards` would lie among the keys of the shards of
@@ -104,7 +104,7 @@ export async function shards(
   });
 }
 
-/** A worker that works on shards. */
+/** One worker, as `shardOwners` has read it. */
 export interface ShardWorkerState {
   /** The option `worker` of the worker. */
   readonly worker: string;

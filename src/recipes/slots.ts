@@ -20,20 +20,23 @@ import { backoffMs, pause } from '../runtime/timers.js';
 export interface Slot extends AsyncDisposable {
   /** A whole number from 0 to `count - 1`. */
   readonly number: number;
-  /** Says whether the caller still holds the number, and makes writes that have no effect after it lost the number. */
+  /**
+   * The lock of the number. It says whether the caller still holds the number. `held.txn` makes writes that have no
+   * effect after the caller has lost the number.
+   */
   readonly held: Held;
-  /** Gives the number back. Call it only when nothing uses the number any longer. See `Held.release`. */
+  /** Releases the number, as `Held.release` does. Call this method only when nothing uses the number any longer. */
   release(options?: ReleaseOptions): Promise<void>;
 }
 
 /**
- * Numbers from 0 to `count - 1` for a fleet of processes, such as the machine numbers of snowflake IDs. `take` gives the
- * smallest number that is free. Each number is a lock, so two clients never hold the same number. A number of a process
- * that dies is free when its lease ends. All clients that use the same name must use the same count.
+ * Numbers from 0 to `count - 1` for a fleet of processes, such as the machine numbers of snowflake IDs. `take` gives
+ * the smallest number that is free. Each number is a lock, so two clients never hold the same number. A number of a
+ * process that dies is free when its lease ends. All clients that use the same name must use the same count.
  *
  * Callers of `take` queue for a lock, called the gate, and get numbers in the order in which they queued. No
- * slash-separated part of the name may be `gate` or `slots`, because the keys of the slots of `a/slots` would be numbers
- * of the slots of `a`.
+ * slash-separated part of the name may be `gate` or `slots`, because the keys of `Slots` with the name `a/slots` would
+ * lie among the keys of `Slots` with the name `a`.
  *
  * @example
  * const slots = new Slots(session, 'id-generators', 1_024);
@@ -52,7 +55,11 @@ export class Slots {
     this.count = checkCount(count, 'count', 1);
   }
 
-  /** Waits until a number is free, and takes the smallest. A session may hold several. @throws EtcdError, see `WaitOptions`. */
+  /**
+   * Waits until a number is free, and takes the smallest free number. A session may hold several numbers.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   */
   take(options: WaitOptions = {}): Promise<Slot> {
     const taken = { keys: prefix(this.#folder), event: 'delete' } as const;
     return withinLimit('Slots.take', options, this.#session.signal, async (limit) => {
@@ -65,8 +72,8 @@ export class Slots {
   }
 
   /**
-   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. May wait for other callers
-   * that are taking free numbers, but does not wait until a holder releases a number.
+   * Takes the smallest number that is free. Resolves with undefined if all numbers are taken. May wait for other
+   * callers that are taking free numbers, but does not wait until a holder releases a number.
    *
    * @throws EtcdError, see `WaitOptions`.
    */
@@ -81,8 +88,9 @@ export class Slots {
   }
 
   /**
-   * A caller that has lost the gate may take a number at the same time, and this session may still release a number. So a
-   * failed attempt reads again.
+   * Takes the smallest free number, if there is one. Reads the numbers again after an attempt has failed: another
+   * caller, which has lost the gate, may take the number at the same time, or this session may not have released it
+   * completely.
    */
   async #takeFree(options: CallOptions): Promise<Slot | undefined> {
     for (let attempt = 0; ; attempt += 1) {
@@ -111,7 +119,7 @@ export class Slots {
   }
 }
 
-/** Releases the gate. The release continues in the background. */
+/** Releases the gate in the background. */
 function leave(gate: Held): void {
   gate.release().catch(() => {});
 }

@@ -12,7 +12,10 @@ export interface TickState {
   readonly timeMs: number;
   /** `running` from the claim of the tick until its run has ended. */
   readonly status: 'running' | 'done';
-  /** The number of runs of the tick that have begun. 0 if the tick was skipped, or is the beginning of the schedule. */
+  /**
+   * The number of runs of the tick that have begun. 0 if the tick was skipped before its first run, or if `timeMs` is
+   * the beginning of the schedule.
+   */
   readonly attempt: number;
 }
 
@@ -25,8 +28,8 @@ interface Together {
 
 /**
  * The state of a schedule, as one leader sees it. Each change is a transaction that has no effect unless the leader
- * still leads and the key is unchanged since the leader's last read or change, so a late copy of a request changes
- * nothing.
+ * still leads and the key is unchanged since the leader's last read or change. So a request that a server receives late
+ * or twice does no harm.
  */
 export class TickKey {
   readonly #client: CoreKeyspace;
@@ -45,8 +48,8 @@ export class TickKey {
   }
 
   /**
-   * The state of the last read or change: after a change, the object that was passed to `change`. Undefined if the key
-   * does not exist.
+   * The state of the last read or change: after a successful change, the object that was passed to `change`. Undefined
+   * if the key does not exist.
    */
   get state(): TickState | undefined {
     return this.#state;
@@ -63,7 +66,7 @@ export class TickKey {
   /**
    * Changes the state, and runs the operations of `together` in the same transaction. Repeats the transaction until a
    * server answers or the leadership is lost; without `together`, also while the server is out of space. Resolves with
-   * false if the key was changed otherwise. The transaction then has no effect, and `state` is the state in the
+   * false if another client has changed the key. The transaction then has no effect, and `state` is the state in the
    * key.
    */
   async change(to: TickState, together?: Together): Promise<boolean> {

@@ -2,14 +2,16 @@ import { invalidInput } from '../errors/etcd-error.js';
 import { checkPositiveCount } from '../runtime/arguments.js';
 
 /**
- * When a schedule runs. A number is an interval in milliseconds: the ticks are at its multiples since 1970, in UTC, so
- * all processes agree on them. A function gets a time and returns the first tick after this time, or null if there is
- * no further tick. Its ticks must not depend on how often it is called: use the number 3,600,000 instead of a function
- * that adds an hour to its argument.
+ * The times of a schedule, which are called its ticks. A number is an interval in milliseconds: the ticks are the
+ * multiples of the interval since 1970, in UTC, so all processes agree on them. A function gets a time and returns the
+ * first tick after this time, or null if there is no further tick. The ticks must not depend on the times that the
+ * function gets: use the number 3,600,000 instead of a function that adds an hour to its argument.
  */
 export type When = number | ((after: Date) => Date | null | undefined);
 
-/** Returns the time of the first tick after a time, in milliseconds since 1970. Infinity if there is no further tick. */
+/**
+ * Returns the time of the first tick after a time, in milliseconds since 1970. Infinity if there is no further tick.
+ */
 export type NextTick = (afterMs: number) => number;
 
 /** @throws EtcdError with reason `InvalidInput` if `when` is neither an interval nor a function. */
@@ -34,11 +36,12 @@ function describe(ms: number | undefined): string {
 }
 
 /**
- * Returns the latest tick that is not after `nowMs`. `firstMs` is a tick that is not after `nowMs`. Halves the time
- * between the two, because a schedule of years may have millions of ticks.
+ * Returns the latest tick that is not after `nowMs`. `firstMs` is a tick that is not after `nowMs`. Searches by
+ * bisection, because there may be millions of ticks between the two times.
  */
 export function latestTick(next: NextTick, firstMs: number, nowMs: number): number {
-  // `latest` is a tick, and no tick is after `end` and not after `nowMs`.
+  // At each step, `latest` is a tick that is not after `nowMs`, and no tick is later than `end` but not later than
+  // `nowMs`.
   let [latest, end] = [firstMs, nowMs];
   while (latest < end) {
     const middle = Math.floor((latest + end) / 2);

@@ -290,7 +290,9 @@ function loginFields(login: Login): {
   throw invalidInput('login', shown, 'either { password } or { noPassword: true }');
 }
 
-/** Unlike `checkName`, never shows the value of a number. */
+/**
+ * Checks a password. Unlike the error of `checkName`, the error never shows the given value, even if it is a number.
+ */
 function checkPassword(password: string): string {
   if (typeof password === 'string' && password !== '') return password;
   throw invalidInput('password', describeType(password), 'a non-empty string');

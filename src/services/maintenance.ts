@@ -49,8 +49,8 @@ const DOWNGRADES = {
  * `hash`, `hashKV` and `snapshot` have no time limit, because they may take a long time on a large database. HTTP/2
  * PINGs still detect a member that no longer responds.
  *
- * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, it
- * is the reason that the connection or the server gives.
+ * A method that fails rejects with an `EtcdError`. The reason is `InvalidInput` for an invalid argument. Otherwise, the
+ * reason says why the call failed.
  *
  * @example
  * for (const endpoint of etcd.endpoints) console.log((await etcd.maintenance.status(endpoint)).version);
@@ -268,8 +268,8 @@ function notLeader(endpoints: readonly string[], cause?: unknown): EtcdError {
 /** Length in bytes of the SHA-256 digest that follows the database in a snapshot. */
 const DIGEST_BYTES = 32;
 /**
- * The size of a database is a multiple of this size. So a snapshot whose size has the remainder `DIGEST_BYTES` ends
- * with a digest.
+ * The size of a database is a multiple of this size. So a snapshot ends with a digest if the remainder of its size,
+ * divided by this size, is `DIGEST_BYTES`.
  */
 const SECTOR_BYTES = 512;
 
