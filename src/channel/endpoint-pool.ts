@@ -17,8 +17,8 @@ const PARK_MS = 1_000;
  *
  * - normal: Most calls.
  * - urgent: Calls that must not wait behind normal calls, such as releases of locks.
- * - blocking: The calls `Lock` and `Campaign`, which wait for other clients by design. If they had a bound, the waiting
- *   calls could use it up, and the calls of the holder would wait behind them.
+ * - blocking: The calls `Lock` and `Campaign`, which wait for other clients by design. If the bound of the normal calls
+ *   applied to them, waiting calls could use it up, and the calls of the lock's holder would wait behind them.
  */
 export type CallClass = 'normal' | 'urgent' | 'blocking';
 
@@ -50,14 +50,14 @@ export const BALANCES = {
 export interface PooledEndpoint {
   readonly url: string;
   readonly transport: Transport;
-  /** Failures since the last success, without failures of the parked endpoint. */
+  /** Number of failures since the last success, without failures while the endpoint was parked. */
   failures: number;
   failedAt: number;
   /**
    * The endpoint is parked until this time: calls that do not name it use it only if no other endpoint is available.
    */
   parkedUntil: number;
-  /** Failed connection attempts since the last success. */
+  /** Number of failed connection attempts since the last success. */
   connectFailures: number;
   /** Time until which calls wait before they try to connect to the endpoint again. */
   connectAt: number;

@@ -25,14 +25,14 @@ const LINGER_MS = 1_000;
  */
 const MAX_OWN_STREAMS = 4;
 /**
- * The watches end when this many streams in a row had a response that was too large. The client asks for fragments
- * after the first of these streams. The number is greater than 2, because etcd may send a response before it has noted
- * that a watch wants fragments.
+ * The watches end when this many streams in a row have received a response that was too large. The client asks for
+ * fragments after the first of these streams. The number is greater than 2, because etcd may send a response before it
+ * has noted that a watch wants fragments.
  */
 const MAX_TOO_LARGE = 4;
 /** Maximum number of unanswered progress requests that the client remembers. Some servers never answer them. */
 const MAX_PROGRESS_REQUESTS = 1_000;
-/** How long, in milliseconds, the client waits for the version of the member at the other end of a stream. */
+/** How long, in milliseconds, the client waits for the etcd version of the member at the other end of a stream. */
 const VERSION_TIMEOUT_MS = 5_000;
 /** Maximum number of attempts to find out whether the cluster was restored from a backup while no stream was open. */
 const MAX_CLUSTER_CHECKS = 5;
@@ -251,7 +251,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     const { cluster, closed } = this.rpc.settings;
     if (cluster === undefined) return;
     this.#checksLeft = MAX_CLUSTER_CHECKS;
-    // During an outage, the first read waits for a connection. The later streams must not add a read each.
+    // During an outage, the first read waits for a connection. Streams that open later must not add a read each.
     if (this.#isChecking) return;
     this.#isChecking = true;
     while (this.#checksLeft > 0 && this.stream !== undefined) {

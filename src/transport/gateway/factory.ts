@@ -36,8 +36,9 @@ export interface GatewayOptions {
    * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
    * roles and passwords, enabling and disabling authentication, `memberAdd`, `memberUpdate`, `moveLeader`, changes of
    * alarms and downgrades, calls to the server's own locks and elections, except `resign`, `leader` and `observe`, and
-   * writes without a guard. A late copy can undo a later change, for example restore an old password. This option has
-   * no effect without `guardWrites`. Default: false, so that such calls reject with reason `NotInGateway`.
+   * writes without a guard. A copy that arrives late can undo a later change, for example restore an old password.
+   * Without `guardWrites`, this option has no effect. Default: false, so that such calls reject with reason
+   * `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
@@ -57,7 +58,8 @@ const GATEWAY_OPTIONS = {
 } as const;
 
 /**
- * Returns a factory of transports to the JSON gateway. `guarding` guards the writes of a keyspace.
+ * Returns a factory of transports to the JSON gateway. With the option `guardWrites`, the client guards its writes with
+ * `guarding`.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is not valid.
  */

@@ -55,8 +55,8 @@ export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
   /**
-   * Whether etcd's gateway has answered. From then on, other responses probably come from a proxy that cannot reach
-   * etcd.
+   * Whether etcd's gateway has answered. If so, a later response that is not from the gateway probably comes from a
+   * proxy that cannot reach etcd.
    */
   #isKnown = false;
 
@@ -244,7 +244,7 @@ export class GatewayHttp {
    * outcome is `unknown` even if that copy could not connect.
    */
   #fetchFailed(method: { readonly path: string }, error: unknown): EtcdError {
-    // A `fetch` of the caller may reject with any value.
+    // A `fetch` that the caller passed may reject with any value.
     const known = readError(error) === undefined ? {} : error;
     const { code, cause } = known as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
     const isUnreached = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);

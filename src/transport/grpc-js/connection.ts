@@ -15,7 +15,7 @@ import type { TransportOptions } from '../transport.js';
 
 const { READY, TRANSIENT_FAILURE } = connectivityState;
 
-/** Returns a Buffer that shares the memory of the bytes. */
+/** Returns a Buffer that shares the memory of `bytes`. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
@@ -88,7 +88,7 @@ export class GrpcJsConnection {
       };
       const dial = (known?: TlsOptions): void => {
         if (settled) return;
-        // A new channel is needed, because the old channel has the old certificates. Calls on the old channel continue.
+        // Open a new channel, because the old one has the old certificates. Calls on the old channel continue.
         this.#drop();
         this.#client = this.#openClient(known);
         look(this.#client);

@@ -25,7 +25,7 @@ import { Connection, type ConnectionEvents } from './connection.js';
  */
 export function http2Over(open: OpenByteStream, firstStreamId = 1): TransportFactory {
   return (endpoint, given) => {
-    // The connections of the endpoint share this copy of the options, and lengthen its interval between PINGs.
+    // All connections to the endpoint share this copy of the options. A connection may lengthen its PING interval.
     const options = { ...given };
     const connect = (events: ConnectionEvents): Connection =>
       new Connection(endpoint, options, open, events, firstStreamId);
