@@ -39,8 +39,8 @@ const HTTP2_OPTIONS = { connect: checkFunction } as const;
  * tunnel or a service mesh, or to a server in the same process. By default, the client itself opens TCP connections and
  * Unix sockets.
  *
- * In runtimes without `node:tls`, such as workerd and browsers, `connect` must return web streams, and an `https:`
- * endpoint fails with reason `ConnectFailed`, because the client cannot do TLS there.
+ * On workerd and in browsers, `connect` must return web streams, and an `https:` endpoint fails with reason
+ * `ConnectFailed`, because the client cannot do TLS there.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is missing, unknown or invalid.
  *

@@ -56,8 +56,8 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   /** When the call times out, in milliseconds on the monotonic clock. */
   readonly deadline: number;
   /**
-   * Whether the call must not wait behind other calls, because other clients or calls wait for its effect. Example: the
-   * release of a lock.
+   * Whether the call must not wait behind calls that are not urgent, because other clients or calls wait for its
+   * effect. Example: the release of a lock.
    */
   readonly urgent?: boolean | undefined;
   /**

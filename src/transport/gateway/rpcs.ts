@@ -49,7 +49,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
   // The copy grants another lease, which stays without keys. If the caller has chosen the ID, the effect is `spent`:
-  // the server refuses the copy as long as the lease exists.
+  // the server refuses the copy as long as the lease exists. After that, the copy grants a lease without keys.
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'harmless' },
   // A revoked lease no longer exists, and the server never chooses the same ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },

@@ -174,7 +174,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #limits: StreamLimits;
   readonly #handler: StreamHandler<Response>;
   readonly #onOver: () => void;
-  /** Open requests, including those that will create a watch as soon as an earlier watch has been created. */
+  /** Open requests, including requests that wait until the server has created an earlier watch. */
   readonly #requests = new Set<AbortController>();
   /** The open request of each watch, by watch ID. */
   readonly #watches = new Map<bigint, AbortController>();
@@ -337,8 +337,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         // The server sends nothing after a cancellation.
         if (ofWatch && (message as WatchResponse).canceled) return;
       }
-      // A server does not end the response for a watch that it has not canceled. If it does so nevertheless, the whole
-      // stream ends.
+      // A server does not end the response for a watch that it has not canceled. If a server does so nevertheless, the
+      // whole stream ends.
       if (ofWatch) this.fail(undefined);
     } catch (error) {
       if (!request.signal.aborted) this.fail(error as EtcdError);

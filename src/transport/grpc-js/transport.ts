@@ -175,7 +175,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#stream = stream;
     let status: EtcdError | undefined;
     stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
-    // The listener is never removed, because grpc-js may emit several errors, even after the stream has been canceled.
+    // Never remove this listener, because grpc-js may emit several errors, even after the stream has been canceled.
     stream.on('error', (error: ServiceError) => {
       status ??= statusError(error, path, this.#transport.url);
     });

@@ -14,7 +14,7 @@ import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 /** Maximum number of attempts of a call on one endpoint. The channel layer may then try another endpoint. */
 const MAX_ATTEMPTS = 4;
 /**
- * Length in bytes above which the client decodes a response of a call with `ofPiece` in pieces. Decoding one piece
+ * If a call has `ofPiece`, the client decodes a response of more than this many bytes in pieces. Decoding one piece
  * blocks the event loop for a few milliseconds.
  */
 const PIECE_BYTES = 256 * 1024;

@@ -40,7 +40,7 @@ const SLOW_DIAL_MS = 1_000;
 export interface ConnectionEvents {
   /** The connection accepts no more streams. Its open streams continue, except streams that a GOAWAY excludes. */
   draining(): void;
-  /** The connection is closed. Called once, and last. */
+  /** The connection is closed. Called once, after all other callbacks. */
   closed(): void;
 }
 
@@ -316,7 +316,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#updateKeepsProcessAlive();
   }
 
-  /** Handles the peer's GOAWAY. Also called, as if the peer had sent GOAWAY, when no stream identifier is left. */
+  /** Handles the peer's GOAWAY. If no stream identifier is left, `open` calls it, as if the peer had sent GOAWAY. */
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;

@@ -77,9 +77,9 @@ export interface MessageReceiver {
    */
   piece?(bytes: Uint8Array, start: number, end: number, isLast: boolean): void;
   /**
-   * The next message cannot be read. `flag` is the first byte of its prefix, and `length` is the length that the prefix
-   * states. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other flag is
-   * invalid.
+   * The assembler cannot read the next message. `flag` is the first byte of the prefix, and `length` is the length in
+   * the prefix. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other flag
+   * is invalid.
    */
   refused(flag: number, length: number): void;
 }

@@ -20,7 +20,7 @@ const IDLE_INTERVAL_MS = 7_200_000;
 /** Additional milliseconds in which a blocked event loop can read an answer that has already arrived. */
 const GRACE_MS = 50;
 /**
- * Maximum wait for the answer to a probe, as a multiple of the timeout, while fewer than `PROGRESS_BYTES` arrive. On a
+ * Maximum wait for the answer to a probe, as a multiple of `timeoutMs`, while fewer than `PROGRESS_BYTES` arrive. On a
  * slow link, the answer can wait for a minute behind data, so arriving bytes extend the wait. A few bytes extend it
  * only to this limit: they do not prove that the peer still receives.
  */

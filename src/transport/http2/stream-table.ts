@@ -5,7 +5,7 @@ import type { Http2Stream } from './stream.js';
 /** The length of the array of recent streams. Must be a power of two, because `indexOf` uses `RECENT - 1` as a mask. */
 const RECENT = 1_024;
 
-/** The streams of a connection: the open streams by identifier, and the queue of idle streams that cannot open yet. */
+/** The streams of a connection: the open streams by identifier, and the queues of idle streams that cannot open yet. */
 export class StreamTable {
   /**
    * Open streams, by the low bits of their identifiers (see `indexOf`). `Deadlines` in src/runtime/deadlines.ts says

@@ -22,7 +22,7 @@ import { STREAM_WINDOW_BYTES } from './settings.js';
 export interface StreamHead {
   readonly method: string;
   readonly endpoint: string;
-  /** The metadata of the call. It must be set before the stream opens. */
+  /** The metadata of the call. The call sets it before the stream opens. */
   metadata: Metadata | undefined;
   /** The deadline on the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
@@ -86,8 +86,8 @@ export interface StreamConnection {
  *          ▼                  ▼                                    ▼
  *       closed ◄──────────────┴────────────────────────────────────┘
  *
- * - idle: The stream has no identifier, and its messages wait in a queue. `Connection.open` opens the stream, and
- *   says what it may have to wait for.
+ * - idle: The stream has no identifier, and its messages wait in a queue. `Connection.open` opens the stream. Its doc
+ *   comment lists what the stream may have to wait for.
  * - open: The client may send, and the peer may send.
  * - half-closed (local): The client has sent all its messages, and waits for the response.
  * - closed: The client sends no more frames. Received messages may still wait for a paused receiver.
@@ -187,7 +187,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.#pendingEnd !== undefined) this.#end(this.#pendingEnd.error);
   }
 
-  /** Resets the stream, and ends it with this error. Messages that the receiver has not taken are discarded. */
+  /** Resets the stream, and ends it with this error. Discards the messages that the receiver has not taken. */
   fail(error: EtcdError, code: ErrorCode = ErrorCode.CANCEL): void {
     this.#assembler.close();
     this.#reset(code);
