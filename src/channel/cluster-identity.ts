@@ -28,11 +28,11 @@ const ALWAYS_LINEARIZABLE: ReadonlySet<string> = new Set<MethodPath>([
  *   member may be behind. Raft terms prove nothing either: a member that received a snapshot reports an old term until
  *   it applies its next entry (`setTerm` in etcdserver/server.go).
  *
- * A restored cluster cannot be detected if it has the same ID and has already passed the old revision when the client
- * reconnects.
+ * The client cannot detect that a cluster was restored if the cluster has the same ID and has already passed the old
+ * revision when the client reconnects.
  */
 export class ClusterIdentity {
-  /** The ID of the cluster. 0n until a server has answered with one. */
+  /** The ID of the cluster. 0n until a server has answered with a cluster ID. */
   id = 0n;
   #revision = 0n;
   readonly #listeners = new Set<(error: EtcdError) => void>();

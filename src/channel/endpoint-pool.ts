@@ -6,8 +6,8 @@ import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
 /**
- * Minimum time in milliseconds for which the pool parks a failed endpoint, unless an attempt at the endpoint succeeds
- * sooner.
+ * Minimum time in milliseconds for which the pool parks a failed endpoint (see `parkedUntil`), unless an attempt at the
+ * endpoint succeeds sooner.
  */
 const PARK_MS = 1_000;
 
@@ -232,7 +232,7 @@ export class EndpointPool {
     await Promise.all([...this.#known.values()].map(({ transport }) => transport.close()));
   }
 
-  /** Returns undefined if no available preferred endpoint has room. */
+  /** Returns the next available preferred endpoint with room. Returns undefined if no such endpoint exists. */
   #inTurn(callClass: CallClass, maxInFlight: number): PooledEndpoint | undefined {
     const now = monotonicMs();
     const preferred = this.#preferred;
@@ -259,8 +259,8 @@ export class EndpointPool {
   }
 
   /**
-   * Unless the balance is `in-order`, the choice is random, so that many clients, or the clients of a failed member,
-   * spread over the endpoints.
+   * Chooses an endpoint, and returns its index. Unless the balance is `in-order`, the choice is random, so that many
+   * clients, or the clients of a failed member, spread over the endpoints.
    */
   #chooseIndex(endpoints: readonly PooledEndpoint[]): number {
     return this.#balance === 'in-order' ? 0 : Math.floor(environment.Math.random() * endpoints.length);

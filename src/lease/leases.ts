@@ -10,7 +10,7 @@ import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { Moment } from './moment.js';
 import { RenewalStream } from './renewal-stream.js';
 
-/** The maximum TTL in seconds. etcd refuses a larger TTL (`maxLeaseTTL` in `server/lease/lessor.go`). */
+/** The maximum TTL in seconds. etcd refuses a larger TTL (`MaxLeaseTTL` in `server/lease/lessor.go`). */
 export const MAX_TTL = 9_000_000_000;
 
 /** A lease as the server granted it. */
@@ -154,8 +154,8 @@ export class LeaseClient {
   }
 
   /**
-   * Ends a lease. The server then deletes the keys that are attached to it. The keepalives of the lease in the same
-   * client or namespace end with reason `LeaseRevoked` before the client sends the request.
+   * Ends a lease. The server then deletes the keys that are attached to the lease. The keepalives of the lease in the
+   * same client or namespace end with reason `LeaseRevoked` before the client sends the request.
    *
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *
@@ -172,8 +172,8 @@ export class LeaseClient {
   }
 
   /**
-   * Reads how much time a lease has left and, if `keys` is true, which keys are attached to it. For a lease that does
-   * not exist, `grantedTtl` and `remainingTtl` are undefined.
+   * Reads how much time a lease has left. If `keys` is true, also reads which keys are attached to the lease. For a
+   * lease that does not exist, `grantedTtl` and `remainingTtl` are undefined.
    *
    * @example
    * const lease = await etcd.lease.grant({ ttl: 60 });

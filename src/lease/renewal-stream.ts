@@ -27,7 +27,7 @@ const MIN_ANSWER_TIMEOUT_MS = 500;
 const MAX_FIRST_ANSWER_TIMEOUT_MS = 10_000;
 /**
  * The grace period in milliseconds after the time for an answer has passed. If the event loop was blocked, the answer
- * may have arrived but not been read yet.
+ * may have arrived although the client has not read it yet.
  */
 const GRACE_MS = 50;
 

@@ -40,7 +40,7 @@ export type CachedRangeState =
   | { readonly status: 'current' | 'syncing' }
   | { readonly status: 'stale'; readonly forMs: number };
 
-/** Resolves with a cached range when it has read the range for the first time. */
+/** Opens a cached range. Resolves when the client has read the range for the first time. */
 export async function openCachedRange(
   kv: PagedKV,
   watchStream: WatchStream,
@@ -103,7 +103,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   readonly #range: WireRange;
   readonly #stop = new AbortController();
   #kvs = sortedKeyValues();
-  /** The keys read so far, while the client reads the whole range from the store. */
+  /** While the client reads the whole range from the store, the keys that it has read so far. */
   #nextKvs = sortedKeyValues();
   #revision = 0n;
   #ended: EtcdError | undefined;

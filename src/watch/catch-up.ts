@@ -117,15 +117,15 @@ export class WatchParts implements ServerWatchOwner {
   /**
    * Handles a whole response to the last part, or a progress report. If the response is full and its last event is far
    * behind the store, this method moves the watch to a separate stream and adds parts. A full response also shows how
-   * many revisions one response spans. A response that is not full may be followed by others, for example because a
-   * filter has left out events, so only its last event shows that the watch is near the store's revision.
+   * many revisions one response spans. After a response that is not full, more responses may follow, for example
+   * because a filter has left out events. So only its last event shows that the watch is near the store's revision.
    */
   received({ first, last, revisions, weight }: ResponseSpan, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
     this.#isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
     if (this.#isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
     if (this.#parts.length === 1 && this.#stream === this.#shared) this.#moveToOwnStream();
-    // With `progress`, the watch is not divided, because a report for one part says nothing about the other parts.
+    // With `progress`, do not divide the watch, because a report for one part says nothing about the other parts.
     if (progress) return;
     const covered = Number(last - first) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));

@@ -13,7 +13,7 @@ const PROGRESS_POLL_MS = 100;
 
 /** Options of `pastEvents`, which say which events it returns. */
 interface PastEventsOptions extends Required<Pick<WatchOptions, 'startRevision' | 'only'>> {
-  /** The last revision whose events the function returns. The store must have reached it. */
+  /** The last revision whose events the function returns. The store must have reached this revision. */
   readonly lastRevision: bigint;
 }
 

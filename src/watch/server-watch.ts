@@ -104,9 +104,9 @@ export interface ServerWatchOptions {
 }
 
 /**
- * One watch on the server. The `WatchStream` passes responses to it. Its cursor contains the revision from which it
- * continues after a stream has broken. A `Watch` has one server watch, or several while the `Watch` catches up. Each of
- * several server watches, except the last, ends at the revision `until`.
+ * One watch on the server. The `WatchStream` passes the responses for the watch to this class. The watch's cursor
+ * contains the revision from which the watch continues after a stream has broken. A `Watch` has one server watch, or
+ * several while the `Watch` catches up. Each of several server watches, except the last, ends at the revision `until`.
  *
  * ```text
  *              add             send                  answer
@@ -118,7 +118,7 @@ export interface ServerWatchOptions {
  *   every state ─▶ ended
  * ```
  *
- * - queued: The watch waits until `WatchIds` allows its creation request on the stream.
+ * - queued: The watch waits until `WatchIds` sends its creation request on the stream.
  * - requested: The client has sent the creation request, and the server has not answered it.
  * - live: The server sends the events of the watch.
  * - catching up: The watch is live, but its cursor is far behind the store. `WatchParts` may then move the watch to a

@@ -39,7 +39,7 @@ export class WatchIds {
   readonly live = new Map<bigint, ServerWatch>();
   /** The ID of each watch in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
-  /** Whether the server uses the requested IDs. Undefined until it answers the stream's first creation. */
+  /** Whether the server uses the requested IDs. Undefined until the server answers the stream's first creation. */
   #keepsIds: boolean | undefined;
   /** Refusals that the client cannot match to a creation yet. */
   #refusals: WatchResponse[] = [];

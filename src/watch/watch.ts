@@ -107,7 +107,7 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * Resolves with the store revision at which the server created the watch. The watch delivers every event after that
    * revision. Waits while the client can reach no server, until `signal` aborts or the watch is closed.
    *
-   * @throws EtcdError if the watch ends first. Its reason says why.
+   * @throws EtcdError if the watch ends first. The reason of the error says why.
    *
    * @example
    * await using watch = etcd.watch('config');
