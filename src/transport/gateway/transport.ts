@@ -45,7 +45,7 @@ const MAX_LINE_BYTES = 256 * 1024 * 1024;
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
-  /** Undefined if the option `guardWrites` is false, because the runtime then does not resend requests. */
+  /** Undefined if the option `guardWrites` is false, which means that the runtime does not resend requests. */
   readonly #repeatPolicy: RepeatPolicy | undefined;
   /** Functions that end the open calls and streams. */
   readonly #open = new Set<(error: EtcdError) => void>();

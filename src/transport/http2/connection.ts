@@ -316,7 +316,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#updateKeepsProcessAlive();
   }
 
-  /** Handles the peer's GOAWAY. If no stream identifier is left, `open` calls it, as if the peer had sent GOAWAY. */
+  /** Handles a GOAWAY of the peer. `open` also calls this method when the connection has no stream identifier left. */
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;

@@ -17,8 +17,8 @@ import { type CallOwner, type ClientCall, StreamingClientCall, UnaryClientCall }
 import { Connection, type ConnectionEvents } from './connection.js';
 
 /**
- * Returns the factory of this package's own transport: gRPC over HTTP/2. `open` is a function that opens byte streams
- * in the way of the runtime.
+ * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport opens its byte streams with
+ * `open`, which differs between runtimes.
  *
  * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
  *   so that the identifiers run out.
