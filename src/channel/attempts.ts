@@ -27,7 +27,7 @@ export function isMomentaryRefusal({ reason }: EtcdError): boolean {
   return MOMENTARY.has(reason);
 }
 
-/** Whether the member refused the call, without processing it, because too many proposals wait. */
+/** Whether the member refused the call, without processing it, because too many Raft proposals wait. */
 export function isOverloadRefusal({ reason }: EtcdError): boolean {
   return reason === 'RequestTooManyRequests';
 }
@@ -41,8 +41,8 @@ const CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set([
 ]);
 
 /**
- * Reasons of failures that no endpoint causes: the client itself has ended the call, or the cluster is unhealthy, which
- * etcd reports with the status Unavailable nevertheless.
+ * Reasons of failures that no endpoint causes: the client itself has ended the call, or the whole cluster is unhealthy.
+ * etcd reports an unhealthy cluster with the status Unavailable, although no single endpoint is the cause.
  */
 const NOT_CAUSED_BY_ENDPOINT: ReadonlySet<Reason> = new Set<Reason>([...ENDED_BY_CLIENT, 'Unhealthy']);
 
@@ -65,9 +65,10 @@ export function isUnsuitableEndpoint({ reason }: EtcdError): boolean {
 }
 
 /**
- * Whether a failed attempt may be repeated. A method that is not `repeatable`, such as a put, may be repeated only if
- * the server provably did not process the request: either the client never sent the request, or the member refused it
- * without processing it. A `repeatable` method may be repeated after any endpoint failure.
+ * Whether the client may make another attempt after `error`. If the method is not `repeatable`, such as a put, the
+ * client may do so only if the server provably did not process the request: either the client never sent the request,
+ * or the member refused the request without processing it. If the method is `repeatable`, the client may do so after
+ * any endpoint failure.
  */
 export function mayRetry(method: Pick<Method<unknown, unknown>, 'repeatable'>, error: EtcdError): boolean {
   if (isOverloadRefusal(error)) return true;

@@ -30,15 +30,19 @@ export type Credentials = (
       readonly token: string;
     }
 ) & {
-  /** Whether to send the password and tokens over `http:`, where others on the network can read them. Default false. */
+  /**
+   * Whether to send the password and tokens unencrypted, over `http:`. Anyone on the network path can then read them.
+   * Default: false.
+   */
   readonly allowPlaintext?: boolean | undefined;
 };
 
 /**
  * Credentials, or a function that returns them. The client calls the function before the first call, and again each
  * time that the server refuses the token or the password, so that rotated secrets take effect. Calls wait for its
- * result, as long as their own time limits allow, so the function should have a time limit too. If it rejects, the
- * waiting calls fail with reason `AuthFailed`, and if its result is not allowed, with reason `InvalidInput`.
+ * result, as long as their own time limits allow, so the function should have a time limit too. If the function throws
+ * or rejects, the waiting calls fail with reason `AuthFailed`. If it returns credentials that are not allowed, the
+ * calls fail with reason `InvalidInput`.
  *
  * @example
  * const auth: CredentialsSource = async () => ({ username: 'app', password: await readFile('/run/secrets/etcd', 'utf8') });
@@ -123,16 +127,16 @@ export function concernsToken(error: EtcdError): boolean {
 }
 
 /**
- * Whether a call whose token the server refused may be made again with a new token. `refusals` counts the tokens that
- * the server has refused before, in a row.
+ * Whether the client may repeat, with a new token, a call whose token the server refused. `refusals` is the number of
+ * tokens that the server has refused in a row before this one.
  */
 export function mayRenewToken(renewsTokens: boolean, error: EtcdError, refusals: number): boolean {
   return renewsTokens && isTokenRefused(error) && refusals < MAX_TOKEN_RENEWALS;
 }
 
 /**
- * Like `mayRenewToken`, for watches and keepalives, which have no time limit. If `auth` is a function, they never give
- * up, because the function may return another password later.
+ * Does the same as `mayRenewToken` for watches and keepalives, which have no time limit. If `auth` is a function, the
+ * client never gives up, because the function may return another password later.
  */
 export function mayUseAnotherToken(settings: RpcSettings, error: EtcdError, refusals: number): boolean {
   if (settings.rotatesSecrets) return concernsToken(error);
@@ -157,7 +161,7 @@ export class TokenSource {
   #current: { readonly token: string | undefined } | undefined;
   #request: Promise<string | undefined> | undefined;
 
-  /** If `credentials` is a function, it is called for each new token. */
+  /** If `credentials` is a function, the source calls the function for each new token. */
   constructor(
     credentials: Credentials | (() => Promise<Credentials>),
     authenticate: (username: string, password: string) => Promise<string>,
@@ -201,7 +205,7 @@ export class TokenSource {
   }
 }
 
-/** Calls the function that the caller gave as `auth`, and checks its result; see `checkCredentials`. */
+/** Calls the function that the caller gave as `auth`, and checks its result: see `checkCredentials`. */
 export async function askForCredentials(
   ask: () => Credentials | Promise<Credentials>,
   endpoints: readonly Endpoint[],
@@ -210,7 +214,7 @@ export async function askForCredentials(
   try {
     given = await ask();
   } catch (cause) {
-    // The message of the cause may contain secrets, so it is not copied into the message of this error.
+    // The message of the cause may contain secrets, so do not copy it into the message of this error.
     const details = { code: 'Unavailable', reason: 'AuthFailed', outcome: 'not-sent', cause } as const;
     throw new EtcdError('the function given as auth failed', details);
   }
@@ -304,7 +308,7 @@ export class AuthenticatedTransport implements Transport {
 
   readonly close: Transport['close'] = () => this.#inner.close();
 
-  /** Returns the token. Waits for it no longer than the call's deadline and signal allow. */
+  /** Returns the token for the call. Waits no longer than the call's deadline and signal allow. */
   async #tokenFor(
     call: UnaryCall<unknown, unknown>,
     amend: (error: EtcdError) => EtcdError,

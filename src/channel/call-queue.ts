@@ -19,7 +19,10 @@ export const PUT_THEN_WAIT: ReadonlySet<string> = new Set<MethodPath>([
   '/v3electionpb.Election/Campaign',
 ]);
 
-/** RPCs that other calls or other clients wait for: releases, and the login without which no other call succeeds. */
+/**
+ * RPCs that other calls or other clients wait for: releases of locks and leaderships, and `Authenticate`, without which
+ * no other call succeeds.
+ */
 const URGENT: ReadonlySet<string> = new Set<MethodPath>([
   '/etcdserverpb.Lease/LeaseRevoke',
   '/v3lockpb.Lock/Unlock',
@@ -40,15 +43,15 @@ interface Queue {
 
 /**
  * Bounds the number of calls that are in flight at each endpoint, and queues the other calls. Each class of calls has
- * one queue for each endpoint that the calls name, and one queue for the calls that name no endpoint. A queue admits
- * its calls in the order in which they entered it, and the queues take turns.
+ * one queue for each endpoint that the calls name, and one queue for the calls that name no endpoint. The calls of a
+ * queue leave it in the order in which they entered it. The queues take turns: each turn lets at most one call leave.
  */
 export class CallQueue {
   readonly #endpoints: EndpointPool;
   /** The bound for the normal calls at one endpoint. The urgent calls have a separate bound of the same size. */
   readonly maxInFlight: number;
   readonly #queues: Queue[] = [];
-  /** Number of turns so far. Modulo the number of queues, it is the index of the queue whose turn it is. */
+  /** Number of turns so far. This number modulo the number of queues is the index of the queue whose turn is next. */
   #turn = 0;
   /** Number of waiting calls in all queues. */
   #size = 0;
@@ -63,8 +66,8 @@ export class CallQueue {
   }
 
   /**
-   * Returns the endpoint for a call, and counts the call as in flight there until `leaveEndpoint` is called. Returns
-   * undefined if the call must `wait`.
+   * Returns the endpoint for a call, and counts the call as in flight there until the channel calls `leaveEndpoint`.
+   * Returns undefined if the call must `wait`.
    *
    * @throws EtcdError, reason `InvalidInput`, if the call names an endpoint that the client does not use.
    */
@@ -95,8 +98,8 @@ export class CallQueue {
   }
 
   /**
-   * Picks the endpoint for the next attempt of a call in flight: the same endpoint if `stays` and it is available. The
-   * call does not wait again. If the endpoint differs from `before`, the call may therefore exceed the bound of the new
+   * Picks the endpoint for the next attempt of a call in flight. Picks `before`, the endpoint of the last attempt, if
+   * `stays` is true and this endpoint is available. The call does not wait again, so it may exceed the bound of another
    * endpoint.
    */
   move(
@@ -112,7 +115,7 @@ export class CallQueue {
     return picked;
   }
 
-  /** Stops counting the call, which `enter`, `wait` or `move` has counted. Lets waiting calls use the room. */
+  /** Stops counting the call, which `enter`, `wait` or `move` has counted, and lets waiting calls use the room. */
   leaveEndpoint(endpoint: PooledEndpoint, callClass: CallClass): void {
     endpoint.inFlight[callClass] -= 1;
     this.#endpoints.release(endpoint);
@@ -159,7 +162,7 @@ export class CallQueue {
     return undefined;
   }
 
-  /** Takes calls from the queues in turns, until no queue has a call for which there is room. */
+  /** Takes calls from the queues in turn, until there is no room for the first call of any queue. */
   #admit(): void {
     for (let full = 0; full < this.#queues.length; ) {
       const queue = this.#queues[this.#turn % this.#queues.length] as Queue;

@@ -30,7 +30,7 @@ const SILENCE_MS = 1_000;
 
 /**
  * Maximum number of momentary refusals (see `isMomentaryRefusal`) of one call that do not park an endpoint. If the
- * client has only one endpoint, there is no maximum.
+ * client has only one endpoint, no such refusal parks it.
  */
 const MAX_MOMENTARY_REFUSALS = 5;
 
@@ -41,13 +41,13 @@ const MAX_MOMENTARY_REFUSALS = 5;
 const MAX_REPETITIONS_WITHOUT_DEADLINE = 5;
 
 /**
- * Default of `maxInFlight`. This many calls keep a server on the same machine busy all the time. They are far fewer
- * than the 5,000 unapplied entries above which etcd refuses writes.
+ * Default of `maxInFlight`. This many calls keep a server on the same machine busy all the time. The number is far
+ * below 5,000, the number of unapplied entries above which etcd refuses writes.
  */
 export const MAX_IN_FLIGHT = 512;
 
 interface ChannelOptions {
-  /** Maximum number of unary calls of each class in flight at one endpoint; see `CallClass`. */
+  /** Maximum number of unary calls of each class in flight at one endpoint: see `CallClass`. */
   readonly maxInFlight?: number | undefined;
   readonly balance?: Balance | undefined;
   readonly events?: ClientEvents | undefined;
@@ -72,8 +72,8 @@ interface FailedAttempts {
 /**
  * A transport over several endpoints. If an attempt of a unary call fails because of its endpoint, the channel makes
  * another attempt, unless the server may already have processed a request that is unsafe to resend. The next attempt
- * goes to another endpoint if possible, except after a refusal that the same member will probably lift soon. The
- * channel opens each stream once and never reopens a stream that ends.
+ * goes to another endpoint if possible, unless the same member will probably answer soon. The channel opens each stream
+ * once, and never reopens a stream that has ended.
  */
 export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
@@ -132,8 +132,8 @@ export class Channel implements Transport {
   }
 
   /**
-   * This function is separate from `#attempts`, because each waiting call keeps the frame of its async function in
-   * memory, and the frame of `#attempts` is larger.
+   * This method is separate from `#attempts`, because each waiting call keeps the frame of its async method in memory,
+   * and the frame of `#attempts` is larger.
    */
   async #waitForRoom<Request, Response>(call: UnaryCall<Request, Response>, callClass: CallClass): Promise<Response> {
     return this.#attempts(call, callClass, await this.#queue.wait(call, callClass));
@@ -241,8 +241,8 @@ export class Channel implements Transport {
   }
 
   /**
-   * Waits for `delayMs`, if it is set. Otherwise, waits only if the last attempt got a momentary refusal or an overload
-   * refusal, or if the pool has parked the endpoint of the next attempt.
+   * Waits for `delayMs` milliseconds, if it is defined. Otherwise, waits only if the last attempt got a momentary
+   * refusal or an overload refusal, or if the pool has parked the endpoint of the next attempt.
    */
   async #waitBeforeRetry(
     call: UnaryCall<unknown, unknown>,

@@ -54,7 +54,10 @@ export function memberEndpoints(
   return [...byUrl.values()];
 }
 
-/** Throws unless `allow` returns a boolean: the promise of an `async` function would count as true. */
+/**
+ * Returns the result of `allow`. Throws if the result is not a boolean, because the promise of an `async` function
+ * would count as true.
+ */
 function isAllowed(url: string, allow: AllowEndpoint): boolean {
   const allowed: unknown = allow(url);
   if (typeof allowed === 'boolean') return allowed;
@@ -62,7 +65,7 @@ function isAllowed(url: string, allow: AllowEndpoint): boolean {
   throw invalidInput('allowEndpoint', given, 'a function that returns true or false');
 }
 
-/** Returns undefined if the URL is malformed, or names a Unix socket, which is on the member's machine. */
+/** Returns undefined if the URL is malformed, or names a Unix socket, which exists only on the member's machine. */
 function parseAdvertised(url: string): Endpoint | undefined {
   // Members advertise URLs. For a text without a scheme, `parseEndpoint` would assume `http:`.
   if (!url.includes('://')) return undefined;

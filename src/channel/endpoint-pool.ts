@@ -6,8 +6,8 @@ import { backoffMs, monotonicMs } from '../runtime/timers.js';
 import type { Transport } from '../transport/transport.js';
 
 /**
- * Minimum time in milliseconds for which the pool parks a failed endpoint, unless an attempt at the endpoint succeeds
- * sooner.
+ * Minimum time in milliseconds for which the pool parks a failed endpoint (see `parkedUntil`), unless an attempt at the
+ * endpoint succeeds sooner.
  */
 const PARK_MS = 1_000;
 
@@ -17,8 +17,8 @@ const PARK_MS = 1_000;
  *
  * - normal: Most calls.
  * - urgent: Calls that must not wait behind normal calls, such as releases of locks.
- * - blocking: The calls `Lock` and `Campaign`, which wait for other clients by design. If they had a bound, the waiting
- *   calls could use it up, and the calls of the holder would wait behind them.
+ * - blocking: The calls `Lock` and `Campaign`, which wait for other clients by design. If the bound of the normal calls
+ *   applied to them, waiting calls could use it up, and the calls of the lock's holder would wait behind them.
  */
 export type CallClass = 'normal' | 'urgent' | 'blocking';
 
@@ -50,14 +50,14 @@ export const BALANCES = {
 export interface PooledEndpoint {
   readonly url: string;
   readonly transport: Transport;
-  /** Failures since the last success, without failures of the parked endpoint. */
+  /** Number of failures since the last success, without failures while the endpoint was parked. */
   failures: number;
   failedAt: number;
   /**
    * The endpoint is parked until this time: calls that do not name it use it only if no other endpoint is available.
    */
   parkedUntil: number;
-  /** Failed connection attempts since the last success. */
+  /** Number of failed connection attempts since the last success. */
   connectFailures: number;
   /** Time until which calls wait before they try to connect to the endpoint again. */
   connectAt: number;
@@ -232,7 +232,7 @@ export class EndpointPool {
     await Promise.all([...this.#known.values()].map(({ transport }) => transport.close()));
   }
 
-  /** Returns undefined if no available preferred endpoint has room. */
+  /** Returns the next available preferred endpoint with room. Returns undefined if no such endpoint exists. */
   #inTurn(callClass: CallClass, maxInFlight: number): PooledEndpoint | undefined {
     const now = monotonicMs();
     const preferred = this.#preferred;
@@ -259,8 +259,8 @@ export class EndpointPool {
   }
 
   /**
-   * Unless the balance is `in-order`, the choice is random, so that many clients, or the clients of a failed member,
-   * spread over the endpoints.
+   * Chooses an endpoint, and returns its index. Unless the balance is `in-order`, the choice is random, so that many
+   * clients, or the clients of a failed member, spread over the endpoints.
    */
   #chooseIndex(endpoints: readonly PooledEndpoint[]): number {
     return this.#balance === 'in-order' ? 0 : Math.floor(environment.Math.random() * endpoints.length);

@@ -20,7 +20,7 @@ export function withOrderedReads(inner: Transport, cluster: ClusterIdentity): Tr
   });
   return {
     unary: async (call) => {
-      // A newer revision that a concurrent call receives does not make this response too old.
+      // Read the revision now: a newer revision that a concurrent call receives does not make this response too old.
       const floor = cluster.revision;
       const response = await inner.unary(call);
       if (!isOlder(response, floor) || isLinearizable(call)) return response;
@@ -43,7 +43,7 @@ function isOlder(response: unknown, floor: bigint): boolean {
   return header !== undefined && header.clusterId !== 0n && header.revision < floor;
 }
 
-/** Returns undefined if the call reads no key. */
+/** Repeats the call as a linearizable read. Returns undefined if the call reads no key. */
 async function readLinearizably<Request, Response>(
   call: UnaryCall<Request, Response>,
   inner: Transport,
@@ -57,7 +57,7 @@ async function readLinearizably<Request, Response>(
   const { success = [], failure = [], compare = [] } = request;
   if (success.length + failure.length > 0)
     return again({ success: success.map(linearizable), failure: failure.map(linearizable) });
-  // The transaction only compares. A read in both branches makes it linearizable.
+  // The transaction only compares. Add a read to both branches, which makes the transaction linearizable.
   const [first] = compare;
   if (first === undefined) return undefined;
   const read: Init<RequestOp> = { request: { case: 'requestRange', value: { key: first.key, countOnly: true } } };

@@ -14,9 +14,9 @@ const STEADY_MS = 1_000;
 export type NextStream = 'at once' | 'after a backoff' | 'never';
 
 /**
- * A stream that the client opens again after it ends, as long as the stream has users. The users of the stream are what
- * it carries: watches, or leases that the client renews. The subclass sends the requests of the users, and sends them
- * again on the next stream.
+ * A stream that the client opens again after it ends, as long as the stream has users. The users of a stream are the
+ * watches that it carries, or the leases that the client renews over it. The subclass sends the requests of the users,
+ * and sends them again on the next stream.
  *
  * ```text
  *           open              the stream ended
@@ -45,7 +45,9 @@ export abstract class ResumableStream<Request, Response> {
   readonly #method: Method<Request, Response>;
   readonly #lingerMs: number;
   readonly #users: 'watches' | 'keepalives';
-  /** Whether the client has reported that the users wait. It reports a wait once, however many attempts fail. */
+  /**
+   * Whether the client has reported that the users wait. The client reports a wait once, however many attempts fail.
+   */
   #reportedWait = false;
   #stream: OutgoingStream<Request> | undefined;
   /** When the backoff ends, on the monotonic clock. Undefined unless the state is `waiting`. */
@@ -55,7 +57,7 @@ export abstract class ResumableStream<Request, Response> {
   /** Removes the listeners at the client. Undefined if the stream is unused. */
   #unsubscribe: (() => void) | undefined;
   #closed = false;
-  /** Number of consecutive failed attempts. Counts from the latest attempt that lasted for more than `STEADY_MS`. */
+  /** Number of consecutive failed attempts since the latest attempt that lasted for more than `STEADY_MS`. */
   #failures = 0;
   /** Whether the latest attempt has failed because the client could not connect. */
   #isUnreached = false;
@@ -64,7 +66,10 @@ export abstract class ResumableStream<Request, Response> {
   /** Number of consecutive streams that the server has ended because it refused the token. */
   #tokenRefusals = 0;
 
-  /** `users` begins the types of the events about the stream. `lingerMs` is how long an unused stream stays open. */
+  /**
+   * The types of the client's events about this stream begin with `users`, for example `watches go on`. An unused
+   * stream stays open for `lingerMs` milliseconds.
+   */
   constructor(rpc: Rpc, method: Method<Request, Response>, users: 'watches' | 'keepalives', lingerMs = 0) {
     this.rpc = rpc;
     this.#method = method;

@@ -62,7 +62,7 @@ export const TIME_LIMITS = { signal: checkSignal, timeoutMs: checkTimeout } as c
 export const CALL_OPTIONS = { ...TIME_LIMITS, endpoint: checkText } as const;
 export const WRITE_OPTIONS = { ...CALL_OPTIONS, retryWrites: checkBoolean } as const;
 
-/** The key of an option that users cannot set. `checkOptions` ignores symbols. */
+/** The key of the internal options. Users cannot set them. `checkOptions` ignores symbols. */
 const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
@@ -75,7 +75,7 @@ type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'obs
 type MarkedOptions = WriteOptions & { readonly [INTERNAL]?: InternalOptions | undefined };
 
 export function internally(options: CallOptions, internal: InternalOptions): CallOptions {
-  // Each property is named, because V8 needs more than a microsecond for spreading all of them.
+  // Name each property, because V8 needs more than a microsecond to spread all of them.
   const { signal, timeoutMs, endpoint, retryWrites, [INTERNAL]: before }: MarkedOptions = options;
   const added: Copy<InternalOptions> = {
     urgent: internal.urgent ?? before?.urgent,
@@ -107,7 +107,7 @@ export interface RpcSettings {
   readonly timeoutMs: number;
   /** Whether the client can obtain a new token, so that a stream whose token was refused can be opened again. */
   readonly renewsTokens: boolean;
-  /** Whether `auth` is a function. The client calls it again after a refusal, so a refused password is not final. */
+  /** Whether `auth` is a function. The client calls it again after a refusal, because it may return other secrets. */
   readonly rotatesSecrets?: boolean | undefined;
   /** Aborts when the client is closed. */
   readonly closed: AbortSignal;
@@ -126,7 +126,7 @@ export class Rpc {
   readonly #retrying: Transport;
   readonly settings: RpcSettings;
 
-  /** `retrying` is the transport of the calls with `retryWrites`. */
+  /** `retrying` is the transport for calls with `retryWrites`. */
   constructor(transport: Transport, settings: RpcSettings, retrying = transport) {
     this.#transport = transport;
     this.#retrying = retrying;
@@ -197,7 +197,8 @@ export class Rpc {
 }
 
 /**
- * Returns the options, with an infinite `timeoutMs` if they have none. For calls that wait by design, such as `lock`.
+ * Returns the options, with an infinite `timeoutMs` if they have none. Methods that wait by design, such as `lock`, use
+ * this function.
  */
 export function withoutDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
   return { ...options, timeoutMs: options.timeoutMs ?? Number.POSITIVE_INFINITY };

@@ -31,7 +31,7 @@ export const STREAM_OPTIONS = { signal: checkSignal, endpoint: checkText } as co
  * }
  */
 export interface BidiStream<Request, Response> extends AsyncIterableIterator<Response> {
-  /** Sends a message. Messages are sent in the order of the calls. Does nothing after the stream has ended. */
+  /** Sends a message after the messages of earlier calls. Does nothing after the stream has ended. */
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages, and still receives responses. */
   end(): void;
@@ -107,9 +107,10 @@ export function openServerStream<Request, Response>(
 }
 
 /**
- * Opens and reads a server stream. If the stream fails before its first message, opens it again if a unary call would
- * be retried after this error, but opens it at most `MAX_ATTEMPTS` times. A failure after the first message ends the
- * iteration, because only the caller knows where to continue. `timeoutMs` limits the wait for each message.
+ * Opens and reads a server stream. If the stream fails before its first message with an error after which the client
+ * would retry a unary call, opens the stream again, but at most `MAX_ATTEMPTS` times in total. A failure after the
+ * first message ends the iteration, because only the caller knows where to continue. `timeoutMs` limits the wait for
+ * each message.
  */
 export async function* readStream<Request, Response>(
   rpc: Rpc,

@@ -4,14 +4,14 @@ import type { AttemptObserver } from '../transport/transport.js';
 
 /**
  * Records what happened to the calls and watches of one wait, such as the wait of `lock`. If the wait fails, its error
- * is made from these records.
+ * tells what these records contain.
  */
 export class WaitTrace implements AttemptObserver {
   /** URL of the endpoint that has not answered the current attempt yet. */
   endpoint: string | undefined;
   /**
-   * The latest failure at each endpoint, by URL. A response, or a stream that carries the watch again, removes all of
-   * them.
+   * The latest failure at each endpoint, by URL. A response, or a stream that carries the watch again, removes all
+   * failures.
    */
   readonly failures = new Map<string, EtcdError>();
   /** Whether a server may have received one of the calls. */
@@ -19,8 +19,8 @@ export class WaitTrace implements AttemptObserver {
   /** Outcome of the writes of the wait. Undefined until the wait records an outcome. */
   outcome: Outcome | undefined;
   /**
-   * When the watch of the wait lost its stream, on the monotonic clock. Undefined if it has not lost one, or has a new
-   * one.
+   * When the watch of the wait lost its stream, on the monotonic clock. Undefined if the watch has not lost its stream,
+   * or has a new stream.
    */
   detachedAt: number | undefined;
   /** Whether another contender has the lock that this wait is for, or is in front of this contender in the queue. */

@@ -59,7 +59,7 @@ export class KeepAlive implements AsyncDisposable {
   #ttl: number | undefined;
   #onFirstRenewal: (() => void)[] = [];
 
-  /** @internal `deadlines` runs the timer for the deadline. */
+  /** @internal `deadlines` runs the timer of the deadline. */
   constructor(id: bigint, deadlines: Deadlines<Expiring>) {
     this.id = id;
     this.#deadlines = deadlines;
@@ -159,7 +159,7 @@ export class KeepAlive implements AsyncDisposable {
   }
 }
 
-/** `why` completes the sentence "lease ID …". */
+/** Returns the error for a lease that is lost. `why` completes a sentence that begins with "lease" and the ID. */
 export function leaseLost(
   id: bigint,
   reason: 'LeaseExpired' | 'LeaseRevoked' | 'LeaseUnreachable' | 'KeepAliveClosed' | 'ClientClosed',

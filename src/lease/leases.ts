@@ -10,7 +10,7 @@ import { type LeaseLike, leaseIdOf } from './lease-id.js';
 import { Moment } from './moment.js';
 import { RenewalStream } from './renewal-stream.js';
 
-/** The maximum TTL in seconds. etcd refuses a larger TTL (`maxLeaseTTL` in `server/lease/lessor.go`). */
+/** The maximum TTL in seconds. etcd refuses a larger TTL (`MaxLeaseTTL` in `server/lease/lessor.go`). */
 export const MAX_TTL = 9_000_000_000;
 
 /** A lease as the server granted it. */
@@ -25,14 +25,14 @@ export interface Lease {
   readonly sentAt: number;
 }
 
-/** When the client sent the request of each lease that a grant has returned, on all clocks. */
+/** For each lease that `grant` has returned, when the client sent the request, on all clocks. */
 const sentMoments = new WeakMap<object, Moment>();
 
 /** Options of `lease.grant`. */
 export interface GrantOptions extends CallOptions {
   /** Seconds until the lease expires unless it is renewed: an integer from 1 to 9,000,000,000. */
   readonly ttl: number;
-  /** The ID of the lease, above 0n. Default: a random ID. */
+  /** The ID of the lease, above 0n. Default: the server chooses the ID. */
   readonly id?: bigint | undefined;
 }
 
@@ -57,12 +57,15 @@ export type TimeToLive = {
   | { readonly grantedTtl: undefined; readonly remainingTtl: undefined }
 );
 
-/** A grant whose ID the server chooses: a second copy grants another lease, and never brings back an ended lease. */
+/**
+ * The method for a grant whose ID the server chooses. It is repeatable, because a second copy of the request grants
+ * another lease, and never brings back a lease that has ended.
+ */
 export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true } as const;
 
 /**
- * Keeps a lease alive until the keepalive is closed or the lease is lost. The deadline of the lease counts from
- * the time when the client sent the latest acknowledged request, so the server does not end the lease earlier, except in
+ * Keeps a lease alive until the keepalive is closed or the lease is lost. The deadline of the lease counts from the
+ * time when the client sent the latest acknowledged request, so the server does not end the lease earlier, except in
  * the cases that `docs/locks.md` lists.
  *
  * @example
@@ -120,12 +123,12 @@ export class LeaseClient {
   }
 
   /**
-   * Creates a lease. If no `id` is given, the server chooses it, and the client repeats the call until a server answers
-   * or the time limit passes. If the answer to an attempt is lost, the server may keep the lease of this attempt,
-   * without keys, until its TTL ends.
+   * Creates a lease. Without the option `id`, the server chooses the ID, and the client repeats the call until a server
+   * answers or the time limit passes. If the answer to an attempt is lost, the server may keep the lease of this
+   * attempt, without keys, until its TTL ends.
    *
-   * With an `id`, the client does not repeat a call whose outcome is unknown, because a late copy of the call could
-   * grant the lease again after it was revoked.
+   * With the option `id`, the client does not repeat a call whose outcome is unknown, because a copy of the request
+   * that arrives late could grant the lease again after a client has revoked it.
    *
    * @throws EtcdError with reason `InvalidInput` if `ttl` or `id` is out of range; with reason `LeaseExist` if a lease
    * with the given `id` exists.
@@ -151,8 +154,8 @@ export class LeaseClient {
   }
 
   /**
-   * Ends a lease. The server then deletes the keys that are attached to it. The keepalives of the lease in the same
-   * client or namespace end with reason `LeaseRevoked` before the client sends the request.
+   * Ends a lease. The server then deletes the keys that are attached to the lease. The keepalives of the lease in the
+   * same client or namespace end with reason `LeaseRevoked` before the client sends the request.
    *
    * @throws EtcdError with reason `LeaseNotFound` if the lease does not exist.
    *
@@ -169,8 +172,8 @@ export class LeaseClient {
   }
 
   /**
-   * Reads how much time a lease has left and, if `keys` is true, which keys are attached to it. For a lease that does
-   * not exist, `grantedTtl` and `remainingTtl` are undefined.
+   * Reads how much time a lease has left. If `keys` is true, also reads which keys are attached to the lease. For a
+   * lease that does not exist, `grantedTtl` and `remainingTtl` are undefined.
    *
    * @example
    * const lease = await etcd.lease.grant({ ttl: 60 });

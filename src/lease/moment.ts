@@ -4,9 +4,9 @@ import { monotonicMs } from '../runtime/timers.js';
 
 /**
  * A point in time on each clock of the machine, in milliseconds. While a machine is suspended, its monotonic clock may
- * stand still, but a lease on the server does not wait. The wall clock goes on, but it may also be set. The boot clock
- * goes on and cannot be set, but only some hosts have it. The lifetime of a lease is over as soon as it is over on one
- * of the clocks, so that a clock can only shorten the lease.
+ * stop, but the TTL of a lease continues to run on the server. The wall clock continues to run, but a user or a program
+ * may set it. The boot clock continues to run and cannot be set, but only some hosts have this clock. The client treats
+ * the lifetime of a lease as over as soon as it is over on one of the clocks, so that a clock can only shorten it.
  */
 export class Moment {
   readonly monotonic: number;

@@ -9,8 +9,9 @@ import { KeepAlive, leaseLost, lostWithClient } from './keep-alive.js';
 import { Moment } from './moment.js';
 
 /**
- * A renewal is due when this fraction of the TTL has passed. If it has no answer in time, the client sends it again on
- * the next stream, so early that two renewals in a row may fail before the lease expires.
+ * The client renews a lease this many times in one TTL: a renewal is due when a third of the TTL has passed. If the
+ * server does not answer a renewal in time, the client sends the renewal again on the next stream. So two renewals in a
+ * row may fail before the lease expires.
  */
 const RENEWALS_PER_TTL = 3;
 /**
@@ -26,21 +27,21 @@ const MIN_ANSWER_TIMEOUT_MS = 500;
 const MAX_FIRST_ANSWER_TIMEOUT_MS = 10_000;
 /**
  * The grace period in milliseconds after the time for an answer has passed. If the event loop was blocked, the answer
- * may have arrived but not been read yet.
+ * may have arrived although the client has not read it yet.
  */
 const GRACE_MS = 50;
 
 const NO_ANSWER = { at: Number.NEGATIVE_INFINITY, sentAt: Number.NEGATIVE_INFINITY };
 
 /**
- * Reasons with which a keepalive ends because the program asked for it. The client logs no warning for these reasons.
+ * Reasons with which a keepalive ends because the program asked for it. The client then reports no event `lease lost`.
  */
 const ASKED_FOR: ReadonlySet<Reason> = new Set(['LeaseRevoked', 'KeepAliveClosed', 'ClientClosed']);
 
 /** A lease that the client renews, with all its keepalives. */
 class RenewedLease implements Expiring {
   slot = -1;
-  /** When `expire` is called: the time of the next renewal, or the end of the time for an answer. */
+  /** When `Deadlines` calls `expire`: the time of the next renewal, or the end of the time for an answer. */
   deadline = 0;
   readonly id: bigint;
   /** Called at `deadline`. */
@@ -87,7 +88,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
    * `at`: when the latest answer arrived on this stream. `sentAt`: when the client sent the latest answered request.
    */
   #answer = NO_ANSWER;
-  /** Number of consecutive streams that the client has given up because an answer was late. */
+  /** Number of consecutive streams that the client has canceled because an answer was late. */
   #lateAnswers = 0;
   /**
    * Whether the client sends one request at a time. It does so after the server has refused one of several unanswered
@@ -163,8 +164,8 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     if (isUnanswered(lease)) this.#ownerless.set(lease.id, (this.#ownerless.get(lease.id) ?? 0) + 1);
     if (this.#leases.size === 0) this.release();
     else if (this.#oneByOne && isUnanswered(lease)) {
-      // The server may still refuse the request for this lease, and the client would then mistake the refusal for an
-      // answer to the next request. So the client opens a new stream.
+      // The server may still refuse the request for this lease. The client would then mistake this refusal for an
+      // answer to the next request. So the client cancels the stream and opens a new one.
       this.cancel();
       // Send the next request in a microtask, because the caller may close several keepalives at once, and the request
       // should be for a lease that is still kept alive.
@@ -208,11 +209,11 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   /**
-   * Called when the time for an answer has passed. Waits longer, starts the grace period, or replaces the stream.
+   * Acts after the time for an answer has passed: waits longer, starts the grace period, or replaces the stream.
    *
-   * The server answers in order. While it is still answering earlier requests, a later request has to wait, and a new
-   * stream would not help. If the server has answered a later request, it has skipped the request for this lease, so
-   * the client waits only for the grace period.
+   * The server answers in order. While the server is still answering earlier requests, a later request has to wait, and
+   * a new stream would not help. If the server has answered a later request, it has skipped the request for this lease,
+   * so the client waits only for the grace period.
    */
   #checkAnswer(lease: RenewedLease): void {
     const isPassedOver = this.#answer.sentAt > lease.sent.monotonic;
@@ -286,10 +287,10 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   /**
    * Makes the unanswered requests due again.
    *
-   * If the server refuses to renew a lease, because the user may not write all of the keys attached to it, it ends the
-   * stream, which all leases share, and does not name the lease. So the client sends the unanswered requests again, one
-   * at a time. If only one request was unanswered when the server ended the stream, the server has refused that
-   * request, and its lease is lost.
+   * If the user may not write all keys that are attached to a lease, the server refuses to renew the lease. The server
+   * then ends the stream, which all leases share, and does not name the lease. So the client sends the unanswered
+   * requests again, one at a time. If only one request was unanswered when the server ended the stream, the server has
+   * refused that request, and its lease is lost.
    */
   protected detached(error: EtcdError | undefined): void {
     this.#answer = NO_ANSWER;

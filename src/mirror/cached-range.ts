@@ -40,7 +40,7 @@ export type CachedRangeState =
   | { readonly status: 'current' | 'syncing' }
   | { readonly status: 'stale'; readonly forMs: number };
 
-/** Resolves with a cached range when it has read the range for the first time. */
+/** Opens a cached range. Resolves when the client has read the range for the first time. */
 export async function openCachedRange(
   kv: PagedKV,
   watchStream: WatchStream,
@@ -62,7 +62,7 @@ export async function openCachedRange(
  * An in-memory copy of a range of keys. The client keeps the copy up to date. At every moment, the copy equals the
  * range in the store at the revision `revision`, which may be older than the latest revision. `waitForRevision` waits
  * until the cached range has reached a given revision. When the client has to read the range from the store again, the
- * cached range keeps its previous keys until all keys have been read, and then replaces all of them at once.
+ * cached range keeps its previous keys until the client has read all keys, and then replaces all of them at once.
  *
  * @example
  * await using config = await etcd.cachedRange(prefix('config/'));
@@ -72,8 +72,8 @@ export async function openCachedRange(
  */
 export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 'state'> {
   /**
-   * The revision of the store that the cached range shows. 0n until the client has read the whole range once, and after
-   * `catchUp` has found a restored store, until the client has read the range again.
+   * The revision of the store that the cached range shows. 0n until the client has read the whole range once. If
+   * `catchUp` finds a restored store, 0n until the client has read the range again.
    */
   readonly revision: bigint;
   /**
@@ -84,7 +84,7 @@ export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 
    */
   readonly size: number;
   /**
-   * Whether the range is up to date now; see `CachedRangeState`. For a proof, use `catchUp`.
+   * Whether the range is up to date, as far as the client knows: see `CachedRangeState`. To be certain, use `catchUp`.
    *
    * @throws EtcdError as `size` does.
    */
@@ -103,7 +103,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   readonly #range: WireRange;
   readonly #stop = new AbortController();
   #kvs = sortedKeyValues();
-  /** The keys read so far, while the client reads the whole range from the store. */
+  /** While the client reads the whole range from the store, the keys that it has read so far. */
   #nextKvs = sortedKeyValues();
   #revision = 0n;
   #ended: EtcdError | undefined;
@@ -189,10 +189,10 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   }
 
   /**
-   * Waits until the cached range contains every change that was complete when this method was called. Reads from memory
-   * then see all of these changes. The call costs one linearizable read of the store's revision.
+   * Waits until the cached range contains every change that was complete when the caller called this method. Reads from
+   * memory then see all of these changes. The call costs one linearizable read of the store's revision.
    *
-   * @throws EtcdError as `waitForRevision` does, and with the reason of the read if it fails.
+   * @throws EtcdError as `waitForRevision` does, or the error of the read if the read fails.
    *
    * @example
    * await using config = await etcd.cachedRange(prefix('config/'));
@@ -205,7 +205,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
     const [deadline, before, kvs] = [monotonicMs() + timeoutMs, this.#revision, this.#kvs];
     const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
-    // The store has gone back, so it was restored, and the range is about to be read again.
+    // The store has gone back to an older revision, so it was restored, and the client will read the range again.
     if (header.revision < before && this.#kvs === kvs) this.#revision = 0n;
     await this.waitForRevision(header.revision, { signal, timeoutMs: timeLeftMs(deadline) });
   }
@@ -259,15 +259,15 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
       await pause(delayMs, this.#stop.signal);
       if (this.#waits.isEmpty || this.#stop.signal.aborted) break;
-      // A failed read is ignored, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
+      // Ignore a failed read, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
       await this.#advanceIfUnchanged().catch(() => {});
     }
     this.#isReadingState = false;
   }
 
   /**
-   * Advances `revision` to the store's revision if the range has not changed: if the range in the store has as many
-   * keys as the cached range, and none of these keys has been put after `revision`.
+   * Advances `revision` to the store's revision if the range has not changed. It has not changed if the range in the
+   * store has as many keys as the cached range, and no client has put one of these keys after `revision`.
    */
   async #advanceIfUnchanged(): Promise<void> {
     const since = this.#revision;
@@ -290,7 +290,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
     }
   }
 
-  /** Applies a message to the keys and the revision, which change only here. A subclass may apply it later. */
+  /** Applies a message to the keys and the revision. A subclass may apply the message later. */
   protected apply(message: MirrorMessage): void {
     switch (message.type) {
       case 'keys':
@@ -309,7 +309,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
         this.#revision = 0n;
         break;
       case 'events':
-        // `#advanceIfUnchanged` may have found that these events change nothing in the end, before they arrived.
+        // Before these events arrived, `#advanceIfUnchanged` may have found that all of them together change nothing.
         if (message.revision <= this.#revision) return;
         for (const event of message.events) {
           const kv = event.type === 'put' ? event.kv : undefined;
@@ -348,7 +348,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   }
 }
 
-/** Keys in the order of etcd, which is byte order. */
+/** Returns an empty list that is sorted as etcd sorts keys, in byte order. */
 export function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
   return new SortedList((kv, key) => compareBytes(kv.key, key));
 }

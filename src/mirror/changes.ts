@@ -11,7 +11,7 @@ export type RangeChange =
 
 /** Options of `CachedRange.changes`. */
 export interface ChangesOptions {
-  /** Also yields, at first, each key that the cached range contains now, as a put without `old`. Default false. */
+  /** Whether to yield first each key that the cached range contains now, as a put without `old`. Default: false. */
   readonly initial?: boolean | undefined;
   /** A signal that ends the iteration: when the signal aborts, the iteration throws an error with reason `Canceled`. */
   readonly signal?: SignalOption;
@@ -19,7 +19,7 @@ export interface ChangesOptions {
 
 export const CHANGES_OPTIONS = { initial: checkBoolean, signal: checkSignal } as const;
 
-/** A change that the consumer has not taken: from the state that the consumer knows to the latest state of the key. */
+/** A change that the consumer has not taken: from the state that the consumer knows to the key's latest state. */
 interface Pending {
   readonly old: KeyValue | undefined;
   kv: KeyValue | undefined;
@@ -39,7 +39,7 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
   #ended = false;
   #error: EtcdError | undefined;
 
-  /** Adds this object to `consumers`, whose members get the changes, until the iteration ends. */
+  /** Adds this object to `consumers`, whose members get the changes. Removes it when the iteration ends. */
   constructor(consumers: Set<Changes>, signal: SignalOption) {
     this.#consumers = consumers;
     consumers.add(this);
@@ -52,7 +52,7 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
     if (signal.aborted) cancel();
   }
 
-  /** Adds a change of a key from `old` to `kv`. */
+  /** Adds a change of a key from the state `old` to the state `kv`. Undefined is the state of a missing key. */
   note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
     if (this.#ended) return;
     const id = idOf(key);
@@ -63,7 +63,7 @@ export class Changes implements AsyncIterableIterator<RangeChange> {
     for (const wake of this.#wakes.splice(0)) wake();
   }
 
-  /** Ends the iteration after the changes so far, with the error if there is one. */
+  /** Ends the iteration after the changes so far. If `error` is defined, the iteration then throws this error. */
   end(error?: EtcdError): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -106,7 +106,8 @@ function changeOf({ old, kv }: Pending): RangeChange {
 }
 
 /**
- * Whether the key has the same state in both. Compares values too, because a restored cluster may use a revision again.
+ * Whether `a` and `b` are the same state of a key. Compares values too, because a restored cluster may use a revision
+ * again.
  */
 export function isSameState(a: KeyValue | undefined, b: KeyValue | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;

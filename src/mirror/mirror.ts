@@ -26,9 +26,11 @@ import type { WatchStream } from '../watch/watch-stream.js';
  * - `synced`: The mirror has delivered the whole range. The keys received since the start of the mirror, or since the
  *   last `resync`, are all keys of the range at `revision`. Messages of type `events` follow.
  * - `events`: All changes of the range in one revision.
- *   `clusterId` of both is the ID of the cluster that `revision` belongs to, or 0n if a proxy hides the ID.
  * - `resync`: The mirror has to read the range again, because it may have missed changes; `cause` is the reason.
  *   Discard all keys received so far. All keys of the range follow.
+ *
+ * In `synced` and `events`, `clusterId` is the ID of the cluster that `revision` belongs to, or 0n if a proxy hides the
+ * ID.
  */
 export type MirrorMessage =
   | { readonly type: 'keys'; readonly revision: bigint; readonly kvs: readonly KeyValue[] }
@@ -52,9 +54,9 @@ export interface MirrorOptions {
    * the first message of type `keys` or `resync` and the next `synced`, no revision is complete: persist 0n.
    *
    * If etcd has compacted a change after this revision, or if the store is at an older revision because the cluster was
-   * restored from a backup, the first message is `resync`, and the whole range follows. A store that has passed this
-   * revision again since its restoration is not detected, so also pass `clusterId`, and restore with `etcdutl snapshot
-   * restore --bump-revision --mark-compacted`.
+   * restored from a backup, the first message is `resync`, and the whole range follows. The mirror cannot detect by the
+   * revision alone that a store was restored, if the store has passed this revision again since then. So also pass
+   * `clusterId`, and restore with `etcdutl snapshot restore --bump-revision --mark-compacted`.
    */
   readonly fromRevision?: bigint | undefined;
   /**
@@ -105,7 +107,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   readonly #waits: boolean;
 
   /**
-   * With `waits` false, the mirror throws if no server answers the first call within the time limit of the client.
+   * If `waits` is false, the mirror throws if no server answers its first call within the time limit of the client.
    *
    * @internal
    */
@@ -166,7 +168,7 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
           hasDelivered = true;
           yield { type: 'resync', cause: error };
         } else if (!isUnanswered || !this.#waits) throw error;
-        // Otherwise, no server has answered yet. The next attempt starts at the same revision.
+        // In the remaining case, no server has answered yet. The next attempt starts at the same revision.
       } finally {
         await watch.close();
       }
@@ -176,9 +178,9 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
 
   /**
    * Checks that the store contains `fromRevision`. A watch that starts at a later revision than the store's receives
-   * nothing until the store reaches that revision. If only one member lags behind, the watch is right to wait. If the
-   * cluster was restored, the mirror would miss the changes until then. Only a linearizable read tells the two cases
-   * apart, because the answer to the creation of the watch contains the revision of one member.
+   * nothing until the store reaches that revision. If only one member lags behind, this wait is correct. If the cluster
+   * was restored, the mirror would miss the changes until then. Only a linearizable read tells the two cases apart,
+   * because the answer to the creation of the watch contains the revision of one member.
    *
    * @throws EtcdError with reason `ClusterChanged` if the store is at an older revision, or belongs to another cluster.
    */
@@ -194,8 +196,9 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
   }
 
   /**
-   * Yields all keys at a revision that is not older than the revision at which the watch was created, so that the watch
-   * delivers every change after the read. With `readsWhole`, the keys are read in one response instead of in pages.
+   * Yields all keys at a revision that is not older than the revision at which the server created the watch, so that
+   * the watch delivers every change after the read. With `readsWhole`, reads the keys in one response instead of in
+   * pages.
    */
   async *#pages(watch: Watch, readsWhole: boolean): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;
@@ -210,15 +213,15 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
         yield first.value;
         return yield* pages;
       }
-      // These keys were read before the watch was created, so read the range again.
+      // The server read these keys before it created the watch, so read the range again.
       await pages.return();
     }
   }
 
   /**
-   * Reads all keys in one response, so that no compaction can interrupt the read. Reading in pages fails if etcd
-   * compacts the revision of the pages before the last page is read. Falls back to pages if the response is larger than
-   * the client accepts.
+   * Reads all keys in one response, so that no compaction can interrupt the read. A read in pages fails if etcd
+   * compacts the revision of the pages before the client has read the last page. If the response is larger than the
+   * client accepts, this method reads in pages after all.
    */
   async *#wholeRange(): AsyncGenerator<ScanPage, void> {
     const { signal } = this.#options;

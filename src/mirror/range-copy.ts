@@ -12,7 +12,7 @@ export interface RangeCopy {
   /** The prefix of the namespace to which the keys are relative. Empty for a client. */
   readonly namespace: Uint8Array;
   readonly range: WireRange;
-  /** 0n if a proxy hides the ID. */
+  /** The ID of the cluster, or 0n if a proxy hides the ID. */
   readonly clusterId: bigint;
   readonly revision: bigint;
   /** When the copy was made, in milliseconds since 1970 on the wall clock. */
@@ -22,13 +22,13 @@ export interface RangeCopy {
 }
 
 /**
- * The encoding of a copy: `MAGIC`, which ends with the version of the encoding, the SHA-256 of all bytes that follow,
- * and a `Message`.
+ * The first bytes of an encoded copy. They end with the version of the encoding. The SHA-256 of the rest follows, and
+ * then the rest: an encoded `Message`.
  */
 const MAGIC = toBytes('etcdwire range copy 1\n', 'magic');
 const SHA256_BYTES = 32;
 
-/** The messages of a read that returns the copy, with the namespace and the time. */
+/** A copy, as the request and the response of a read that would return it, with the namespace and the time. */
 interface Message {
   namespace: Uint8Array;
   request: RangeRequest | undefined;
@@ -56,7 +56,7 @@ export function encodeCopy({ namespace, range, clusterId, revision, savedAtMs, k
 /**
  * Returns the copy that `encodeCopy` has encoded.
  *
- * @throws EtcdError with reason `SnapshotCorrupt` if the bytes are not a whole copy, or a copy of another version.
+ * @throws EtcdError with reason `SnapshotCorrupt` if the bytes are not a whole copy, or are a copy of another version.
  */
 export function decodeCopy(bytes: Uint8Array): RangeCopy {
   const bodyAt = MAGIC.length + SHA256_BYTES;

@@ -7,7 +7,7 @@ const MAX_VARINT_BYTES = 10;
 
 /** The bigints that `Reader` reuses for small values. */
 const SMALL: readonly bigint[] = Array.from({ length: 16 }, (_, value) => BigInt(value));
-/** Scratch memory where `Reader` combines two 32-bit halves into a bigint. */
+/** Memory in which `Reader` combines two 32-bit halves into a bigint. */
 const quad = new DataView(new ArrayBuffer(8));
 /** `last` is the latest bigint that `Reader` created. `lastLow` and `lastHigh` are its lower and upper 32 bits. */
 let lastLow = 0;
@@ -46,7 +46,7 @@ export class Reader {
   #at: number;
   #end: number;
   #depth = 0;
-  /** Upper 32 bits of the varint that was read most recently. */
+  /** Upper 32 bits of the varint that the reader has read last. */
   #high = 0;
 
   /** Creates a reader for the message in `bytes` from `start` to `end`. `typeName` names the message in errors. */
@@ -152,7 +152,7 @@ export class Reader {
     return this.#bytes.slice(start, this.#end);
   }
 
-  /** Skips the value of the field whose tag was just read. */
+  /** Skips the value of the field whose tag the caller has just read. */
   skip(tag: number): void {
     const wireType = tag & 7;
     if (wireType === VARINT) this.#varint();

@@ -10,7 +10,7 @@ export interface Method<Request, Response, Kind extends MethodKind = MethodKind>
   readonly kind: Kind;
   readonly request: Codec<Request>;
   readonly response: Codec<Response>;
-  /** Whether the call is idempotent: safe to resend when the outcome of an attempt is unknown. Default false. */
+  /** Whether a call is idempotent: safe to resend if the outcome of an attempt is unknown. Default: false. */
   readonly repeatable?: boolean | undefined;
 }
 

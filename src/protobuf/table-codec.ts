@@ -6,7 +6,9 @@ import type { Writer } from './writer.js';
 const VARINT = 0;
 const LENGTH_DELIMITED = 2;
 
-/** How the values of one type are encoded. Only messages use the codec and the value `before`, see `Reader.message`. */
+/**
+ * How a codec encodes the values of one type. Only messages use the codec and the value `before`: see `Reader.message`.
+ */
 interface Kind {
   readonly wireType: number;
   /** The default value. */
@@ -15,7 +17,10 @@ interface Kind {
   readonly read: (reader: Reader, codec: Codec<unknown>, before: unknown) => unknown;
 }
 
-/** The types of fields, by the letter that stands for each type in a table. An enum is encoded as int32. */
+/**
+ * The types of fields, by the letter that stands for each type in a table. The letter `e` is an enum, that is, an
+ * int32.
+ */
 const KINDS: Readonly<Record<string, Kind>> = {
   b: { wireType: VARINT, zero: false, write: (w, value: boolean) => w.bool(value), read: (r) => r.bool() },
   e: { wireType: VARINT, zero: 0, write: (w, value: number) => w.int32(value), read: (r) => r.int32() },
@@ -54,9 +59,9 @@ type Message = Record<string, unknown>;
 /**
  * Returns a codec that reads the layout of its message from a table. It is slower than the generated code of a codec,
  * but much smaller, so it serves the messages that clients seldom send or receive. The table is the text `fields`, such
- * as `s1name s*2roles m3options`. `codecs` returns the codecs of the nested messages in the order of their fields. It
- * is a function, because a message type may refer to a type that is defined later. `name` is the full name of the type,
- * without the package if that is `etcdserverpb`.
+ * as `s1name s*2roles m3options`: see `FIELD` and `KINDS`. `codecs` returns the codecs of the nested messages in the
+ * order of their fields. It is a function, because a message type may refer to a type that is defined later. `name` is
+ * the full name of the type, without the package if the package is `etcdserverpb`.
  */
 export function tableCodec<T extends object>(
   name: string,
@@ -113,7 +118,9 @@ function write(writer: Writer, { number, kind, isRepeated, codec }: Field, value
   } else writer.packedField((number << 3) | LENGTH_DELIMITED, value as readonly unknown[] | undefined, writeOne);
 }
 
-/** Whether the field is left out, because its value is undefined or the default. A falsy bool counts as the default. */
+/**
+ * Whether `write` leaves the field out, because its value is undefined or the default. A falsy bool is the default.
+ */
 function isDefault({ zero }: Kind, value: unknown): boolean {
   if (zero === false) return !value;
   if (zero === NO_BYTES) return value === undefined || (value as Uint8Array).length === 0;

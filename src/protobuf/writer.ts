@@ -3,8 +3,8 @@ import { copyOf, describeType, isWellFormed } from '../runtime/bytes.js';
 type Scalar = Uint8Array | string | number | bigint | boolean | undefined;
 
 /**
- * The type of a message that is passed as an argument. Every field is optional; a field that is left out has its
- * default value. A oneof is an object with the name of the chosen field (`case`) and the field's `value`.
+ * The type of a message that the caller passes as an argument. Every field is optional: a field that the caller leaves
+ * out has its default value. A oneof is an object with the name of the chosen field (`case`) and the field's `value`.
  *
  * @example
  * const put = { case: 'requestPut', value: { key, value } } as const;
@@ -235,7 +235,7 @@ export class Writer {
 
   #varint64(value: bigint): void {
     this.#reserve(10);
-    // Uses two 32-bit halves, because arithmetic on numbers is several times as fast as arithmetic on bigints.
+    // Use two 32-bit halves, because arithmetic on numbers is several times as fast as arithmetic on bigints.
     let low = Number(value & 0xffff_ffffn);
     let high = Number(value >> 32n);
     while (high > 0) {

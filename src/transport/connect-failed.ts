@@ -27,8 +27,8 @@ const ADVICE: readonly (readonly [RegExp, string])[] = [
 const MAX_PROBLEM_CHARS = 300;
 
 /**
- * Returns the error for a connection that could not be opened. No call was sent on this connection. `hasAnswered` says
- * that the peer has closed the connection, or has violated HTTP/2.
+ * Returns the error for a connection that the client could not open. The client has sent no call on this connection.
+ * `hasAnswered` is true if the peer has closed the connection or has violated the HTTP/2 protocol.
  */
 export function connectFailed({ url, tls }: Endpoint, reason: string, cause?: unknown, hasAnswered = false): EtcdError {
   const problem = opensslReason(reason)

@@ -22,9 +22,9 @@ export interface Http2Options {
    * `tls`.
    *
    * `signal` aborts if the client gives up before the function has returned a stream, for example because
-   * `connectTimeoutMs` has passed. If the function throws an error, or if the stream fails with one, the endpoint has
-   * failed. The client's error then has that error as its `cause` and contains its message. The message must therefore
-   * not contain a secret.
+   * `connectTimeoutMs` has passed. If the function throws an error, or if the stream fails with an error, the client
+   * treats the endpoint as failed. The client's error then has that error as its `cause` and contains its message.
+   * Therefore the message must not contain a secret.
    */
   readonly connect: (
     endpoint: Endpoint,
@@ -36,11 +36,11 @@ const HTTP2_OPTIONS = { connect: checkFunction } as const;
 
 /**
  * Creates the default transport, HTTP/2, over connections that the caller opens: through an HTTP or SOCKS proxy, an SSH
- * tunnel or a service mesh, or to a server in the same process. Without this function, the client opens TCP connections
- * and Unix sockets itself.
+ * tunnel or a service mesh, or to a server in the same process. By default, the client itself opens TCP connections and
+ * Unix sockets.
  *
- * In runtimes without `node:tls`, such as workerd and browsers, `connect` must return web streams, and an `https:`
- * endpoint fails with reason `ConnectFailed`, because the client cannot do TLS there.
+ * On workerd and in browsers, `connect` must return web streams, and an `https:` endpoint fails with reason
+ * `ConnectFailed`, because the client cannot do TLS there.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is missing, unknown or invalid.
  *
@@ -55,7 +55,7 @@ export function http2(options: Http2Options): TransportFactory {
   checkGivenOptions(options, HTTP2_OPTIONS, 'http2');
   const { connect } = options;
   checkFunction(connect, 'connect');
-  /** The streams that `connect` has returned. Two connections on one stream would mix their bytes. */
+  /** The streams that `connect` has returned. If two connections used one stream, their bytes would mix. */
   const used = new WeakSet<CallerStream>();
   const openByteStream: OpenByteStream = (endpoint, tls, events) => {
     const gaveUp = new AbortController();
@@ -105,14 +105,15 @@ function checkStream(stream: CallerStream | undefined): asserts stream is Caller
   );
 }
 
-/** Closes a stream of the caller that the client does not use. */
+/** Closes a stream that the caller has opened, but that the client does not use. */
 function discard(stream: CallerStream): void {
   if (!isWebStreams(stream)) {
     stream.on('error', () => {});
     stream.destroy();
     return;
   }
-  // The promises reject if a stream is locked or has failed. In both cases, the client cannot close the stream.
+  // The promises reject if the stream is locked or has failed. The client ignores this, because it cannot close such a
+  // stream.
   stream.readable.cancel().catch(() => {});
   stream.writable.abort().catch(() => {});
 }

@@ -4,6 +4,8 @@ import type { Method } from '../protobuf/schema.js';
 import type { Metadata } from './transport.js';
 
 /**
+ * Encodes a request.
+ *
  * @throws EtcdError with reason `InvalidInput` if a value does not fit the type of its field, or if the request is
  * longer than `maxRequestBytes`.
  */
@@ -65,8 +67,8 @@ export function responseTooLarge(
 }
 
 /**
- * Whether all values are printable ASCII. The transports refuse all other metadata, because a line break in a value
- * could inject another header.
+ * Whether all values are printable ASCII. The gRPC transports refuse metadata with other characters, because a line
+ * break in a value could inject another header.
  */
 export function isPrintable(metadata: Metadata | undefined): boolean {
   for (const name in metadata) {

@@ -9,11 +9,11 @@ export type Metadata = Readonly<Record<string, string>>;
 
 /** Observes the attempts of a call. Its methods must not throw, and cannot change the call. */
 export interface AttemptObserver {
-  /** An attempt goes to the endpoint with this URL. */
+  /** The client makes an attempt at the endpoint with this URL. */
   attempt?(endpoint: string): void;
   /**
-   * The client begins to send the request of a unary call. From then on, the server may receive it. May be called
-   * several times, also within an attempt.
+   * The client begins to send the request of a unary call. From then on, the server may receive the request. The
+   * client may call this method several times, even within one attempt.
    */
   sent?(): void;
   /** An attempt of a unary call failed with this error. */
@@ -51,25 +51,25 @@ export interface UnaryCall<Request, Response> extends Call<Request, Response> {
   readonly metadata?: Metadata | undefined;
   readonly request: Init<Request>;
   readonly signal?: AbortSignal | undefined;
-  /** The timeout that the caller set, in milliseconds. Used only in error messages. */
+  /** The time limit of the call, in milliseconds. The transports use it only in error messages. */
   readonly timeoutMs: number;
   /** When the call times out, in milliseconds on the monotonic clock. */
   readonly deadline: number;
   /**
-   * Whether the call must not wait behind other calls, because other clients or calls wait for its effect. Example: the
-   * release of a lock.
+   * Whether the call must not wait behind calls that are not urgent, because other clients or calls wait for its
+   * effect. Example: the release of a lock.
    */
   readonly urgent?: boolean | undefined;
   /**
-   * Whether the write is guarded and repeated until a server answers, see `retriedWrites`. Undefined: the default of
-   * the client.
+   * Whether the client guards the write and repeats it until a server answers: see `retriedWrites`. Undefined for the
+   * default of the client.
    */
   readonly retryWrites?: boolean | undefined;
   /**
-   * Decides whether the call is attempted again after an error. `failures` counts the failed attempts. `isSafe` says
-   * whether the client would attempt it again without this function. The result is the delay in milliseconds before the
-   * next attempt, undefined for the client's own delay, or false for no attempt. The client never repeats a write that
-   * has no guard unless `isSafe` is true.
+   * Decides whether the client makes another attempt after an error. `failures` counts the failed attempts. `isSafe`
+   * says whether the client would make another attempt without this function. The result is the delay in milliseconds
+   * before the next attempt, undefined for the client's own delay, or false for no further attempt. The client never
+   * repeats a write that has no guard unless `isSafe` is true.
    */
   readonly retryAfter?:
     | ((error: EtcdError, failures: number, isSafe: boolean) => number | false | undefined)
@@ -92,13 +92,13 @@ export interface StreamHandler<Response> {
 }
 
 /**
- * Sends the requests of a streaming call. `send` must not be called after `end`. All other methods may be called at any
- * time. After the stream has ended, the methods do nothing.
+ * Sends the requests of a streaming call. The caller must not call `send` after `end`, but may call all other methods
+ * at any time. After the stream has ended, the methods do nothing.
  */
 export interface OutgoingStream<Request> {
   /**
-   * Sends a message. Messages are sent in the order of the calls of `send`. Until the stream opens, the messages wait
-   * in a queue.
+   * Sends a message. The stream sends the messages in the order of the calls of `send`. Until the stream opens, the
+   * messages wait in a queue.
    */
   send(message: Init<Request>): void;
   /** Half-closes the stream: the client sends no more messages. */
@@ -125,7 +125,10 @@ export interface OutgoingStream<Request> {
  * server may have processed the request.
  */
 export interface Transport {
-  /** Whether the server has been silent for so long that new calls should go to another endpoint, if there is one. */
+  /**
+   * Whether new calls should go to another endpoint, if there is one, because the server has been silent for too long,
+   * or because the connection takes too long to open.
+   */
   readonly suspect?: boolean;
   /** Makes a unary call. Rejects with an `EtcdError`. */
   unary<Request, Response>(call: UnaryCall<Request, Response>): Promise<Response>;
@@ -170,13 +173,13 @@ export const TRANSPORT_DEFAULTS = {
   maxReceiveBytes: 2 ** 31 - 1,
 } as const satisfies Omit<TransportOptions, 'tls'>;
 
-/** Returns the transport of a keyspace whose writes are guarded. The argument is the keyspace. */
+/** Returns a transport that guards the writes of the given keyspace: see `retriedWrites`. */
 export type Guarding = (keyspace: never) => Transport;
 
 /** Creates the transport of one endpoint. The transport connects at the first call. */
 export interface TransportFactory {
   (endpoint: Endpoint, options: TransportOptions): Transport;
-  /** @internal Guards the writes of a client, because this transport may send a request twice. */
+  /** @internal Guards the writes of a client. Set if this transport may send a request twice. */
   readonly guarding?: Guarding | undefined;
 }
 
@@ -231,5 +234,5 @@ export function forwardStream<Request>(
   };
 }
 
-/** `T` without optional properties. The compiler then refuses a copy of a `T` that lacks a property. */
+/** `T` with every property required, so that the compiler refuses a copy of a `T` that lacks a property. */
 export type Copy<T> = { readonly [K in keyof Required<T>]: T[K] };

@@ -11,15 +11,18 @@ import type { WatchStream } from './watch-stream.js';
  * ten seconds for 100,000 revisions.
  */
 const REVISIONS_PER_RESPONSE = 1_000;
-/** Maximum number of parts (see `WatchParts`) of one watch at a time. Each server watch slows the others down. */
+/** Maximum number of parts (see `WatchParts`) of one watch at a time. Each part slows the other parts down. */
 const MAX_PARTS = 32;
-/** Length of a part as a fraction of a full response, which then contains the whole part and the event that ends it. */
+/**
+ * Number of revisions of a part, as a fraction of the revisions that a full response covers. So one response usually
+ * contains the whole part, and the event after the part that shows its end.
+ */
 const PART_PER_RESPONSE = 0.95;
 
 /**
- * A watch of a range that begins at least this many revisions behind the store gets a separate stream at once, if one
- * is free. Such a distance may contain many megabytes of events, which would delay the events of the other watches on a
- * shared stream.
+ * A watch of a range that begins at least this many revisions behind the store gets a separate stream at once, unless
+ * too many watches have one. So many revisions may contain many megabytes of events, which would delay the events of
+ * the other watches on a shared stream.
  */
 const FAR_BEHIND_REVISIONS = 32n;
 /**
@@ -30,7 +33,7 @@ const FAR_BEHIND_REVISIONS = 32n;
 const MAX_PAUSE_MS = 5_000;
 
 export interface WatchPartsOptions extends ServerWatchOptions {
-  /** Called once, when the watch ends. The buffer may then still contain batches that the consumer has not taken. */
+  /** The watch has ended. Called once. The buffer may then still contain batches that the consumer has not taken. */
   readonly onEnd: () => void;
 }
 
@@ -54,7 +57,10 @@ export class WatchParts implements ServerWatchOwner {
   /** The parts in order of their revisions. The consumer takes the batches of the first part. */
   #parts: ServerWatch[];
   #partRevisions = 0n;
-  /** Maximum number of parts, which together fill half of the buffer. 0 until the watch is found to be far behind. */
+  /**
+   * Maximum number of parts, which together fill at most half of the buffer. 0 until `received` finds the watch far
+   * behind.
+   */
   #maxParts = 0;
   /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
   #storeRevision = 0n;
@@ -85,8 +91,8 @@ export class WatchParts implements ServerWatchOwner {
   }
 
   /**
-   * Resolves with the next batch. Runs concurrent calls one after another, so that a call that is waiting when a part
-   * ends continues with the next part.
+   * Resolves with the next batch. Runs concurrent calls one after another, so that a call that waits while a part ends
+   * continues with the next part.
    */
   next(): Promise<IteratorResult<WatchBatch, undefined>> {
     if (this.#turns.isIdle && !this.#head.batches.isEmpty) return this.#head.batches.next();
@@ -111,15 +117,15 @@ export class WatchParts implements ServerWatchOwner {
   /**
    * Handles a whole response to the last part, or a progress report. If the response is full and its last event is far
    * behind the store, this method moves the watch to a separate stream and adds parts. A full response also shows how
-   * many revisions one response spans. A response that is not full may be followed by others, for example because a
-   * filter has left out events, so only its last event shows that the watch is near the store's revision.
+   * many revisions one response spans. After a response that is not full, more responses may follow, for example
+   * because a filter has left out events. So only its last event shows that the watch is near the store's revision.
    */
   received({ first, last, revisions, weight }: ResponseSpan, storeRevision: bigint): void {
     const { bufferBytes, progress } = this.#options;
     this.#isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
     if (this.#isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
     if (this.#parts.length === 1 && this.#stream === this.#shared) this.#moveToOwnStream();
-    // With `progress`, the watch is not divided, because a report for one part says nothing about the other parts.
+    // With `progress`, do not divide the watch, because a report for one part says nothing about the other parts.
     if (progress) return;
     const covered = Number(last - first) + 1;
     this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
@@ -185,7 +191,7 @@ export class WatchParts implements ServerWatchOwner {
     return this.#take();
   }
 
-  /** Adds parts until there are `#maxParts`, but none that would start after the store's revision. */
+  /** Adds parts until there are `#maxParts`, but no part that would start after the store's revision. */
   #addParts(): void {
     if (this.#ended) return;
     const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };

@@ -57,7 +57,7 @@ export class DeleteEvent extends KeyEvent {
 }
 
 /**
- * One change to one key: a put or a deletion. Both have `key`, `modRevision` and `prevKv`; only a put has `kv`.
+ * One change to one key: a put or a deletion. Both kinds have `key`, `modRevision` and `prevKv`. Only a put has `kv`.
  *
  * @example
  * const watch = etcd.watch('jobs/1');

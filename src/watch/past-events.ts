@@ -11,19 +11,20 @@ import { WatchStream } from './watch-stream.js';
 /** The interval between two requests for the progress of a watch, in milliseconds. etcd may drop a request. */
 const PROGRESS_POLL_MS = 100;
 
-/** The events that `pastEvents` returns. */
+/** Options of `pastEvents`, which say which events it returns. */
 interface PastEventsOptions extends Required<Pick<WatchOptions, 'startRevision' | 'only'>> {
-  /** The last revision whose events the function returns. The store must have reached it. */
+  /** The last revision whose events the function returns. The store must have reached this revision. */
   readonly lastRevision: bigint;
 }
 
 /**
- * Reads the events of keys from one revision to another one with a watch. Returns undefined if the watch is closed, for
- * example with its client.
+ * Uses a watch to read the events of keys from `startRevision` to `lastRevision`. Returns undefined if the watch is
+ * closed, for example because its client is closed.
  *
- * @throws EtcdError with reason `Compacted` and `compactRevision` if revisions after `startRevision` are compacted, with
- * code `Unimplemented` if the server may say too early that the watch is complete, and with reason `NotInGateway` if the
- * transport cannot ask. Through `etcd grpc-proxy`, which never says it, the function waits until `signal` aborts.
+ * @throws EtcdError with reason `Compacted` and `compactRevision` if etcd has compacted a revision that the watch
+ * needs, with code `Unimplemented` if the server may report progress before it has sent all events, and with reason
+ * `NotInGateway` if the transport does not support progress requests. `etcd grpc-proxy` ignores progress requests, so
+ * the function then waits until `signal` aborts.
  */
 export async function pastEvents(
   rpc: Rpc,

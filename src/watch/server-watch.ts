@@ -8,7 +8,7 @@ import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
 
 /** Records which revisions a watch has delivered, and from which revision the watch continues on the next stream. */
 export class RevisionCursor {
-  /** Events below this revision were delivered, or precede the start of the watch. */
+  /** The watch has delivered all events below this revision, or they precede the start of the watch. */
   #floor: bigint;
   #resume: bigint;
 
@@ -26,7 +26,7 @@ export class RevisionCursor {
     return this.#resume;
   }
 
-  /** Whether events of this revision were already delivered, or precede the start of the watch. */
+  /** Whether the watch has already delivered the events of this revision, or they precede its start. */
   isRepeat(revision: bigint): boolean {
     return revision < this.#floor;
   }
@@ -41,8 +41,8 @@ export class RevisionCursor {
   }
 
   /**
-   * Records that every event of this revision was delivered. `revision` is the events' revision, not the one in the
-   * response header.
+   * Records that the watch has delivered every event of this revision. `revision` is the revision of the events, not
+   * the revision in the response header.
    */
   delivered(revision: bigint): void {
     const next = revision + 1n;
@@ -73,9 +73,12 @@ export interface ResponseSpan {
 
 /** The methods of a `WatchParts` that its server watches use. */
 export interface ServerWatchOwner {
-  /** The server has created the server watch, when the revision of the store was `storeRevision`. */
+  /** The server has created the server watch. The revision of the store was `storeRevision`. */
   created(watch: ServerWatch, storeRevision: bigint): void;
-  /** A server watch without `until` has received a whole response, which the server sent at `storeRevision`. */
+  /**
+   * A server watch without `until` has received a whole response, or a progress report. The revision of the store was
+   * `storeRevision` when the server sent it.
+   */
   received(span: Readonly<ResponseSpan>, storeRevision: bigint): void;
   /** The buffer of a server watch is full. The owner stops the server watch. */
   filled(watch: ServerWatch): void;
@@ -101,9 +104,9 @@ export interface ServerWatchOptions {
 }
 
 /**
- * One watch on the server. The `WatchStream` passes responses to it. Its cursor contains the revision from which it
- * continues after a stream has broken. A `Watch` has one server watch, or several while the `Watch` catches up. Each of
- * several server watches, except the last, ends at the revision `until`.
+ * One watch on the server. The `WatchStream` passes the responses for the watch to this class. The watch's cursor
+ * contains the revision from which the watch continues after a stream has broken. A `Watch` has one server watch, or
+ * several while the `Watch` catches up. Each of several server watches, except the last, ends at the revision `until`.
  *
  * ```text
  *              add             send                  answer
@@ -115,11 +118,11 @@ export interface ServerWatchOptions {
  *   every state ─▶ ended
  * ```
  *
- * - queued: The watch waits until `WatchIds` allows its creation request on the stream.
+ * - queued: The watch waits until `WatchIds` sends its creation request on the stream.
  * - requested: The client has sent the creation request, and the server has not answered it.
  * - live: The server sends the events of the watch.
  * - catching up: The watch is live, but its cursor is far behind the store. `WatchParts` may then move the watch to a
- *   separate stream, and divide the distance.
+ *   separate stream, and divide the remaining revisions among several server watches.
  * - suspended: The consumer is slow. The client has canceled the watch on the server, or has paused the stream that
  *   carries only this watch, until the consumer has taken half of the buffer.
  * - reopening: The stream broke, and `WatchStream` opens the next one after a backoff.
@@ -140,12 +143,14 @@ export class ServerWatch {
   tokenRefusals = 0;
   /**
    * The first revision of the next server watch of the same `Watch`. An event at or after that revision shows that this
-   * server watch has received all of its events. Undefined for the last server watch, which has no end.
+   * server watch has received all its events. Undefined for the last server watch, which has no end.
    */
   until: bigint | undefined;
   bufferBytes: number;
   #isSuspended = false;
-  /** Resolves with the store revision at which the server first created the watch. Every later event is delivered. */
+  /**
+   * Resolves with the store revision at which the server first created the watch. The watch delivers all later events.
+   */
   readonly whenCreated: Promise<bigint>;
   /** Settles `whenCreated`. Undefined after `whenCreated` has resolved. */
   #creation: { resolve(revision: bigint): void; reject(error: EtcdError): void } | undefined;
@@ -182,12 +187,14 @@ export class ServerWatch {
     return this.#options.request.rangeEnd?.length === 0;
   }
 
-  /** Whether the rest of a revision is still to come. `position` does not count that revision. */
+  /** Whether some events of a revision are still to come. `position` does not count that revision. */
   get isPartial(): boolean {
     return this.#assembler.hasPartial;
   }
 
-  /** Every event before this revision was delivered; 0n for a watch "from now" that has not been created. */
+  /**
+   * The watch has delivered all its events before this revision. 0n for a watch "from now" that has not been created.
+   */
   get position(): bigint {
     return this.#cursor.resume;
   }

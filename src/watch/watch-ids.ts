@@ -12,7 +12,7 @@ export interface WatchIdsOwner {
   sendCancel(watchId: bigint): void;
   created(watch: ServerWatch, revision: bigint): void;
   refused(watch: ServerWatch, response: WatchResponse): void;
-  /** The creation request could not be sent. */
+  /** `sendCreation` threw `error`, so the client has not sent the creation request. */
   failed(watch: ServerWatch, error: unknown): void;
 }
 
@@ -39,7 +39,7 @@ export class WatchIds {
   readonly live = new Map<bigint, ServerWatch>();
   /** The ID of each watch in `live`. */
   readonly #liveId = new Map<ServerWatch, bigint>();
-  /** Whether the server uses the requested IDs. Undefined until it answers the stream's first creation. */
+  /** Whether the server uses the requested IDs. Undefined until the server answers the stream's first creation. */
   #keepsIds: boolean | undefined;
   /** Refusals that the client cannot match to a creation yet. */
   #refusals: WatchResponse[] = [];
@@ -57,7 +57,7 @@ export class WatchIds {
     return this.#queued.has(watch) || this.#isRequested(watch) || this.#liveId.has(watch);
   }
 
-  /** Creates the watches on the stream, as soon as the client can match the answers. */
+  /** Creates the watches on the stream. Sends each creation as soon as the client can match its answer. */
   add(watches: Iterable<ServerWatch>): void {
     for (const watch of watches) this.#queued.add(watch);
     this.#sendCreations();
@@ -143,7 +143,8 @@ export class WatchIds {
   }
 
   /**
-   * Returns the requested ID of the answered creation. Undefined if the response answers none, or repeats an answer.
+   * Returns the requested ID of the creation that the response answers. Returns undefined if the response answers no
+   * creation, or repeats an answer.
    */
   #requestAnswered(watchId: bigint): bigint | undefined {
     if (this.live.has(watchId)) return undefined;

@@ -17,8 +17,8 @@ const RESUMABLE: ReadonlySet<StatusCode> = new Set([
   'ResourceExhausted',
 ]);
 /**
- * Error reasons after which a new stream would fail too, whatever the status. Before this check, `WatchStream` handles
- * some of the errors with reason `ResponseTooLarge`.
+ * Error reasons after which a new stream would fail too, whatever the status. `WatchStream` opens a new stream after
+ * some errors with reason `ResponseTooLarge` nevertheless: see `MAX_TOO_LARGE` in watch-stream.ts.
  */
 const FINAL: ReadonlySet<Reason> = new Set([
   'AuthFailed',

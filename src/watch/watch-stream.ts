@@ -25,14 +25,14 @@ const LINGER_MS = 1_000;
  */
 const MAX_OWN_STREAMS = 4;
 /**
- * The watches end when this many streams in a row had a response that was too large. The client asks for fragments
- * after the first of these streams. The number is greater than 2, because etcd may send a response before it has noted
- * that a watch wants fragments.
+ * The watches end when this many streams in a row have received a response that was too large. The client asks for
+ * fragments after the first of these streams. The number is greater than 2, because etcd may send a response before it
+ * has noted that a watch wants fragments.
  */
 const MAX_TOO_LARGE = 4;
 /** Maximum number of unanswered progress requests that the client remembers. Some servers never answer them. */
 const MAX_PROGRESS_REQUESTS = 1_000;
-/** How long, in milliseconds, the client waits for the version of the member at the other end of a stream. */
+/** How long, in milliseconds, the client waits for the etcd version of the member at the other end of a stream. */
 const VERSION_TIMEOUT_MS = 5_000;
 /** Maximum number of attempts to find out whether the cluster was restored from a backup while no stream was open. */
 const MAX_CLUSTER_CHECKS = 5;
@@ -82,7 +82,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     super(rpc, watchMethods.watch, 'watches', lingerMs);
   }
 
-  /** What the client knows about its cluster. */
+  /** The ID and the revision of the client's cluster. */
   get cluster(): ClusterIdentity | undefined {
     return this.rpc.settings.cluster;
   }
@@ -142,8 +142,9 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
 
   /**
    * Asks the server for the revision up to which it has sent all events for the watches on the stream. The answer
-   * concerns all of these watches. The answer moves their cursors only if the member is known to send it after all
-   * earlier events. etcd before 3.4.25 and 3.5.8 may send the answer before earlier events (etcd issue 15220).
+   * concerns all of these watches. The answer moves their cursors only if the version of the member proves that the
+   * member sends the answer after all earlier events. etcd before 3.4.25 and 3.5.8 may send the answer before earlier
+   * events (etcd issue 15220).
    */
   requestProgress(): void {
     if (this.stream === undefined) return;
@@ -220,7 +221,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
 
   /**
    * Handles the answer to a progress request. The server may have dropped some requests, so the client cannot tell
-   * which request the response answers. It assumes the oldest one, because that request covers the fewest watches.
+   * which request the response answers. The client assumes the oldest request, because it covers the fewest watches.
    */
   #progressed(revision: bigint): void {
     const nextId = this.#progressRequests.shift() ?? 0n;
@@ -251,7 +252,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     const { cluster, closed } = this.rpc.settings;
     if (cluster === undefined) return;
     this.#checksLeft = MAX_CLUSTER_CHECKS;
-    // During an outage, the first read waits for a connection. The later streams must not add a read each.
+    // During an outage, the first read waits for a connection. Streams that open later must not add a read each.
     if (this.#isChecking) return;
     this.#isChecking = true;
     while (this.#checksLeft > 0 && this.stream !== undefined) {
@@ -261,7 +262,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
       if (watch === undefined) break;
       const { key } = watch.createRequest(0n, false);
       const error = await this.#readError({ key });
-      // A stream has opened since, so the answer may be older than that stream.
+      // Another stream has opened since the read began, so the answer may be older than that stream.
       if (this.#checksLeft !== left) continue;
       if (error === undefined || !isResumable(error)) break;
       await pause(backoffMs(MAX_CLUSTER_CHECKS - left), closed);

@@ -56,8 +56,8 @@ export const WATCH_OPTIONS = {
 } as const;
 
 /**
- * The events of a key or a range of keys. Each event is delivered once and in the order of revisions, over any number
- * of reconnects. Iterate either over the events or over `batches()`, not both.
+ * The events of a key or a range of keys. The watch delivers each event once and in the order of revisions, over any
+ * number of reconnects. Iterate either over the events or over `batches()`, not both.
  *
  * The iteration ends when the watch or the client is closed. It throws an `EtcdError` when the watch cannot continue,
  * for example with reason `Compacted` and `compactRevision` if events that it needs were compacted, with
@@ -104,10 +104,10 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   }
 
   /**
-   * Resolves with the store revision at which the server created the watch. Every event after that revision is
-   * delivered. Waits while the client can reach no server, until `signal` aborts or the watch is closed.
+   * Resolves with the store revision at which the server created the watch. The watch delivers every event after that
+   * revision. Waits while the client can reach no server, until `signal` aborts or the watch is closed.
    *
-   * @throws EtcdError if the watch ends first. Its reason says why.
+   * @throws EtcdError if the watch ends first. The reason of the error says why.
    *
    * @example
    * await using watch = etcd.watch('config');
@@ -151,10 +151,10 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
 
   /**
    * Asks the server for the revision up to which the watch is complete. A watch with the option `progress` then
-   * delivers the answer as a batch without events. If the consumer has not taken this batch when the next one without
-   * events arrives, it gets only the later one. If the connection breaks later, and the watch has received no events
-   * since the answer, the watch continues after the revision of the answer. This does not apply to etcd before 3.4.25
-   * and 3.5.8, which may send the answer before earlier events.
+   * delivers the answer as a batch without events. If the consumer has not taken this batch when the next batch without
+   * events arrives, the consumer gets only the later batch. If the connection breaks later, and the watch has received
+   * no events since the answer, the watch continues after the revision of the answer. This does not apply to etcd
+   * before 3.4.25 and 3.5.8, which may send the answer before earlier events.
    *
    * There may be no answer. etcd drops a request while one of the client's watches is catching up, or begins at a
    * revision that the store has not reached yet (`progressIfSync` in etcd's `watchable_store.go`). A broken connection

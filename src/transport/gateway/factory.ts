@@ -15,9 +15,9 @@ export interface GatewayOptions {
   readonly fetch?: Fetch | undefined;
   /**
    * Whether the client sends headers besides `content-type` and `authorization`. etcd's CORS support allows none of the
-   * other headers, so a browser cannot send them. If a watch has the header `hasleader`, a member that has lost its
-   * leader ends the watch, and the client reopens it on another member. Default: false in browsers, true everywhere
-   * else.
+   * other headers, so a browser cannot send them. One of them is the header `hasleader` of watches: it makes a member
+   * that has lost its leader end the watch, and the client then reopens the watch on another member. Default: false in
+   * browsers, true everywhere else.
    */
   readonly allHeaders?: boolean | undefined;
   /**
@@ -27,17 +27,18 @@ export interface GatewayOptions {
    * pass a `fetch` that may resend requests, or if a proxy in front of etcd may do so. Default: false on Node.js, Bun
    * and workerd, true everywhere else.
    *
-   * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, also if the client
-   * is that of `etcdwire/core`: see `docs/writes.md`. If a request would take effect each time it arrives, and a guard
-   * cannot prevent this, the client refuses to send it: see `allowRepeatedWrites`.
+   * The client then guards every write and repeats it, as with the option `retryWrites` of `Client`, even if the client
+   * is the `Client` of `etcdwire/core`: see `docs/writes.md`. If a request would take effect each time it arrives, and
+   * a guard cannot prevent this, the client refuses to send the request: see `allowRepeatedWrites`.
    */
   readonly guardWrites?: boolean | undefined;
   /**
    * Whether the client sends requests that take effect each time they reach the server, however late: changes of users,
    * roles and passwords, enabling and disabling authentication, `memberAdd`, `memberUpdate`, `moveLeader`, changes of
    * alarms and downgrades, calls to the server's own locks and elections, except `resign`, `leader` and `observe`, and
-   * writes without a guard. A late copy can undo a later change, for example restore an old password. This option has
-   * no effect without `guardWrites`. Default: false, so that such calls reject with reason `NotInGateway`.
+   * writes without a guard. A copy that arrives late can undo a later change, for example restore an old password.
+   * Without `guardWrites`, this option has no effect. Default: false, so that such calls reject with reason
+   * `NotInGateway`.
    */
   readonly allowRepeatedWrites?: boolean | undefined;
   /**
@@ -57,7 +58,8 @@ const GATEWAY_OPTIONS = {
 } as const;
 
 /**
- * Returns a factory of transports to the JSON gateway. `guarding` guards the writes of a keyspace.
+ * Returns a factory of transports to the JSON gateway. With the option `guardWrites`, the client guards its writes with
+ * `guarding`.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is not valid.
  */

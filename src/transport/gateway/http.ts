@@ -24,7 +24,7 @@ export interface HttpOptions {
   readonly mayRepeat: boolean;
 }
 
-/** The properties of an RPC method that are needed to read its response. */
+/** The properties of an RPC method that the client needs to read a response. */
 export type ResponseMethod<Response> = Pick<Method<unknown, Response>, 'path' | 'response'>;
 
 /**
@@ -40,8 +40,8 @@ const MAX_CHARACTERS = 2 ** 29 - 2 ** 20;
 const MAX_ERROR_CHARACTERS = 65_536;
 
 /**
- * Paths of the methods whose responses may lack the field `header`. The response of Alarm lacks it before etcd 3.5, and
- * the other three never have it. All other responses of etcd have a header.
+ * Paths of the methods whose responses may lack the field `header`. The response to Alarm lacks this field before etcd
+ * 3.5. The responses to the other three methods never have it. All other responses of etcd have a header.
  */
 const WITHOUT_HEADER: ReadonlySet<string> = new Set([
   methods.maintenance.alarm.path,
@@ -55,8 +55,8 @@ export class GatewayHttp {
   readonly endpoint: string;
   readonly #options: HttpOptions;
   /**
-   * Whether etcd's gateway has answered. From then on, other responses probably come from a proxy that cannot reach
-   * etcd.
+   * Whether etcd's gateway has answered. If so, a later response that is not from the gateway probably comes from a
+   * proxy that cannot reach etcd.
    */
   #isKnown = false;
 
@@ -113,7 +113,11 @@ export class GatewayHttp {
     throw errorFromResponse(response.status, text, this.#contextOf(method), this.#isKnown);
   }
 
-  /** @throws EtcdError if the connection breaks, or the response is malformed, longer than `maxBytes`, or an error. */
+  /**
+   * Reads the response to a unary call.
+   *
+   * @throws EtcdError if the connection breaks, or the response is malformed, longer than `maxBytes`, or an error.
+   */
   async unaryResponse<T>(response: Response, method: ResponseMethod<T>, maxBytes: number): Promise<T> {
     let text = '';
     for await (const chunk of this.#text(response, method)) {
@@ -240,11 +244,11 @@ export class GatewayHttp {
 
   /**
    * Returns the error for a rejection of `fetch`. The outcome is `not-sent` only if the error code proves that the
-   * runtime could not connect. A runtime that resends requests reports only the failure of the last copy, so the
-   * outcome is `unknown` even if that copy could not connect.
+   * runtime could not connect. A runtime that resends requests reports only the failure of the last copy of the
+   * request, so the outcome is `unknown` even if the runtime could not connect for that copy.
    */
   #fetchFailed(method: { readonly path: string }, error: unknown): EtcdError {
-    // A `fetch` of the caller may reject with any value.
+    // A `fetch` that the caller passed may reject with any value.
     const known = readError(error) === undefined ? {} : error;
     const { code, cause } = known as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } };
     const isUnreached = NEVER_CONNECTED.has(code) || NEVER_CONNECTED.has(cause?.code);

@@ -18,17 +18,17 @@ import { methods } from '../../gen/methods.js';
  * - `spent`: The server refuses the copy, or the copy finds nothing to do, because the ID or the revision in the
  *   request is never used again. A refusal may be the answer to the copy, so it does not prove that the first request
  *   had no effect.
- * - `guarded`: The copy would write again. The client guards the write, see `Guards`. The gateway transport refuses a
- *   write without a guard unless the caller allows it.
+ * - `guarded`: The copy would write again. The client guards the write: see src/kv/guards.ts. The gateway transport
+ *   refuses a write without a guard unless the caller allows it.
  * - `harmful`: The copy would take effect again, and no condition that the server checks can prevent this second
  *   effect. The client refuses to send the request unless the caller allows it.
  */
 export type RepeatEffect = 'harmless' | 'spent' | 'guarded' | 'harmful';
 
 interface GatewayRpc {
-  /** HTTP path; undefined if the gateway does not offer the RPC. */
+  /** HTTP path. Undefined if the gateway does not offer the RPC. */
   readonly path: string | undefined;
-  /** Effect of a second copy. For some requests of the RPC, the effect is less harmful: see `repeatEffectOf`. */
+  /** Effect of a second copy. Some requests of the RPC have another effect: see `repeatEffectOf`. */
   readonly repeat: RepeatEffect;
 }
 
@@ -49,7 +49,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   // A watch only reads the history.
   '/etcdserverpb.Watch/Watch': { path: '/v3/watch', repeat: 'harmless' },
   // The copy grants another lease, which stays without keys. If the caller has chosen the ID, the effect is `spent`:
-  // the server refuses the copy as long as the lease exists.
+  // the server refuses the copy as long as the lease exists. After that, the copy grants a lease without keys.
   '/etcdserverpb.Lease/LeaseGrant': { path: '/v3/lease/grant', repeat: 'harmless' },
   // A revoked lease no longer exists, and the server never chooses the same ID again.
   '/etcdserverpb.Lease/LeaseRevoke': { path: '/v3/lease/revoke', repeat: 'spent' },
@@ -57,15 +57,15 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Lease/LeaseKeepAlive': { path: '/v3/lease/keepalive', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseTimeToLive': { path: '/v3/lease/timetolive', repeat: 'harmless' },
   '/etcdserverpb.Lease/LeaseLeases': { path: '/v3/lease/leases', repeat: 'harmless' },
-  // The copy may add a member that was removed since.
+  // The copy may add a member that has been removed since.
   '/etcdserverpb.Cluster/MemberAdd': { path: '/v3/cluster/member/add', repeat: 'harmful' },
   // The ID of a removed member is never used again, and a promoted member never becomes a learner again.
   '/etcdserverpb.Cluster/MemberRemove': { path: '/v3/cluster/member/remove', repeat: 'spent' },
   '/etcdserverpb.Cluster/MemberPromote': { path: '/v3/cluster/member/promote', repeat: 'spent' },
-  // The copy may restore URLs that were changed since.
+  // The copy may restore URLs that have been changed since.
   '/etcdserverpb.Cluster/MemberUpdate': { path: '/v3/cluster/member/update', repeat: 'harmful' },
   '/etcdserverpb.Cluster/MemberList': { path: '/v3/cluster/member/list', repeat: 'harmless' },
-  // The copy may raise an alarm that was cleared since, or clear a new one. The action GET only reads.
+  // The copy may raise an alarm that has been cleared since, or clear a new one. The action GET only reads.
   '/etcdserverpb.Maintenance/Alarm': { path: '/v3/maintenance/alarm', repeat: 'harmful' },
   '/etcdserverpb.Maintenance/Status': { path: '/v3/maintenance/status', repeat: 'harmless' },
   // Defragmentation blocks the member for a while, but changes no data.
@@ -75,7 +75,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Maintenance/Snapshot': { path: '/v3/maintenance/snapshot', repeat: 'harmless' },
   // The copy may move the leadership back after another move.
   '/etcdserverpb.Maintenance/MoveLeader': { path: '/v3/maintenance/transfer-leadership', repeat: 'harmful' },
-  // The copy may start a downgrade that was canceled since, or cancel a new one. The action VALIDATE changes nothing.
+  // The copy may start a downgrade that has been canceled since, or cancel a new one. VALIDATE changes nothing.
   '/etcdserverpb.Maintenance/Downgrade': { path: '/v3/maintenance/downgrade', repeat: 'harmful' },
   // The copy may revert a later change of users, roles, passwords or permissions.
   '/etcdserverpb.Auth/AuthEnable': { path: '/v3/auth/enable', repeat: 'harmful' },
@@ -96,7 +96,7 @@ const RPCS: Readonly<Record<string, GatewayRpc>> = {
   '/etcdserverpb.Auth/RoleList': { path: '/v3/auth/role/list', repeat: 'harmless' },
   // The copy makes the server issue one more token, which expires.
   '/etcdserverpb.Auth/Authenticate': { path: '/v3/auth/authenticate', repeat: 'harmless' },
-  // The copy may take a lock that was released, or release a lock that the same session has taken again.
+  // The copy may take a lock that has been released, or release a lock that the same session has taken again.
   '/v3lockpb.Lock/Lock': { path: '/v3/lock/lock', repeat: 'harmful' },
   '/v3lockpb.Lock/Unlock': { path: '/v3/lock/unlock', repeat: 'harmful' },
   // The copy may campaign again after a resignation, or restore an older value.

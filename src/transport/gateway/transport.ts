@@ -45,7 +45,7 @@ const MAX_LINE_BYTES = 256 * 1024 * 1024;
 export class GatewayTransport implements Transport {
   readonly #http: GatewayHttp;
   readonly #limits: StreamLimits;
-  /** Undefined if the option `guardWrites` is false: the runtime does not resend requests. */
+  /** Undefined if the option `guardWrites` is false, which means that the runtime does not resend requests. */
   readonly #repeatPolicy: RepeatPolicy | undefined;
   /** Functions that end the open calls and streams. */
   readonly #open = new Set<(error: EtcdError) => void>();
@@ -83,7 +83,7 @@ export class GatewayTransport implements Transport {
       const response = this.#http
         .post(asked, body, metadata, ended.signal)
         .then((head) => this.#http.unaryResponse(head, asked, this.#limits.maxReceiveBytes));
-      // A `fetch` that the caller passes may ignore signals. A response that arrives after the abort is dropped.
+      // A `fetch` that the caller passes may ignore signals. `orAborted` drops a response that arrives after the abort.
       return orAborted(response, ended.signal);
     };
     try {
@@ -162,8 +162,8 @@ function harmfulProblem({ path }: { readonly path: string }): string {
  * client sends each message as a separate request, and each line of the response is a message from the server.
  *
  * - A keepalive message gets one response.
- * - The request that creates a watch stays open and receives the events of the watch. The client creates few
- *   watches at a time. To cancel a watch, the client aborts the watch's request.
+ * - The request that creates a watch stays open and receives the events of the watch. The client creates at most
+ *   `CREATIONS_AT_ONCE` watches at a time. To cancel a watch, the client aborts the watch's request.
  * - When one request fails, the whole stream fails, and the owner of the stream opens a new stream. The same happens
  *   when a watch is silent for too long, because HTTP has no ping that would detect a dead connection.
  */
@@ -174,11 +174,11 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   readonly #limits: StreamLimits;
   readonly #handler: StreamHandler<Response>;
   readonly #onOver: () => void;
-  /** Open requests, including those that will create a watch as soon as an earlier watch has been created. */
+  /** Open requests, including requests that wait until the server has created an earlier watch. */
   readonly #requests = new Set<AbortController>();
   /** The open request of each watch, by watch ID. */
   readonly #watches = new Map<bigint, AbortController>();
-  /** Chains of creations of watches. Each promise settles when the last creation in its chain is over. */
+  /** For each chain of creations of watches that run one after another, a promise that settles after the last one. */
   readonly #creating: Promise<unknown>[] = Array.from({ length: CREATIONS_AT_ONCE }, () => Promise.resolve());
   #nextChain = 0;
   #resumed: Promise<void> | undefined;
@@ -236,7 +236,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
     this.#resumed = undefined;
   }
 
-  /** Ends the stream. `error` is undefined if the server ended the stream without an error. */
+  /** Ends the stream. `error` is undefined if the stream ended without an error. */
   fail(error: EtcdError | undefined): void {
     if (this.#ended) return;
     this.#stop();
@@ -246,8 +246,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
   #sendToWatch({ requestUnion }: Init<WatchRequest>): void {
     switch (requestUnion?.case) {
       case 'createRequest': {
-        // The server assigns unique watch IDs only within one request. Each watch has its own request here, so the
-        // client chooses the ID.
+        // The watch IDs that a server assigns are unique only within one request. Each watch has its own request here,
+        // so the client chooses the ID.
         const watchId = requestUnion.value.watchId || this.#freeWatchId();
         const create = { requestUnion: { case: 'createRequest', value: { ...requestUnion.value, watchId } } } as const;
         const body = this.#body(methods.watch.watch, create);
@@ -337,8 +337,8 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
         // The server sends nothing after a cancellation.
         if (ofWatch && (message as WatchResponse).canceled) return;
       }
-      // A server does not end the response for a watch that it has not canceled. If it does so nevertheless, the whole
-      // stream ends.
+      // A server does not end the response for a watch that it has not canceled. If a server does so nevertheless, the
+      // whole stream ends.
       if (ofWatch) this.fail(undefined);
     } catch (error) {
       if (!request.signal.aborted) this.fail(error as EtcdError);

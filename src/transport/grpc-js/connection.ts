@@ -15,7 +15,7 @@ import type { TransportOptions } from '../transport.js';
 
 const { READY, TRANSIENT_FAILURE } = connectivityState;
 
-/** Returns a Buffer that shares the memory of the bytes. */
+/** Returns a Buffer that shares the memory of `bytes`. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
@@ -36,7 +36,7 @@ export class GrpcJsConnection {
     this.#options = options;
   }
 
-  /** The grpc-js client of the channel if the channel is connected; undefined otherwise. */
+  /** The grpc-js client of the channel, if the channel is connected. Undefined otherwise. */
   get ready(): Client | undefined {
     return this.#client?.getChannel().getConnectivityState(false) === READY ? this.#client : undefined;
   }
@@ -88,7 +88,7 @@ export class GrpcJsConnection {
       };
       const dial = (known?: TlsOptions): void => {
         if (settled) return;
-        // A new channel is needed, because the old channel has the old certificates. Calls on the old channel continue.
+        // Open a new channel, because the old one has the old certificates. Calls on the old channel continue.
         this.#drop();
         this.#client = this.#openClient(known);
         look(this.#client);
@@ -135,8 +135,8 @@ function connectProblem(details: string): string {
 
 /**
  * Returns the options of a channel. Each channel has only one endpoint, because for a list of addresses, grpc-js checks
- * every certificate against the name of the first address. Proxies from the environment and service configuration from
- * DNS are disabled, so that only the client's options decide where a call goes.
+ * every certificate against the name of the first address. The options disable proxies from the environment and service
+ * configuration from DNS, so that only the client's own options decide where a call goes.
  */
 function channelOptions(options: TransportOptions): ChannelOptions {
   return {

@@ -29,8 +29,8 @@ import { asBuffer, GrpcJsConnection } from './connection.js';
 const TOO_LARGE = /^Received message larger than max \((\d+) vs (\d+)\)$/;
 
 /**
- * Matches the status text of grpc-js for a response without gRPC. Leaves out the HTTP statuses that refuse one request:
- * see http2/response.ts.
+ * Matches the status text of grpc-js for a response without gRPC. Does not match the HTTP statuses with which a server
+ * refuses a single request: see `REFUSES_REQUEST` in http2/response.ts.
  */
 const WITHOUT_GRPC =
   /^Received (?:HTTP status code (?!408|413|414|431)\d+|RST_STREAM with code 0 \(Call ended without)/;
@@ -71,7 +71,7 @@ class GrpcJsTransport implements Transport {
       let ended = false;
       let offAbort = (): void => {};
       const outcome = (): 'not-sent' | 'unknown' => (running === undefined ? 'not-sent' : 'unknown');
-      /** Returns false if the call had already ended. */
+      /** Marks the call as ended. Returns false if the call had already ended. */
       const finish = (): boolean => {
         if (ended) return false;
         ended = true;
@@ -175,11 +175,12 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#stream = stream;
     let status: EtcdError | undefined;
     stream.on('data', (bytes: Uint8Array) => this.#receive(bytes));
-    // The listener is never removed, because grpc-js may emit several errors, even after the stream has been canceled.
+    // Never remove this listener, because grpc-js may emit several errors, even after the stream has been canceled.
     stream.on('error', (error: ServiceError) => {
       status ??= statusError(error, path, this.#transport.url);
     });
-    // The status may arrive before the last message has been read. The event "end" comes after both of them.
+    // The status may arrive before the stream has delivered the last message. The event "end" follows the status and
+    // all messages.
     stream.on('end', () => this.fail(status));
     stream.on('close', () => this.fail(status));
     if (this.#paused) stream.pause();
@@ -205,7 +206,7 @@ class GrpcJsStream<Request, Response> implements OutgoingStream<Request> {
     this.#transport.live.delete(this.fail);
     this.#unsent = [];
     this.#stream?.cancel();
-    // Unread messages would keep a paused stream open, so the stream resumes and its messages are discarded.
+    // Unread messages would keep a paused stream open. After `resume`, `#receive` discards them.
     this.#stream?.resume();
   }
 

@@ -14,7 +14,7 @@ import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 /** Maximum number of attempts of a call on one endpoint. The channel layer may then try another endpoint. */
 const MAX_ATTEMPTS = 4;
 /**
- * Length in bytes above which the client decodes a response of a call with `ofPiece` in pieces. Decoding one piece
+ * If a call has `ofPiece`, the client decodes a response of more than this many bytes in pieces. Decoding one piece
  * blocks the event loop for a few milliseconds.
  */
 const PIECE_BYTES = 256 * 1024;
@@ -101,7 +101,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
 
   ended(error: EtcdError | undefined): void {
     // The server receives the timeout with the call (grpc-timeout), and may end the call just before this client does.
-    // A Canceled or DeadlineExceeded status that arrives after the deadline is therefore reported as a timeout.
+    // Therefore report a Canceled or DeadlineExceeded status that arrives after the deadline as a timeout.
     const isLate = error?.code === 'Canceled' || error?.code === 'DeadlineExceeded';
     if (isLate && error.outcome === 'unknown' && monotonicMs() >= this.deadline) return this.expire();
     if (error !== undefined) return this.#fail(error);
@@ -139,7 +139,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     if (this.#finish()) this.#reject(error);
   }
 
-  /** Returns false if the call had already ended. */
+  /** Marks the call as ended. Returns false if the call had already ended. */
   #finish(): boolean {
     if (this.#ended) return false;
     this.#ended = true;
@@ -163,7 +163,10 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
   readonly #handler: StreamHandler<Response>;
   /** The first piece of the response that is arriving in pieces. */
   #firstPiece: Response | undefined;
-  /** The same for every attempt. An opened stream has no further attempt: the client does not keep sent messages. */
+  /**
+   * The stream of every attempt. After the stream has opened, the call makes no further attempt, because the client
+   * does not keep the messages that it has sent.
+   */
   readonly #stream: Http2Stream;
   #attempts = 0;
   #halfClosed = false;

@@ -38,9 +38,9 @@ const SLOWEST_BYTES_PER_MS = 32.768;
 const SLOW_DIAL_MS = 1_000;
 
 export interface ConnectionEvents {
-  /** The connection accepts no more streams. Its open streams continue, except those that a GOAWAY excludes. */
+  /** The connection accepts no more streams. Its open streams continue, except streams that a GOAWAY excludes. */
   draining(): void;
-  /** The connection is closed. Called once, and last. */
+  /** The connection is closed. Called once, after all other callbacks. */
   closed(): void;
 }
 
@@ -93,7 +93,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #bytes: ByteStream | undefined;
   /** Always true until the connection is open. */
   #keepsProcessAlive = true;
-  /** The byte stream has accepted the HEADERS frame of each stream with a lower identifier. */
+  /** The byte stream has accepted the HEADERS frames of all streams with identifiers below this one. */
   #unsentId = 0;
   /** Open streams that do not keep the process alive. */
   readonly #background = new Set<Http2Stream>();
@@ -158,9 +158,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
 
   /**
    * Opens the stream, and sends its request. The stream waits if the connection is not open yet, if the peer allows no
-   * further stream, if the byte stream has a long backlog, or if other streams wait (unless `isNext`). If the
+   * further stream, if the byte stream has a long backlog, or if other streams wait and `isNext` is false. If the
    * connection may have died unnoticed, the stream waits until the peer has answered a PING. If the connection accepts
-   * no more streams, calls `stream.unprocessed`.
+   * no more streams, this method calls `stream.unprocessed`.
    */
   open(stream: Http2Stream, isNext = !this.streams.hasWaiting): void {
     const { name } = this.#state;
@@ -239,8 +239,8 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
       since = bytes === 0 ? openedAt : Math.min(since, openedAt);
       bytes += length;
     }
-    // Until `#uploadEndedAt`, the link may have carried only the request that ended then. The time for the other
-    // requests therefore begins no earlier.
+    // Until `#uploadEndedAt`, the link may have carried only the large request that ended at that time. Therefore the
+    // time for the other requests begins no earlier than that.
     return Math.max(since, this.#uploadEndedAt) + bytes / SLOWEST_BYTES_PER_MS;
   }
 
@@ -257,9 +257,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /**
-   * Opens waiting streams in a microtask, after the code that ended an open stream has finished. The same code may also
-   * end waiting streams: when the client closes, when a signal aborts many calls, or when many calls time out together.
-   * The calls of these waiting streams then end with outcome `not-sent`, because their streams were never opened.
+   * Opens waiting streams in a microtask, after the code that ended an open stream has finished. That code may also end
+   * waiting streams: when the client closes, when a signal aborts many calls, or when many calls time out together. The
+   * calls of these waiting streams then end with outcome `not-sent`, because their streams were never opened.
    */
   #openWaitingSoon(): void {
     if (this.#opening || !this.streams.hasWaiting) return;
@@ -316,7 +316,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     this.#updateKeepsProcessAlive();
   }
 
-  /** Handles the peer's GOAWAY. Also called, as if the peer had sent GOAWAY, when no stream identifier is left. */
+  /** Handles a GOAWAY of the peer. `open` also calls this method when the connection has no stream identifier left. */
   goAway(lastStreamId: number, problem: string): void {
     const before = this.#state;
     if (before.name === 'closed') return;
@@ -337,7 +337,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     if (this.streams.size === 0) this.#close(problem);
   }
 
-  /** Opens no more streams. Another connection can open the waiting streams. */
+  /** Stops opening streams, and passes the waiting streams on, so that another connection can open them. */
   #drain(lastStreamId: number, problem: string): void {
     const before = this.#state.name;
     this.#state = { name: 'draining', lastStreamId };
@@ -347,9 +347,9 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   }
 
   /**
-   * Closes a draining connection that has no more streams. Keeps the connection while the peer is suspect and the
-   * current PING is unanswered, because the transport reports the endpoint as suspect only as long as this connection
-   * exists.
+   * Closes a draining connection that has no more streams. Keeps the connection while the pinger suspects the peer and
+   * the latest PING is unanswered, because the transport reports the endpoint as suspect only as long as this
+   * connection exists.
    */
   #closeIfDrained(): void {
     if (this.#state.name !== 'draining' || this.streams.size > 0) return;

@@ -17,11 +17,11 @@ const SLAB_BYTES = 65_536;
 
 /**
  * Writes frames. The writer collects all frames until the next microtask and sends them in one write. It never
- * overwrites bytes that were sent, because the byte stream may still be reading them.
+ * overwrites bytes that it has sent, because the byte stream may still be reading them.
  */
 export class FrameWriter {
   readonly #send: (parts: readonly Uint8Array[]) => void;
-  /** The unsent parts of slabs, in the order in which they are to be sent. */
+  /** The unsent parts of slabs, in the order in which the writer sends them. */
   #full: Uint8Array[] = [];
   #slab: Uint8Array = new Uint8Array(SLAB_BYTES);
   /** Where the unsent part of the slab begins. */

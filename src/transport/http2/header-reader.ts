@@ -31,8 +31,8 @@ export class HeaderReader<Fields> {
 
   /**
    * `maxListBytes` limits the size of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE does. `interpret` picks the
-   * fields that the connection needs. The caller of `read` must not change its result, because the reader may return it
-   * again.
+   * fields that the connection needs. The caller of `read` must not change the result, because the reader may return
+   * the same object again.
    */
   constructor(maxListBytes: number, interpret: (list: HeaderList) => Fields) {
     this.#decoder = new HpackDecoder(maxListBytes);

@@ -10,9 +10,12 @@ import { readUint32, writeUint32 } from './frame.js';
 
 /** The size, in bytes, of a message's prefix: the compressed flag (1 byte) and the length (4 bytes). */
 export const MESSAGE_PREFIX_BYTES = 5;
-/** Maximum number of bytes to reserve for an announced length. Beyond that, the buffer grows only as bytes arrive. */
+/**
+ * Maximum number of bytes that the assembler reserves because of the length in a prefix. Beyond that, the buffer grows
+ * only as bytes arrive.
+ */
 const TRUSTED_BYTES = 65_536;
-/** Maximum size in bytes of a buffer that is kept for the next message. */
+/** Maximum size in bytes of a buffer that the assembler keeps for the next message. */
 const MAX_REUSED_BYTES = 1_048_576;
 
 /** Writes an uncompressed message with its prefix to `bytes` at the index `at`. `bytes` must have room for both. */
@@ -23,13 +26,13 @@ export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array)
 }
 
 /**
- * The messages that a stream could not send yet: the stream is not open, a window is too small, or the byte stream has
- * a long backlog.
+ * The messages that a stream could not send yet, because the stream is not open, because a window is too small, or
+ * because the byte stream has a long backlog.
  */
 export class SendQueue {
   /** Messages with their prefixes. Undefined until the first message has to wait, which is rare. */
   #messages: Fifo<Uint8Array> | undefined;
-  /** The number of bytes of the first message that were already sent. */
+  /** The number of bytes of the first message that the stream has already sent. */
   #sentOfFirst = 0;
   /** Whether no more messages follow those in the queue. If so, the last frame carries END_STREAM. */
   isComplete = false;
@@ -74,9 +77,9 @@ export interface MessageReceiver {
    */
   piece?(bytes: Uint8Array, start: number, end: number, isLast: boolean): void;
   /**
-   * The next message cannot be read. `flag` is the first byte of its prefix, and `length` is the length that the prefix
-   * states. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other flag is
-   * invalid.
+   * The assembler cannot read the next message. `flag` is the first byte of the prefix, and `length` is the length in
+   * the prefix. If the flag is 0, the message is too large. If the flag is 1, the message is compressed. Any other flag
+   * is invalid.
    */
   refused(flag: number, length: number): void;
 }
@@ -94,13 +97,13 @@ export class MessageAssembler {
   #partial: Uint8Array = NO_BYTES;
   #partialLength = 0;
   /**
-   * Number of bytes that have not arrived of a message that is passed on in pieces. 0 if the data does not end within
-   * such a message.
+   * If the data so far ends within a message that the assembler passes on in pieces, the number of bytes of this
+   * message that have not arrived. 0 otherwise.
    */
   #missing = 0;
   /** Data that arrived while the receiver was paused. Most streams never store any data. */
   #stored: Fifo<Uint8Array> | undefined;
-  /** The number of bytes of the first element of `#stored` that were already split into messages. */
+  /** The number of bytes of the first element of `#stored` that the assembler has already split into messages. */
   #splitOfFirst = 0;
   #paused = false;
   /** Whether `#split` is running. The receiver may then call the assembler, and this call must not split more data. */

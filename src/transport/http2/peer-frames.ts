@@ -23,10 +23,14 @@ const MAX_BLOCK_FRAMES = 16;
 const MAX_DEBUG_BYTES = 200;
 /** The size, in bytes, of the priority fields in HEADERS and of a PRIORITY frame's payload. */
 const PRIORITY_BYTES = 5;
-/** Number of useless frames that a GOAWAY counts as, because it concerns every stream. A graceful server sends two. */
+/**
+ * Number of useless frames (see `PeerLimits`) that a GOAWAY counts as, because it concerns every stream. A server that
+ * shuts down gracefully sends two GOAWAY frames.
+ */
 const GOAWAY_COST = 5_000;
-/** Number of updated streams, and number of bytes of a header block, that count as one useless frame. */
+/** A SETTINGS frame counts as one more useless frame for each group of this many streams whose windows it changes. */
 const STREAMS_PER_COST = 16;
+/** A HEADERS frame for a closed stream counts as one more useless frame for each group of this many bytes. */
 const BLOCK_BYTES_PER_COST = 256;
 
 /** The methods of a stream that `PeerFrames` calls. The first three throw StreamError on a protocol violation. */
@@ -154,7 +158,7 @@ export class PeerFrames<Fields> {
     const { streams, pinger, limits, writer } = this.#target;
     const stream = streams.find(streamId, 'DATA');
     pinger.receivedHeadersOrData();
-    // Padding also counts against the windows.
+    // The padding counts against the flow-control windows, too.
     const frameBytes = end - start;
     if (!this.#window.receive(frameBytes)) {
       throw new ConnectionError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the connection allows');

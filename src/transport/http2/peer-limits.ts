@@ -2,8 +2,8 @@ import { monotonicMs } from '../../runtime/timers.js';
 import { ConnectionError, ErrorCode } from './frame.js';
 
 /**
- * Maximum number of bytes that the client writes while the byte stream has a long backlog. After that, a frame that the
- * client must answer closes the connection: the peer requests answers that it does not read.
+ * Maximum number of bytes that the client writes while the byte stream has a long backlog. Above this number, a frame
+ * that the client must answer closes the connection, because the peer requests answers that it does not read.
  */
 const MAX_BACKLOG_BYTES = 1_048_576;
 /**
@@ -12,13 +12,16 @@ const MAX_BACKLOG_BYTES = 1_048_576;
  */
 const MAX_USELESS_FRAMES = 50_000;
 const WINDOW_MS = 30_000;
-/** Number of useless frames that each stream excuses when it opens, and again when the client resets it. */
+/**
+ * Number of useless frames that do not count (excused frames) for each stream that the client opens, and again for each
+ * stream that it resets.
+ */
 const EXCUSED_PER_CALL = 8;
-/** Number of sent bytes that excuse a useless frame: the peer may answer the data with WINDOW_UPDATE. */
+/** Number of sent bytes of data that excuse one useless frame, because the peer may answer with WINDOW_UPDATE. */
 const BYTES_PER_EXCUSED = 256;
 /**
- * Maximum number of excused frames. With them, a peer may send a million useless frames in a row. If many calls time
- * out together, their late frames are not the peer's fault.
+ * Maximum number of excused frames. Together with `MAX_USELESS_FRAMES`, a peer may send a million useless frames in a
+ * row. If many calls time out together, the frames that arrive for them later are not the peer's fault.
  */
 const MAX_EXCUSED = 1_000_000 - MAX_USELESS_FRAMES;
 
@@ -51,7 +54,7 @@ export class PeerLimits {
     if (this.#backlogBytes > MAX_BACKLOG_BYTES) throw tooMuch('the peer requests more answers than it reads');
   }
 
-  /** The client has opened or reset a stream. The peer may send frames that then come too late. */
+  /** The client has opened or reset a stream. Frames of the peer for this stream may arrive after it has closed. */
   called(): void {
     this.#excuse(EXCUSED_PER_CALL);
   }

@@ -20,7 +20,7 @@ const IDLE_INTERVAL_MS = 7_200_000;
 /** Additional milliseconds in which a blocked event loop can read an answer that has already arrived. */
 const GRACE_MS = 50;
 /**
- * Maximum wait for the answer to a probe, as a multiple of the timeout, while fewer than `PROGRESS_BYTES` arrive. On a
+ * Maximum wait for the answer to a probe, as a multiple of `timeoutMs`, while fewer than `PROGRESS_BYTES` arrive. On a
  * slow link, the answer can wait for a minute behind data, so arriving bytes extend the wait. A few bytes extend it
  * only to this limit: they do not prove that the peer still receives.
  */
@@ -62,9 +62,9 @@ export interface PingerOptions {
 /**
  * Detects a peer that no longer answers. At a fixed interval, the pinger sends a probe (a PING frame) on a connection
  * with open streams. It also sends a probe when the peer has sent no byte for a second after a request, and when a call
- * times out although no byte has arrived since its stream was opened. And it sends a probe before the first request
+ * times out and no byte has arrived since the call's stream was opened. And it sends a probe before the first request
  * after a silence of `TRUST_MS` or a suspension of the machine, because the connection may have died unnoticed. The
- * connection sends no request until the peer has answered this probe (see `confirm`).
+ * connection sends no request until the peer has answered this last kind of probe (see `confirm`).
  *
  * etcd limits pings according to the rule of grpc-go (`handlePing` in internal/transport/http2_server.go; etcd sets
  * MinTime to 5 s and PermitWithoutStream to false): a ping that arrives sooner than MinTime after the previous ping, or
@@ -76,13 +76,14 @@ export interface PingerOptions {
  *   request then resets the strikes.
  * - The pinger measures the interval from the answer to the previous probe. The server received that probe before it
  *   sent the answer, so at least the interval passes between the two probes at the server.
- * - The pinger probes sooner if HEADERS or DATA arrived after that answer. Otherwise it does so at most `MAX_STRIKES`
- *   times in a row. If a request waits and no probe is allowed, the pinger suspects the peer without a probe.
+ * - The pinger probes sooner if HEADERS or DATA arrived after that answer. Otherwise it probes sooner at most
+ *   `MAX_STRIKES` times in a row. If a request waits and no probe is allowed, the pinger suspects the peer without a
+ *   probe.
  *
- * A slow link with a large buffer looks like a dead link, because the answer to a probe can be late by a minute. Two
- * signs tell them apart:
+ * A slow link with a large buffer looks like a dead link, because the answer to a probe can be late by a minute. The
+ * pinger waits longer in two cases:
  *
- * - Bytes arrive: see `PROGRESS_BYTES`.
+ * - Bytes arrive from the peer: see `PROGRESS_BYTES`.
  * - A large request is unanswered. The kernel accepts megabytes for a peer that is gone, so accepted bytes prove
  *   nothing, and nothing shows whether the peer receives them. The pinger therefore waits for `uploadedAt`, a bound
  *   that follows from the length of the request. Meanwhile, new calls (`suspected`) and long-lived streams (`doubted`)
@@ -135,7 +136,7 @@ export class Pinger {
 
   busy(busy: boolean): void {
     this.#busy = busy;
-    // The first probe is sent a whole interval from now, so that a time without streams does not shorten the interval.
+    // Send the first probe a whole interval from now, so that a time without streams does not shorten the interval.
     if (busy && this.#stopTimer === undefined) this.#armInterval();
   }
 
@@ -204,7 +205,7 @@ export class Pinger {
    * Sends a probe, unless the peer is trusted or requests already wait for the answer. Calls `answered` if the peer
    * answers, and `suspected` if the peer does not answer within `CONFIRM_MS`. If etcd's limit does not allow a probe,
    * calls `suspected` at once. An answer to an earlier probe does not count, because it may have arrived before the
-   * process was frozen.
+   * process was stopped.
    */
   confirm(now: number): void {
     if (this.#confirming || this.isTrusted(now)) return;
@@ -243,7 +244,7 @@ export class Pinger {
     this.#stopSilenceTimer?.();
   }
 
-  /** Whether the pinger probes. It does not if the timeout is infinite: a missing answer would prove nothing. */
+  /** Whether the pinger sends probes. With an infinite timeout, it sends none, because silence would prove nothing. */
   get #isOn(): boolean {
     return this.#options.timeoutMs < Number.POSITIVE_INFINITY && !this.#closed;
   }
@@ -253,7 +254,7 @@ export class Pinger {
     return this.#strikesReset || this.#strikes < MAX_STRIKES || !this.#isSoon(now);
   }
 
-  /** Whether a probe now is sooner than etcd's limit allows, unless HEADERS or DATA have arrived. */
+  /** Whether a probe now is sooner than etcd's limit allows if no HEADERS or DATA have reset the strikes. */
   #isSoon(now: number): boolean {
     const lastAt = this.#awaited === undefined ? this.#answeredAt : this.#probedAt;
     return now - lastAt < (this.#busy ? this.#options.intervalMs : IDLE_INTERVAL_MS);
@@ -324,8 +325,8 @@ export class Pinger {
     const doubtAt = this.#doubtAt;
     const lostAt = now < doubtAt ? doubtAt : this.#options.uploadedAt();
     const due = this.#suspectedAt !== undefined ? lostAt : Math.min(lostAt, this.#suspectAt);
-    // The grace time has a separate timer. If the event loop was blocked, it reads the waiting bytes before this second
-    // timer fires.
+    // The grace time has a separate timer. If the event loop was blocked, it reads the bytes that have arrived before
+    // this second timer fires.
     this.#arm(due - now, () => this.#arm(GRACE_MS, () => this.#judge()));
   }
 

@@ -39,7 +39,7 @@ export class RequestHeaders {
 
   /**
    * Returns the encoded fields that are the same for every call of the method. The caller must send the block, because
-   * otherwise the peer's dynamic table would no longer equal the encoder's.
+   * otherwise the peer's dynamic table would no longer equal the table of the encoder.
    */
   block(path: string): Uint8Array {
     const cached = this.#blocks.get(path);

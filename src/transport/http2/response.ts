@@ -142,7 +142,8 @@ export function errorOfHeaders(fields: ResponseFields, where: ErrorContext): Etc
   const shown = [`content-type: ${contentType}`, ...(server === undefined ? [] : [`server: ${server}`])];
   const headers = shown.map((text) => text.slice(0, MAX_SHOWN_CHARS)).join(', ');
   const problem = `the server answered with HTTP status ${httpStatus} (${headers}), not with a gRPC response`;
-  // A proxy sends the statuses that mean Unavailable while it cannot reach etcd.
+  // A proxy may send a status that means Unavailable because it cannot reach etcd or is overloaded. etcd may answer the
+  // next attempt.
   if (code === 'Unavailable' || REFUSES_REQUEST.has(httpStatus)) return statusError(code, problem, where);
   const details = { code, reason: 'NotEtcd', outcome: 'unknown', ...where } as const;
   return new EtcdError(`${problem}: it is not etcd, or a proxy refused the call`, details);

@@ -21,7 +21,7 @@ export const Setting = {
 export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
-/** Receive window of a stream in bytes, with room for one page of a scan and the next page. */
+/** Receive window of a stream, in bytes. It is as large as the intended size of a page of a scan. */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
 /**
  * The receive window of the connection, in bytes. For this window, data counts as consumed on arrival, so a slow reader

@@ -5,9 +5,12 @@ import type { Http2Stream } from './stream.js';
 /** The length of the array of recent streams. Must be a power of two, because `indexOf` uses `RECENT - 1` as a mask. */
 const RECENT = 1_024;
 
-/** The streams of a connection: the open streams by identifier, and the queue of idle streams that cannot open yet. */
+/** The streams of a connection: the open streams by identifier, and the queues of idle streams that cannot open yet. */
 export class StreamTable {
-  /** Open streams, by the low bits of their identifiers. An array, for the reason given at `Deadlines`. */
+  /**
+   * Open streams, by the low bits of their identifiers (see `indexOf`). `Deadlines` in src/runtime/deadlines.ts says
+   * why this is an array rather than a Map.
+   */
   readonly #recent = new Array<Http2Stream | undefined>(RECENT).fill(undefined);
   /** Open streams whose slot in `#recent` a newer stream has taken, by identifier. */
   readonly #old = new Map<number, Http2Stream>();

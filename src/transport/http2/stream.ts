@@ -22,14 +22,17 @@ import { STREAM_WINDOW_BYTES } from './settings.js';
 export interface StreamHead {
   readonly method: string;
   readonly endpoint: string;
-  /** The metadata of the call. It must be set before the stream opens. */
+  /** The metadata of the call. The call sets it before the stream opens. */
   metadata: Metadata | undefined;
   /** The deadline on the monotonic clock. Infinity for a call without a deadline. */
   readonly deadline: number;
   readonly maxReceiveBytes: number;
   /** The receiver gets a message longer than this in pieces. Default: the receiver gets every message whole. */
   readonly pieceBytes?: number | undefined;
-  /** The encoded request of a unary call. The connection sends it when it opens the stream, and half-closes the stream. */
+  /**
+   * The encoded request of a unary call. When the connection opens the stream, it sends this request and half-closes
+   * the stream.
+   */
   readonly request?: Uint8Array | undefined;
   /** Whether the stream opens before the other streams that wait on its connection. */
   readonly urgent?: boolean | undefined;
@@ -51,7 +54,8 @@ export interface StreamReceiver extends MessageReceiver {
    */
   ended(error: EtcdError | undefined): void;
   /**
-   * The connection accepts no more streams, and the peer has not processed this one. Another connection may carry it.
+   * The connection accepts no more streams, and the peer has not processed this stream. Another connection may carry
+   * the call.
    */
   unprocessed(error: EtcdError): void;
   /** The connection will probably close soon: see `StreamHandler.leaving`. May be called more than once. */
@@ -64,7 +68,7 @@ export interface StreamConnection {
   readonly flow: SendFlow;
   readonly limits: PeerLimits;
   readonly pinger: Pinger;
-  /** The owner of an open stream is about to cancel it, because the peer has not answered in time. */
+  /** The owner of an open stream is about to cancel the stream, because the peer has not answered in time. */
   unresponsive(): void;
   /** Sets whether the open stream lets the process exit. */
   setBackground(stream: Http2Stream, isBackground: boolean): void;
@@ -82,8 +86,8 @@ export interface StreamConnection {
  *          ▼                  ▼                                    ▼
  *       closed ◄──────────────┴────────────────────────────────────┘
  *
- * - idle: The stream has no identifier, and its messages wait in a queue. `Connection.open` opens the stream, and
- *   says what it may have to wait for.
+ * - idle: The stream has no identifier, and its messages wait in a queue. `Connection.open` opens the stream. Its doc
+ *   comment lists what the stream may have to wait for.
  * - open: The client may send, and the peer may send.
  * - half-closed (local): The client has sent all its messages, and waits for the response.
  * - closed: The client sends no more frames. Received messages may still wait for a paused receiver.
@@ -113,7 +117,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   #pendingEnd: { readonly error: EtcdError | undefined } | undefined;
   /** Whether the stream lets the process exit. */
   #isBackground = false;
-  /** Whether the receiver has been notified of the end, or has canceled the stream. */
+  /** Whether the stream has notified the receiver of the end, or the receiver has canceled the stream. */
   #ended = false;
 
   constructor(head: StreamHead, receiver: StreamReceiver) {
@@ -183,7 +187,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
     if (this.#pendingEnd !== undefined) this.#end(this.#pendingEnd.error);
   }
 
-  /** Resets the stream, and ends it with this error. Messages that the receiver has not taken are discarded. */
+  /** Resets the stream, and ends it with this error. Discards the messages that the receiver has not taken. */
   fail(error: EtcdError, code: ErrorCode = ErrorCode.CANCEL): void {
     this.#assembler.close();
     this.#reset(code);
@@ -319,8 +323,8 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   }
 
   /**
-   * Handles an END_STREAM flag from the peer. The peer reads no more messages, so the client resets the stream if it
-   * has not half-closed it: RFC 9113, section 8.1.
+   * Handles an END_STREAM flag from the peer. The peer reads no more messages, so the client resets the stream unless
+   * the client has already half-closed it: RFC 9113, section 8.1.
    */
   #endedByPeer(error: EtcdError | undefined): void {
     if (this.#state === 'open') this.#reset(ErrorCode.CANCEL);

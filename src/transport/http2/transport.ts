@@ -17,15 +17,15 @@ import { type CallOwner, type ClientCall, StreamingClientCall, UnaryClientCall }
 import { Connection, type ConnectionEvents } from './connection.js';
 
 /**
- * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport depends on the runtime only
- * through `open`, a function that opens byte streams.
+ * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport opens its byte streams with
+ * `open`, which differs between runtimes.
  *
  * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
  *   so that the identifiers run out.
  */
 export function http2Over(open: OpenByteStream, firstStreamId = 1): TransportFactory {
   return (endpoint, given) => {
-    // The connections of the endpoint share this copy of the options, and lengthen its interval between PINGs.
+    // All connections to the endpoint share this copy of the options. A connection may lengthen its PING interval.
     const options = { ...given };
     const connect = (events: ConnectionEvents): Connection =>
       new Connection(endpoint, options, open, events, firstStreamId);

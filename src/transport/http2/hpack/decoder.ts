@@ -33,8 +33,10 @@ export class HpackDecoder {
   }
 
   /**
+   * Decodes the header block in `bytes` from `start` to `end`.
+   *
    * @throws ConnectionError with code COMPRESSION_ERROR if the block is malformed. The dynamic table then no longer
-   * equals the peer's, so the connection must be closed.
+   * equals the peer's table, so the caller must close the connection.
    */
   decode(bytes: Uint8Array, start: number, end: number): HeaderList {
     this.#bytes = bytes;

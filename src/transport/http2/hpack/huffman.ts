@@ -33,7 +33,11 @@ const octetsByBits: readonly (readonly number[])[] = Array.from({ length: MAX_BI
   CODE_BITS.flatMap((length, octet) => (length === bits ? [octet] : [])),
 );
 
-/** @throws ConnectionError if the string contains an invalid code or ends with invalid padding. */
+/**
+ * Decodes the Huffman-coded string in `bytes` from `start` to `end`.
+ *
+ * @throws ConnectionError if the string contains an invalid code or ends with invalid padding.
+ */
 export function decodeHuffman(bytes: Uint8Array, start: number, end: number): string {
   let text = '';
   let code = 0;
