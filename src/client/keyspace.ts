@@ -86,7 +86,7 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly channel: Channel;
   /** Aborts `settings.closed`. */
   readonly abortClosed: () => void;
-  /** Returns the endpoints of the options, or those of the latest call of `setEndpoints`. */
+  /** Returns the endpoints of the options, or the endpoints of the latest call of `setEndpoints`. */
   readonly configured: () => readonly Endpoint[];
   /** See `CoreClient.setEndpoints`. */
   readonly setEndpoints: (urls: readonly string[]) => void;

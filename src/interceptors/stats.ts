@@ -290,7 +290,7 @@ class ObservedStream implements CallObserver {
   }
 }
 
-/** Tracks objects on the server by the messages of one stream. */
+/** Tracks objects on the server, such as watches, by the messages of one stream. */
 interface MessageTracker {
   request(message: unknown): void;
   response(message: unknown): void;

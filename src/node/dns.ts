@@ -320,7 +320,7 @@ export class DnsFollower implements Disposable {
 
   /**
    * Looks up the addresses now. Resolves when the client uses them, or when the lookup has failed. If a lookup is under
-   * way, waits for that one.
+   * way, waits for that lookup instead.
    */
   update(): Promise<void> {
     this.#running ??= this.#update().finally(() => {
@@ -361,7 +361,8 @@ export class DnsFollower implements Disposable {
   #apply(endpoints: readonly string[]): void {
     // DNS servers answer in varying order, which is not a change.
     if (sorted(endpoints) !== sorted(this.#current)) this.#current = endpoints;
-    // If the set is the same, this call changes nothing. If the client is closed, it throws, and the lookups end.
+    // If the client has these endpoints already, this call changes nothing. If the client is closed, the call throws,
+    // and the lookups end.
     this.#client.setEndpoints(this.#current);
   }
 }
