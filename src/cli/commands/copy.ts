@@ -174,7 +174,7 @@ async function refuseOthers(keys: AsyncIterable<ExportedKey>, stored: StoredKeys
 
 interface Writing {
   readonly summary: ExportSummary;
-  /** The keys of the store, for a comparison. Undefined if every key is written. */
+  /** The keys of the store, for a comparison. Undefined if the import writes every key. */
   readonly known: StoredKeys | undefined;
   readonly existing: Existing;
   readonly maxTxnOps: number;

@@ -182,7 +182,7 @@ async function put(context: Context, key: string, value: string | undefined, fla
   if (flags.ignoreValue && value !== undefined)
     throw new CliError(ExitCode.USAGE, 'value: got a value together with --ignore-value; allowed: only one of the two');
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
-  // `withClient` asks for a missing password, before the value is read.
+  // Read the value after `withClient` has asked for a missing password, because both come from standard input.
   const response = await withClient(context, async (client) => {
     const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
     const request = { key: checkKey(key, 'key'), value: bytes, lease, prevKv, ignoreValue, ignoreLease };

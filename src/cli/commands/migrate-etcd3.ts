@@ -43,7 +43,7 @@ export function addMigrateCommand(program: Command, io: Io): void {
     .action((path: string, flags: MigrateFlags, command: Command) => migrate(contextOf(io, command), path, flags));
 }
 
-/** Rewrites all files first, so that an error leaves every file as it was. */
+/** Computes the new texts of all files before it writes a file, so that an error leaves every file as it was. */
 function migrate({ out }: Context, path: string, { dryRun }: MigrateFlags): void {
   const files = filesIn(path);
   const parser = Parser.load(statSync(path).isDirectory() ? path : dirname(path));

@@ -41,7 +41,7 @@ interface ClaimOptions {
   readonly ownOnly: boolean;
   /** Whether to reset the position, so that the mirror reads the whole range. */
   readonly startsAnew: boolean;
-  /** Called if there is no position, before this mirror creates one. */
+  /** Runs if there is no position, before this mirror creates one. */
   readonly checkNew: () => Promise<void>;
 }
 
@@ -65,7 +65,7 @@ interface MirrorTargetOptions {
 export class MirrorTarget {
   readonly #options: MirrorTargetOptions;
   #position: Position = { revision: 0n, state: 'reading', clusterId: 0n };
-  /** The revision of the last put of the position key. Each transaction checks that this is still the mod revision of the key. */
+  /** The mod revision of the position key. Each transaction requires that the key still has this mod revision. */
   #modRevision = 0n;
   /** The numbers of keys that this object has written and deleted. */
   readonly counts = { written: 0, deleted: 0 };
@@ -288,7 +288,7 @@ export class Renaming {
   readonly #from: Uint8Array;
   readonly #to: Uint8Array;
 
-  /** Replaces the prefix `from` by `to`. */
+  /** The renaming replaces the prefix `from` of each key with `to`. */
   constructor(destination: WireRange, from: Uint8Array, to: Uint8Array, positionKey: Uint8Array) {
     this.destination = destination;
     this.#from = from;

@@ -6,7 +6,8 @@ import type { Rewriter } from './rewriter.js';
 const STRINGS =
   /^(JSON\.stringify|String|Buffer\.(from|alloc|concat))$|\.(toString|toFixed|toISOString|toUpperCase|toLowerCase|trim|join|padStart|replaceAll)$/;
 
-// The arguments of the builders of etcd3, as arguments of the methods of `Client`.
+// The functions below convert the arguments of etcd3's builders, such as `put(key).value(value)`, to the arguments of
+// the methods of `Client`.
 
 /** Returns the arguments of a put, from `put(key).value(value).lease(lease)`. */
 export function putArguments(rewriter: Rewriter, [put, ...others]: readonly Link[]): string | undefined {
@@ -42,7 +43,10 @@ export function rangeText(rewriter: Rewriter, link: Link): string | undefined {
   return `${rewriter.use('keyRange')}(${rewriter.emit(start)}, ${rewriter.emit(end)})`;
 }
 
-/** Returns the text of a value, which may be a number in etcd3. Undefined if that is unknown. */
+/**
+ * Returns the text of a value as a string, because the value may be a number in etcd3. Returns undefined for an
+ * expression of unknown type that is neither a variable nor a property.
+ */
 export function valueText(rewriter: Rewriter, node: Node): string | undefined {
   const { parser, names } = rewriter;
   const text = rewriter.emit(node);

@@ -49,7 +49,7 @@ type Hosts = readonly string[] | undefined;
 
 function hostsOf({ parser }: Rewriter, properties: readonly Node[]): Hosts {
   const hosts = properties.find(({ name }) => name?.text === 'hosts');
-  // Another object that is spread may contain the hosts.
+  // An object that the options spread may contain the hosts.
   if (hosts === undefined)
     return properties.some((each) => parser.is(each, 'SpreadAssignment')) ? undefined : ['127.0.0.1:2379'];
   const { initializer } = hosts;
@@ -122,7 +122,7 @@ export function leaseText({ rewriter, chain, client, links }: Use): string | und
   return `await ${rewriter.use('Session')}.open(${client}, { ttl: ${ttl} })`;
 }
 
-/** Whether the variable holds a lease that becomes a session. */
+/** Whether the variable contains a lease that `migrate-etcd3` replaces with a session. */
 function isSession(rewriter: Rewriter, declaration: Node | undefined): boolean {
   const { parser } = rewriter;
   const call = declaration?.initializer;

@@ -36,7 +36,7 @@ export class LivePage {
   readonly opened: Promise<void>;
   wasOpened = false;
   #onOpened: () => void = () => {};
-  /** Called after a page has fetched the content at the end of the command. */
+  /** Runs after a page has fetched the content at the end of the command. */
   #onFetched: () => void = () => {};
 
   private constructor(
@@ -124,7 +124,7 @@ export class LivePage {
     return this.#rendered.html;
   }
 
-  /** Reports a change, if there is one, and looks again later. */
+  /** Reports a change, if there is one, and checks again later. */
   #tick(): void {
     const version = this.#version();
     if (version !== this.#sentVersion) for (const listener of this.#listeners) listener.write('data: changed\n\n');

@@ -129,7 +129,7 @@ export interface FrameWithFields {
 
 /**
  * Combines the frames of the traced client with the observed states of the queue, ordered by time. `isWhole` tells
- * whether all frames are there.
+ * whether `wireFrames` contains all frames of the client.
  */
 export function storyOf(
   wireFrames: readonly WireFrame[],
