@@ -112,7 +112,7 @@ export interface EtcdErrorDetails {
 }
 
 /**
- * The only error class of this package. Decide by `reason` and `outcome`, never by the message text, which may change.
+ * The only error class of the client. Decide by `reason` and `outcome`, never by the message text, which may change.
  * The error contains no key, value, token or password.
  *
  * @example

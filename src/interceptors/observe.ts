@@ -42,7 +42,7 @@ export interface CallObserver extends AttemptObserver {
   response?(message: unknown): void;
   /**
    * The call has ended, successfully if `error` is undefined. The error is an `EtcdError`, unless an interceptor threw
-   * something else. The interceptor calls either this method or `canceled`, and only once.
+   * something else. Each call or stream ends with one call of this method or of `canceled`.
    */
   ended(error: unknown): void;
   /** The client canceled the stream. `failure` is undefined if the client no longer needs the stream. */

@@ -360,7 +360,7 @@ class RenewedLeases {
 
 class RenewalTracker implements MessageTracker {
   readonly #leases: RenewedLeases;
-  /** When the latest unanswered request for each lease was sent, by lease ID. Answers to other requests are ignored. */
+  /** When the latest unanswered request for each lease was sent, by lease ID. `response` ignores any other answer. */
   readonly #sentAt = new Map<bigint, number>();
 
   constructor(leases: RenewedLeases) {

@@ -25,7 +25,7 @@ export interface CreateOptions extends WriteOptions {
   readonly lease?: LeaseLike | undefined;
 }
 
-/** The version of a key that `updateKey` and `deleteKeyIf` expect. Exactly one of the properties must be given. */
+/** What `updateKey` and `deleteKeyIf` expect of the key. The caller must give exactly one of the properties. */
 export interface Expected {
   /** The revision of the key's last put. */
   readonly modRevision?: bigint | undefined;
@@ -47,7 +47,7 @@ export interface Written {
 /** Nothing was written. */
 export interface NotWritten<Reason extends 'exists' | 'missing' | 'changed'> {
   readonly succeeded: false;
-  /** Why nothing was written: the key exists already, does not exist, or is not the expected version. */
+  /** Why nothing was written: the key exists already, does not exist, or is not as expected (see `Expected`). */
   readonly reason: Reason;
   /** The key as the transaction found it. Undefined if the key does not exist. */
   readonly current: Reason extends 'missing' ? undefined : KeyValue;
@@ -63,7 +63,7 @@ const UPDATE_OPTIONS = { ...EXPECTED, ...CREATE_OPTIONS } as const;
 const DELETE_OPTIONS = { ...EXPECTED, ...WRITE_OPTIONS } as const;
 
 /**
- * Puts a key that does not exist.
+ * Puts a key if the key does not exist.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may exist because of this call.
  *
@@ -91,7 +91,7 @@ export async function createKey(
 }
 
 /**
- * Puts a key that exists and is the expected version.
+ * Puts a key if the key exists and has the expected mod revision or value.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may have been put.
  *
@@ -112,13 +112,13 @@ export async function updateKey(
   checkGivenOptions(options, UPDATE_OPTIONS, 'updateKey');
   const own = checkKey(key, 'key');
   const { modRevision, oldValue, lease, ...callOptions } = options;
-  // The condition proves that the key exists. The server refuses `ignoreLease` for a key that does not.
+  // The server refuses `ignoreLease` for a key that does not exist. The condition proves that the key exists.
   const put = op.put(own, value, lease === undefined ? { ignoreLease: true } : { lease });
   return writeIfUnchanged(client, own, put, { modRevision, oldValue }, callOptions);
 }
 
 /**
- * Deletes a key that exists and is the expected version.
+ * Deletes a key if the key exists and has the expected mod revision or value.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may have been deleted.
  *

@@ -118,8 +118,8 @@ export interface TypedChange<T> {
   /** The new state. Undefined for a deletion. */
   readonly kv: TypedKeyValue<T> | undefined;
   /**
-   * The state before. Undefined if the key did not exist. In a watch, also undefined without the option `prevKv`, or if
-   * the earlier revision is compacted.
+   * The state before the change. Undefined if the key did not exist. In a watch, also undefined without the option
+   * `prevKv`, or if the earlier revision is compacted.
    */
   readonly old: TypedKeyValue<T> | undefined;
 }
@@ -199,12 +199,12 @@ export class TypedKeys<T> {
     return kvs.map((kv) => this.decode(kv));
   }
 
-  /** Writes a key. */
+  /** Puts a key with the encoded value; see `KV.put`. */
   async put(name: string, value: T, options?: PutOptions & WriteOptions): Promise<WithHeader<PutResult>> {
     return this.#client.put(this.key(name), this.#codec.encode(value), options);
   }
 
-  /** Puts a key that does not exist; see `createKey`. */
+  /** Puts a key if the key does not exist; see `createKey`. */
   async create(name: string, value: T, options?: CreateOptions): Promise<WithHeader<Written | NotWritten<'exists'>>> {
     return createKey(this.#client, this.key(name), this.#codec.encode(value), options);
   }

@@ -59,7 +59,7 @@ export interface Applied<Result> {
   readonly revision: bigint;
   /** Whether the branch `then` ran. */
   readonly succeeded: boolean;
-  /** A digit for each transaction whose branch is known, from the outside inwards: 1 for `then`, 0 for `else`. */
+  /** A digit for each transaction whose branch is known, the outermost first: 1 for `then`, 0 for `else`. */
   readonly path: string;
   /** The header of the response that reported the write. */
   readonly header: wire.ResponseHeader;
@@ -112,7 +112,7 @@ export class Guards {
     this.#free.push(Object.assign(guard, { revision, writes }));
   }
 
-  /** Whether a guard was deleted. If so, probably all of them were. */
+  /** Whether a guard was deleted. If so, the other guards were probably deleted, too. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
@@ -149,7 +149,7 @@ export class Guards {
 
 type Answer = wire.TxnResponse & { readonly header: wire.ResponseHeader };
 
-/** One transaction that is applied at most once, however often it is sent. */
+/** One transaction that the server applies at most once, however often the client sends it. */
 export class GuardedWrite<Result> {
   readonly #guards: Guards;
   readonly #request: Init<wire.TxnRequest>;

@@ -86,7 +86,7 @@ export class ReadBack {
 
   #read(request: Init<wire.RangeRequest>): (answers: readonly wire.ResponseOp[]) => wire.RangeResponse {
     const index = this.reads.length;
-    // Not serializable, because a member that lags behind may not have the revision yet.
+    // The read is not serializable, because a member that lags behind may not have the revision yet.
     const value = { ...request, serializable: false, revision: request.revision || this.#revision };
     this.reads.push({ request: { case: 'requestRange', value } });
     return (answers) => {

@@ -59,7 +59,7 @@ const DISCOVER_SRV_OPTIONS = {
 /** Codes of DNS errors that mean that the name has no such records. */
 const NO_RECORDS: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
 
-/** The weight that a record of weight 0 gets. This record should rarely come before the other records: RFC 2782. */
+/** The weight that a record of weight 0 gets. Such a record should rarely come before other records: RFC 2782. */
 const LEAST_WEIGHT = 0.01;
 
 /**

@@ -131,7 +131,7 @@ export class ClientEvents {
     });
   }
 
-  /** Logs each event. */
+  /** Passes each event to the logger, if there is one. */
   addLogger(logger: Logger | undefined): void {
     if (logger === undefined) return;
     this.addForeign(({ type, ...details }) =>

@@ -227,7 +227,7 @@ function splitAtDashes(
   const after = countAfterDashes(command);
   const all = given === undefined ? rest : [given, ...rest];
   if (after > all.length || (after === 0 && hasDashes(command)))
-    throw new CliError(ExitCode.USAGE, 'watch: missing; give a key before --, and a command after it');
+    throw new CliError(ExitCode.USAGE, 'key or command: missing; give a key before --, and a command after it');
   const before = all.slice(0, all.length - after);
   if (before.length > 1)
     throw new CliError(ExitCode.USAGE, `command: got "${before[1]}" without -- before it; allowed: -- and a command`);
@@ -275,7 +275,7 @@ function runForEvent(program: readonly string[], event: WatchEvent): Promise<Exi
   return runProgram(program, environment);
 }
 
-/** Returns an event in the JSON of etcd's gateway. A deletion needs only the key and the revision. */
+/** Returns an event as JSON, as etcd's gateway does. The event of a deletion has only the key and the revision. */
 export function eventJson(
   type: 'put' | 'delete',
   { key, modRevision, ...others }: Pick<KeyValue, 'key' | 'modRevision'>,

@@ -42,7 +42,7 @@ interface MirrorFlags {
   readonly maxTxnOps: number;
 }
 
-/** Start of the default name of a position key. */
+/** Prefix of the default position key, which stores how far the mirror is: see `Position`. */
 const POSITIONS = 'etcdwire/mirror/';
 
 export function addMirrorCommand(program: Command, io: Io): void {
@@ -90,7 +90,7 @@ lease ends at the source. If another mirror takes over the destination, the exit
     });
 }
 
-/** Returns how keys are named at the destination. @throws CliError if the flags do not fit together. */
+/** Returns how keys are named at the destination. @throws CliError if --dest-prefix is given without --prefix. */
 function renamingOf(key: string, range: WireRange, { prefix, destPrefix, positionKey }: MirrorFlags): Renaming {
   if (destPrefix !== undefined && !prefix)
     throw new CliError(ExitCode.USAGE, '--dest-prefix: got it without --prefix; allowed: only with --prefix');
@@ -236,7 +236,7 @@ class Follower {
     let isFirst = true;
     let next = nextOf(messages);
     for (;;) {
-      // Collect the changes that have already arrived in one transaction. If no further message has arrived, start the
+      // Collect for one transaction all changes that have already arrived. If no further message has arrived, start the
       // transaction.
       const result = await (pending.isEmpty ? next : Promise.race([next, eventLoopTurn()]));
       if (result === undefined) {

@@ -17,7 +17,8 @@ export interface Change {
 }
 
 /**
- * How far a mirror is. It continues after `revision`; with 0n, it has to read the whole range of the source.
+ * How far a mirror is. The mirror continues after `revision`. If `revision` is 0n, it reads the whole range of the
+ * source.
  *
  * - `reading`: The destination is being made equal to the range of the source.
  * - `applying`: The mirror is applying the changes of later revisions in several transactions. Some of these changes
@@ -37,7 +38,7 @@ export class PositionMoved extends Error {
 }
 
 interface ClaimOptions {
-  /** Whether to take over only a position of this process, or a missing one. */
+  /** Whether to refuse a position that another process has written. */
   readonly ownOnly: boolean;
   /** Whether to reset the position, so that the mirror reads the whole range. */
   readonly startsAnew: boolean;
@@ -218,7 +219,7 @@ export class MirrorTarget {
   }
 }
 
-/** Returns a random name for a process that mirrors, which distinguishes the process from all other mirrors. */
+/** Returns a random name for this run of a mirror, which distinguishes it from all other mirrors. */
 export function newRun(): string {
   return randomId().toString(16);
 }

@@ -1,7 +1,7 @@
 import type { KeyValue } from '../../kv/key-value.js';
 import { compareBytes } from '../../runtime/bytes.js';
 
-/** The keys of a range in a store, for a comparison with other keys. The keys and the others are in ascending order. */
+/** The keys of a range in a store, in ascending order, for a comparison with other keys in ascending order. */
 export class StoredKeys {
   readonly #keys: AsyncIterator<KeyValue, unknown>;
   #next: Promise<KeyValue | undefined> | undefined;

@@ -29,7 +29,7 @@ export function isRange({ name }: Link): boolean {
   return name === 'prefix' || name === 'all' || name === 'inRange';
 }
 
-/** Returns the text of a range of keys. */
+/** Returns the new text of a range of keys, such as `prefix('a/')`. Undefined if the link has another form. */
 export function rangeText(rewriter: Rewriter, link: Link): string | undefined {
   const { parser } = rewriter;
   if (link.name === 'all') return `${rewriter.use('prefix')}('')`;
@@ -75,7 +75,7 @@ function isLeaseId({ parser, names }: Rewriter, node: Node): boolean {
   );
 }
 
-/** Returns the text of the only argument of a call. */
+/** Returns the text of the only argument of a call. Undefined if the call has no argument or several. */
 export function only(rewriter: Rewriter, { args }: Link): string | undefined {
   return args.length === 1 ? rewriter.emit(args[0] as Node) : undefined;
 }

@@ -4,7 +4,7 @@ import { leaseText, lockText, rewriteObjectCall, watchText } from './objects.js'
 import type { Node } from './parser.js';
 import type { Rewriter } from './rewriter.js';
 
-/** What to do about calls that the program does not rewrite, by the first method of the call. */
+/** What to do about calls that `migrate-etcd3` does not rewrite, by the first method of the call. */
 const ADVICE: Readonly<Record<string, string>> = {
   get: 'use get(key, options); it resolves with a KeyValue or undefined',
   getAll: 'use range(prefix(…), options), or scan for many keys',
@@ -40,7 +40,7 @@ const OPERATORS: Readonly<Record<string, string>> = {
   '>': '>',
   '<': '<',
 };
-/** How the value of a key becomes the result of a method, for a key that may be missing. */
+/** The code that converts `kv`, the result of `get`, to the result of a method of etcd3, by the name of that method. */
 const READS: Readonly<Record<string, string>> = {
   string: 'kv?.text() ?? null',
   json: 'kv?.json() ?? null',

@@ -38,7 +38,7 @@ function compared(before: readonly string[], after: readonly string[]): readonly
 
 function middle(before: readonly string[], after: readonly string[]): readonly Line[] {
   const width = after.length + 1;
-  // The length of the longest common subsequence of the lines from each pair of positions on.
+  // For each pair of positions, the length of the longest common subsequence of the lines from there on.
   const lengths = new Uint32Array((before.length + 1) * width);
   const lengthAt = (i: number, j: number): number => lengths[i * width + j] as number;
   for (let i = before.length - 1; i >= 0; i -= 1)

@@ -187,7 +187,7 @@ export class Names {
     return this.#commonKind(declared[0] ?? assigned[0], values);
   }
 
-  /** Returns the class whose instance `this` is at a node. */
+  /** Returns the class to whose instance `this` refers at a node. */
   #classAround(node: Node): Node | undefined {
     const { is } = this.#parser;
     for (let each = node.parent; each !== undefined; each = each.parent) {

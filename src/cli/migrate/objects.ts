@@ -7,7 +7,7 @@ import type { Rewriter } from './rewriter.js';
 /** TTL in seconds of the locks of etcd3. */
 const LOCK_TTL_S = '30';
 
-/** What to do about calls on objects that the program does not rewrite. */
+/** What to do about calls on objects that `migrate-etcd3` does not rewrite. */
 const ADVICE: Readonly<Record<Exclude<Kind, 'client'>, string>> = {
   lease:
     'a Session of etcdwire/concurrency replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',

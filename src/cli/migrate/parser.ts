@@ -43,7 +43,7 @@ export interface Node {
   getStart(): number;
 }
 
-/** A node that exists and has a kind that the caller asked for. The property exists only in the type. */
+/** A node that exists and has a kind that the caller asked for. `isFound` exists only in the type. */
 interface Found extends Node {
   readonly isFound: true;
 }

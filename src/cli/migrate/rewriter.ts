@@ -33,7 +33,7 @@ const IMPORTS = '\u0000imports\u0000';
  */
 const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/concurrency', Session: 'etcdwire/concurrency' };
 
-/** What to use instead of exports of etcd3 other than its classes of errors. */
+/** What to use instead of an export of etcd3. `adviceOn` knows what to use instead of the error classes. */
 const INSTEAD: Readonly<Record<string, string>> = {
   IOptions: 'use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
   Namespace: 'use the type of client.namespace(…), which has the methods of Client for keys, watches and leases',
@@ -140,7 +140,7 @@ export class Rewriter {
     return text + this.text.slice(at, node.end);
   }
 
-  /** Returns the text that replaces an expression. */
+  /** Counts an expression as rewritten. Returns its new text. */
   rewrite(text: string): string {
     this.#rewritten += 1;
     return text;

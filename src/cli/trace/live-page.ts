@@ -30,7 +30,7 @@ export class LivePage {
   #sentVersion = -1;
   #renderMs = 0;
   #stopTimer: () => void = () => {};
-  /** The rendered changing parts of the page, and their version. */
+  /** The HTML of the changing parts of the page, and the version of the trace that the HTML shows. */
   #rendered: { readonly version: number; readonly html: string } | undefined;
   /** Resolves when a browser has fetched the page. */
   readonly opened: Promise<void>;
