@@ -43,7 +43,7 @@ export interface CoreKeyspace extends KV, AsyncDisposable {
 
   /**
    * Returns a keyspace of the keys that begin with `prefix`. Its methods accept and return keys without the prefix. The
-   * namespace shares the client's connections, and is closed when the client is closed.
+   * namespace shares the client's connections, and closes when the client closes.
    */
   namespace(prefix: BytesLike): CoreKeyspace;
 

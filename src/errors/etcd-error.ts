@@ -164,7 +164,7 @@ export class EtcdError extends Error {
 
   /**
    * Returns the properties for `JSON.stringify`, which error reporters use. The revisions become strings, because JSON
-   * has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
+   * has no bigint. Reduces a `cause` that is an error to its name and message, and leaves out any other cause.
    */
   toJSON(): Readonly<Record<string, unknown>> {
     return {

@@ -202,7 +202,7 @@ export class FrameDecoder {
   #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
     if ((flags & Flag.END_HEADERS) === 0) {
-      // An incomplete block cannot be decoded. It may contain a secret, so all its bytes are hidden.
+      // An incomplete block cannot be decoded. The block may contain a secret, so hide all its bytes.
       payload.fill(0);
       return [];
     }

@@ -31,7 +31,7 @@ export interface GetOptions {
   /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
   /**
-   * Only `range` has this option. It is declared here so that the compiler rejects it even if it comes from a spread
+   * Only `range` has this option. This declaration makes the compiler reject the option even if it comes from a spread
    * object.
    */
   readonly limit?: undefined;

@@ -68,7 +68,7 @@ export interface WaitCause {
 
 /**
  * Something that has happened to a client in the background. The `type` is the message of the log line for the event,
- * and the other fields are its details. An event with a `problem` is logged as a warning, and any other event as
+ * and the other fields are its details. The client logs an event with a `problem` as a warning, and any other event as
  * information. Events contain no key, value, token or password.
  *
  * @example

@@ -83,8 +83,8 @@ function jsonOf(key: string, entry: HistoryEntry): ReturnType<typeof eventJson> 
 }
 
 /**
- * Puts the value that the key had at a revision, unless the key has been changed since this function has read it. The
- * key keeps its present lease.
+ * Puts the value that the key had at a revision, unless the key has been changed since this function has read it. A key
+ * that exists keeps its present lease.
  */
 async function restoreAt(context: Context, key: string, at: bigint): Promise<void> {
   const { out } = context;
