@@ -123,8 +123,8 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): Interceptor {
 }
 
 /**
- * Without `given`, the returned function looks for the registered provider each time, because the program may register
- * its provider after it has created the client.
+ * Returns a function that returns the histogram of durations. Without `given`, that function looks for the registered
+ * provider each time, because the program may register its provider after it has created the client.
  */
 function durationHistogram(given: MeterProvider | undefined): () => Histogram {
   let created: { readonly provider: MeterProvider; readonly histogram: Histogram } | undefined;
@@ -153,7 +153,7 @@ class RecordedCall implements CallObserver {
     this.#histogramOf = histogramOf;
   }
 
-  /** Returns the metadata with the trace context. A field that the call already has, such as its token, stays. */
+  /** Returns the metadata with the trace context. Keeps a field that the call already has, such as its token. */
   inject(metadata: Metadata | undefined): Metadata {
     const carrier: Record<string, string> = {};
     safely(() => propagation.inject(this.context, carrier, { set: setField }));
@@ -194,7 +194,7 @@ class RecordedCall implements CallObserver {
   }
 }
 
-/** What is recorded of an error: `code` and `reason` in spans and metrics, `message` only in spans. */
+/** What the interceptor records of an error: `code` and `reason` in spans and metrics, `message` only in spans. */
 interface Failure {
   readonly code: StatusCode;
   readonly reason: string;
@@ -202,8 +202,8 @@ interface Failure {
 }
 
 /**
- * Returns the fields of an error to record. An error that is not an `EtcdError` comes from another interceptor. Its
- * texts may contain anything, so they are not recorded.
+ * Returns the fields of an error to record. An error that is not an `EtcdError` comes from another interceptor. The
+ * texts of such an error may contain secrets, so this function leaves them out.
  */
 function failureOf(error: unknown): Failure {
   // The error may come from another copy of this package, which has its own class `EtcdError`.

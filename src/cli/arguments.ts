@@ -80,7 +80,7 @@ export function hasDashes(command: Command): boolean {
   return rawArguments(command).includes('--');
 }
 
-/** Returns the number of arguments after `--`. */
+/** Returns the number of arguments after `--`. Returns 0 if the command line does not contain `--`. */
 export function countAfterDashes(command: Command): number {
   const all = rawArguments(command);
   return hasDashes(command) ? all.length - all.indexOf('--') - 1 : 0;

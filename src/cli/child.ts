@@ -107,7 +107,7 @@ export async function runProgram(
   }
 }
 
-/** Adds a listener for signals. Returns a function that removes it. */
+/** Adds a listener for signals. Returns a function that removes the listener. */
 function onSignals(names: readonly NodeJS.Signals[], listener: (name: NodeJS.Signals) => void): () => void {
   for (const name of names) process.on(name, listener);
   return () => {

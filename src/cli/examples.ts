@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-/** Examples by the path of the command, and the part of docs/command-line.md that describes it. */
+/** Examples by the path of the command, and the part of docs/command-line.md that describes the command. */
 const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: string[]]>> = {
   get: ['keys', 'etcdwire get config/color', 'etcdwire get --prefix config/ --keys-only'],
   put: ['keys', 'etcdwire put config/color blue', 'etcdwire put config/color < file'],

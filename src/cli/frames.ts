@@ -60,7 +60,7 @@ function messageJson(message: WireMessage): JsonObject {
   return { method: method.slice(1), type: typeName, message: fieldsOf(message), hex: hexOf(bytes) };
 }
 
-/** Returns the fields of a message, with bytes as text. Returns an empty object if the message is malformed. */
+/** Returns the fields of a message. `textOrBase64` formats bytes. Returns {} if the message is malformed. */
 export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
   const found = methodByPath.get(method);
   const codec = found?.request.typeName === typeName ? found.request : found?.response;

@@ -14,7 +14,9 @@ export interface Io {
   readonly interrupted: AbortSignal;
   /** Creates the client's transport. Default: the client's default transport, HTTP/2. */
   readonly transport?: TransportFactory | undefined;
-  /** Called with the client options and the name of a lock or an election, before the command enters its queue. */
+  /**
+   * Runs before a command enters the queue of a lock or an election. `name` is the name of the lock or the election.
+   */
   readonly onEnterQueue?: ((options: ClientOptions, name: string) => Promise<void>) | undefined;
 }
 

@@ -5,7 +5,7 @@ import { type Io, interruptedBy } from './io.js';
 
 /** Ctrl-C, Ctrl-D and Ctrl-U. A terminal in raw mode passes these keys on as characters. */
 const [INTERRUPT, END_OF_INPUT, ERASE_LINE] = ['\x03', '\x04', '\x15'];
-/** Matches what keys such as the arrows send, and other control characters. They are not part of a password. */
+/** Matches what keys such as the arrows send, and other control characters. None of these is part of a password. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
 const CONTROLS = /\x1b(?:\[[0-9;]*[ -/]*[@-~]|.)?|(?![\x03\x04\x08\x0a\x0d\x15\x7f])[\x00-\x1f]/g;
 const ERASE = new Set(['\b', '\x7f']);
@@ -59,7 +59,7 @@ export function askHidden(
       else typed += character;
     };
     const onData = (data: Uint8Array): void => {
-      // A pasted line can end with two characters.
+      // A pasted line can end with two characters, CR and LF.
       const text = decoder.decode(data, { stream: true }).replaceAll('\r\n', '\r').replaceAll(CONTROLS, '');
       for (const character of text) if (answers.length < questions.length) onCharacter(character);
     };

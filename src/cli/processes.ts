@@ -104,7 +104,7 @@ export function ownSession(): number | undefined {
   return readProcess('self')?.session;
 }
 
-/** Sends a signal. Returns whether the process or the group exists. */
+/** Sends a signal. Returns false if no such process or group exists, or if this process may not signal it. */
 function send(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, name);

@@ -47,8 +47,8 @@ export interface ClientOptions extends CoreClientOptions {
   readonly orderedReads?: boolean | undefined;
   /**
    * Whether the client repeats each write until a server answers or the time limit passes. A repeated write is still
-   * applied at most once. The option of a call overrides this one. Applies to `put`, `delete`, `txn`, the functions
-   * that use them, and these RPCs in `raw`; `docs/writes.md` describes the cost. Default false.
+   * applied at most once. The option `retryWrites` of a call overrides this option. Applies to `put`, `delete`, `txn`,
+   * the functions that use them, and these RPCs in `raw`; `docs/writes.md` describes the cost. Default false.
    */
   readonly retryWrites?: boolean | undefined;
   /**
@@ -84,7 +84,7 @@ export const CLIENT_OPTIONS = {
 const COMPACT_OPTIONS = { physical: checkBoolean, ...CALL_OPTIONS } as const;
 
 /**
- * A client of one etcd cluster. It connects when the first call is made.
+ * A client of one etcd cluster. The client connects when the program makes the first call.
  *
  * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
  * keepalives keep the process running.
@@ -120,8 +120,8 @@ export class Client extends CoreClient implements Keyspace {
     const direct = orderedReads ? withOrderedReads(core.transport, channel.cluster) : core.transport;
     const rpc = new Rpc(direct, settings);
     const sync = (call?: CallOptions) => syncEndpoints(rpc, channel, configured, allowEndpoint, call);
-    // This layer is outside the layers of `direct`, because the calls of `sync` pass through those and must not start
-    // another `sync`.
+    // This layer is outside the layers of `direct`, because the calls of `sync` pass through `direct` and must not
+    // start another `sync`.
     const transport = autoSyncIntervalMs === undefined ? direct : withAutoSync(direct, sync, autoSyncIntervalMs);
     super(undefined, { ...core, transport, settings, retrying: retriedWrites });
     this.#sync = sync;

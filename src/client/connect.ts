@@ -6,7 +6,7 @@ import { pause } from '../runtime/timers.js';
 import { CLIENT_OPTIONS, Client, type ClientOptions, type EmbeddedClientOptions } from './client.js';
 import { HEALTH_KEY } from './health.js';
 
-/** How long `connect` waits, and what ends its wait. */
+/** The limits of the wait of `connect`. */
 export interface ConnectLimits {
   /**
    * Time limit in milliseconds for the first answer of a member. Default 5,000. `connect` rejects sooner if every
@@ -155,8 +155,8 @@ async function answerOf(client: Client, endpoint: string, limits: Limits): Promi
   observe().catch(() => {});
   try {
     await new Promise<void>((resolve, reject) => {
-      // The channel repeats a call until its deadline. Here, its first failure is enough, unless the member may soon
-      // recover.
+      // The channel repeats a call until its deadline. Here, the first failed attempt is enough, unless the member may
+      // soon recover.
       const retry = (error: EtcdError): void => {
         const mayRecover = isMomentaryRefusal(error) || isOverloadRefusal(error) || WITHOUT_LEADER.has(error.reason);
         if (!mayRecover) reject(error);

@@ -71,8 +71,9 @@ const CORE_CLIENT_HINTS = {
 const CLOSERS_TIMEOUT_MS = 2_000;
 
 /**
- * A client of one etcd cluster for keys, watches and leases. It also works with `etcdwire/concurrency`. The `Client` of
- * `etcdwire` extends this class with everything else. The client connects when the first call is made.
+ * A client of one etcd cluster for keys, watches and leases. The functions and classes of `etcdwire/concurrency` accept
+ * this client, too. The `Client` of `etcdwire` extends this class with the other services of etcd, and with more
+ * options. The client connects when the program makes the first call.
  *
  * Close the client after use, or declare it with `await using`. As long as the client is open, its watches and
  * keepalives keep the process running.
@@ -165,7 +166,7 @@ export class CoreClient implements CoreKeyspace {
     return new CoreClient(undefined, namespaceCore(this.core, prefix));
   }
 
-  /** Returns the fields that `JSON.stringify` writes: the endpoints, and those that are not available now. */
+  /** Returns the fields that `JSON.stringify` writes: the endpoints, and which of them are unavailable now. */
   toJSON(): { readonly endpoints: readonly string[]; readonly unavailable: readonly string[] };
   toJSON(): object {
     const { endpoints, unavailable } = this.core.channel;
@@ -216,7 +217,8 @@ export class CoreClient implements CoreKeyspace {
   }
 
   /**
-   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes it.
+   * @internal Registers `closer` to run before the keyspace or its client closes. Returns a function that removes
+   * `closer`.
    */
   beforeClose(closer: Closer): () => void {
     const all = [this.#closers, this.core.closers];
@@ -261,7 +263,7 @@ function coreOf(options: CoreClientOptions | Embedded<CoreClientOptions>): Keysp
   return coreLayers(options);
 }
 
-/** Runs all closers, including closers that are added while it runs: a session may open while the client closes. */
+/** Runs all closers, and those that are added meanwhile, because a session may open while the client closes. */
 async function closeAll(closers: Iterable<Closer>): Promise<void> {
   const called = new Set<Closer>();
   for (;;) {

@@ -47,7 +47,7 @@ export interface EndpointHealth {
 export interface Health {
   /** Whether all endpoints are healthy and report no problems. */
   readonly isHealthy: boolean;
-  /** In the order of `endpoints` of the client. */
+  /** The answers, in the order of the property `endpoints` of the client. */
   readonly endpoints: readonly EndpointHealth[];
 }
 

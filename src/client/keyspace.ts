@@ -43,7 +43,7 @@ export interface CoreKeyspace extends KV, AsyncDisposable {
 
   /**
    * Returns a keyspace of the keys that begin with `prefix`. Its methods accept and return keys without the prefix. The
-   * namespace shares the client's connections, and is closed when the client is closed.
+   * namespace shares the client's connections, and closes when the client closes.
    */
   namespace(prefix: BytesLike): CoreKeyspace;
 
@@ -86,7 +86,7 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly channel: Channel;
   /** Aborts `settings.closed`. */
   readonly abortClosed: () => void;
-  /** Returns the endpoints of the options, or those of the latest call of `setEndpoints`. */
+  /** Returns the endpoints of the options, or the endpoints of the latest call of `setEndpoints`. */
   readonly configured: () => readonly Endpoint[];
   /** See `CoreClient.setEndpoints`. */
   readonly setEndpoints: (urls: readonly string[]) => void;

@@ -76,8 +76,8 @@ export interface CoreClientOptions {
   readonly maxTxnOps?: number | undefined;
   /**
    * Prefix of the guards: the keys that make writes safe to repeat, see `docs/locks.md`. Locks, elections, queues,
-   * barriers, registrations and writes with `retryWrites` put them. The prefix is relative to the namespace of the
-   * write. With authentication, the user needs the permission `readwrite` on it. Default `etcdwire/guards/`.
+   * barriers, registrations and writes with `retryWrites` put guards. The prefix is relative to the namespace of the
+   * write. With authentication, the user needs the permission `readwrite` on the prefix. Default `etcdwire/guards/`.
    */
   readonly guardPrefix?: BytesLike | undefined;
   /**
@@ -187,8 +187,8 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
     events,
   });
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
-  // often the channel retries it. If an outer layer repeats the call, for example with a new token, the interceptor
-  // sees another call. It also sees the tokens and the `Authenticate` calls.
+  // often the channel retries the call. If an outer layer repeats the call, for example with a new token, the
+  // interceptor sees another call. Interceptors also see the tokens and the `Authenticate` calls.
   let transport: Transport = withInterceptors(withDiagnostics(channel), interceptors);
   if (credentials !== undefined) transport = new AuthenticatedTransport(transport, credentials);
 
@@ -222,7 +222,7 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   };
 }
 
-/** Throws unless the options of a client are an object. The error has a hint for a caller that passes the endpoints. */
+/** Throws unless the options of a client are an object. The error has a hint for a caller that passed an endpoint. */
 export function checkIsObject(given: unknown): void {
   const isList = reading(given, 'options', () => Array.isArray(given));
   if (typeof given !== 'object' || given === null || isList) {

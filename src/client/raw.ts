@@ -7,7 +7,7 @@ import type { Method } from '../protobuf/schema.js';
 import { checkOptions, isPlain, reading } from '../runtime/arguments.js';
 import { isBytes, toBytes } from '../runtime/bytes.js';
 
-/** The type of the function that calls an RPC. It depends on which sides of the RPC send a stream of messages. */
+/** The type of the function that calls an RPC. The type depends on which sides of the RPC send a stream of messages. */
 export type Stub<M> =
   M extends Method<infer Request, infer Response, infer Kind>
     ? Kind extends 'unary'

@@ -34,7 +34,8 @@ import type { ServerReason, StatusCode } from './status.js';
  * - `BarrierFull`: As many participants as the barrier was created for have already entered.
  * - `NotInGateway`: The JSON gateway of etcd does not support this call or feature. Or the runtime may send the request
  *   twice, and the client cannot prevent the write from taking effect twice; see `guardWrites`.
- * - `ResultLost`: A write with `retryWrites` was applied, at the error's `revision`, but its result is lost.
+ * - `ResultLost`: A write with a guard, such as a write with `retryWrites`, was applied at the error's `revision`, but
+ *   its result is lost.
  * - `WatchClosed`: The program closed the watch.
  * - `InvalidValue`: A codec could not decode the value of a key, see `typed`. The read itself succeeded.
  * - `InvalidJson`: The value of the key is not valid JSON, or the function that was passed to `KeyValue.json` threw.
@@ -78,8 +79,8 @@ export type Reason = ServerReason | ClientReason;
  * - `not-sent`: No server received the request.
  * - `rejected`: The request had no effect, although a server may have received it.
  * - `unknown`: A server may have processed the request, or may still process it.
- * - `applied`: A server has carried out the request once, at the revision `revision`. Only writes with `retryWrites`
- *   have this outcome.
+ * - `applied`: A server has carried out the request once, at the revision `revision`. Only writes that a guard makes
+ *   safe to repeat, such as writes with `retryWrites`, have this outcome.
  */
 export type Outcome = 'not-sent' | 'rejected' | 'unknown' | 'applied';
 
@@ -111,7 +112,7 @@ export interface EtcdErrorDetails {
 }
 
 /**
- * The only error class of this package. Decide by `reason` and `outcome`, never by the message text, which may change.
+ * The only error class of the client. Decide by `reason` and `outcome`, never by the message text, which may change.
  * The error contains no key, value, token or password.
  *
  * @example
@@ -163,7 +164,7 @@ export class EtcdError extends Error {
 
   /**
    * Returns the properties for `JSON.stringify`, which error reporters use. The revisions become strings, because JSON
-   * has no bigint. A `cause` that is an error is reduced to its name and message; other causes are left out.
+   * has no bigint. Reduces a `cause` that is an error to its name and message, and leaves out any other cause.
    */
   toJSON(): Readonly<Record<string, unknown>> {
     return {
@@ -199,7 +200,7 @@ const OUTCOME_TEXT: Record<Outcome, string> = {
   applied: 'done once',
 };
 
-/** The names of the RPCs that change nothing. A message about one of them does not mention an outcome. */
+/** Matches the paths of the RPCs that change nothing. A message about one of these RPCs does not mention an outcome. */
 const READ =
   /\/(?:Range|RangeStream|Watch|LeaseTimeToLive|LeaseLeases|MemberList|Status|Hash|HashKV|Snapshot|AuthStatus|UserGet|UserList|RoleGet|RoleList|Authenticate|Leader|Observe)$/;
 
@@ -213,7 +214,7 @@ export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): E
   return new EtcdError(error.problem, { ...error, cause: error.cause, ...changes });
 }
 
-/** Returns an error that says what to do about `error`, which becomes its cause. */
+/** Returns an error whose text says what to do about `error`. The cause of the returned error is `error`. */
 export function explained(error: EtcdError, problem: string): EtcdError {
   return new EtcdError(problem, { ...error, cause: error });
 }
@@ -266,7 +267,7 @@ export function missingInput(argument: string, toDo: string): EtcdError {
 export type Failures = ReadonlyMap<string, EtcdError>;
 const NO_FAILURES: Failures = new Map();
 
-/** Returns the error for a call that the caller's signal canceled. `failures` occurred before that. */
+/** Returns the error for a call that the caller's signal canceled. `failures` occurred before the signal aborted. */
 export function canceled(
   signal: AbortSignal,
   outcome: Outcome,
@@ -281,8 +282,8 @@ export function canceled(
 
 /**
  * Returns the error for a call or a wait that exceeded its time limit. `what` is the name of the call or wait. The
- * cause is the failure, or an `AggregateError` of several. `endpoint` is the URL of an endpoint that has not answered
- * yet. `option` is the name of the time limit, such as `maxWaitMs`.
+ * cause is the failure, or an `AggregateError` of several failures. `endpoint` is the URL of an endpoint that has not
+ * answered yet. `option` is the name of the time limit, such as `maxWaitMs`.
  */
 export function timedOut(
   what: string,

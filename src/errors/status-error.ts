@@ -18,7 +18,7 @@ const REFUSED_AFTER_APPLYING: ReadonlySet<ServerReason> = new Set(['NoSpace']);
  * requests that it refuses; before etcd 3.6, it refuses them with status Unavailable. Raft drops a proposal before it
  * appends the proposal to its log (`ErrProposalDropped` in raft.go); etcd forwards that error with status Unknown. A
  * member checks whether the cluster is healthy before it proposes a change of the membership (`ErrUnhealthy` in
- * server.go). While the alarm CORRUPT is raised, all members apply a write by refusing it (apply/corrupt.go).
+ * server.go). While the alarm CORRUPT is raised, each member refuses a write instead of applying it (apply/corrupt.go).
  */
 const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
   'NotSupportedForLearner',
@@ -30,7 +30,7 @@ const REFUSED_UNPROCESSED: ReadonlySet<ServerReason> = new Set([
 /** The client truncates longer error texts, such as a long `cancel_reason` of a watch. */
 const MAX_TEXT_CHARS = 65_536;
 
-/** Matches the methods of three services that every supported etcd has. `RangeStream` is newer. */
+/** Matches the methods of three services that every supported etcd has, except the newer `RangeStream`. */
 const IN_EVERY_ETCD = /^\/etcdserverpb\.(?:KV\/(?!RangeStream$)|Watch\/|Lease\/)/;
 
 /** Whether every supported etcd has the service of the method. A server without this service is not etcd. */

@@ -148,7 +148,7 @@ export function silentChannel(): DiagnosticsChannel {
   return { hasSubscribers: false, publish: () => {} };
 }
 
-/** The part of `AsyncLocalStorage` that the client uses: a value that follows the calls of an asynchronous function. */
+/** The part of `AsyncLocalStorage` that the client uses: it stores a value for the duration of an asynchronous call. */
 export interface AsyncContext<T> {
   /** Calls `action`. `getStore` returns `value` inside `action`, also after an `await`. */
   run<R>(value: T, action: () => R): R;

@@ -230,8 +230,8 @@ function processKeeperOf(stream: Duplex): (busy: boolean) => void {
 }
 
 /**
- * Returns a pair of web streams as a stream of Node.js. `Duplex.fromWeb` is not used, because it is experimental in
- * Node.js 20.
+ * Returns a pair of web streams as a stream of Node.js. Does not use `Duplex.fromWeb`, which is experimental in Node.js
+ * 20.
  *
  * @throws TypeError if one of the streams is locked to another reader or writer.
  */

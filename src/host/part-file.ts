@@ -6,13 +6,13 @@ import { environment } from '../runtime/environment.js';
 
 /** Number of bytes that a `PartFile` collects before it writes them to the file. */
 const WRITE_BYTES = 1_048_576;
-/** What `PartFile` adds to the path for the unique name. */
+/** Matches what `PartFile` appends to the path to make the unique name. */
 const PART = /^\.[0-9a-f]+\.part$/;
 
 /**
- * A file that appears at its path only when it is complete. Until then, it has a unique name, `PATH.….part`. Only the
- * owner may read the file, because it contains keys and values. If the path is a symbolic link, the file replaces the
- * target of the link.
+ * A file that appears at its path only when it is complete. Until then, it has a unique name, `PATH.RANDOM.part`. Only
+ * the owner may read the file, because it contains keys and values. If the path is a symbolic link, the file replaces
+ * the target of the link.
  */
 export class PartFile {
   readonly #target: string;
@@ -30,8 +30,8 @@ export class PartFile {
   /**
    * Creates the file under its unique name.
    *
-   * @throws EtcdError with reason `InvalidInput` if `path` is not a regular file. Errors of the file system are passed
-   * on unchanged, by this method and by all others.
+   * @throws EtcdError with reason `InvalidInput` if `path` names something other than a regular file. This method and
+   * all others pass errors of the file system on unchanged.
    */
   static async create(path: string): Promise<PartFile> {
     const target = await targetOf(path);
@@ -40,7 +40,7 @@ export class PartFile {
     return new PartFile(target, part, await open(part, 'wx', 0o600));
   }
 
-  /** Creates the file, and calls `write`. The file appears at its path when `write` has ended, unless it throws. */
+  /** Creates the file, and calls `write`. When `write` resolves, the file appears at its path. */
   static async with<T>(path: string, write: (file: PartFile) => Promise<T>): Promise<T> {
     const file = await PartFile.create(path);
     try {
@@ -60,8 +60,8 @@ export class PartFile {
   }
 
   /**
-   * Gives the file its name, after all of its bytes are on the disk. After a power failure, the path has either the new
-   * file or the former one. When this method resolves, it has the new file.
+   * Gives the file its name, after all of its bytes are on the disk. If the power fails meanwhile, the path names
+   * either the new file or the former file. When this method has resolved, the path names the new file.
    */
   async commit(): Promise<void> {
     await this.#flush();
@@ -85,8 +85,8 @@ export class PartFile {
 }
 
 /**
- * Removes the parts of files at `path` that were not completed, because their process was killed. Keeps the parts that
- * were written within the last `minAgeMs`, because another process may still write them.
+ * Removes the files with the unique names of `PartFile` for `path`, which remain if a process is killed. Keeps a file
+ * that was written within the last `minAgeMs`, because another process may still write it.
  */
 export async function removeParts(path: string, minAgeMs: number): Promise<void> {
   const target = await targetOf(path);

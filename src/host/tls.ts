@@ -55,7 +55,7 @@ export function checkTls(tls: TlsSource | undefined): TlsSource | undefined {
 }
 
 function checkTlsOptions(tls: TlsOptions): TlsOptions {
-  // A promise is refused. It has no TLS fields, so the client would silently ignore the options inside the promise.
+  // Refuse a promise: it has no TLS fields, so the client would silently ignore the options inside the promise.
   if (typeof tls !== 'object' || tls === null || reading(tls, 'tls', () => 'then' in tls))
     throw invalidInput('tls', describeType(tls), 'TLS options, or a function that returns them');
   checkFields(tls, TLS_OPTIONS, 'tls');
@@ -77,7 +77,7 @@ export async function tlsForDial(tls: TlsSource | undefined): Promise<TlsOptions
   try {
     given = await tls();
   } catch (cause) {
-    // The message of the cause may contain secrets, so it is not copied into the message of this error.
+    // The message of the cause may contain secrets, so the message of this error does not contain it.
     throw new Error('the function given as tls failed', { cause });
   }
   return checkTlsOptions(given);

@@ -45,7 +45,7 @@ export class WebByteStream implements ByteStream {
     if (this.#ended || this.#closing) return undefined;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
-    // The error of a failed write is ignored here, because `closed` of the writer rejects, too.
+    // Ignore the error of a failed write here, because `closed` of the writer rejects, too.
     this.#writer.write(bytes).then(
       () => this.#sent(bytes.length),
       () => {},

@@ -34,12 +34,12 @@ export interface WireFrame {
   /** HTTP/2 stream identifier; 0 for frames that belong to the whole connection. */
   readonly streamId: number;
   /**
-   * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame. A
-   * type without a name is shown by its number, such as `0x10`.
+   * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame.
+   * For a type without a name, its number, such as `0x10`.
    */
   readonly type: string;
   readonly flags: readonly string[];
-  /** The whole frame, including the frame header. Bytes of secrets are replaced with 0. */
+  /** The whole frame, including the frame header. The bytes of secrets are 0. */
   readonly bytes: Uint8Array;
   readonly detail: FrameDetail;
 }
@@ -65,11 +65,13 @@ export interface WireMessage {
   readonly method: string;
   /** Full name of the message type. */
   readonly typeName: string;
-  /** The message without its gRPC prefix. Bytes of secrets are replaced with 0. */
+  /** The message without its gRPC prefix. The bytes of secrets are 0. */
   readonly bytes: Uint8Array;
 }
 
-/** The returned function opens the same byte streams, and calls `onFrame` with each frame sent or received on them. */
+/**
+ * Returns a function that opens byte streams with `open`, and calls `onFrame` for each frame sent or received there.
+ */
 export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void): OpenByteStream {
   let connections = 0;
   return (endpoint, tls, events) => {
@@ -200,7 +202,7 @@ export class FrameDecoder {
   #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
     if ((flags & Flag.END_HEADERS) === 0) {
-      // An incomplete block cannot be decoded. It may contain a secret, so all its bytes are hidden.
+      // An incomplete block cannot be decoded. The block may contain a secret, so hide all its bytes.
       payload.fill(0);
       return [];
     }
@@ -279,7 +281,7 @@ function flagNames(type: number, flags: number): readonly string[] {
   return names;
 }
 
-/** Returns the settings in a SETTINGS payload. A setting without a name in RFC 9113 is named by its number. */
+/** Returns the settings in a SETTINGS payload. For a setting without a name in RFC 9113, the name is its number. */
 function settingsIn(payload: Uint8Array): readonly (readonly [name: string, value: number])[] {
   const settings: (readonly [string, number])[] = [];
   for (let at = 0; at + SETTING_BYTES <= payload.length; at += SETTING_BYTES) {

@@ -8,7 +8,7 @@ import type { Interceptor } from './interceptors.js';
 
 /** Options of `hedgedReads`. */
 export interface HedgedReadsOptions {
-  /** Returns the endpoints of the client. The interceptor calls it only after the client was created. */
+  /** Returns the endpoints of the client. The interceptor calls this function only after the client was created. */
   readonly endpoints: () => readonly string[];
   /**
    * The time in milliseconds after which the interceptor asks another member. Choose a time that few reads exceed, such
@@ -19,7 +19,7 @@ export interface HedgedReadsOptions {
 
 const HEDGED_READS_OPTIONS = { endpoints: checkFunction, delayMs: checkMs } as const;
 const DEFAULT_DELAY_MS = 50;
-/** Maximum number of tokens. Each second call takes a token, and gives the token back if it answers first. */
+/** Maximum number of tokens. A call to a second member takes a token, and gives the token back if it answers first. */
 const MAX_TOKENS = 50;
 /** Number of tokens that each read adds, up to `MAX_TOKENS`. */
 const TOKENS_PER_READ = 0.1;
@@ -32,7 +32,8 @@ const TOKENS_PER_READ = 0.1;
  *
  * The interceptor handles all range requests, such as those of `get`, `range` and `scan` in pages, unless the call
  * names its `endpoint`. A linearizable read needs the leader, so no other member can answer it while the leader is
- * paused. Serializable reads may see the data of another member, which may be older; use `orderedReads` against that.
+ * paused. A serializable read may see the data of another member, which may be older. The option `orderedReads` of the
+ * client prevents this.
  *
  * @throws EtcdError with reason `InvalidInput` if an option is invalid.
  *
@@ -88,7 +89,7 @@ function hedged<Request, Response>(
         },
       );
     };
-    // The caller's signal aborts the attempts with its own reason, so that their error names it.
+    // The caller's signal aborts the calls with its own reason, so that their error contains this reason.
     const abort = (): void => {
       for (const stop of stops) stop.abort(call.signal?.reason);
     };

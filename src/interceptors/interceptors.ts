@@ -33,7 +33,7 @@ export interface Interceptor {
     call: UnaryCall<Request, Response>,
     next: (call: UnaryCall<Request, Response>) => Promise<Response>,
   ): Promise<Response>;
-  /** Called for every stream that is opened. `handler` receives the messages and the end, and must not throw. */
+  /** Handles every stream that the client opens. `handler` receives the messages and the end, and must not throw. */
   stream?<Request, Response>(
     call: StreamCall<Request, Response>,
     handler: StreamHandler<Response>,
@@ -41,7 +41,7 @@ export interface Interceptor {
   ): OutgoingStream<Request>;
 }
 
-/** The first interceptor is the outermost. */
+/** Returns a transport that passes each call through the interceptors. The first interceptor is the outermost. */
 export function withInterceptors(transport: Transport, interceptors: readonly Interceptor[]): Transport {
   return interceptors.reduceRight<Transport>(withInterceptor, transport);
 }

@@ -42,7 +42,7 @@ export interface CallObserver extends AttemptObserver {
   response?(message: unknown): void;
   /**
    * The call has ended, successfully if `error` is undefined. The error is an `EtcdError`, unless an interceptor threw
-   * something else. Either this method or `canceled` is called, once.
+   * something else. Each call or stream ends with one call of this method or of `canceled`.
    */
   ended(error: unknown): void;
   /** The client canceled the stream. `failure` is undefined if the client no longer needs the stream. */
@@ -56,7 +56,7 @@ export async function observeUnary<Request, Response>(
   next: (call: UnaryCall<Request, Response>) => Promise<Response>,
   metadata: Metadata | undefined = call.metadata,
 ): Promise<Response> {
-  // Each property is named, because V8 needs more than a microsecond for `{ ...call, observer }`.
+  // Name each property, because V8 needs more than a microsecond for `{ ...call, observer }`.
   const { method, request, endpoint, signal, timeoutMs, deadline, urgent, retryWrites, retryAfter } = call;
   const observed: Copy<UnaryCall<Request, Response>> = {
     method,
@@ -82,14 +82,14 @@ export async function observeUnary<Request, Response>(
   return response;
 }
 
-/** Opens a stream, and tells the observer about it until the stream ends. */
+/** Opens a stream, and reports its messages and its end to the observer. */
 export function observeStream<Request, Response>(
   observer: CallObserver,
   call: StreamCall<Request, Response>,
   handler: StreamHandler<Response>,
   next: (call: StreamCall<Request, Response>, handler: StreamHandler<Response>) => OutgoingStream<Request>,
 ): OutgoingStream<Request> {
-  // A stream may be canceled after its end.
+  // The client may cancel a stream after the end of the stream. The observer must not see this.
   let ended = false;
   const observed = { ...call, observer: bothObservers(observer, call.observer) };
   const end = (error: unknown): void => {

@@ -13,9 +13,9 @@ export interface RetryPolicy {
   /**
    * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
    * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. If only one of the two is given, the
-   * default of `minBackoffMs` is 50, and the default of `maxBackoffMs` is 2,000. If neither is given, the client uses
-   * its own delays, which are usually 0 if another endpoint is available. A read that only `retryRead` repeats always
-   * has a delay.
+   * default of `minBackoffMs` is 50, or `maxBackoffMs` if that is less, and the default of `maxBackoffMs` is 2,000. If
+   * neither is given, the client uses its own delays, which are usually 0 if another endpoint is available. A read that
+   * only `retryRead` repeats always has a delay.
    */
   readonly minBackoffMs?: number | undefined;
   readonly maxBackoffMs?: number | undefined;
@@ -42,7 +42,7 @@ const DEFAULT_MAX_BACKOFF_MS = 2_000;
 
 /**
  * Returns an interceptor that limits and delays the attempts of each unary call. It can make the client repeat fewer
- * writes, but never a write that is unsafe to repeat. A deadline ends each call as without a policy. Locks and other
+ * writes, but never a write that is unsafe to repeat. The deadline of a call still ends the call. Locks and other
  * functions of `etcdwire/concurrency` repeat their calls until they know the outcome, whatever the policy is, because
  * their safety depends on it.
  *

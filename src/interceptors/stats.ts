@@ -290,7 +290,7 @@ class ObservedStream implements CallObserver {
   }
 }
 
-/** Tracks objects on the server by the messages of one stream. */
+/** Tracks objects on the server, such as watches, by the messages of one stream. */
 interface MessageTracker {
   request(message: unknown): void;
   response(message: unknown): void;
@@ -360,7 +360,7 @@ class RenewedLeases {
 
 class RenewalTracker implements MessageTracker {
   readonly #leases: RenewedLeases;
-  /** When the latest unanswered request for each lease was sent, by lease ID. Answers to other requests are ignored. */
+  /** When the latest unanswered request for each lease was sent, by lease ID. `response` ignores any other answer. */
   readonly #sentAt = new Map<bigint, number>();
 
   constructor(leases: RenewedLeases) {

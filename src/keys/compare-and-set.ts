@@ -16,8 +16,8 @@ import {
 import { type BytesLike, toBytes } from '../runtime/bytes.js';
 import { backoffMs, pause } from '../runtime/timers.js';
 
-// Each function writes the key in a transaction that also compares the key, so no other client can change the key in
-// between.
+// Each function writes the key in a transaction that also compares the key, so no other client can change the key
+// between the comparison and the write.
 
 /** Options of `createKey`. */
 export interface CreateOptions extends WriteOptions {
@@ -25,7 +25,7 @@ export interface CreateOptions extends WriteOptions {
   readonly lease?: LeaseLike | undefined;
 }
 
-/** Which version of a key `updateKey` and `deleteKeyIf` expect: exactly one of the properties. */
+/** What `updateKey` and `deleteKeyIf` expect of the key. The caller must give exactly one of the properties. */
 export interface Expected {
   /** The revision of the key's last put. */
   readonly modRevision?: bigint | undefined;
@@ -47,7 +47,7 @@ export interface Written {
 /** Nothing was written. */
 export interface NotWritten<Reason extends 'exists' | 'missing' | 'changed'> {
   readonly succeeded: false;
-  /** Why: the key exists already, the key does not exist, or the key is not the expected version. */
+  /** Why nothing was written: the key exists already, does not exist, or is not as expected (see `Expected`). */
   readonly reason: Reason;
   /** The key as the transaction found it. Undefined if the key does not exist. */
   readonly current: Reason extends 'missing' ? undefined : KeyValue;
@@ -63,7 +63,7 @@ const UPDATE_OPTIONS = { ...EXPECTED, ...CREATE_OPTIONS } as const;
 const DELETE_OPTIONS = { ...EXPECTED, ...WRITE_OPTIONS } as const;
 
 /**
- * Puts a key that does not exist.
+ * Puts a key if the key does not exist.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may exist because of this call.
  *
@@ -91,7 +91,7 @@ export async function createKey(
 }
 
 /**
- * Puts a key that exists and is the expected version.
+ * Puts a key if the key exists and has the expected mod revision or value.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may have been put.
  *
@@ -112,13 +112,13 @@ export async function updateKey(
   checkGivenOptions(options, UPDATE_OPTIONS, 'updateKey');
   const own = checkKey(key, 'key');
   const { modRevision, oldValue, lease, ...callOptions } = options;
-  // The condition proves that the key exists. The server refuses the option `ignoreLease` for other keys.
+  // The server refuses `ignoreLease` for a key that does not exist. The condition proves that the key exists.
   const put = op.put(own, value, lease === undefined ? { ignoreLease: true } : { lease });
   return writeIfUnchanged(client, own, put, { modRevision, oldValue }, callOptions);
 }
 
 /**
- * Deletes a key that exists and is the expected version.
+ * Deletes a key if the key exists and has the expected mod revision or value.
  *
  * @throws EtcdError as `txn` does. If its outcome is `unknown`, the key may have been deleted.
  *
@@ -138,7 +138,7 @@ export async function deleteKeyIf(
   return writeIfUnchanged(client, own, op.delete(own), { modRevision, oldValue }, callOptions);
 }
 
-/** Options of `modifyKey`. `timeoutMs` limits each call; use `signal` to limit the whole. */
+/** Options of `modifyKey`. `timeoutMs` limits each call. Use `signal` to limit the time of all calls together. */
 export interface ModifyOptions extends UpdateOptions {
   /** Maximum number of times that `change` runs. Default 100. */
   readonly maxAttempts?: number | undefined;
@@ -148,21 +148,21 @@ const MODIFY_OPTIONS = { maxAttempts: checkPositiveCount, ...CREATE_OPTIONS } as
 const DEFAULT_MAX_ATTEMPTS = 100;
 /** The number of attempts without a pause between them. */
 const EAGER_ATTEMPTS = 3;
-/** The argument of `backoffMs` from which the pause between two attempts no longer grows. */
+/** The largest argument of `backoffMs`: from then on, the pause between two attempts no longer grows. */
 const MAX_BACKOFF_ATTEMPT = 4;
 
 /** The result of `modifyKey`. */
 export interface Modified {
   /** Whether the key was put: false if `change` returned undefined. */
   readonly changed: boolean;
-  /** The key as it was before. Undefined if it did not exist. */
+  /** The key that `change` received last. Undefined if the key did not exist. */
   readonly old: KeyValue | undefined;
 }
 
 /**
  * Reads a key, lets `change` calculate its new value, and puts the value. If another client changes the key between the
  * read and the put, `change` runs again with the latest key, so it must have no other side effects. If `change` returns
- * undefined, nothing is written. If it throws, `modifyKey` rejects with the same error.
+ * undefined, nothing is written. If `change` throws, `modifyKey` rejects with the same error.
  *
  * @throws EtcdError with reason `TxnConflict` after `maxAttempts`, and otherwise as `txn` does. Without `retryWrites`,
  * a put whose outcome is unknown is not repeated.

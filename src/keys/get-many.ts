@@ -11,8 +11,8 @@ import type { BytesLike } from '../runtime/bytes.js';
 /** Options of `getMany`. */
 export interface GetManyOptions extends GetOptions, CallOptions {
   /**
-   * How many keys one transaction reads. Default 128, the default of the server's `--max-txn-ops`; must not exceed the
-   * option `maxTxnOps` of the client.
+   * Maximum number of keys that one transaction reads. Must not exceed the option `maxTxnOps` of the client. Default
+   * 128, the default of the server's `--max-txn-ops`.
    */
   readonly keysPerTxn?: number | undefined;
 }
@@ -28,8 +28,8 @@ const KEYS_PER_TXN = 128;
 
 /**
  * Reads any number of keys, all at one revision. Up to `keysPerTxn` keys need one transaction; more keys need several
- * transactions, one after the other, which read the revision of the first one. `header` is the header of the first
- * transaction.
+ * transactions, one after the other, which read at the revision of the first transaction. `header` is the header of the
+ * first transaction.
  *
  * @throws EtcdError with reason `Compacted` if etcd compacts that revision before the last transaction, and otherwise
  * as `txn` does.

@@ -38,8 +38,8 @@ export interface ValueCodec<T> {
 }
 
 /**
- * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if it is wrong. The function
- * may be the method `parse` of a schema, for example of a zod schema.
+ * Returns a codec for JSON. `parse` checks the value that `JSON.parse` returns, and throws if the value is wrong.
+ * `parse` may be the method `parse` of a schema, for example of a zod schema.
  *
  * @example
  * const users = typed(etcd, 'users/', json((value) => value as { name: string }));
@@ -89,8 +89,8 @@ export class TypedKeyValue<T> {
   }
 
   /**
-   * Says that the codec could not decode the value. Its `cause` is what the codec has thrown. Undefined if the value is
-   * valid.
+   * An error if the codec could not decode the value. The `cause` of the error is what the codec has thrown. Undefined
+   * if the value is valid.
    */
   get error(): EtcdError | undefined {
     const decoded = this.#decode();
@@ -118,8 +118,8 @@ export interface TypedChange<T> {
   /** The new state. Undefined for a deletion. */
   readonly kv: TypedKeyValue<T> | undefined;
   /**
-   * The state before. Undefined if the key did not exist. In a watch, also undefined without the option `prevKv`, or if
-   * the earlier revision is compacted.
+   * The state before the change. Undefined if the key did not exist. In a watch, also undefined without the option
+   * `prevKv`, or if the earlier revision is compacted.
    */
   readonly old: TypedKeyValue<T> | undefined;
 }
@@ -158,7 +158,7 @@ export function typed<T>(client: CoreKeyspace, prefix: string, codec: ValueCodec
 }
 
 /**
- * The keys under a prefix as values of one type. `typed` creates it.
+ * The keys under a prefix as values of one type. `typed` creates this object.
  *
  * @example
  * const sizes: TypedKeys<number> = typed(etcd, 'sizes/', json(Number));
@@ -199,17 +199,17 @@ export class TypedKeys<T> {
     return kvs.map((kv) => this.decode(kv));
   }
 
-  /** Writes a key. */
+  /** Puts a key with the encoded value; see `KV.put`. */
   async put(name: string, value: T, options?: PutOptions & WriteOptions): Promise<WithHeader<PutResult>> {
     return this.#client.put(this.key(name), this.#codec.encode(value), options);
   }
 
-  /** Puts a key that does not exist; see `createKey`. */
+  /** Puts a key if the key does not exist; see `createKey`. */
   async create(name: string, value: T, options?: CreateOptions): Promise<WithHeader<Written | NotWritten<'exists'>>> {
     return createKey(this.#client, this.key(name), this.#codec.encode(value), options);
   }
 
-  /** Calculates a value from the old one and puts it; see `modifyKey`. */
+  /** Calculates a new value from the old value, and puts the new value; see `modifyKey`. */
   async modify(
     name: string,
     change: (old: TypedKeyValue<T> | undefined) => T | undefined | Promise<T | undefined>,
@@ -224,7 +224,7 @@ export class TypedKeys<T> {
     return { changed, old: this.decode(old) };
   }
 
-  /** Deletes a key. Returns whether it existed. */
+  /** Deletes a key. Resolves with whether the key existed. */
   async delete(name: string, options?: WriteOptions): Promise<boolean> {
     return (await this.#client.delete(this.key(name), options)).deleted > 0;
   }

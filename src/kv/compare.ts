@@ -73,14 +73,14 @@ const COMPARE_TARGETS = {
   lease: wire.CompareTarget.LEASE,
 } as const;
 
-/** Returns the condition with copies of the caller's bytes. */
+/** Checks the operator and the operand. Returns the condition with a copy of the keys. */
 function ownCondition(condition: Compare): Compare {
   checkChoice(COMPARE_RESULTS, condition.operator, 'operator');
   if (condition.target !== 'value') checkInt64(condition.operand, 'operand');
   return { ...condition, keys: ownKeys(condition.keys) };
 }
 
-/** Checks a condition and converts it to its request. */
+/** Checks a condition, and converts it to the message `Compare` of a request. */
 export function conditionRequest(condition: Compare, argument: string): Init<wire.Compare> {
   if (typeof condition !== 'object' || condition === null)
     throw invalidInput(argument, show(condition), 'a condition made by compare, such as compare.exists(key)');

@@ -4,17 +4,17 @@ import type { Init } from '../protobuf/codec.js';
 import { NO_BYTES } from '../runtime/bytes.js';
 import { contains } from './keys.js';
 
-// This file combines a transaction and its guard (see guards.ts) into one request, and converts the response to that
-// request into the response to the transaction.
+// A guard is a key that makes a write safe to repeat: see guards.ts. The functions in this file combine a transaction
+// and its guard into one request, and convert the response to that request into the response to the transaction.
 
 export type Operations = readonly Init<wire.RequestOp>[];
 
 /** A guard key and its state, as far as this client knows it. */
 export interface Guard {
   readonly key: Uint8Array;
-  /** Mod revision of the key. 0n before the first write. */
+  /** Mod revision of the key. 0n if the key was not put yet. */
   revision: bigint;
-  /** The number of the latest write. */
+  /** The number of the latest write with this guard. */
   writes: number;
 }
 
@@ -24,7 +24,7 @@ export function hasConditions({ compare = [] }: Init<wire.TxnRequest>): boolean 
 
 /**
  * Returns the transaction that performs the request if the guard is unchanged. `move` returns the operation that
- * changes the guard. Its argument is the path of the branch, see `Applied`.
+ * changes the guard. The argument of `move` is the path of the branch: see `Applied` in guards.ts.
  */
 export function guardedRequest(
   request: Init<wire.TxnRequest>,
@@ -40,7 +40,7 @@ export function guardedRequest(
   return { compare: [unchanged(guard), ...compare], success: then, failure: [nested] };
 }
 
-/** @throws EtcdError with reason `InvalidInput` if the request is too long together with its guard. */
+/** @throws EtcdError with reason `InvalidInput` if the request and its guard need more than `maxTxnOps` operations. */
 export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: number): void {
   const guard = { key: NO_BYTES, revision: 0n, writes: 0 };
   const count = operationCount(guardedRequest(request, guard, () => read(guard)));
@@ -52,8 +52,8 @@ export function checkGuardedCount(request: Init<wire.TxnRequest>, maxTxnOps: num
 }
 
 /**
- * Returns the number of operations as the server counts it: the length of the longest list, plus the largest such
- * number of a nested transaction.
+ * Returns the number of operations as the server counts them: the length of the longest list, plus the largest number
+ * of operations in one of the nested transactions.
  */
 function operationCount({ compare = [], success = [], failure = [] }: Init<wire.TxnRequest>): number {
   const nested = [...success, ...failure].map(({ request }) =>
@@ -62,7 +62,7 @@ function operationCount({ compare = [], success = [], failure = [] }: Init<wire.
   return Math.max(compare.length, success.length, failure.length) + Math.max(0, ...nested);
 }
 
-/** Returns the condition that no write has changed the guard. */
+/** Returns the condition that the guard still has the mod revision that this client knows. */
 export function unchanged({ key, revision }: Guard): Init<wire.Compare> {
   return {
     key,
@@ -80,7 +80,7 @@ export function read({ key }: Guard): Init<wire.RequestOp> {
 export interface Branch {
   readonly succeeded: boolean;
   readonly operations: Operations;
-  /** The path of the nested transactions, see `Applied`. */
+  /** The path of the nested transactions: see `Applied` in guards.ts. */
   readonly path: string;
 }
 
@@ -102,7 +102,7 @@ export function onlyNested(operations: Operations): Init<wire.TxnRequest> | unde
 /**
  * Adds the operation that changes the guard, unless an operation of the branch may delete the guard. If the branch has
  * exactly one nested transaction, adds the operation to the branches of that transaction. `path` is the path of the
- * branch.
+ * branch: see `Applied` in guards.ts.
  *
  * @throws EtcdError with reason `InvalidInput` if one of several nested transactions may delete the guard.
  */
@@ -133,7 +133,7 @@ function withGuard(
   );
 }
 
-/** Returns the responses to the operations of a branch, without those to the puts of the guard. */
+/** Returns the responses to the operations of a branch, without the responses to the puts of the guard. */
 export function withoutGuards(responses: readonly wire.ResponseOp[], operations: Operations): wire.ResponseOp[] {
   return operations.map(({ request }, index) => {
     const operation = responses[index];

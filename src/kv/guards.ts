@@ -16,8 +16,8 @@ import {
 } from './guarded-request.js';
 import { mismatch, type PreparedTxn } from './txn.js';
 
-// A guard makes a write safe to repeat: however often the server receives the request, and however late, it applies the
-// write at most once. In this example, the write has the number 7:
+// A guard is a key that makes a write safe to repeat: however often and however late the server receives the request,
+// it applies the write at most once. In this example, the write has the number 7:
 //
 //   The write.   if the guard is unchanged, and the conditions of the caller are true:
 //                  the operations of `then`, put the guard with "7 1"
@@ -29,28 +29,28 @@ import { mismatch, type PreparedTxn } from './txn.js';
 //
 // 1. The client knows the mod revision R of the guard, and no other write uses the guard. The transaction compares the
 //    mod revision with R, and puts the guard in the same revision as the operations. So the mod revision is above R as
-//    soon as one copy of the request has been applied. It is never R again, because revisions only grow. Every other
-//    copy finds a changed guard and does nothing.
+//    soon as the server has applied one copy of the request. The mod revision is never R again, because revisions only
+//    grow. Every other copy finds a changed guard and does nothing.
 // 2. The value of the guard is the number of the write and the branch that ran. If a branch contains exactly one nested
 //    transaction, the put of the guard is in the branches of that transaction, so the value has one more digit. If the
 //    answer was lost, the next copy reads the guard, which tells whether an earlier copy was applied, and at which
 //    revision.
-// 3. A client that gives up changes the guard itself. From then on, no copy can be applied, and the answer tells
-//    whether one was applied before.
+// 3. A client that gives up changes the guard itself. From then on, the server applies no copy, and its answer tells
+//    whether it has applied a copy before.
 // 4. The guard is attached to a lease. After the lease has ended, the server refuses to put the guard, and with it the
-//    whole transaction. So a guard that was deleted with its lease cannot let a copy pass. The server chooses the ID of
-//    the lease, so a late copy of the grant does not bring the lease back.
+//    whole transaction. So the server applies no copy after the guard was deleted with its lease. The server chooses
+//    the ID of the lease, so a late copy of the grant does not bring the lease back.
 //
-// The first write with a guard of a session creates the guard: R is 0. If another client deletes the guard, a copy of
-// that first write would pass again. The guards of a client are created by separate transactions, so for them R is
-// never 0. After a restore from a backup, the store uses revisions again, so a copy of a write from before the restore
-// may pass.
+// A session creates each of its guards with the first write that uses the guard: R is 0. If another client deletes the
+// guard, the server would apply a copy of that first write again. `retriedWrites` creates each guard with a separate
+// transaction before the first write, so for these guards R is never 0. After a restore from a backup, the store uses
+// revisions again, so the server may apply a copy of a write from before the restore.
 //
 // etcd refuses a transaction that puts and deletes one key. If the caller's write deletes the guard, for example
 // because it deletes every key, the transaction does not put the guard: the deletion itself changes it. Such a write
 // needs a guard that exists. If its answer is lost, no guard tells whether it was applied.
 
-/** The method of a guarded transaction. The channel may repeat it, whatever happened to an earlier attempt. */
+/** The method of a guarded transaction. The channel may repeat the call, whatever happened to an earlier attempt. */
 export const GUARDED_TXN = { ...kvMethods.txn, repeatable: true } as const;
 
 /** A guarded write that the server has applied. */
@@ -59,7 +59,7 @@ export interface Applied<Result> {
   readonly revision: bigint;
   /** Whether the branch `then` ran. */
   readonly succeeded: boolean;
-  /** A digit for each transaction whose branch is known, from the outside inwards: 1 for `then`, 0 for `else`. */
+  /** A digit for each transaction whose branch is known, the outermost first: 1 for `then`, 0 for `else`. */
   readonly path: string;
   /** The header of the response that reported the write. */
   readonly header: wire.ResponseHeader;
@@ -73,7 +73,7 @@ export class Guards {
   readonly #lease: bigint;
   readonly #guardPrefix: Uint8Array;
   readonly #prefix: string;
-  /** Whether a separate transaction creates each guard, so that no late copy of its first write ever passes. */
+  /** Whether a separate transaction creates each guard: see the comment at the top of this file. */
   readonly createsFirst: boolean;
   #free: Guard[] = [];
   #count = 0;
@@ -91,7 +91,7 @@ export class Guards {
     this.#prefix = `${lease.toString(16)}-${randomId().toString(36)}/`;
   }
 
-  /** Returns the guarded write of a transaction. It has not been sent yet. */
+  /** Returns the guarded write of a transaction. Sends nothing: see `GuardedWrite.send`. */
   begin<Result>(txn: PreparedTxn<Result>): GuardedWrite<Result> {
     return new GuardedWrite(this, txn);
   }
@@ -112,12 +112,12 @@ export class Guards {
     this.#free.push(Object.assign(guard, { revision, writes }));
   }
 
-  /** Whether a guard was deleted. If so, probably all of them were. */
+  /** Whether a guard was deleted. If so, the other guards were probably deleted, too. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
 
-  /** @internal A guard was deleted. Forgets the free guards, because they were probably deleted with it. */
+  /** @internal Records that a guard was deleted. Forgets the free guards, because they were probably deleted, too. */
   break(): void {
     this.#isBroken = true;
     this.#free = [];
@@ -130,7 +130,7 @@ export class Guards {
     };
   }
 
-  /** @internal Runs a transaction that contains an operation of `move`. */
+  /** @internal Runs a transaction that contains an operation that `move` has returned. */
   async run(txn: Init<wire.TxnRequest>, options: CallOptions): Promise<Answer> {
     try {
       const { header, succeeded, responses } = await this.#rpc.call(GUARDED_TXN, txn, options);
@@ -149,7 +149,7 @@ export class Guards {
 
 type Answer = wire.TxnResponse & { readonly header: wire.ResponseHeader };
 
-/** One transaction that is applied at most once, however often it is sent. */
+/** One transaction that the server applies at most once, however often the client sends it. */
 export class GuardedWrite<Result> {
   readonly #guards: Guards;
   readonly #request: Init<wire.TxnRequest>;
@@ -168,7 +168,7 @@ export class GuardedWrite<Result> {
     this.#resultOf = resultOf;
   }
 
-  /** Whether the server has applied the write, or may have. */
+  /** Whether the server has applied the write, or may have applied it. */
   get mayBeApplied(): boolean {
     return this.#isOutcomeUnknown || this.#applied !== undefined;
   }
@@ -205,7 +205,7 @@ export class GuardedWrite<Result> {
         },
       });
       const { success = [], failure = [] } = this.#request;
-      // The outcome is unknown from the start of an attempt, unless the client has not sent it.
+      // From here on, the server may apply the write, unless `run` rejects with the outcome `not-sent`.
       this.#isOutcomeUnknown = true;
       let response: Answer;
       try {
@@ -237,9 +237,9 @@ export class GuardedWrite<Result> {
   }
 
   /**
-   * Makes sure that the write can no longer be applied. Resolves with its result if it was applied before. May be
-   * repeated after an error. If `mayBeApplied` is true afterwards although the result is undefined, the write may have
-   * been applied before.
+   * Makes sure that the server can no longer apply the write. Resolves with the result if the server has applied the
+   * write before. The caller may call `settle` again after an error. If `mayBeApplied` is true afterwards although the
+   * result is undefined, the server may have applied the write before.
    *
    * @throws EtcdError as `txn` does.
    */
@@ -258,7 +258,7 @@ export class GuardedWrite<Result> {
     try {
       moved = await this.#move(guard, value, options);
     } catch (error) {
-      // Without the permission or the lease, the server applies no copy of the write either.
+      // The server also refuses a copy of the write if the client may not put the guard, or if its lease has ended.
       const isImpossible =
         error instanceof EtcdError && (error.reason === 'PermissionDenied' || error.reason === 'LeaseNotFound');
       if (!isImpossible) throw error;
@@ -278,7 +278,7 @@ export class GuardedWrite<Result> {
     throw guardLost();
   }
 
-  /** Puts the guard before its first write. Returns whether it exists now. */
+  /** Puts a new guard, before the first write with it. Returns whether the guard exists with the value of this put. */
   async #create(guard: Guard, options: CallOptions): Promise<boolean> {
     const value = `${guard.writes + 1} created`;
     const { found } = await this.#move(guard, value, options).catch((error: unknown) => {
@@ -340,8 +340,8 @@ type GuardState = Pick<mvccpb.KeyValue, 'modRevision' | 'value'>;
 interface Moved {
   readonly header: wire.ResponseHeader;
   /**
-   * The guard after the transaction. Undefined if the caller's write, another client or the end of its lease has
-   * deleted it.
+   * The guard after the transaction. Undefined if the caller's write, another client or the end of the guard's lease
+   * has deleted the guard.
    */
   readonly found: GuardState | undefined;
 }

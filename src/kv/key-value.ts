@@ -89,7 +89,7 @@ export class KeyValue {
     };
   }
 
-  /** Returns `key = value`, for messages to people. Malformed UTF-8 becomes U+FFFD. */
+  /** Returns `key = value`, for messages that people read. Malformed UTF-8 becomes U+FFFD. */
   toString(): string {
     return `${this.keyText()} = ${this.text()}`;
   }
@@ -102,8 +102,8 @@ export class KeyValue {
 }
 
 /**
- * Parses JSON. `what` is the name of the text in the message of the error. The error of `JSON.parse` is not passed on,
- * because it may quote the value, and errors of this package never contain values.
+ * Parses JSON. `what` is the name of the text in the message of the error. Does not pass on the error of `JSON.parse`,
+ * because that error may quote the value, and errors of this package never contain values.
  */
 export function parseJson(text: string, what: 'text' | 'value'): unknown {
   try {

@@ -20,7 +20,7 @@ export interface WireRange {
   readonly rangeEnd: Uint8Array;
 }
 
-/** The default prefix of the guards, see guards.ts. */
+/** The default prefix of the guards, which are keys that make writes safe to repeat: see guards.ts. */
 export const GUARD_PREFIX = 'etcdwire/guards/';
 
 /** Marks a `KeyRange`. The symbol is global, so that all copies of this package in a program use the same symbol. */
@@ -137,7 +137,7 @@ export function singleKey(key: Uint8Array): WireRange {
   return { key, rangeEnd: NO_BYTES };
 }
 
-/** Copies the keys: the caller may later overwrite its buffer. */
+/** Checks the keys, and copies their bytes if they are a key, because the caller may later overwrite its buffer. */
 export function ownKeys(keys: Keys): Keys {
   return isTextKey(keys) ? keys : keysOf(resolveKeys(keys, 'keys'));
 }

@@ -22,16 +22,16 @@ export interface KV {
   get(key: BytesLike, options?: GetOptions & CallOptions): Promise<KeyValue | undefined>;
 
   /**
-   * Reads a key or a range of keys. All keys arrive in one response, and decoding it blocks the event loop: 1 s for
-   * 300 MB. Use `scan` for ranges of more than about 10 MB, because it reads the keys in pages.
+   * Reads a key or a range of keys. All keys arrive in one response, and decoding it blocks the event loop: about 1 s
+   * for 300 MB. Use `scan` for ranges of more than about 10 MB, because it reads the keys in pages.
    */
   range(keys: Keys, options?: RangeOptions & CallOptions): Promise<WithHeader<RangeResult>>;
 
   /**
    * Reads a range of any size in ascending key order, all at one revision. After the first page, uses a stream if the
    * server supports the RPC `RangeStream` (etcd 3.7) and the options have no revision bounds. Otherwise reads page by
-   * page. `timeoutMs` limits the time for each page. If etcd compacts the revision of the scan before the scan is
-   * complete, the scan ends with reason `Compacted`.
+   * page. `timeoutMs` limits the time for each page, and for each message of the stream. If etcd compacts the revision
+   * of the scan before the scan is complete, the scan fails with reason `Compacted`.
    */
   scan(keys: Keys, options?: ScanOptions & CallOptions): AsyncIterableIterator<KeyValue>;
 
@@ -63,7 +63,7 @@ export interface KV {
   >(txn: Txn<If, Then, Else>, options?: WriteOptions): Promise<WithHeader<TxnResult<If, Then, Else>>>;
 }
 
-/** The KV service for the code of this package. */
+/** The KV service, with the method that only this package uses. */
 export interface PagedKV extends KV {
   /** Does the same as `scan`, but yields whole pages. */
   scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void>;

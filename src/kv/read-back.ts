@@ -5,14 +5,14 @@ import { branchOf, type Operations, onlyNested } from './guarded-request.js';
 import { overlaps, type WireRange } from './keys.js';
 import { malformedResponse } from './requests.js';
 
-/** Returns the responses to the operations of a branch. `answers` are the responses to the reads. */
+/** Returns the responses to the operations of a branch. `answers` are the responses to the reads of `ReadBack`. */
 type Responses = (answers: readonly wire.ResponseOp[]) => wire.ResponseOp[];
 type Response = (answers: readonly wire.ResponseOp[]) => wire.ResponseOp;
 
 /**
- * The reads that find out the responses to the operations of a transaction, after it was applied. The operations saw
- * the store at the revision before that of the transaction, except for the keys that the transaction itself had already
- * changed.
+ * The reads that find out the responses to the operations of a transaction after the server has applied it. The
+ * operations saw the store at the revision before that of the transaction, except for the keys that the transaction
+ * itself had already changed.
  */
 export class ReadBack {
   readonly reads: Init<wire.RequestOp>[] = [];
@@ -26,8 +26,8 @@ export class ReadBack {
   }
 
   /**
-   * Adds the reads for a branch that was run. `path` identifies the branches of the nested transactions, see `Applied`.
-   * Returns undefined if no read can find out the responses.
+   * Adds the reads for a branch that the server has run. `path` identifies the branches of the nested transactions: see
+   * `Applied` in guards.ts. Returns undefined if no read can find out the responses.
    */
   branch(operations: Operations, path: string): Responses | undefined {
     const isKnown = onlyNested(operations) !== undefined && path !== '';
@@ -86,7 +86,7 @@ export class ReadBack {
 
   #read(request: Init<wire.RangeRequest>): (answers: readonly wire.ResponseOp[]) => wire.RangeResponse {
     const index = this.reads.length;
-    // Not serializable, because a member that lags behind may not have the revision yet.
+    // The read is not serializable, because a member that lags behind may not have the revision yet.
     const value = { ...request, serializable: false, revision: request.revision || this.#revision };
     this.reads.push({ request: { case: 'requestRange', value } });
     return (answers) => {

@@ -31,7 +31,7 @@ export interface GetOptions {
   /** Leaves the values out of the result. Default false. */
   readonly keysOnly?: boolean | undefined;
   /**
-   * Only `range` has this option. It is declared here so that the compiler rejects it even if it comes from a spread
+   * Only `range` has this option. This declaration makes the compiler reject the option even if it comes from a spread
    * object.
    */
   readonly limit?: undefined;
@@ -105,7 +105,7 @@ export const PUT_OPTIONS = {
   ignoreLease: checkBoolean,
 } as const;
 
-/** Other etcd clients accept a `ttl` for a put, and grant a lease. */
+/** A hint for an option of other etcd clients, which grant a lease with this `ttl` and attach the key to it. */
 export const PUT_HINTS = { ttl: 'use ExpiringKeys of etcdwire/recipes, or lease: lease.grant({ ttl })' } as const;
 
 /** Options of `delete` and of `op.delete`. */
@@ -202,8 +202,8 @@ export const withFirstRev = firstOf('modRevision', 'asc');
 export const withLastRev = firstOf('modRevision', 'desc');
 
 /**
- * Selects keys that were created at or before this revision. Combine the result with one of the presets above, such as
- * `withLastCreate`.
+ * Selects keys that were created at or before this revision. Combine the result with the result of one of the functions
+ * above, such as `withLastCreate`.
  *
  * @example
  * const own = await etcd.put('queue/me', '');

@@ -24,7 +24,7 @@ const TTL_S = 600;
  */
 const USABLE_MS = (TTL_S / 2) * 1_000;
 
-/** The server never chooses the ID of an ended lease again, so a second copy of the revocation does nothing. */
+/** The server never chooses the ID of an ended lease again, so a repeated revocation does nothing. */
 const REVOKE = { ...leaseMethods.leaseRevoke, repeatable: true } as const;
 
 /** The parts of a keyspace that its guards use. */
@@ -51,7 +51,7 @@ interface LeasedGuards {
 class GuardLease {
   readonly #rpc: Rpc;
   #current: { readonly id: Promise<bigint>; readonly since: Moment; readonly guards: Map<string, Guards> } | undefined;
-  /** The lease before the current one. The outcome of writes with its guards may be unknown. */
+  /** The lease before the current one. The outcome of writes with the guards of this lease may still be unknown. */
   #former: Promise<bigint> | undefined;
   /** The writes that the client settles in the background: see `settleLater`. */
   readonly #unsettled: Unsettled[] = [];
@@ -68,7 +68,7 @@ class GuardLease {
     });
   }
 
-  /** Returns the guards of the keyspace. Their lease lasts for at least another half of its TTL. */
+  /** Returns the guards of the keyspace. At least half of the TTL of their lease is left. */
   async guardsOf({ transport, prefix, settings, guardPrefix }: GuardedKeyspace): Promise<LeasedGuards> {
     if (this.#closing) throw clientClosed('not-sent');
     const now = new Moment();
@@ -93,7 +93,7 @@ class GuardLease {
     if (this.#current?.id === id) this.#current = undefined;
   }
 
-  /** Ends the lease of broken guards, so that no copy of an earlier write passes. */
+  /** Revokes the lease of guards that were deleted, so that the server applies no late copy of an earlier write. */
   async replace(id: Promise<bigint>): Promise<void> {
     this.forget(id);
     await this.#revoke(id);
@@ -110,8 +110,8 @@ class GuardLease {
   }
 
   /**
-   * Makes sure in the background that the write is not applied later, or waits until the guard's lease ends. Handles
-   * one write after another, so that the client has room for other calls while no server answers.
+   * Makes sure in the background that the server does not apply the write later, or waits until the guard's lease ends.
+   * Handles one write after another, so that the client has room for other calls while no server answers.
    */
   settleLater(write: GuardedWrite<unknown>): void {
     this.#unsettled.push({ write, since: new Moment() });
@@ -166,8 +166,8 @@ export function retriedWrites(keyspace: GuardedKeyspace): Transport {
  * Runs a transaction that the server applies at most once, also for clients without the option `retryWrites`. Repeats
  * the call until a server has answered it or the time limit passes.
  *
- * @throws EtcdError as `txn` does. If its outcome is `unknown`, the transaction may have been applied. The client then
- * makes sure in the background that it is not applied later.
+ * @throws EtcdError as `txn` does. If the outcome of the error is `unknown`, the server may have applied the
+ * transaction. The client then makes sure in the background that the server does not apply it later.
  */
 export function retriedTxn<
   const If extends Conditions = undefined,
@@ -313,8 +313,8 @@ async function checkCluster(
 }
 
 /**
- * Makes sure that the write is not applied later, if there is time left. Returns the write if it was applied, and
- * undefined if it was not, or if its outcome is still unknown.
+ * Makes sure that the server does not apply the write later, if there is time left. Returns the write if the server has
+ * applied it, and undefined if the server has not, or if the outcome is still unknown.
  */
 async function settled(
   write: GuardedWrite<unknown>,

@@ -129,14 +129,14 @@ export class Scanner {
     }
   }
 
-  /** Returns the number of keys to request in the next page. Assumes that they are as large as `kvs`. */
+  /** Returns the number of keys to request in the next page. Assumes that they are as large as those in `kvs`. */
   #limitAfter(kvs: PackedKeyValues): number {
     const limit = Math.floor((this.#pageBytes * kvs.length) / Math.max(1, kvs.bytes));
     return Math.max(1, Math.min(MAX_PAGE_KEYS, limit));
   }
 }
 
-/** Returns undefined if the range cannot contain a key. */
+/** Returns the range from the first key after `key` to `end`. Returns undefined if this range cannot contain a key. */
 function rangeAfter(key: Uint8Array, end: Uint8Array | undefined): WireRange | undefined {
   const start = keyAfter(key);
   if (end === undefined) return { key: start, rangeEnd: new Uint8Array([0]) };

@@ -59,7 +59,7 @@ const DISCOVER_SRV_OPTIONS = {
 /** Codes of DNS errors that mean that the name has no such records. */
 const NO_RECORDS: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA']);
 
-/** The weight that a record of weight 0 gets. This record should rarely come before the other records: RFC 2782. */
+/** The weight that a record of weight 0 gets. Such a record should rarely come before other records: RFC 2782. */
 const LEAST_WEIGHT = 0.01;
 
 /**
@@ -320,7 +320,7 @@ export class DnsFollower implements Disposable {
 
   /**
    * Looks up the addresses now. Resolves when the client uses them, or when the lookup has failed. If a lookup is under
-   * way, waits for that one.
+   * way, waits for that lookup instead.
    */
   update(): Promise<void> {
     this.#running ??= this.#update().finally(() => {
@@ -361,7 +361,8 @@ export class DnsFollower implements Disposable {
   #apply(endpoints: readonly string[]): void {
     // DNS servers answer in varying order, which is not a change.
     if (sorted(endpoints) !== sorted(this.#current)) this.#current = endpoints;
-    // If the set is the same, this call changes nothing. If the client is closed, it throws, and the lookups end.
+    // If the client has these endpoints already, this call changes nothing. If the client is closed, the call throws,
+    // and the lookups end.
     this.#client.setEndpoints(this.#current);
   }
 }

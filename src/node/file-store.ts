@@ -7,7 +7,7 @@ import { checkName } from '../runtime/arguments.js';
 import { SerialRunner } from '../runtime/async.js';
 import { isWellFormed } from '../runtime/bytes.js';
 
-/** The minimum age in milliseconds at which `load` removes a part that a killed process has left. */
+/** The minimum age in milliseconds at which `load` removes an incomplete file that a killed process has left. */
 const PART_AGE_MS = 60_000;
 
 /**
@@ -17,10 +17,10 @@ const PART_AGE_MS = 60_000;
 const runners = new Map<string, SerialRunner>();
 
 /**
- * Returns a store for `persisted` that keeps the copy in a file. The file is replaced at once: `save` writes a new file
- * in the same folder, waits until its bytes are on the disk, and renames it to `path`. So the file is always whole, also
- * if the process is killed or the machine loses power. Only the owner may read the file, because it contains keys and
- * values. The folder must exist. Use a file for only one range of one process at a time.
+ * Returns a store for `persisted` that keeps the copy in a file. `save` writes a new file in the same folder, waits
+ * until its bytes are on the disk, and renames it to `path`. So the file at `path` is always whole, also if the process
+ * is killed or the machine loses power. Only the owner may read the file, because it contains keys and values. The
+ * folder must exist. Use a file for only one range of one process at a time.
  *
  * @throws EtcdError with reason `InvalidInput` if `path` is not a path of a file.
  *
@@ -46,7 +46,7 @@ async function load(path: string): Promise<Uint8Array | undefined> {
     if (error.code !== 'ENOENT') throw error;
     return undefined;
   });
-  // A part that cannot be removed does no harm.
+  // An incomplete file that cannot be removed does no harm.
   await removeParts(path, PART_AGE_MS).catch(() => {});
   return bytes;
 }

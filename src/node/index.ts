@@ -38,7 +38,7 @@ const SAVE_SNAPSHOT_OPTIONS = { ...TIME_LIMITS, onProgress: checkFunction } as c
 
 /** Options of `saveSnapshot`. */
 export interface SaveSnapshotOptions extends MemberCallOptions {
-  /** Called with the number of bytes written so far, after each piece. Must not throw. */
+  /** Receives the number of bytes written so far, after each piece. Must not throw. */
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
@@ -46,13 +46,13 @@ export interface SaveSnapshotOptions extends MemberCallOptions {
  * Saves the database of a member to a file from which `etcdutl snapshot restore` can restore it. Resolves with the size
  * of the file in bytes.
  *
- * The function first writes to a file with a unique name, `PATH.….part`. It renames the file to `path` when the
+ * The function first writes to a file with a unique name, `PATH.RANDOM.part`. It renames the file to `path` when the
  * snapshot is complete, verified and on the disk. Only the owner may read the file, because it contains all keys and
  * values. If `path` is a symbolic link, the function replaces the target of the link.
  *
- * @throws EtcdError with reason `InvalidInput` if `path` is not a regular file; with reason `SnapshotCorrupt` if the
- * snapshot is incomplete or damaged; or with another reason if the call fails. Errors of the file system are passed on
- * unchanged.
+ * @throws EtcdError with reason `InvalidInput` if `path` names something other than a regular file; with reason
+ * `SnapshotCorrupt` if the snapshot is incomplete or damaged; or with another reason if the call fails. The function
+ * passes errors of the file system on unchanged.
  * @example
  * import { Client } from 'etcdwire';
  * import { saveSnapshot } from 'etcdwire/node';
@@ -167,9 +167,9 @@ const FROM_ENV_WITH_DISCOVERY_OPTIONS = { ...FROM_ENV_OPTIONS, resolver: checkSr
 
 /**
  * Does the same as `fromEnv`, but also accepts the variables `ETCDCTL_DISCOVERY_SRV`, `ETCDCTL_DISCOVERY_SRV_NAME` and
- * `ETCDCTL_INSECURE_DISCOVERY`. If the first one is set, looks up the endpoints with `discoverSrv`, and ignores
- * `ETCDCTL_ENDPOINTS`. As in etcdctl, `ETCDCTL_INSECURE_DISCOVERY=false` leaves out endpoints without TLS, and requires
- * certificates for the domain.
+ * `ETCDCTL_INSECURE_DISCOVERY`. If `ETCDCTL_DISCOVERY_SRV` is set, looks up the endpoints with `discoverSrv`, and
+ * ignores `ETCDCTL_ENDPOINTS`. As in etcdctl, `ETCDCTL_INSECURE_DISCOVERY=false` leaves out endpoints without TLS, and
+ * requires certificates for the domain.
  *
  * @throws EtcdError with reason `ConnectFailed` if no endpoints are found, or with reason `InvalidInput` as `fromEnv`
  * does.

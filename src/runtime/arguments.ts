@@ -73,10 +73,10 @@ export function oneOf(table: Readonly<Record<string, unknown>>): Check {
   return (name: string, argument) => checkChoice(table, name, argument);
 }
 
-/** Accepts every value. Use it for an option whose value the function checks itself. */
+/** Accepts every value. Use this check for an option whose value the function with the option checks itself. */
 export function checkedLater(): void {}
 
-/** Returns a table of names whose values the function checks itself. */
+/** Returns a table that maps each of the names to `checkedLater`. */
 export function checkedLaterAll<const Name extends string>(...names: readonly Name[]): Readonly<Record<Name, Check>> {
   return Object.fromEntries(names.map((name) => [name, checkedLater])) as unknown as Record<Name, Check>;
 }
@@ -139,7 +139,10 @@ function unreadable(value: unknown, argument: string): EtcdError {
 /** A function that throws an EtcdError with reason `InvalidInput` if the value of the argument is not allowed. */
 export type Check = (value: never, argument: string) => unknown;
 
-/** The names of all options of a function, each with a check of its value. Types do not exist at run time. */
+/**
+ * The names of all options of a function, each with a check of its value. A program needs this table, because types do
+ * not exist at run time.
+ */
 type Checks = Readonly<Record<string, Check>>;
 
 /**
@@ -235,7 +238,7 @@ function isHarmless(given: object, name: string): boolean {
   return name in Object.prototype && !Object.hasOwn(given, name);
 }
 
-/** Matches what could be an option name. An error does not show other names, because they may be keys or secrets. */
+/** Matches a name that may be an option. An error shows no other name, because such a name may be a key or a secret. */
 const SHOWN_NAME = /^(?=.{1,32}$)[a-z]+(?:_?[a-z]+)*$/i;
 
 function unknownName(name: string, checks: Checks, argument: string, what: string, hints: Hints = {}): EtcdError {

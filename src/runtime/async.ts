@@ -69,8 +69,8 @@ const END = { done: true, value: undefined } as const;
 
 /**
  * Iterates over the single items of batches. Reads each item of a batch only when the caller asks for it. This class is
- * not an async generator, because an async generator that iterates over another async generator would take most of the
- * time per item.
+ * not an async generator: an async generator that iterates over another async generator would cost more time for each
+ * item than all other work on the item.
  */
 export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #batches: AsyncIterator<Batch, unknown>;

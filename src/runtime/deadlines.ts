@@ -25,12 +25,12 @@ const EXPIRED_IN_A_TURN = 1_000;
 export class Deadlines<T extends Expiring> {
   /** The item at `index` expires no later than the items at `2 * index + 1` and `2 * index + 2`. */
   readonly #heap: T[] = [];
-  /** When the timer fires. The item for which the timer was set may be gone by then. */
+  /** When the timer fires. The item for which the timer was set may be deleted before then. */
   #due = Number.POSITIVE_INFINITY;
   #stopTimer: () => void = () => {};
   readonly #place: 'background' | undefined;
 
-  /** With `background`, the timer does not keep the process alive. */
+  /** If `place` is `background`, the timer does not keep the process alive. */
   constructor(place?: 'background') {
     this.#place = place;
   }
@@ -52,8 +52,8 @@ export class Deadlines<T extends Expiring> {
     if (slot < 0) return;
     item.slot = -1;
     const last = this.#heap.pop() as T;
-    // Without items, the timer must not keep the process alive. A timer in the background may fire in vain: stopping it
-    // for each of many short calls would cost more.
+    // Without items, the timer must not keep the process alive. A timer in the background may fire without a due item,
+    // because stopping this timer for each of many short calls would cost more.
     if (this.#heap.length === 0 && this.#place === undefined) this.stop();
     if (last === item) return;
     if (last.deadline < item.deadline) this.#moveUp(last, slot);

@@ -6,7 +6,7 @@
 export interface Environment {
   readonly performance: { now(): number };
   readonly Date: { now(): number };
-  /** The boot clock, in milliseconds. Default: that of the host (`bootMs` in src/host/). */
+  /** The boot clock: milliseconds since the machine started. Default: `bootMs` of the host (src/host/). */
   readonly bootMs?: () => number;
   readonly Math: { random(): number };
   readonly crypto: { getRandomValues(numbers: BigUint64Array<ArrayBuffer>): BigUint64Array };

@@ -1,6 +1,6 @@
 /** Number of counters for each doubling of the time. */
 const STEPS_PER_DOUBLING = 8;
-/** Exponents of 2 of the shortest and the longest time in milliseconds with its own counter: 16 µs and 4.7 h. */
+/** Exponents of 2 of the limits of the first and the last counter in milliseconds: 16 µs and 4.7 h. */
 const MIN_EXPONENT = -6;
 const MAX_EXPONENT = 24;
 const COUNTERS = (MAX_EXPONENT - MIN_EXPONENT) * STEPS_PER_DOUBLING + 2;

@@ -68,7 +68,7 @@ export interface WaitCause {
 
 /**
  * Something that has happened to a client in the background. The `type` is the message of the log line for the event,
- * and the other fields are its details. An event with a `problem` is logged as a warning, and any other event as
+ * and the other fields are its details. The client logs an event with a `problem` as a warning, and any other event as
  * information. Events contain no key, value, token or password.
  *
  * @example
@@ -93,7 +93,7 @@ export type ClientEvent =
   /** The watches of the client or of one of its namespaces have no stream. The client opens one as soon as it can. */
   | ({ readonly type: 'watches wait for a server'; readonly watches: number } & WaitCause)
   | { readonly type: 'watches go on'; readonly watches: number }
-  /** The client cannot renew its leases. It tries again until they expire. */
+  /** The client cannot renew its leases. The client tries again until the leases expire. */
   | ({ readonly type: 'keepalives wait for a server'; readonly leases: number } & WaitCause)
   | { readonly type: 'keepalives go on'; readonly leases: number }
   /** A lease that the client kept alive has expired, or may have expired, or was revoked. `lease` is hexadecimal. */
@@ -108,11 +108,11 @@ export type ClientEvent =
 
 export type EventListener = (event: ClientEvent) => void;
 
-/** The events of one client, for its logger, for listeners of the program, and for its own streams. */
+/** The events of one client, for its logger, for listeners of the program, and for the streams of the client. */
 export class ClientEvents {
   readonly #listeners = new Set<EventListener>();
 
-  /** Calls `listener` for each event. Returns a function that removes it. */
+  /** Calls `listener` for each event. Returns a function that removes the listener. */
   add(listener: EventListener): () => void {
     const own: EventListener = (event) => listener(event);
     this.#listeners.add(own);
@@ -126,12 +126,12 @@ export class ClientEvents {
         const result = listener(event);
         if (result instanceof Promise) result.catch(() => {});
       } catch {
-        // See above.
+        // This method ignores errors of the listener.
       }
     });
   }
 
-  /** Logs each event. */
+  /** Passes each event to the logger, if there is one. */
   addLogger(logger: Logger | undefined): void {
     if (logger === undefined) return;
     this.addForeign(({ type, ...details }) =>

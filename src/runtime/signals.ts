@@ -1,7 +1,7 @@
 import { invalidInput } from '../errors/etcd-error.js';
 import { checkSignal, type SignalOption } from './arguments.js';
 
-/** The callbacks of each signal, and the only event listener that calls them. Node.js warns of many listeners. */
+/** The callbacks of each signal, and the one listener that calls them, because Node.js warns of many listeners. */
 const callbacks = new WeakMap<AbortSignal, { readonly set: Set<() => void>; readonly listener: () => void }>();
 
 /**
@@ -60,7 +60,7 @@ const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
  * signal stays aborted.
  *
  * A signal that is derived from this signal, for example by `AbortSignal.any`, does not call `check`. The derived
- * signal aborts only when the owner calls `abort`, or when a read of `aborted` on this signal finds a reason.
+ * signal aborts only when the owner calls `abort`, or when a program reads this signal and `check` returns a reason.
  */
 export class CheckedSignal {
   readonly signal: AbortSignal;

@@ -44,7 +44,7 @@ export function eventLoopTurn(): Promise<void> {
   return new Promise((resolve) => void environment.setImmediate(resolve));
 }
 
-/** Resolves after `delayMs`, or at once when a signal aborts. The caller checks the signals itself. */
+/** Resolves after `delayMs`, or at once when a signal aborts. Never rejects, so the caller must check the signals. */
 export function pause(delayMs: number, ...signals: readonly SignalOption[]): Promise<void> {
   return pauseUntil(monotonicMs() + delayMs, ...signals);
 }

@@ -214,7 +214,10 @@ async function userOf(
   return { name, password: inName ?? newUserPassword ?? (await readPassword(io, name)) };
 }
 
-/** Reads a password twice from a terminal, which does not show it, or once from a line of standard input. */
+/**
+ * Reads a password twice from a terminal, which does not show it. Without a terminal, reads the first line of standard
+ * input that is not empty.
+ */
 async function readPassword(io: Io, name: string): Promise<string> {
   const terminal = terminalOf(io);
   if (terminal !== undefined) {
@@ -294,7 +297,7 @@ function permissionText({ perm }: AuthRoleGetResponse, access: 'READ' | 'WRITE')
 
 function rangeText(key: Uint8Array, rangeEnd: Uint8Array): string {
   if (rangeEnd.length === 0) return readable(key);
-  // A range end of one 0 byte means "all keys from this one".
+  // A range end of one 0 byte means all keys from `key` on.
   if (rangeEnd.length === 1 && rangeEnd[0] === 0) return `[${readable(key)}, <open ended>`;
   const isPrefix = key.length > 0 && Buffer.from(keysWithPrefix(key).rangeEnd).equals(rangeEnd);
   return `[${readable(key)}, ${readable(rangeEnd)})${isPrefix ? ` (prefix ${readable(key)})` : ''}`;

@@ -18,7 +18,10 @@ const LOADS = {
 /** The long names that etcdctl accepts for the loads. */
 const LOAD_NAMES: Readonly<Record<string, keyof typeof LOADS>> = { small: 's', medium: 'm', large: 'l', xLarge: 'xl' };
 const VALUE = 'x'.repeat(1_024);
-/** The limits of etcdctl: the minimum share of the rate, the maximum time of a write, and its standard deviation. */
+/**
+ * The limits of etcdctl: the minimum share of the rate, the maximum time of a write, and the maximum standard deviation
+ * of these times.
+ */
 const LIMITS = { share: 0.9, slowestMs: 500, deviationMs: 100 } as const;
 /** Interval in milliseconds at which the command starts writes. */
 const TICK_MS = 10;

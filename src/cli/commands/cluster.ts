@@ -116,7 +116,7 @@ async function moveLeader(context: Context, target: bigint): Promise<void> {
   });
 }
 
-/** What an endpoint has answered, or why it has not. */
+/** The answer of an endpoint, or the failure of the call. */
 type Answer<T> = { readonly endpoint: string; readonly tookMs: number } & (
   | { readonly result: T; readonly failure?: undefined }
   | { readonly result?: undefined; readonly failure: CliError }

@@ -81,7 +81,7 @@ async function exportKeys(context: Context, range: WireRange, { file, rev: revis
   const progress = new Progress(io);
   await withClient(context, async (client) => {
     const pages = client.scanPages(keysOf(range), { ...call, revision });
-    // The file is created only after the first read has succeeded.
+    // Create the file only after the first read has succeeded.
     let page = await pages.next();
     const part = file === undefined ? undefined : await PartFile.create(file);
     const writer = new ExportWriter((bytes) => (part === undefined ? written(io, bytes) : part.write(bytes)));
@@ -174,7 +174,7 @@ async function refuseOthers(keys: AsyncIterable<ExportedKey>, stored: StoredKeys
 
 interface Writing {
   readonly summary: ExportSummary;
-  /** The keys of the store, for a comparison. Undefined if every key is written. */
+  /** The keys of the store, for a comparison. Undefined if the import writes every key. */
   readonly known: StoredKeys | undefined;
   readonly existing: Existing;
   readonly maxTxnOps: number;

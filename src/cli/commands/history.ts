@@ -49,7 +49,7 @@ function count(text: string): number {
 
 async function print(context: Context, key: string, limit: number | undefined): Promise<void> {
   const { out, call, clientOptions } = context;
-  // The search for deletions has the time limit of a call, too.
+  // This time limit applies to each read, and to the search for deletions as a whole.
   const { timeoutMs } = await clientOptions();
   await withClient(context, async (client) => {
     if (out.format === 'table') out.line(COLUMNS);
@@ -59,7 +59,7 @@ async function print(context: Context, key: string, limit: number | undefined): 
 
 const COLUMNS = 'REVISION  CHANGE  VERSION  LEASE             VALUE';
 
-/** Prints an entry at once, because a long history needs many reads. */
+/** Prints one entry, before the next entry is read, because a long history needs many reads. */
 function printEntry(out: Output, key: string, entry: HistoryEntry): void {
   const { type, revision: at } = entry;
   if (out.format === 'json') return out.json(jsonOf(key, entry));
@@ -83,8 +83,8 @@ function jsonOf(key: string, entry: HistoryEntry): ReturnType<typeof eventJson> 
 }
 
 /**
- * Puts the value that the key had at a revision, unless the key has been changed since this function has read it. The
- * key keeps its present lease.
+ * Puts the value that the key had at a revision, unless the key has been changed since this function has read it. A key
+ * that exists keeps its present lease.
  */
 async function restoreAt(context: Context, key: string, at: bigint): Promise<void> {
   const { out } = context;

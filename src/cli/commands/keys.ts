@@ -182,7 +182,7 @@ async function put(context: Context, key: string, value: string | undefined, fla
   if (flags.ignoreValue && value !== undefined)
     throw new CliError(ExitCode.USAGE, 'value: got a value together with --ignore-value; allowed: only one of the two');
   const { lease, prevKv, ignoreValue, ignoreLease } = flags;
-  // `withClient` asks for a missing password, before the value is read.
+  // Read the value after `withClient` has asked for a missing password, because both come from standard input.
   const response = await withClient(context, async (client) => {
     const bytes = ignoreValue ? NO_BYTES : value === undefined ? await readAll(io) : toBytes(value, 'value');
     const request = { key: checkKey(key, 'key'), value: bytes, lease, prevKv, ignoreValue, ignoreLease };
@@ -227,7 +227,7 @@ function splitAtDashes(
   const after = countAfterDashes(command);
   const all = given === undefined ? rest : [given, ...rest];
   if (after > all.length || (after === 0 && hasDashes(command)))
-    throw new CliError(ExitCode.USAGE, 'watch: missing; give a key before --, and a command after it');
+    throw new CliError(ExitCode.USAGE, 'key or command: missing; give a key before --, and a command after it');
   const before = all.slice(0, all.length - after);
   if (before.length > 1)
     throw new CliError(ExitCode.USAGE, `command: got "${before[1]}" without -- before it; allowed: -- and a command`);
@@ -275,7 +275,7 @@ function runForEvent(program: readonly string[], event: WatchEvent): Promise<Exi
   return runProgram(program, environment);
 }
 
-/** Returns an event in the JSON of etcd's gateway. A deletion needs only the key and the revision. */
+/** Returns an event as JSON, as etcd's gateway does. The event of a deletion has only the key and the revision. */
 export function eventJson(
   type: 'put' | 'delete',
   { key, modRevision, ...others }: Pick<KeyValue, 'key' | 'modRevision'>,

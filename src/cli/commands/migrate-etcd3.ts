@@ -49,7 +49,7 @@ function diffOf({ file, before, text }: Change): string {
   return createTwoFilesPatch(`a/${file}`, `b/${file}`, before, text, undefined, undefined, headers);
 }
 
-/** Rewrites all files first, so that an error leaves every file as it was. */
+/** Computes the new texts of all files before it writes a file, so that an error leaves every file as it was. */
 function migrate({ out }: Context, path: string, { dryRun }: MigrateFlags): void {
   const files = filesIn(path);
   const parser = Parser.load(statSync(path).isDirectory() ? path : dirname(path));

@@ -42,7 +42,7 @@ interface MirrorFlags {
   readonly maxTxnOps: number;
 }
 
-/** Start of the default name of a position key. */
+/** Prefix of the default position key, which stores how far the mirror is: see `Position`. */
 const POSITIONS = 'etcdwire/mirror/';
 
 export function addMirrorCommand(program: Command, io: Io): void {
@@ -90,7 +90,7 @@ lease ends at the source. If another mirror takes over the destination, the exit
     });
 }
 
-/** Returns how keys are named at the destination. @throws CliError if the flags do not fit together. */
+/** Returns how keys are named at the destination. @throws CliError if --dest-prefix is given without --prefix. */
 function renamingOf(key: string, range: WireRange, { prefix, destPrefix, positionKey }: MirrorFlags): Renaming {
   if (destPrefix !== undefined && !prefix)
     throw new CliError(ExitCode.USAGE, '--dest-prefix: got it without --prefix; allowed: only with --prefix');
@@ -113,8 +113,8 @@ interface Job {
 }
 
 /**
- * Mirrors until the program is interrupted. After a failure that may pass, starts again at the position of the mirror,
- * as if the program had been started again.
+ * Mirrors until the program is interrupted. After a failure that may pass, starts again at the position of the mirror
+ * (see `Position`), as if the user had started the program again.
  */
 async function mirror(job: Job): Promise<void> {
   const { io } = job.source;
@@ -154,14 +154,14 @@ function mayPass(error: unknown): boolean {
   return error instanceof EtcdError && (PASSING_CODES.has(error.code) || PASSING_REASONS.has(error.reason));
 }
 
-/** Mirrors with one client for each cluster, until one of them fails. */
+/** Mirrors with one client for each cluster, until a failure ends the mirror. */
 class Follower {
   readonly #job: Job;
   readonly #progress: Progress;
   readonly #run: string;
   /** Whether both clusters have answered. */
   hasWorked = false;
-  /** Whether this process has taken over the position. If so, it continues only if the position still belongs to it. */
+  /** Whether this process has taken over the position. If so, it continues only while no other mirror takes it over. */
   hasClaimed: boolean;
 
   constructor(job: Job, progress: Progress, run: string, hasClaimed: boolean) {
@@ -236,7 +236,7 @@ class Follower {
     let isFirst = true;
     let next = nextOf(messages);
     for (;;) {
-      // Collect the changes that have already arrived in one transaction. If no further message has arrived, start the
+      // Collect for one transaction all changes that have already arrived. If no further message has arrived, start the
       // transaction.
       const result = await (pending.isEmpty ? next : Promise.race([next, eventLoopTurn()]));
       if (result === undefined) {
@@ -332,10 +332,11 @@ class Follower {
   }
 
   /**
-   * Checks two clusters with the same ID. Different clusters may have the same ID, but not the same position.
+   * Checks that two clusters with the same ID are different clusters, or that the destination does not overlap the
+   * source. Different clusters may have the same ID, but only one contains the position that this process has written.
    *
-   * @throws CliError if the destination overlaps the source in the same cluster, because each write would cause
-   * another.
+   * @throws CliError if the destination overlaps the source in the same cluster, because each write would cause another
+   * write.
    */
   async #checkApart(from: Client, target: MirrorTarget): Promise<void> {
     const { range, renaming } = this.#job;

@@ -166,7 +166,7 @@ interface DefinitionMember {
 function describe({ out }: Context, name: string): void {
   const rpc = (method: AnyMethod | undefined): Definition | undefined =>
     method && definitionOf(commentName(method), 'rpc', [{ declaration: rpcDeclaration(method), comment: '' }]);
-  // Lock is the name of a service and of its RPC.
+  // The name `Lock` means the service and not its RPC, because `serviceDefinition` comes before `findMethod`.
   const definition =
     rpc(methodOfService(name)) ?? typeDefinition(name) ?? serviceDefinition(name) ?? rpc(findMethod(name));
   if (definition === undefined)

@@ -90,7 +90,7 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
 /** Maximum numbers of frames that a live page shows from the beginning of the trace and from its end. */
 const [FIRST_FRAMES, LATEST_FRAMES] = [100, 400];
 
-/** What a program has done on the wire so far. */
+/** What `trace` has recorded of a program so far: its frames, the states of its queue, and its exit code. */
 class Recording {
   readonly frames: WireFrame[] = [];
   observer: QueueObserver | undefined;
@@ -108,7 +108,7 @@ class Recording {
     this.#prize = prize;
   }
 
-  /** A number that grows with each frame and each change of the queue, and at the end. */
+  /** A number that grows with each frame and each change of the queue, and when the program ends. */
   get version(): number {
     return this.#recorded + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1);
   }
@@ -117,7 +117,7 @@ class Recording {
     return this.#traceOf(this.frames, 0);
   }
 
-  /** The trace without the frames in its middle if it is long, because a live page is rendered again and again. */
+  /** The trace. A long trace lacks the frames in its middle, because the live page is rendered again and again. */
   get liveTrace(): Trace {
     const { frames } = this;
     const shown =
@@ -175,7 +175,7 @@ async function trace(
   const startMs = monotonicMs();
   let problem: unknown;
   let isAnnounced = false;
-  /** Prints the URL of the live page, at the first call only. Called when the page has content. */
+  /** Prints the URL of the live page as soon as the page has content. Does nothing from the second call on. */
   const announce = (): void => {
     if (live === undefined || isAnnounced) return;
     isAnnounced = true;
@@ -191,7 +191,7 @@ async function trace(
         // Writes each line at once, because the command may run for a long time.
         writeSync(file, `${JSON.stringify(frameJson(frame, startMs))}\n`);
       } catch (error) {
-        // The command must continue even if the trace cannot be written, so the problem is reported at the end.
+        // The command must continue even if the trace cannot be written, so `trace` reports the problem at the end.
         problem = error;
       }
     }

@@ -13,7 +13,7 @@ import { CliError, ExitCode } from '../exit-code.js';
 
 /** The version of the format, in the first line. */
 const VERSION = 1;
-/** Length in UTF-16 units at which the collected lines are written. */
+/** Length in UTF-16 units at which `ExportWriter.add` writes the collected lines. */
 const WRITE_LENGTH = 65_536;
 const LINE_FEED = 10;
 /** Control characters that JSON.stringify does not escape. A terminal could execute them. */
@@ -78,7 +78,6 @@ export function bytesField(name: string, bytes: Uint8Array): Readonly<Record<str
   return text === undefined ? { [`${name}_base64`]: toBase64(bytes) } : { [name]: text };
 }
 
-/** A key in an export. */
 export interface ExportedKey {
   readonly key: Uint8Array;
   readonly value: Uint8Array;

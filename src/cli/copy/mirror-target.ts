@@ -17,7 +17,8 @@ export interface Change {
 }
 
 /**
- * How far a mirror is. It continues after `revision`; with 0n, it has to read the whole range of the source.
+ * How far a mirror is. The mirror continues after `revision`. If `revision` is 0n, it reads the whole range of the
+ * source.
  *
  * - `reading`: The destination is being made equal to the range of the source.
  * - `applying`: The mirror is applying the changes of later revisions in several transactions. Some of these changes
@@ -37,11 +38,11 @@ export class PositionMoved extends Error {
 }
 
 interface ClaimOptions {
-  /** Whether to take over only a position of this process, or a missing one. */
+  /** Whether to refuse a position that another process has written. */
   readonly ownOnly: boolean;
   /** Whether to reset the position, so that the mirror reads the whole range. */
   readonly startsAnew: boolean;
-  /** Called if there is no position, before this mirror creates one. */
+  /** Runs if there is no position, before this mirror creates one. */
   readonly checkNew: () => Promise<void>;
 }
 
@@ -65,7 +66,7 @@ interface MirrorTargetOptions {
 export class MirrorTarget {
   readonly #options: MirrorTargetOptions;
   #position: Position = { revision: 0n, state: 'reading', clusterId: 0n };
-  /** The revision of the last put of the position key. Each transaction checks that this is still the mod revision of the key. */
+  /** The mod revision of the position key. Each transaction requires that the key still has this mod revision. */
   #modRevision = 0n;
   /** The numbers of keys that this object has written and deleted. */
   readonly counts = { written: 0, deleted: 0 };
@@ -218,7 +219,7 @@ export class MirrorTarget {
   }
 }
 
-/** Returns a random name for a process that mirrors, which distinguishes the process from all other mirrors. */
+/** Returns a random name for this run of a mirror, which distinguishes it from all other mirrors. */
 export function newRun(): string {
   return randomId().toString(16);
 }
@@ -288,7 +289,7 @@ export class Renaming {
   readonly #from: Uint8Array;
   readonly #to: Uint8Array;
 
-  /** Replaces the prefix `from` by `to`. */
+  /** The renaming replaces the prefix `from` of each key with `to`. */
   constructor(destination: WireRange, from: Uint8Array, to: Uint8Array, positionKey: Uint8Array) {
     this.destination = destination;
     this.#from = from;

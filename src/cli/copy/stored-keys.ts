@@ -1,7 +1,7 @@
 import type { KeyValue } from '../../kv/key-value.js';
 import { compareBytes } from '../../runtime/bytes.js';
 
-/** The keys of a range in a store, for a comparison with other keys. Both are in ascending order. */
+/** The keys of a range in a store, in ascending order, for a comparison with other keys in ascending order. */
 export class StoredKeys {
   readonly #keys: AsyncIterator<KeyValue, unknown>;
   #next: Promise<KeyValue | undefined> | undefined;
@@ -12,7 +12,7 @@ export class StoredKeys {
 
   /**
    * Returns the stored key that equals `key`, or undefined if the store has no such key. Calls `onOther` with each
-   * stored key before `key`. Without `key`, calls it with all remaining keys.
+   * stored key before `key`. Without `key`, calls `onOther` with all remaining keys.
    */
   async advanceTo(
     key: Uint8Array | undefined,

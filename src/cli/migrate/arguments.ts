@@ -6,7 +6,8 @@ import type { Rewriter } from './rewriter.js';
 const STRINGS =
   /^(JSON\.stringify|String|Buffer\.(from|alloc|concat))$|\.(toString|toFixed|toISOString|toUpperCase|toLowerCase|trim|join|padStart|replaceAll)$/;
 
-// The arguments of the builders of etcd3, as arguments of the methods of `Client`.
+// The functions below convert the arguments of etcd3's builders, such as `put(key).value(value)`, to the arguments of
+// the methods of `Client`.
 
 /** Returns the arguments of a put, from `put(key).value(value).lease(lease)`. */
 export function putArguments(rewriter: Rewriter, [put, ...others]: readonly Link[]): string | undefined {
@@ -28,7 +29,7 @@ export function isRange({ name }: Link): boolean {
   return name === 'prefix' || name === 'all' || name === 'inRange';
 }
 
-/** Returns the text of a range of keys. */
+/** Returns the new text of a range of keys, such as `prefix('a/')`. Undefined if the link has another form. */
 export function rangeText(rewriter: Rewriter, link: Link): string | undefined {
   const { parser } = rewriter;
   if (link.name === 'all') return `${rewriter.use('prefix')}('')`;
@@ -42,7 +43,10 @@ export function rangeText(rewriter: Rewriter, link: Link): string | undefined {
   return `${rewriter.use('keyRange')}(${rewriter.emit(start)}, ${rewriter.emit(end)})`;
 }
 
-/** Returns the text of a value, which may be a number in etcd3. Undefined if that is unknown. */
+/**
+ * Returns the text of a value as a string, because the value may be a number in etcd3. Returns undefined for an
+ * expression of unknown type that is neither a variable nor a property.
+ */
 export function valueText(rewriter: Rewriter, node: Node): string | undefined {
   const { parser, names } = rewriter;
   const text = rewriter.emit(node);
@@ -71,7 +75,7 @@ function isLeaseId({ parser, names }: Rewriter, node: Node): boolean {
   );
 }
 
-/** Returns the text of the only argument of a call. */
+/** Returns the text of the only argument of a call. Undefined if the call has no argument or several. */
 export function only(rewriter: Rewriter, { args }: Link): string | undefined {
   return args.length === 1 ? rewriter.emit(args[0] as Node) : undefined;
 }

@@ -4,7 +4,7 @@ import { leaseText, lockText, rewriteObjectCall, watchText } from './objects.js'
 import type { Node } from './parser.js';
 import type { Rewriter } from './rewriter.js';
 
-/** What to do about calls that the program does not rewrite, by the first method of the call. */
+/** What to do about calls that `migrate-etcd3` does not rewrite, by the first method of the call. */
 const ADVICE: Readonly<Record<string, string>> = {
   get: 'use get(key, options); it resolves with a KeyValue or undefined',
   getAll: 'use range(prefix(…), options), or scan for many keys',
@@ -40,7 +40,7 @@ const OPERATORS: Readonly<Record<string, string>> = {
   '>': '>',
   '<': '<',
 };
-/** How the value of a key becomes the result of a method, for a key that may be missing. */
+/** The code that converts `kv`, the result of `get`, to the result of a method of etcd3, by the name of that method. */
 const READS: Readonly<Record<string, string>> = {
   string: 'kv?.text() ?? null',
   json: 'kv?.json() ?? null',
@@ -221,7 +221,10 @@ function conditionText(rewriter: Rewriter, { args }: Link): string | undefined {
     : `${rewriter.use('compare')}.${target}(${rewriter.emit(key)}, '${compared}', ${operand})`;
 }
 
-/** Returns the text of an operation. It must be of the transaction's client, because a namespace has its own prefix. */
+/**
+ * Returns the text of an operation. Returns undefined if the operation uses another client than the transaction, such
+ * as a namespace, which has its own prefix.
+ */
 function operationText(rewriter: Rewriter, client: string, node: Node): string | undefined {
   const chain = rewriter.parser.is(node, 'CallExpression') ? chainOf(rewriter, node) : undefined;
   if (chain === undefined || rewriter.names.kindOf(chain.object) !== 'client') return undefined;
@@ -248,7 +251,9 @@ function bare(link: Link | undefined): string | undefined {
   return link?.args.length === 0 ? link.name : undefined;
 }
 
-/** Returns the method that a builder without a last method stands for, if something waits for the builder. */
+/**
+ * Returns `name`, the method that etcd3 calls if the program awaits the builder itself. Undefined if nothing awaits it.
+ */
 function builderTerminal({ how }: Consumer, name: string): string | undefined {
   return how === 'await' || how === 'promise' ? name : undefined;
 }
@@ -257,7 +262,7 @@ function isNumber({ parser }: Rewriter, node: Node | undefined): boolean {
   return parser.is(node, 'NumericLiteral') && Number(node.text) > 0;
 }
 
-/** Returns the text that stands for the await expression, in parentheses unless the code around it ends it anyway. */
+/** Returns the new text of an await expression, in parentheses unless the code around the expression needs none. */
 function inParentheses({ parser }: Rewriter, awaited: Node, text: string): string {
   const { parent } = awaited;
   const isLast =
@@ -281,7 +286,9 @@ function looksLikeEtcd3({ links }: Chain): boolean {
   );
 }
 
-/** Splits the calls of `namespace` at the beginning off, which mean the same in both packages. */
+/**
+ * Separates the calls of `namespace` at the beginning of a chain, which mean the same in both packages, from the rest.
+ */
 function withoutNamespaces(rewriter: Rewriter, { object, links }: Chain): { client: string; links: readonly Link[] } {
   let client = rewriter.emit(object);
   let at = 0;

@@ -46,8 +46,8 @@ export function chainOf(rewriter: Rewriter, call: Node): Chain | undefined {
 /** What a program does with the value of a builder or a promise. */
 export interface Consumer {
   /**
-   * `await` and `promise`: something waits for the value. `unknown`: the value goes where this file does not show.
-   * `nothing`: nothing waits for it.
+   * `await` and `promise`: something waits for the value. `unknown`: the program passes the value to code that
+   * `consumerOf` does not follow. `nothing`: nothing waits for the value.
    */
   readonly how: 'await' | 'promise' | 'unknown' | 'nothing';
   /** Which properties of the value the program reads. Undefined if that is unknown. */
@@ -122,7 +122,7 @@ function readsOf(rewriter: Rewriter, expression: Node): readonly string[] | unde
   return reads.includes(undefined) ? undefined : (reads as string[]);
 }
 
-/** Whether the identifier means the variable, and is not the name of a property. */
+/** Whether the identifier refers to the variable, and is not the name of a property. */
 function isReference({ parser, names }: Rewriter, node: Node, declaration: Node): boolean {
   const { parent } = node;
   if (node.text !== declaration.name?.text || names.declarationOf(node) !== declaration) return false;
@@ -152,7 +152,7 @@ function propertiesOf({ parser }: Rewriter, pattern: Node): readonly string[] | 
   return names.every((name) => parser.is(name, 'Identifier')) ? names.map((name) => name?.text as string) : undefined;
 }
 
-/** Returns the text of a chain that stays, with the new texts of its arguments. */
+/** Returns the text of a chain that `migrate-etcd3` does not rewrite, with the new texts of its arguments. */
 export function keptText(rewriter: Rewriter, { object, links, last }: Chain): string {
   let text = rewriter.emit(object);
   let at = object.end;
@@ -163,7 +163,7 @@ export function keptText(rewriter: Rewriter, { object, links, last }: Chain): st
   return text + rewriter.text.slice(at, last.end);
 }
 
-/** A use of a client. */
+/** A chain of calls on a client, and what the program does with the value of the chain. */
 export interface Use {
   readonly rewriter: Rewriter;
   readonly chain: Chain;

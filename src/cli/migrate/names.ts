@@ -32,14 +32,14 @@ const FUNCTIONS = [
 ];
 const CLASSES = ['ClassDeclaration', 'ClassExpression'];
 
-/** Finds out which names of a file mean something from etcd3. Uses no types that other files declare. */
+/** Finds out which names of a file refer to something from etcd3. Uses no types that other files declare. */
 export class Names {
   readonly #parser: Parser;
   readonly #root: Node;
-  /** The declarations of each scope that has been looked at. */
+  /** The declarations of each scope that `#declarationsOf` has examined. */
   readonly #scopes = new Map<Node, ReadonlyMap<string, Node>>();
   readonly #assignments: readonly Node[];
-  /** Declarations and assignments whose kind is being determined, so that a circle ends. */
+  /** Declarations and assignments whose kind is being determined, so that a circular reference ends. */
   readonly #open = new Set<Node>();
 
   constructor(parser: Parser, { root }: Parsed) {
@@ -69,7 +69,7 @@ export class Names {
     return is(node.arguments?.[0], 'StringLiteral') && node.arguments[0].text === 'etcd3';
   }
 
-  /** Returns the name of the export of etcd3 that an identifier, `module.name` or a type means. */
+  /** Returns the name of the export of etcd3 to which an identifier, `module.name` or a type refers. */
   exportOf(node: Node | undefined): string | undefined {
     const { is } = this.#parser;
     if (is(node, 'PropertyAccessExpression', 'QualifiedName')) {
@@ -115,7 +115,7 @@ export class Names {
     return undefined;
   }
 
-  /** Returns the declaration that an identifier means, if the file contains it. */
+  /** Returns the declaration to which an identifier refers, if the file contains it. */
   declarationOf(identifier: Node): Node | undefined {
     for (let scope = identifier.parent; scope !== undefined; scope = scope.parent) {
       const found = this.#declarationsOf(scope).get(identifier.text ?? '');
@@ -187,7 +187,7 @@ export class Names {
     return this.#commonKind(declared[0] ?? assigned[0], values);
   }
 
-  /** Returns the class whose instance `this` is at a node. */
+  /** Returns the class to whose instance `this` refers at a node. */
   #classAround(node: Node): Node | undefined {
     const { is } = this.#parser;
     for (let each = node.parent; each !== undefined; each = each.parent) {

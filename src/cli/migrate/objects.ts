@@ -9,7 +9,7 @@ const LOCK_TTL_S = '30';
 /** The longest TTL in seconds that a session accepts without `allowLongTtl`. */
 const MAX_USUAL_TTL_S = 3_600;
 
-/** What to do about calls on objects that the program does not rewrite. */
+/** What to do about calls on objects that `migrate-etcd3` does not rewrite. */
 const ADVICE: Readonly<Record<Exclude<Kind, 'client'>, string>> = {
   lease:
     'a Session of etcdwire/concurrency replaces the lease: `signal` aborts when it is lost, close() revokes it, orphan() lets it expire',
@@ -51,7 +51,7 @@ type Hosts = readonly string[] | undefined;
 
 function hostsOf({ parser }: Rewriter, properties: readonly Node[]): Hosts {
   const hosts = properties.find(({ name }) => name?.text === 'hosts');
-  // Another object that is spread may contain the hosts.
+  // An object that the options spread may contain the hosts.
   if (hosts === undefined)
     return properties.some((each) => parser.is(each, 'SpreadAssignment')) ? undefined : ['127.0.0.1:2379'];
   const { initializer } = hosts;
@@ -135,7 +135,7 @@ function ttlText(rewriter: Rewriter, seconds: Node): string {
   return `ttl: ${text}${Number(value?.text) > MAX_USUAL_TTL_S ? ', allowLongTtl: true' : ''}`;
 }
 
-/** Whether the variable holds a lease that becomes a session. */
+/** Whether the variable contains a lease that `migrate-etcd3` replaces with a session. */
 function isSession(rewriter: Rewriter, declaration: Node | undefined): boolean {
   const { parser } = rewriter;
   const call = declaration?.initializer;

@@ -43,7 +43,7 @@ export interface Node {
   getStart(): number;
 }
 
-/** A node that exists and has a kind that the caller asked for. The property exists only in the type. */
+/** A node that exists and has a kind that the caller asked for. `isFound` exists only in the type. */
 interface Found extends Node {
   readonly isFound: true;
 }
@@ -83,9 +83,10 @@ export class Parser {
   }
 
   /**
-   * Loads the package `typescript` of the project in `folder`, or else the one beside this package.
+   * Loads the package `typescript` of the project in `folder` or, if the project has none, the `typescript` that is
+   * installed beside this package.
    *
-   * @throws CliError if neither exists, or if the version has no parser that programs can call, as version 7.
+   * @throws CliError if neither exists, or if the version has no parser that programs can call, such as version 7.
    */
   static load(folder: string): Parser {
     const found: string[] = [];

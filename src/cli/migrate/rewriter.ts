@@ -24,14 +24,16 @@ interface Rewrites {
   readonly construction: Rewrite;
 }
 
-/** The comments begin with this text. */
+/** The comments that mark places for the user begin with this text. */
 const MARKER = '// etcdwire: ';
-/** Stands for an import of etcd3 until the file is complete. No source file contains it. */
+/** A placeholder for the new imports, until the new text of the file is complete. No source file contains it. */
 const IMPORTS = '\u0000imports\u0000';
-/** The entry points of this package, by the names that the rewritten programs use. */
+/**
+ * The entry points of this package other than `etcdwire`, by the names that the rewritten programs import from them.
+ */
 const ENTRIES: Readonly<Record<string, string>> = { withLock: 'etcdwire/concurrency', Session: 'etcdwire/concurrency' };
 
-/** What to use instead of exports of etcd3 other than its classes of errors. */
+/** What to use instead of an export of etcd3. `adviceOn` knows what to use instead of the error classes. */
 const INSTEAD: Readonly<Record<string, string>> = {
   IOptions: 'use ClientOptions of etcdwire, which has `endpoints` and `tls` instead of `hosts` and `credentials`',
   Namespace: 'use the type of client.namespace(…), which has the methods of Client for keys, watches and leases',
@@ -75,7 +77,7 @@ export class Rewriter {
   readonly #rewrites: Rewrites;
   /** The messages of the marks, by the statement or class member before which the comment stands. */
   readonly #marks = new Map<Node, Set<string>>();
-  /** Statements that follow another statement in the new text. */
+  /** The text of a new statement that follows a statement in the new text. */
   readonly #following = new Map<Node, string>();
   /** The texts that `emit` has returned, because a caller may need a text twice. */
   readonly #emitted = new Map<Node, string>();
@@ -138,7 +140,7 @@ export class Rewriter {
     return text + this.text.slice(at, node.end);
   }
 
-  /** Returns the text that replaces an expression. */
+  /** Counts an expression as rewritten. Returns its new text. */
   rewrite(text: string): string {
     this.#rewritten += 1;
     return text;
@@ -224,7 +226,10 @@ export class Rewriter {
     return first?.initializer !== undefined && others.length === 0 && this.names.isRequire(first.initializer);
   }
 
-  /** Leaves a place for the new imports. The statement disappears, unless it has another form than usual. */
+  /**
+   * Replaces a statement that loads etcd3 with a placeholder for the new imports. If the statement has an unusual form,
+   * keeps and marks it.
+   */
   #load(node: Node): string | undefined {
     if (this.parser.is(node, 'ImportDeclaration', 'VariableStatement', 'ImportEqualsDeclaration')) {
       this.#replaced.push(node);
@@ -237,7 +242,8 @@ export class Rewriter {
 
   /** Returns the statements that replace those that load etcd3. */
   #imports(body: string): string {
-    // A call that stays may have asked for a name that its new text would have used.
+    // `use` may have returned a name for a call that `migrate-etcd3` did not rewrite in the end. Import only names that
+    // the new text contains.
     const code = body
       .split('\n')
       .filter((line) => !line.includes(MARKER))

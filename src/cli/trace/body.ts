@@ -169,7 +169,7 @@ function elidedSpan(span: Span): Span {
   return { ...span, value: `${textOf(value.subarray(0, MAX_SHOWN))}… (${value.length.toLocaleString('en')} bytes)` };
 }
 
-/** Highlights the bytes of the field under the pointer, and the field of the bytes under the pointer. */
+/** A script that highlights the bytes of the field under the pointer, and the field of the bytes under the pointer. */
 export const LIGHT_SCRIPT = `
 document.addEventListener('mouseover', ({ target }) => {
   for (const lit of document.querySelectorAll('.lit')) lit.classList.remove('lit');

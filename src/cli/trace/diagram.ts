@@ -11,7 +11,7 @@ const COLUMN_WIDTH = 160;
  */
 const FIRST_WIDTH = 500;
 const ROW_HEIGHT = 48;
-/** Time without messages takes this many pixels per second, up to a maximum. */
+/** Height in pixels that one second without messages takes, and the maximum height of such a gap. */
 export const GAP_PX_PER_SECOND = 40;
 export const MAX_GAP_PX = 200;
 /** Minimum height in pixels of a gap that has room for the text of its duration. */
@@ -48,7 +48,7 @@ function kindOf(method: string): (typeof KINDS)[number] {
   return service === 'KV' ? 'keys' : service === 'Watch' ? 'watches' : service === 'Lease' ? 'leases' : 'other';
 }
 
-/** Shows how long nothing was sent or received. */
+/** Renders a gap whose height shows how long neither side sent anything. */
 function gapRow(ms: number): string {
   const height = Math.min(MAX_GAP_PX, Math.round((ms / 1_000) * GAP_PX_PER_SECOND));
   if (height === 0) return '';

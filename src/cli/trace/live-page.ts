@@ -30,13 +30,13 @@ export class LivePage {
   #sentVersion = -1;
   #renderMs = 0;
   #stopTimer: () => void = () => {};
-  /** The rendered changing parts of the page, and their version. */
+  /** The HTML of the changing parts of the page, and the version of the trace that the HTML shows. */
   #rendered: { readonly version: number; readonly html: string } | undefined;
   /** Resolves when a browser has fetched the page. */
   readonly opened: Promise<void>;
   wasOpened = false;
   #onOpened: () => void = () => {};
-  /** Called after a page has fetched the content at the end of the command. */
+  /** Runs after a page has fetched the content at the end of the command. */
   #onFetched: () => void = () => {};
 
   private constructor(
@@ -124,7 +124,7 @@ export class LivePage {
     return this.#rendered.html;
   }
 
-  /** Reports a change, if there is one, and looks again later. */
+  /** Reports a change, if there is one, and checks again later. */
   #tick(): void {
     const version = this.#version();
     if (version !== this.#sentVersion) for (const listener of this.#listeners) listener.write('data: changed\n\n');

@@ -1,4 +1,6 @@
-/** Filters the rows, and moves through time. A live page calls the function refresh after each change. */
+/**
+ * A script that filters the rows and moves through time. A live page calls its function `refresh` after each change.
+ */
 export const PAGE_SCRIPT = `
 const byId = (id) => document.getElementById(id);
 let rows = [];
@@ -57,7 +59,7 @@ document.addEventListener('input', ({ target }) => {
 refresh();
 `;
 
-/** Replaces what has changed when the server reports a change. Open rows stay open. */
+/** A script that replaces the changing parts of the page when the server reports a change. Open rows stay open. */
 export const LIVE_SCRIPT = `
 const source = new EventSource('changes');
 let latest = 0;

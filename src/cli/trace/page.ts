@@ -69,10 +69,10 @@ function legend({ states, prize }: Story, live: boolean): string {
   const queue =
     states.length === 0 && !live
       ? ''
-      : `<li>A <b class="other">dashed</b> arrow is a change by another contender, and a <b class="good">green</b> dot the moment when this client gets the ${prize}. The queue is at the right of each arrow: first the holder, then the waiters. In the chart, the bar of a waiter is pale, and the bar of the holder is solid.</li>`;
+      : `<li>A <b class="other">dashed</b> arrow is a change by another contender. A <b class="good">green</b> dot is the moment when this client gets the ${prize}. The queue is at the right of each arrow: first the holder, then the waiters. In the chart, the bar of a waiter is pale, and the bar of the holder is solid.</li>`;
   return `<details class="legend"><summary>How to read this page</summary><ul>
 <li>Time runs down the page. Time without messages takes ${GAP_PX_PER_SECOND} pixels for each second, and ${MAX_GAP_PX} pixels at most.</li>
-<li>A <b class="own">blue</b> arrow is a message of this client, and a <b class="bad">red</b> arrow a failure. The line below an arrow names the RPC, the HTTP/2 stream, the revision of the store, and how long the answer took.</li>
+<li>A <b class="own">blue</b> arrow is a message from or to this client. A <b class="bad">red</b> arrow is a failure. The line below an arrow names the RPC, the HTTP/2 stream, the revision of the store, and how long the answer took.</li>
 ${queue}
 <li>The bytes of a message are <b class="tag">tags</b>, which name a field, <b class="length">lengths</b>, and <b class="good">values</b>. When the pointer is on a field, its bytes are highlighted. When the pointer is on a byte, its field is highlighted.</li>
 </ul></details>`;

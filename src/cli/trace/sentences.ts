@@ -92,7 +92,7 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
   return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
 }
 
-/** Leaves out guards, because they make the transaction safe to repeat and do not matter to the queue. */
+/** Leaves out guards (see src/kv/guards.ts), because they only make the transaction safe to repeat. */
 function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
   const conditions = list(compare);
   const condition = conditions.find(({ key }) => !isGuard(key)) ?? conditions[0];

@@ -82,7 +82,7 @@ interface Participant {
   readonly key: string | undefined;
 }
 
-/** An arrow of the diagram. */
+/** A row of the diagram: an arrow between two participants, or a dot at one of them. */
 export interface Step {
   /** Milliseconds on the monotonic clock. */
   readonly atMs: number;
@@ -90,7 +90,7 @@ export interface Step {
   readonly from: number;
   /** Index of the participant at the end of the arrow. */
   readonly to: number;
-  /** What the step means. */
+  /** The text at the arrow or the dot. */
   readonly label: string;
   /**
    * The step in the words of the protocol, such as "Txn · stream 5 · revision 13 · 0.8 ms". Empty unless the step is a
@@ -129,7 +129,7 @@ export interface FrameWithFields {
 
 /**
  * Combines the frames of the traced client with the observed states of the queue, ordered by time. `isWhole` tells
- * whether all frames are there.
+ * whether `wireFrames` contains all frames of the client.
  */
 export function storyOf(
   wireFrames: readonly WireFrame[],
