@@ -12,8 +12,8 @@ import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 import { median } from './median.js';
 
-// Measures which locks their holders lose when a leader is paused for longer than the TTL and then resumed. Each run
-// holds the locks with this client and then with Go's clientv3, each time on new servers.
+// Measures how many locks etcd takes from their holders when a leader is paused for longer than the TTL and then
+// resumed. Each run holds the locks with this client and then with Go's clientv3, each time on new servers.
 
 const USAGE =
   'npx tsx scripts/faults-resumed-leader.ts [--runs N] [--locks N] [--ttl S] [--pause S] [--first leader|follower]\n' +

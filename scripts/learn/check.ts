@@ -60,7 +60,7 @@ async function runAt(address: string, run: (server: Server) => unknown): Promise
   const stop = new AbortController();
   try {
     const late = pause(TIME_LIMIT_MS, undefined, { signal: stop.signal }).then(() => {
-      throw new Error(`waited ${TIME_LIMIT_MS / 1_000} s for something that did not happen`);
+      throw new Error(`the check did not end within ${TIME_LIMIT_MS / 1_000} s, because it waits for the program`);
     });
     late.catch(() => {});
     await Promise.race([run({ address, etcd, connect }), late]);

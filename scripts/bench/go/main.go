@@ -3,11 +3,11 @@
 //	bench ENDPOINT PREFIX catch-up FIRST LAST
 //
 // the program measures how long a watch takes to deliver the events of the revisions FIRST to LAST, and how late
-// another watch of the same client delivers events meanwhile: see child/catch-up.ts. With WAY "frozen",
+// another watch of the same client delivers events meanwhile: see ../child/catch-up.ts. With WAY "frozen",
 //
 //	bench ENDPOINT KEY frozen
 //
-// the program makes puts for ../../frozen-clients.ts, as test/support/frozen-program.ts does. With WAY "calls",
+// the program makes puts for ../../frozen-clients.ts, as frozen-program.ts in test/support does. With WAY "calls",
 //
 //	bench ENDPOINT PREFIX calls KEYS KIND VALUE_BYTES IN_FLIGHT WARM_UP SECONDS [CA_FILE]
 //

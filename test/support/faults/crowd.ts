@@ -85,7 +85,7 @@ export class Crowd implements AsyncDisposable {
   readonly #writing: Promise<unknown>;
   readonly #contending: Promise<unknown>;
   readonly #checking: NodeJS.Timeout;
-  /** When it aborts, the writers end and each holder releases its lock. */
+  /** Its signal makes the writers end and each holder release its lock. */
   readonly #over = new AbortController();
 
   private constructor(cluster: FaultyCluster, options: CrowdOptions, fromRevision: bigint) {

@@ -235,7 +235,7 @@ class Play<Op> {
     this.#bytes?.checkLeft();
     const { member } = this.#cluster.server;
     for (const lease of member.leases.ids) {
-      // A client that could not revoke the lease of its guards leaves it, until it expires.
+      // If a client could not revoke the lease of its guards, the lease stays until it expires.
       const isOfGuards = member.leases.timeToLive(lease)?.granted === GUARDS_TTL_S;
       if (!isOfGuards && !this.#player.mayLeasesStay?.()) this.#violated('lease left', lease.toString(16));
     }
@@ -249,7 +249,7 @@ class Play<Op> {
     this.#player.check();
     this.#calls.check();
     // Allows each process the calls for all operations, because a process also watches the keys and handles the jobs of
-    // others.
+    // other processes.
     for (const process of this.#processes) this.#calls.checkCost(process, this.#operations);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }

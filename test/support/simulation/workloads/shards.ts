@@ -29,7 +29,7 @@ interface Owning {
   untilMs: number;
 }
 
-/** A worker in the truth: from the put of its key until the key is deleted. */
+/** A worker as the events of the store show it: from the put of its key until the key is deleted. */
 interface TrueWorker {
   readonly text: string;
   readonly lease: bigint;
@@ -226,7 +226,7 @@ class SharedShards implements Player<ShardsOp> {
     return workers;
   }
 
-  /** Checks that a worker that stays hands over only as many shards as its quota has shrunk. */
+  /** Checks that a worker that stays does not hand over more shards than its quota has shrunk by. */
   #checkMoves(): void {
     const { cluster, violated } = this.#context;
     const workers = this.#trueWorkers();

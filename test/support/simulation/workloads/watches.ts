@@ -139,7 +139,7 @@ class Watches implements Player<WatchOp> {
         ? op.put(`${PREFIX}${key}`, `v${this.#values++}`.padEnd(isFull ? 1 : bytes))
         : op.delete(`${PREFIX}${key}`),
     );
-    // A guard would exceed the limit.
+    // With `retryWrites`, the operation on the guard would exceed the limit.
     await client.txn({ then: ops }, isFull ? { retryWrites: false } : {});
   }
 
