@@ -86,7 +86,7 @@ class Player {
   }
 }
 
-/** What the histories have shown so far. */
+/** The sums and the failures of the histories that the threads have played so far. */
 class Totals {
   readonly #start = performance.now();
   histories = 0;

@@ -29,7 +29,7 @@ type AddCheck<X> = (
   run: (exports: X, server: Server) => unknown,
 ) => void;
 
-/** The exercise of a check that is about the program of the chapter. */
+/** Stands in for the number of an exercise if a check is about the chapter's program, which belongs to no exercise. */
 export const PROGRAM = undefined;
 /** Time limit of a check in milliseconds. A check that takes longer fails. */
 const TIME_LIMIT_MS = 10_000;

@@ -186,7 +186,7 @@ func (m *fromNow) Unlock(ctx context.Context) error {
 	return err
 }
 
-// catchUp measures how long a watch takes to deliver past events, and how late another watch is meanwhile.
+// catchUp measures how long a watch takes to deliver past events, and how late another watch delivers events meanwhile.
 func catchUp(endpoint, prefix, firstText, lastText string) {
 	const sibling, putEvery = "bench/sibling", 100 * time.Millisecond
 	first, err := strconv.ParseInt(firstText, 10, 64)

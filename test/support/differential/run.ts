@@ -54,7 +54,7 @@ export interface Failure {
   readonly mismatch: Mismatch;
   /** The seed with which a run continues after this failure. */
   readonly nextSeed: number;
-  /** The number of further runs, of `CONFIRMATIONS`, in which the difference appeared again. */
+  /** In how many of the further runs, whose number is `CONFIRMATIONS`, the difference appeared again. */
   readonly confirmed: number;
 }
 

@@ -80,7 +80,7 @@ class Schedules implements Player<PartOp> {
 
   constructor(context: Context<PartOp>, missed: readonly NonNullable<ScheduleOptions['missed']>[]) {
     this.#context = context;
-    // The options come from the seed, because all processes must have the same ones, also in a shortened plan.
+    // The options come from the seed, because all processes must have the same options, also in a shortened plan.
     const random = new Random(context.plan.seed, 30);
     const intervalMs = random.pick([700, 1_000, 3_000]);
     const next = (after: Date): Date => new Date((Math.floor(after.getTime() / intervalMs) + 1) * intervalMs);

@@ -77,7 +77,7 @@ class SharedShards implements Player<ShardsOp> {
   /** The processes whose last worker works. */
   readonly #steady = new Set<number>();
   #steadySinceMs = 0;
-  /** When the first of the last workers stops. */
+  /** When the first of the processes stops its last worker. */
   #steadyUntilMs: number | undefined;
   #workers = 0;
 
@@ -270,7 +270,7 @@ class SharedShards implements Player<ShardsOp> {
     return { holders, workers };
   }
 
-  /** Checks that the last workers share all shards as their quotas say, and that no shard moves any longer. */
+  /** Checks that the last workers share all shards as their quotas say, and that no shard moves after `SETTLED_MS`. */
   #checkSteady(): void {
     const { cluster, violated, plan } = this.#context;
     const untilMs = this.#steadyUntilMs;
