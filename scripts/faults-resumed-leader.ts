@@ -180,7 +180,7 @@ async function holdWithGo(
   const child: ChildProcess = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const observed: Observation[] = [];
   const held = new Promise<void>((resolve, reject) => {
-    child.once('exit', () => reject(new Error('the Go program ended')));
+    child.once('exit', () => reject(new Error('the Go program ended before it held all locks')));
     createInterface({ input: child.stdout as Readable }).on('line', (line) => {
       const observation = JSON.parse(line) as Observation;
       observed.push(observation);
