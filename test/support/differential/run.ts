@@ -58,7 +58,7 @@ export interface Failure {
   readonly confirmed: number;
 }
 
-/** How often a run plays a smaller sequence again, to find out whether the difference appears again. */
+/** How many times a run plays a smaller sequence again, to find out whether the difference appears again. */
 export const CONFIRMATIONS = 3;
 
 export function noCounts(): Counts {

@@ -41,8 +41,9 @@ const AFTERMATH_MS = 30_000;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
 const MAX_TIMER_LAG_MS = 600;
 /**
- * How often a member may refuse connections of one process within `REFUSALS_MS`. All calls share one attempt, after a
- * backoff of up to 2 s. Each stream makes its own attempts.
+ * The process violates the rule `too many connections` if one member refuses this number of its connections within
+ * `REFUSALS_MS`. All calls share one attempt to connect, after a backoff of up to 2 s. Each stream makes its own
+ * attempts.
  */
 const MAX_REFUSALS = 60;
 const REFUSALS_MS = 4_000;

@@ -30,7 +30,10 @@ const MAX_LATE_MS = 20_000;
 
 /** Processes that run a schedule while clocks jump. */
 export const schedules = workload('schedule', ['last', 'last', 'skip'], {});
-/** Processes that run each tick of a schedule. A clock that jumps far ahead would need thousands of runs. */
+/**
+ * Processes that run each tick of a schedule. There are no faults of the wall clock, because a wall clock that
+ * jumps far ahead would cause thousands of runs.
+ */
 export const wholeSchedules = workload('schedule of all ticks', ['all'], { without: WALL_CLOCK_FAULTS });
 
 function workload(
