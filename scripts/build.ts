@@ -104,7 +104,7 @@ function pathOf(module: string): string {
 /**
  * Shares the modules of the entry point `etcdwire` in two files, because Node.js needs about 0.6 ms for each file that
  * it loads. `shared-base` contains what the modules of `#host` import, and the codecs. `shared-client` contains the
- * other modules, and imports `#host`. If both were one file, it would import itself through `#host`.
+ * other modules, and imports `#host`. If the two files were one file, this file would import itself through `#host`.
  */
 async function planSharedFiles(): Promise<SharedFiles> {
   const modules = [...(await modulesOf(['src/index.ts']))];

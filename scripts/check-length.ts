@@ -26,7 +26,7 @@ const violations: string[] = [];
 for (const [file, lines] of lengths)
   if (lines > MAX_LINES && !LONG_FILES.has(file))
     violations.push(
-      `${file} has ${lines} lines, more than ${MAX_LINES}; move a part with an idea of its own to a file`,
+      `${file} has ${lines} lines, more than ${MAX_LINES}; move a part that can be understood alone to a new file`,
     );
 for (const file of LONG_FILES)
   if ((lengths.get(file) ?? 0) <= MAX_LINES)

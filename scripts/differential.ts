@@ -21,8 +21,8 @@ const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const USAGE = `npm run test:differential -- [--requests N] [--seed S] [--versions 3.5,3.6,3.7] [--profiles kv,...] [--replay FILE]
 npm run test:differential -- --between 3.5,3.6 [--requests N] [--seed S]
 
---requests is the number of requests for each version, 100000 by default. --versions are all local versions by default.
---profiles are some of ${PROFILE_NAMES.join(', ')}.
+--requests is the number of requests for each version, 100000 by default. --versions names the versions, by default all
+local versions. --profiles names some of ${PROFILE_NAMES.join(', ')}; the default is all of them.
 --replay plays a sequence that a failed run has saved. --between lists the differences between two versions of etcd.
 `;
 /** Maximum number of kinds of differences that --between lists. */

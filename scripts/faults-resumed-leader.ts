@@ -12,8 +12,8 @@ import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 import { median } from './median.js';
 
-// Measures which locks their holders lose when a leader is paused for longer than the TTL and then resumed. Each run
-// holds the locks with this client and then with Go's clientv3, each time on new servers.
+// Measures how many locks etcd takes from their holders when a leader is paused for longer than the TTL and then
+// resumed. Each run holds the locks with this client and then with Go's clientv3, each time on new servers.
 
 const USAGE =
   'npx tsx scripts/faults-resumed-leader.ts [--runs N] [--locks N] [--ttl S] [--pause S] [--first leader|follower]\n' +
@@ -180,7 +180,7 @@ async function holdWithGo(
   const child: ChildProcess = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const observed: Observation[] = [];
   const held = new Promise<void>((resolve, reject) => {
-    child.once('exit', () => reject(new Error('the Go program ended')));
+    child.once('exit', () => reject(new Error('the Go program ended before it held all locks')));
     createInterface({ input: child.stdout as Readable }).on('line', (line) => {
       const observation = JSON.parse(line) as Observation;
       observed.push(observation);

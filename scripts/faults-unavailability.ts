@@ -200,7 +200,7 @@ class GoLoad implements Load {
   async report(): Promise<Gaps> {
     this.#child.stdin?.write('report\n');
     const { value, done } = await this.#lines.next();
-    if (done) throw new Error('the Go program exited');
+    if (done) throw new Error('the Go program ended before it wrote its report');
     return JSON.parse(value) as Gaps;
   }
 

@@ -10,10 +10,10 @@ import { compiled } from '../test/support/compiled.js';
 import { goProgram } from '../test/support/go-program.js';
 import { startEtcd } from './etcd.js';
 
-// Measures the first put of a client after its process was frozen (SIGSTOP). Meanwhile, its connection stays alive,
-// dies silently, or is closed because the server restarts. Also measures the first put of a client that was idle while
-// a NAT forgot its connection. Prints a table of docs/benchmarks.md, with a row for etcdwire and a row for Go's client
-// in each case.
+// Measures the first put of a client after its process was frozen (SIGSTOP). While the process is frozen, its
+// connection stays alive, dies silently, or is closed because the server restarts. Also measures the first put of a
+// client that was idle while a NAT forgot its connection. Prints a table of docs/benchmarks.md, with a row for etcdwire
+// and a row for Go's client in each case.
 
 const USAGE = 'npx tsx scripts/frozen-clients.ts [--seconds 5,30,90]\n';
 const PROGRAM = compiled(new URL('../test/support/frozen-program.ts', import.meta.url));

@@ -26,7 +26,9 @@ const files = readdirSync(join(root, 'test/fuzz')).filter((file) => file.endsWit
 if (values.help) {
   process.stdout.write(USAGE);
 } else if (!(minutes > 0) || files.length === 0) {
-  process.stderr.write(`--minutes must be a number above 0, and --target must match a file in test/fuzz/\n${USAGE}`);
+  if (!(minutes > 0)) process.stderr.write(`--minutes: got "${values.minutes}"; allowed: a number above 0\n`);
+  if (files.length === 0) process.stderr.write(`--target: got "${values.target}"; it matches no file in test/fuzz/\n`);
+  process.stderr.write(USAGE);
   process.exitCode = 2;
 } else {
   const tests = files.map((file) => `test/fuzz/${file}`);

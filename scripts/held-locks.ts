@@ -12,7 +12,7 @@ const USAGE =
   'npm run test:held-locks -- [--sessions N] [--ttl S] [--minutes M] [--runs N] [--half-core] [--json]\n' +
   '--half-core lets etcd share one core with a busy loop (Linux only).\n';
 
-/** How often the longest block of the event loop is sampled, in milliseconds. */
+/** The interval, in milliseconds, between two samples of the event loop's longest block. */
 const TICK_MS = 5;
 
 interface Run {

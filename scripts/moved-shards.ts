@@ -7,13 +7,14 @@ import { compiled } from '../test/support/compiled.js';
 import { startEtcd } from './etcd.js';
 import { median } from './median.js';
 
-// Measures how soon all shards have owners again, and how many of them move, when processes that share them come and go.
+// Measures how soon all shards have owners again, and how many shards move, when a process that shares them starts or
+// ends.
 
 const USAGE = 'npx tsx scripts/moved-shards.ts [--runs N] [--shards N] [--processes N] [--ttl S]\n';
 /** A program that works on shards until it receives SIGTERM. */
 const PROGRAM = compiled(new URL('../test/support/sharded-program.ts', import.meta.url));
 const SHARD_KEY = /\/shards\/\d+\//;
-/** Milliseconds between two looks at the owners. */
+/** Milliseconds between two checks of the owners. */
 const LOOK_MS = 50;
 /** How long nothing may change before the shards count as settled, in milliseconds. */
 const QUIET_MS = 1_000;
@@ -28,11 +29,11 @@ interface Settings {
 
 const { runs, shards, processes, ttl } = readSettings();
 
-/** What one change of the processes has caused. */
+/** The effects of the start or the end of one process. */
 interface Measured {
   /**
-   * Time until every shard had an owner again and no shard moved any longer: since the signal, or since the first key
-   * of a process that joins.
+   * Time from the signal, or from the first key of a process that joins, until every shard has an owner and no shard
+   * moves.
    */
   readonly settledMs: number;
   /** The longest time that the lock of a shard had no key. */
@@ -81,7 +82,7 @@ async function measure(run: number): Promise<void> {
   }
 }
 
-/** Runs `act`, and follows the keys of the locks until the shards have settled. The gaps come from a watch. */
+/** Runs `act`, and watches the keys of the locks until the shards have settled. */
 async function observe(client: Client, name: string, act: () => Promise<void>, isSignal = false): Promise<Measured> {
   const watch = client.watch(prefix(`${name}/`));
   await watch.created();

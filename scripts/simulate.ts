@@ -86,7 +86,7 @@ class Player {
   }
 }
 
-/** What the histories have shown so far. */
+/** The sums and the failures of the histories that the threads have played so far. */
 class Totals {
   readonly #start = performance.now();
   histories = 0;
@@ -150,7 +150,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Prints what the histories have executed. Returns whether it is enough. */
+/** Prints how much code the histories have executed. Returns whether the coverage is sufficient. */
 async function isCovered(measured: MeasuredProgram, players: readonly Player[]): Promise<boolean> {
   for (const player of players) {
     const answer = await player.ask({ type: 'coverage' });

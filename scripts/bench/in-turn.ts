@@ -1,4 +1,4 @@
-/** Makes `count` calls, `inFlight` at a time. Passes the index of each call. */
+/** Makes `count` calls, `inFlight` at a time. Passes each call its index. */
 export async function inTurn(
   inFlight: number,
   count: number,

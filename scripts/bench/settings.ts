@@ -112,7 +112,7 @@ export function readArguments(argv: readonly string[]): Arguments {
   const settings = values.quick ? QUICK : FULL;
   const rounds = positive('--rounds', values.rounds);
   if (rounds !== undefined && !Number.isInteger(rounds))
-    throw new Error(`--rounds: got ${rounds}; allowed: whole numbers`);
+    throw new Error(`--rounds: got ${rounds}; allowed: whole numbers above 0`);
   return {
     help: values.help,
     settings: {

@@ -136,7 +136,7 @@ function recoveryText(results: readonly RoundResult[]): string {
   return values.length === 0 ? '' : `${seconds(median(values))} (${seconds(Math.max(...values))})`;
 }
 
-/** Returns the medians of the figures without a separate column, with their names. */
+/** Returns the names and the medians of the figures that have no separate column in the table. */
 function furtherText(results: readonly RoundResult[]): string {
   const names = new Set(results.flatMap(({ figures }) => Object.keys(figures?.further ?? {})));
   const text = (name: string): string => {

@@ -29,7 +29,7 @@ type AddCheck<X> = (
   run: (exports: X, server: Server) => unknown,
 ) => void;
 
-/** The exercise of a check that is about the program of the chapter. */
+/** Stands in for the number of an exercise if a check is about the chapter's program, which belongs to no exercise. */
 export const PROGRAM = undefined;
 /** Time limit of a check in milliseconds. A check that takes longer fails. */
 const TIME_LIMIT_MS = 10_000;
@@ -60,7 +60,7 @@ async function runAt(address: string, run: (server: Server) => unknown): Promise
   const stop = new AbortController();
   try {
     const late = pause(TIME_LIMIT_MS, undefined, { signal: stop.signal }).then(() => {
-      throw new Error(`waited ${TIME_LIMIT_MS / 1_000} s for something that did not happen`);
+      throw new Error(`the check did not end within ${TIME_LIMIT_MS / 1_000} s, because it waits for the program`);
     });
     late.catch(() => {});
     await Promise.race([run({ address, etcd, connect }), late]);

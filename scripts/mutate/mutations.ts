@@ -52,7 +52,7 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'the simulated network has no TLS',
   },
   {
-    bug: 'only the first connection reads a renewed certificate',
+    bug: 'only the first connection reads the certificate, so later connections do not use a renewed one',
     file: 'src/host/tls.ts',
     find: 'given = await tls();',
     replace: 'given = await ((tls as { first?: TlsOptions | Promise<TlsOptions> }).first ??= tls());',
@@ -129,7 +129,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace: 'header.revision < 0n) return',
     tests: ['test/concurrency/mutex'],
     notSimulated:
-      'the client would have to change its member between the event and the read, at one that lags far enough',
+      'between the event and the read, the client would have to change to a member that lags far enough behind',
   },
   {
     bug: 'a waiter never reads the queue after its watch was created',
@@ -219,7 +219,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/transport/http2/idle-connection'],
   },
   {
-    bug: 'the client takes bytes from before a freeze for a sign of life',
+    bug: 'the client takes bytes from before a freeze as proof that the server lives',
     file: 'src/transport/http2/pinger.ts',
     find: 'if (this.#mayBeOld(now)) this.#doubt();',
     replace: '',
@@ -235,7 +235,7 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'fewer than one history in 10,000 shows it, because the freeze must meet unread bytes',
   },
   {
-    bug: 'the client takes bytes from before a freeze for a sign of life if it has sent a PING since',
+    bug: 'the client takes bytes from before a freeze as proof that the server lives, if it has sent a PING since',
     file: 'src/transport/http2/pinger.ts',
     find: 'if (this.#mayBeOld(now)) this.#needed = this.#count;',
     replace: '',
@@ -291,7 +291,7 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'the simulation has no bound on the time of a call that fails',
   },
   {
-    bug: 'a call that an overloaded member has refused connects at a time of its own when the member refuses connections',
+    bug: 'a call that an overloaded member has refused does not wait with the other calls when the member refuses connections',
     file: 'src/channel/channel.ts',
     find: 'if (connectAt > monotonicMs()) await',
     replace: 'if (connectAt < 0) await',
@@ -299,7 +299,7 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'one history in half a million overloads a member and then refuses so many connections',
   },
   {
-    bug: 'a call whose last attempt was not sent forgets that an earlier attempt may have been done',
+    bug: 'a call whose last attempt was not sent forgets that an earlier attempt may have been applied',
     file: 'src/channel/channel.ts',
     find: "return before === 'unknown' || latest === 'not-sent' ? before : latest;",
     replace: 'return latest;',
@@ -474,7 +474,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/watch/reopened', 'test/fuzz/watch.test.ts'],
   },
   {
-    bug: 'the last piece of a long response counts as a fragment that others follow',
+    bug: 'the last piece of a long response counts as a fragment that other fragments follow',
     file: 'src/watch/watch-responses.ts',
     find: 'fragment: first.fragment || !isLast',
     replace: 'fragment: true',
@@ -593,7 +593,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/concurrency/self-healing-session'],
   },
   {
-    bug: 'closing a registration removes the later one of the same ID in a self-healing session',
+    bug: 'closing a registration in a self-healing session removes a later registration with the same ID',
     file: 'src/discovery/service.ts',
     find: 'return () => session.unregisterOwn(registered);',
     replace: 'return () => session.unregister(registered.key);',
@@ -618,7 +618,7 @@ export const MUTATIONS: readonly Mutation[] = [
     notSimulated: 'each simulated queue has a name of its own',
   },
   {
-    bug: 'a consumer of a queue takes the items of a queue whose name continues its own',
+    bug: 'a consumer of a queue takes the items of another queue whose name begins with the name of the first',
     file: 'src/concurrency/queue.ts',
     find: 'waitForItem(session, itemsOf(name), order',
     replace: "waitForItem(session, prefix(name + '/'), order",
@@ -677,7 +677,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/kv/ordered-reads'],
   },
   {
-    bug: 'a rate limiter lets tokens through however late they are',
+    bug: 'a rate limiter grants tokens that are no longer valid',
     file: 'src/concurrency/rate-limiter.ts',
     find: 'if (reserved.lateMs() <= 0) return true;',
     replace: 'return true;',
@@ -792,7 +792,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/recipes/expiring-keys'],
   },
   {
-    bug: 'a lease gets one key more than maxKeysPerLease',
+    bug: 'ExpiringKeys attaches one key more than maxKeysPerLease to a lease',
     file: 'src/recipes/lease-pool.ts',
     find: 'lease.writes >= this.#maxKeys',
     replace: 'lease.writes > this.#maxKeys',
@@ -806,7 +806,7 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/recipes/expiring-keys'],
   },
   {
-    bug: 'a key that changes during its run is not run again',
+    bug: 'a controller does not handle a key again that changes while the handler of the key runs',
     file: 'src/recipes/key-runs.ts',
     find: 'entry.isChanged = true;',
     replace: 'entry.isChanged = false;',

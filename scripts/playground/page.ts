@@ -23,7 +23,7 @@ class Page {
   #speed = 1;
   #lastFrame = performance.now();
   #isAdvancing = false;
-  /** The story that plays. The visitor cannot act on the clients meanwhile. */
+  /** The story that plays. While a story plays, the visitor cannot act on the clients. */
   #story: Story | undefined;
   /** Goes on to the next sentence of the story. */
   #hurry: () => void = () => {};

@@ -56,7 +56,7 @@ export class PlayClient {
     this.#breakConnections();
   }
 
-  /** Starts a new process after `kill`. It knows nothing of the previous one. */
+  /** Starts a new process after `kill`. The new process knows nothing of the previous process. */
   restart(): void {
     if (!this.isKilled) return;
     this.process = new Process(this.name);
@@ -207,7 +207,7 @@ export class PlayClient {
     };
   }
 
-  /** Breaks all connections. Each end notices it in its own process. */
+  /** Breaks all connections. Each end notices the break in its own process. */
   #breakConnections(): void {
     const { world } = this.#playground;
     for (const { client } of this.#connections) {

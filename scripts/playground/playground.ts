@@ -77,7 +77,7 @@ export class Playground {
   /** The clients by the IDs of their leases, in hexadecimal as in the queue keys. */
   readonly leaseNames = new Map<string, string>();
   #isClosed = false;
-  /** Number of calls that etcd handles at this moment. A commit outside of a call is the end of a lease. */
+  /** Number of calls that etcd handles at this moment. If it is 0, a commit comes from a lease that has expired. */
   #calls = 0;
   #lastStep = 0;
   #advancing: Promise<unknown> = Promise.resolve();

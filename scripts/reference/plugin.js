@@ -6,7 +6,7 @@ import { Converter, LiteralType, ReflectionKind, UnionType } from 'typedoc';
 const LISTED = new Set(['ServerReason', 'Isolation']);
 
 /**
- * The unions with their names written out, by the alias of each.
+ * The unions with their names written out. The key is the declaration of the alias.
  *
  * @type {Map<import('typedoc').DeclarationReflection, UnionType>}
  */

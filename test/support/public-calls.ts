@@ -119,7 +119,7 @@ import {
   WAIT,
 } from './wrong-values.js';
 
-// A call of every function of the package that has parameters, with the kind of each argument.
+// Lists a call of every function of the package that has parameters, with the kind of each argument.
 
 /** The objects that the calls use. The session belongs to the client, and the client is connected to the server. */
 export interface World {

@@ -13,7 +13,10 @@ export async function contentOf(
   return content;
 }
 
-/** Makes one random change of a few keys under `start`, some of which are not text: a put, a deletion, or several. */
+/**
+ * Makes one random change under `start`: a put, a deletion, or a transaction with up to 30 of them. Some keys are not
+ * valid UTF-8.
+ */
 export async function changeSome(etcd: Client, start: string, random: Random): Promise<void> {
   const key = (): Uint8Array => {
     const name = [...Buffer.from(start), 0x61 + random.below(20)];

@@ -13,7 +13,7 @@ export type Resending = 'at once' | 'after another write' | 'both at a time' | '
 export const RESENDINGS: readonly Resending[] = ['at once', 'after another write', 'both at a time', 'late'];
 
 /**
- * A `fetch` that sends each request that `resends` selects twice, like a runtime that repeats a request after its
+ * A `fetch` that sends a request twice if `resends` selects it, like a runtime that repeats a request after its
  * connection was reset.
  */
 export class ResendingFetch {

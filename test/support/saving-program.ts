@@ -1,7 +1,7 @@
 import { fileStore } from '../../src/node/index.js';
 
-// Saves one copy after the other in a file, and prints the number of each complete save. All bytes of a copy are the
-// number of the save.
+// Saves one copy after the other in a file, and prints the number of each complete save. A copy consists of 32-bit
+// numbers, and each of them is the number of the save.
 
 const [path = '', first = ''] = process.argv.slice(2);
 const store = fileStore(path);

@@ -7,7 +7,7 @@ interface Timer {
 
 /**
  * Replaces the clocks, the timers and the random numbers of `src/` during a test. Time passes only when the test calls
- * `pass` or `block`. Random bits are a counter.
+ * `pass` or `block`. A counter supplies the random bits.
  */
 export class VirtualClock {
   /** Makes `src/` use the clocks, timers and random numbers of the runtime again. */

@@ -3,7 +3,7 @@ import { Client, prefix } from '../../../src/index.js';
 import { measureLongestBlock } from '../../longest-block.js';
 import type { Sample } from '../metrics.js';
 
-/** How often the event loop's longest block and the memory are sampled, in milliseconds. */
+/** The interval, in milliseconds, between two samples of the memory and of the event loop's longest block. */
 const TICK_MS = 5;
 /** The interval between the puts that the other watch of the client receives, in milliseconds. */
 const PUT_EVERY_MS = 100;

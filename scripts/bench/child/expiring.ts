@@ -9,15 +9,18 @@ const VALUE = 'v'.repeat(100);
 const IN_FLIGHT = 256;
 /** The TTLs of the keys in turn, in seconds. */
 const TTLS = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
-/** The TTL in seconds of the one lease of all keys. It outlasts the measurement, which revokes the lease at its end. */
+/**
+ * The TTL in seconds of the lease that all keys share in the way `puts under one lease`. It is longer than the
+ * measurement, which revokes the lease at its end.
+ */
 const LONG_TTL = 300;
 /** How many keys each process writes before the measurement, because Node.js compiles frequently called functions late. */
 const WARM_UP_KEYS = 5_000;
 const GRANT = '/etcdserverpb.Lease/LeaseGrant';
-/** How often the measurement looks whether all keys are gone, in milliseconds. */
+/** The interval, in milliseconds, at which the measurement checks whether all keys are gone. */
 const POLL_MS = 50;
 
-/** The ways to write keys with TTLs. `one lease` is for comparison: all keys end at the same time. */
+/** The ways to write keys with TTLs. `puts under one lease` is for comparison: all keys end at the same time. */
 export const EXPIRING_WAYS = ['puts under one lease', 'ExpiringKeys', 'a lease per key'] as const;
 export type ExpiringWay = (typeof EXPIRING_WAYS)[number];
 
@@ -26,7 +29,7 @@ export interface Expiring {
   readonly keys: number;
 }
 
-/** How long a key may live in seconds: the bound that `ExpiringKeys` states, or the TTL of its own lease. */
+/** How long a key may live in seconds: the bound that `ExpiringKeys` states, or the TTL of the key's lease. */
 const BOUNDS: Readonly<Record<ExpiringWay, (ttl: number) => number>> = {
   'puts under one lease': () => LONG_TTL,
   ExpiringKeys: (ttl) => Math.max(ttl + 1, ttl * 1.1),
@@ -35,7 +38,7 @@ const BOUNDS: Readonly<Record<ExpiringWay, (ttl: number) => number>> = {
 
 /**
  * Measures how long a client takes to write keys with TTLs of 10 to 19 s. Then waits until all keys have expired, and
- * measures how long after their bound, and after the end of their lease, etcd has deleted them.
+ * measures how late etcd deletes them: the time since their bound, and the time since the end of their lease.
  */
 export async function measureExpiring(endpoint: string, { way, keys }: Expiring): Promise<Sample> {
   const ends = new Map<bigint, number>();

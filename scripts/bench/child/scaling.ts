@@ -6,7 +6,7 @@ import { Client, op, prefix } from '../../../src/index.js';
 import { measureLongestBlock } from '../../longest-block.js';
 import type { Sample } from '../metrics.js';
 
-/** How often the longest block of the event loop is sampled, in milliseconds. */
+/** The interval, in milliseconds, between two samples of the event loop's longest block. */
 const TICK_MS = 2;
 /** How long idle sessions and watches are measured, in milliseconds. It is longer than an interval between renewals. */
 const IDLE_MS = 10_000;
@@ -42,7 +42,7 @@ const MEASUREMENTS = {
         session.signal.addEventListener('abort', () => {
           lost += 1;
         });
-        // If etcd's disk stalls for longer than the TTL, leases expire. The report counts these sessions.
+        // If etcd's disk stalls for longer than the TTL, leases expire. The report counts the sessions of these leases.
         await new Mutex(session, `${ALL}${index}`).lock().catch((error: unknown) => {
           if (!session.signal.aborted) throw error;
         });
@@ -177,8 +177,8 @@ export async function measureScaling(endpoint: string, { name, size, maxInFlight
 }
 
 /**
- * Measures the time, the CPU time and the longest block of the event loop of `work`. The blocks are sampled every
- * `tickMs`.
+ * Measures the time, the CPU time and the longest block of the event loop of `work`. A timer that fires every `tickMs`
+ * milliseconds measures the blocks.
  */
 async function measured(work: () => Promise<unknown>, tickMs = TICK_MS): Promise<Sample> {
   const block = measureLongestBlock(tickMs);

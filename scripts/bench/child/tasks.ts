@@ -235,7 +235,7 @@ export class LiveEvents {
 
   /** Resolves once the watchers have received all expected events. */
   measured(): Promise<Sample> {
-    return this.#measured ?? Promise.reject(new Error('no events are expected'));
+    return this.#measured ?? Promise.reject(new Error('the task "await-events" came before "expect-events"'));
   }
 
   #receive(value: Uint8Array): void {

@@ -3,11 +3,11 @@
 //	bench ENDPOINT PREFIX catch-up FIRST LAST
 //
 // the program measures how long a watch takes to deliver the events of the revisions FIRST to LAST, and how late
-// another watch of the same client delivers events meanwhile: see child/catch-up.ts. With WAY "frozen",
+// another watch of the same client delivers events meanwhile: see ../child/catch-up.ts. With WAY "frozen",
 //
 //	bench ENDPOINT KEY frozen
 //
-// the program makes puts for ../../frozen-clients.ts, as test/support/frozen-program.ts does. With WAY "calls",
+// the program makes puts for ../../frozen-clients.ts, as frozen-program.ts in test/support does. With WAY "calls",
 //
 //	bench ENDPOINT PREFIX calls KEYS KIND VALUE_BYTES IN_FLIGHT WARM_UP SECONDS [CA_FILE]
 //
@@ -186,7 +186,7 @@ func (m *fromNow) Unlock(ctx context.Context) error {
 	return err
 }
 
-// catchUp measures how long a watch takes to deliver past events, and how late another watch is meanwhile.
+// catchUp measures how long a watch takes to deliver past events, and how late another watch delivers events meanwhile.
 func catchUp(endpoint, prefix, firstText, lastText string) {
 	const sibling, putEvery = "bench/sibling", 100 * time.Millisecond
 	first, err := strconv.ParseInt(firstText, 10, 64)

@@ -17,7 +17,7 @@ export function expiringWorkloads({ quick, rounds }: Settings): Workload[] {
       variant: `${keys.toLocaleString('en')} keys`,
       competitors: EXPIRING_WAYS,
       rounds,
-      // Each measurement runs in a new process, so that none of them uses leases or compiled code of another one.
+      // Each measurement runs in a new process, so that it uses no leases and no compiled code of earlier measurements.
       measure: (bench, way) =>
         bench.performInNewProcess('etcdwire', { kind: 'expiring', expiring: { way: way as ExpiringWay, keys } }),
       afterRound: async ({ client }) => {

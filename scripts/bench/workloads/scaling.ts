@@ -129,7 +129,7 @@ export function boundWorkloads({ quick, rounds }: Settings): Workload[] {
   ];
 }
 
-/** Performs a measurement in a new process, so that the memory of one measurement does not count for another one. */
+/** Performs a measurement in a new process, so that it does not count the memory of an earlier measurement. */
 function perform(bench: Bench, scaling: Scaling): Promise<Sample> {
   return bench.performInNewProcess('etcdwire', { kind: 'scaling', scaling });
 }

@@ -59,8 +59,8 @@ export const MEMORY_GROUP = 'memory';
 const WATCHERS = 1_000;
 const IN_FLIGHT = 128;
 /**
- * Number of calls before the first measurement. They make Node.js load its code, so that the memory for this code does
- * not count as growth.
+ * Number of calls before the first measurement. These calls make Node.js load the code of the client, so that the
+ * memory for this code does not count as growth.
  */
 const FIRST_CALLS = 1_000;
 /** Number of calls in one task. It is small enough that no task reaches its time limit. */

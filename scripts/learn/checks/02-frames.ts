@@ -31,7 +31,7 @@ export const FRAMES = checks<Chapter>((check) => {
   check(
     'readLimitedFrames',
     2,
-    'reads frames up to the limit, and throws at a longer one before it arrives',
+    'reads frames up to the limit, and rejects a longer frame before the whole frame arrives',
     async ({ readLimitedFrames }) => {
       const frames = readLimitedFrames(chunksOf(hex('000001 00 00 00000001 61 000002 00 00 00000001'), 1), 1);
       assert.equal((await frames.next()).value.payload.toString(), 'a');

@@ -30,11 +30,16 @@ export const STATUS = checks<Chapter>((check) => {
     await assert.rejects(call(connection, '/etcdserverpb.KV/Range', { 1: 'x' }), { status: 14 });
     await assert.rejects(call(connection, '/etcdserverpb.KV/Range', { 1: 'x' }), { status: 14 });
   });
-  check('isOutcomeUnknown', 1, 'knows which statuses prove nothing', async ({ isOutcomeUnknown, CallError }) => {
-    const of = (status: number): boolean => isOutcomeUnknown(Object.assign(new CallError(''), { status }));
-    for (const status of [1, 2, 4, 13, 14]) assert.equal(of(status), true, `status ${status}: expected true`);
-    for (const status of [3, 5, 7, 12]) assert.equal(of(status), false, `status ${status}: expected false`);
-  });
+  check(
+    'isOutcomeUnknown',
+    1,
+    'tells which statuses leave the outcome unknown',
+    async ({ isOutcomeUnknown, CallError }) => {
+      const of = (status: number): boolean => isOutcomeUnknown(Object.assign(new CallError(''), { status }));
+      for (const status of [1, 2, 4, 13, 14]) assert.equal(of(status), true, `status ${status}: expected true`);
+      for (const status of [3, 5, 7, 12]) assert.equal(of(status), false, `status ${status}: expected false`);
+    },
+  );
   check(
     'callWithin',
     2,

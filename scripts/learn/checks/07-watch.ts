@@ -51,7 +51,7 @@ export const WATCH = checks<Chapter>((check) => {
       assert.ok((changes[0]?.length ?? 0) >= 2, 'the first array does not contain both changes of the transaction');
     },
   );
-  check('watchPrefix', 2, 'yields the values from before', async ({ watchPrefix }, { address, etcd }) => {
+  check('watchPrefix', 2, 'yields the values before the changes', async ({ watchPrefix }, { address, etcd }) => {
     const name = newName();
     const { header } = await etcd.put(`${name}/a`, '1');
     await etcd.put(`${name}/a`, '2');
@@ -64,7 +64,7 @@ export const WATCH = checks<Chapter>((check) => {
     }
     assert.deepEqual(seen, ['put after 1', 'delete after 2']);
   });
-  check('watchPrefix', 3, 'says which revision the history begins with', async ({ watchPrefix }, { address, etcd }) => {
+  check('watchPrefix', 3, 'rejects with the revision of the compaction', async ({ watchPrefix }, { address, etcd }) => {
     const name = newName();
     const { header } = await etcd.put(`${name}/a`, '1');
     await etcd.put(`${name}/a`, '2');

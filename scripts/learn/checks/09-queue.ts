@@ -16,7 +16,7 @@ export const QUEUE = checks<Chapter>((check) => {
   check(
     'waitForTurn',
     PROGRAM,
-    'waits for all older keys, also if the one directly ahead goes first',
+    'waits for all older keys, also if the key directly ahead is deleted first',
     async ({ enter, waitForTurn }, { address, connect, etcd }) => {
       const name = newName();
       const { id } = await etcd.lease.grant({ ttl: 100 });
@@ -30,7 +30,7 @@ export const QUEUE = checks<Chapter>((check) => {
       await pause(200);
       await etcd.delete(`${name}/b`);
       await pause(300);
-      assert.equal(hasTurn, false, 'it had its turn while an older key existed');
+      assert.equal(hasTurn, false, 'waitForTurn resolved while an older key existed');
       await etcd.delete(`${name}/a`);
       await waiting;
     },
@@ -42,7 +42,7 @@ export const QUEUE = checks<Chapter>((check) => {
     assert.notEqual(a, b);
     assert.equal((await etcd.get(key))?.text(), a ? 'a' : 'b');
   });
-  check('increment', 2, 'loses no increment of 20 at once', async ({ increment }, { connect, etcd }) => {
+  check('increment', 2, 'loses none of 20 concurrent increments', async ({ increment }, { connect, etcd }) => {
     const key = newName();
     const connection = connect();
     await Promise.all(Array.from({ length: 20 }, () => increment(connection, key)));

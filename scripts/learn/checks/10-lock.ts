@@ -35,7 +35,7 @@ export const LOCK = checks<Chapter>((check) => {
   check(
     'lock',
     PROGRAM,
-    "excludes the locks of etcdwire, which are also those of Go's client and etcdctl",
+    "makes a Mutex of etcdwire wait, which uses the same keys as Go's client and etcdctl",
     async ({ lock }, { address, etcd }) => {
       const name = newName();
       const held = await lock(address, name);

@@ -162,7 +162,10 @@ function wrongReads(effects: readonly OrderedEffect[], truth: readonly SeenEvent
       values.set(event.key, event.type === 'put' ? event.value : undefined);
     const value = values.get(operation.call.key);
     if (value !== operation.result?.value)
-      violations.push({ rule: 'wrong value', detail: `${operationText(operation)}: it was ${JSON.stringify(value)}` });
+      violations.push({
+        rule: 'wrong value',
+        detail: `${operationText(operation)}: the value was ${JSON.stringify(value)}`,
+      });
   }
   return violations;
 }

@@ -121,7 +121,10 @@ export function checkLock(claims: readonly Claim[], truth: readonly SeenEvent[])
   let longest: Claim | undefined;
   for (const claim of claims.toSorted((a, b) => a.fromMs - b.fromMs)) {
     if (!owners.has(claim.token)) {
-      violations.push({ rule: 'not first in queue', detail: `${claimText(claim)}, whose key was never the first` });
+      violations.push({
+        rule: 'not first in queue',
+        detail: `${claimText(claim)}, whose key was never the first key in the queue`,
+      });
     }
     if (longest !== undefined && claim.fromMs < longest.untilMs) {
       violations.push({ rule: 'two holders', detail: `${claimText(claim)} while ${claimText(longest)} held it` });

@@ -304,7 +304,7 @@ export class EtcdCluster implements AsyncDisposable {
     this.#members.push(member);
     if (proxy !== undefined) this.#peerProxies.set(member, proxy);
     await member.start();
-    // Requests the member's ID now, because `partition` needs it, and the member may be suspended or dead by then.
+    // `partition` needs the member's ID. A member that is suspended or dead could not tell it, so ask for it now.
     if (proxy !== undefined) await this.#idOf(member);
     return member;
   }
@@ -362,8 +362,8 @@ async function statusOf(endpoint: string): Promise<{ memberId: bigint; leader: b
 /**
  * Makes a membership change. If etcd refuses the change because the cluster is unhealthy, repeats the change for up to
  * `HEALTHY_TIMEOUT_MS`. etcd refuses to add a member until all members have been connected to each other for five
- * seconds. etcd refuses to remove a connected member if fewer of the remaining members than their quorum have been
- * connected for that long.
+ * seconds. etcd refuses to remove a connected member unless a quorum of the remaining members has been connected for
+ * five seconds.
  */
 async function onceHealthy<T>(change: () => Promise<T>): Promise<T> {
   const deadline = monotonicMs() + HEALTHY_TIMEOUT_MS;

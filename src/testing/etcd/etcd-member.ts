@@ -85,9 +85,9 @@ export class EtcdMember {
    * quorum of the cluster runs, so start several members with `cluster.start()` instead of awaiting one member after
    * another.
    *
-   * @throws Error if the process cannot be started, if too few members for a quorum run for 5 s, if the process ends,
-   * or if the member is not healthy within 30 s. In the last two cases, the message contains the end of the member's
-   * log.
+   * @throws Error if the process cannot be started, if for 5 s fewer members run than a quorum needs, if the process
+   * ends, or if the member is not healthy within 30 s. In the last two cases, the message contains the end of the
+   * member's log.
    */
   async start(): Promise<void> {
     if (!this.running) this.#spawn();

@@ -13,7 +13,8 @@ export interface FindEtcdOptions {
   /**
    * Which version to choose if any version is allowed. `quick`, the default, accepts the first version that it finds.
    * `exact` looks for a version that neither loses nor repeats watch events, even if it takes minutes to get one, and
-   * accepts another version if it finds none. Versions before 3.4.42, 3.5.28 and 3.6.9 may lose or repeat events.
+   * accepts another version if it finds none. A release of 3.4 before 3.4.42, of 3.5 before 3.5.28 or of 3.6 before
+   * 3.6.9 may lose or repeat events.
    */
   readonly prefer?: 'quick' | 'exact' | undefined;
   /** Whether to get an etcd from the network if this machine has no suitable etcd. Default true. */

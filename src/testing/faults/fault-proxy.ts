@@ -101,7 +101,10 @@ export class FaultProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** URL of the proxy, for a client to use in place of the server's own URL. */
+  /**
+   * URL of the proxy, for a client to use in place of the server's own URL. Its scheme is `http`. If the server uses
+   * TLS, the client needs the scheme `https` instead.
+   */
   get endpoint(): string {
     return `http://127.0.0.1:${this.#port}`;
   }
@@ -174,8 +177,8 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   /**
-   * Ends all faults, except a pending `loseNextAnswer` or `holdNextRequest`. If bytes may have been dropped, closes all
-   * connections, because their data is now incomplete.
+   * Ends all faults, except a pending `loseNextAnswer` or `holdNextRequest`. If the proxy may have dropped bytes, it
+   * closes all connections, because their data is now incomplete.
    */
   heal(): void {
     const lossy = this.#swallowed.size > 0 || this.#cutOff.size > 0;

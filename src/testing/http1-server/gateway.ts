@@ -132,7 +132,7 @@ export class Gateway {
       if (isOver) return;
       isOver = true;
       if (error !== undefined) return this.#failStream(response, statusOf(error));
-      // grpc-gateway 2 sets the type when it sends the first message.
+      // grpc-gateway 2 sets the content type only when it sends the first message.
       if (!response.headersSent && this.#settings.errors === 1) response.writeHead(200, JSON_TYPE);
       response.end();
     };
@@ -155,7 +155,10 @@ export class Gateway {
     }
   }
 
-  /** Passes all requests in a body to a call. As in etcd, a malformed request ends the requests, but not the call. */
+  /**
+   * Passes all requests in a body to a call. As in etcd, a malformed request does not end the call: the gateway ignores
+   * the rest of the body.
+   */
   #sendAll(method: AnyMethod, body: string, sink: RequestSink<unknown>, isOver: () => boolean): void {
     const reader = new JsonReader(body);
     while (!isOver()) {
@@ -244,7 +247,7 @@ function gatewayMethods(): Map<string, AnyMethod> {
 }
 
 function jsonOf({ response }: AnyMethod, message: Init<unknown>): JsonObject {
-  // A handler may leave out fields of its response. Decoding sets them.
+  // A handler may leave out fields of its response. Decoding sets them to their default values.
   return toJson(response, decode(response, encode(response, message)));
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
-/** Resolves with the body as text. If the body is longer than `maxBytes`, resolves with undefined before its end. */
+/** Resolves with the body as text, or with undefined as soon as more than `maxBytes` have arrived. */
 export function readBody(request: IncomingMessage, maxBytes: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];

@@ -103,7 +103,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
     return this.#own.maxReceiveBytes;
   }
 
-  /** The stream of a new call already counts as open when it reads this property. */
+  /** A stream reads this property when its call opens. At that time, `streams` already contains the stream. */
   get hasRoom(): boolean {
     return this.streams.size <= this.#own.maxConcurrentStreams;
   }

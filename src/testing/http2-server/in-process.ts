@@ -23,8 +23,8 @@ interface Delivery {
 
 /**
  * Decides when a delivery arrives: each call of `run` lets the oldest delivery in that direction of the connection
- * arrive. So deliveries arrive in their order, even if `run` is called in another order. If `run` is not called for one
- * delivery, the last delivery does not arrive.
+ * arrive. So deliveries arrive in the order in which they were sent, even if `Deliver` calls `run` in another order. If
+ * `Deliver` never calls `run` for one of them, the last delivery in that direction does not arrive.
  */
 export type Deliver = (delivery: Delivery, run: () => void) => void;
 

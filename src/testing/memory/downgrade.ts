@@ -2,7 +2,7 @@ import type { DowngradeInfo } from '../../gen/etcdserverpb/rpc.js';
 import { serverError } from './service.js';
 import type { MemberSettings } from './settings.js';
 
-/** How often etcd adapts the version of the cluster to the start or the end of a downgrade. */
+/** The interval at which etcd adapts the version of the cluster to the start or the end of a downgrade. */
 const MONITOR_INTERVAL_MS = 4_000;
 /** A semantic version, or its first two numbers. */
 const VERSION = /^(\d+)\.(\d+)(?:\.(\d+)(?:-[0-9A-Za-z.-]*)?(?:\+[0-9A-Za-z.-]*)?)?$/;

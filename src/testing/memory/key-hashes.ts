@@ -24,7 +24,7 @@ export interface KeyHash {
   readonly revision: bigint;
 }
 
-/** The hashes of the keys of a store. Like etcd, keeps a hash for each of the last compactions. */
+/** The hashes of the keys of a store. Like etcd, keeps a hash for each of the last ten compactions. */
 export class KeyHashes {
   readonly #store: Store;
   /** The hashes of the last compactions, oldest first. A hash is computed when a client asks for it. */
@@ -40,8 +40,8 @@ export class KeyHashes {
   }
 
   /**
-   * Returns the hash of the keys up to a revision, or up to the current revision if `revision` is 0. The hash of a
-   * revision to which the store was compacted starts at the compaction before.
+   * Returns the hash of the keys up to a revision, or up to the current revision if `revision` is 0. If the store was
+   * compacted to the revision, the hash starts at the previous compaction.
    *
    * @throws StatusError with reason `Compacted` or `FutureRev`
    */

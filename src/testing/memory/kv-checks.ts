@@ -100,7 +100,7 @@ interface Changed {
  *   literally.
  * - The two branches of a nested transaction may put the same key. One branch may delete a key that the other puts.
  * - A nested transaction may delete a key that an earlier nested transaction of the same list puts. It may not put a
- *   key that an earlier one deletes.
+ *   key that an earlier nested transaction deletes.
  */
 function checkOverlaps(operations: readonly RequestOp[]): Changed {
   const puts = new Set<KeyId>();

@@ -20,8 +20,8 @@ export class Member {
   raftIndex = 4n;
   raftTerm = 2n;
   /**
-   * How often the member has stopped. By this number, a call of Lock or Election recognizes that it must not clean up,
-   * because the member has stopped since the call began.
+   * How many times the member has stopped. By this number, a call of Lock or Election recognizes that the member has
+   * stopped since the call began. The call must then not clean up.
    */
   epoch = 0;
   readonly alarms: Alarms;

@@ -59,7 +59,7 @@ export function chooseBranch(view: ReadView, { compare, success, failure }: TxnR
   return { succeeded, steps };
 }
 
-/** Whether etcd answers the transaction without consensus: each operation of both branches is a range. */
+/** Whether etcd answers the transaction without a raft proposal: each operation of both branches is a range. */
 export function isReadOnly({ success, failure }: TxnRequest): boolean {
   return [...success, ...failure].every(({ request }) => request?.case === 'requestRange');
 }

@@ -29,10 +29,9 @@ export interface Watch {
 /**
  * Delivers the commits of a store to the watches of all streams. The source in etcd is `mvcc/watchable_store.go`.
  *
- * A synced watch has received all changes up to the current revision, or starts at a later revision. While the store
- * commits, the hub delivers the new changes in the range of the watch to it, from its start revision on. An unsynced
- * watch starts at a past revision, and has not caught up yet. The hub delivers no new commit to it until it has caught
- * up.
+ * A synced watch has received all changes up to the current revision, or starts at a later revision. At each commit,
+ * the hub delivers to the watch the new changes in its range, from its start revision on. An unsynced watch starts at a
+ * past revision, and has not caught up yet. The hub delivers no new commit to an unsynced watch.
  */
 export class WatchHub {
   readonly #store: Store;

@@ -271,7 +271,7 @@ export class Player {
     return (messages[0]?.kvs ?? []) as Awaited<ReturnType<ReadKeys>>;
   };
 
-  /** Replaces the symbols of peer URLs. */
+  /** Replaces "$new", "$last" and "$peerUrl" by the peer URLs for which they stand. */
   #withUrls(fields: CallStep['request']): CallStep['request'] {
     const { peerUrls } = fields as { peerUrls?: string[] };
     return peerUrls === undefined ? fields : { ...fields, peerUrls: peerUrls.map((url) => this.#resolveUrl(url)) };

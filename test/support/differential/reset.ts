@@ -21,7 +21,7 @@ type Call = (name: string, request: Message) => Promise<Message>;
 
 const ALL_KEYS = { key: Uint8Array.of(0), rangeEnd: Uint8Array.of(0) };
 const MARKER = { key: Uint8Array.of(0x7e) };
-/** The number of puts before a sequence, so that there are revisions before its start. */
+/** The number of puts before each of the two compactions, so that a sequence does not start at revision 1. */
 const MARKERS = 5;
 const NO_ALARM = 0;
 const DEACTIVATE = 2;

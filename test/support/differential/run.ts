@@ -54,11 +54,11 @@ export interface Failure {
   readonly mismatch: Mismatch;
   /** The seed with which a run continues after this failure. */
   readonly nextSeed: number;
-  /** The number of further runs, of `CONFIRMATIONS`, in which the difference appeared again. */
+  /** In how many of the further runs, whose number is `CONFIRMATIONS`, the difference appeared again. */
   readonly confirmed: number;
 }
 
-/** How often a run plays a smaller sequence again, to find out whether the difference appears again. */
+/** How many times a run plays a smaller sequence again, to find out whether the difference appears again. */
 export const CONFIRMATIONS = 3;
 
 export function noCounts(): Counts {

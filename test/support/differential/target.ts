@@ -53,7 +53,7 @@ export interface Outcome {
   readonly error: EtcdError | undefined;
 }
 
-/** An open streaming call. Receives its messages in `messages`. */
+/** An open streaming call. `messages` contains the messages that have arrived. */
 export interface OpenStream {
   readonly outgoing: OutgoingStream<Message>;
   readonly messages: Message[];

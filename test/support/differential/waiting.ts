@@ -4,7 +4,7 @@ import { latin1 } from './resolve.js';
 import type { Message, OpenStream, Outcome } from './target.js';
 import { RESPONSE_LIMIT_MS } from './watch-stream.js';
 
-/** The interval between two checks whether a call waits, in milliseconds. */
+/** The interval, in milliseconds, at which `settle` checks whether a call waits. */
 const POLL_MS = 2;
 /**
  * How long to wait for the answer of a call whose queue key existed before the call, in milliseconds. The queue does

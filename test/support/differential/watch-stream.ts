@@ -67,7 +67,10 @@ export class WatchStream {
     await this.create({ key: Buffer.from(SENTINEL_KEY), watchId: OWN_WATCH_ID, filters: [NO_DELETE] });
   }
 
-  /** Sends a create request. Resolves when the response has arrived and, for the kind `compacted`, the server has canceled it. */
+  /**
+   * Sends a create request. Resolves when the response has arrived and, for the kind `compacted`, the server has
+   * canceled the watch.
+   */
   async create(request: Message): Promise<void> {
     const before = this.#controls;
     this.#send('createRequest', request);

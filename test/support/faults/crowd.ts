@@ -85,7 +85,7 @@ export class Crowd implements AsyncDisposable {
   readonly #writing: Promise<unknown>;
   readonly #contending: Promise<unknown>;
   readonly #checking: NodeJS.Timeout;
-  /** When it aborts, the writers end and each holder releases its lock. */
+  /** Its signal makes the writers end and each holder release its lock. */
   readonly #over = new AbortController();
 
   private constructor(cluster: FaultyCluster, options: CrowdOptions, fromRevision: bigint) {
@@ -268,7 +268,7 @@ export class Crowd implements AsyncDisposable {
 /** Records the current time in each hold whose lock is valid now. */
 function noteValid(holds: readonly Hold[]): void {
   for (const hold of holds) {
-    // The clock is read first, because a lock that is valid afterwards was also valid at this time.
+    // Read the clock first, because a lock that is valid afterwards was also valid at this time.
     const nowMs = sharedClockMs();
     if (!hold.held.valid()) continue;
     hold.fromMs ??= nowMs;

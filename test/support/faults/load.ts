@@ -354,7 +354,7 @@ export class LockLoad implements AsyncDisposable {
     let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
     try {
       for (;;) {
-        // The clock is read first, because a lock that is valid afterwards was also valid at this time.
+        // Read the clock first, because a lock that is valid afterwards was also valid at this time.
         const nowMs = sharedClockMs();
         if (!held.valid()) break;
         claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

@@ -70,7 +70,7 @@ async function cycle(mutex: Mutex): Promise<void> {
   const token = String(held.token);
   let claim: { readonly fromMs: number; readonly untilMs: number } | undefined;
   const holds = (): boolean => {
-    // The clock is read first, because a lock that is valid afterwards was also valid at this time.
+    // Read the clock first, because a lock that is valid afterwards was also valid at this time.
     const nowMs = sharedClockMs();
     if (!held.valid()) return false;
     claim = { fromMs: claim?.fromMs ?? nowMs, untilMs: nowMs };

@@ -46,7 +46,7 @@ interface JudgedCall {
   readonly isRepeatable: boolean;
   readonly startMs: number;
   attempts: number;
-  /** How often the request itself has arrived. Copies do not count. */
+  /** How many times the request itself has arrived. Copies do not count. */
   received: number;
   /** The revisions of the store after the request itself was applied. Copies do not count. */
   readonly applied: bigint[];

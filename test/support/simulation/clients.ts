@@ -23,7 +23,7 @@ export interface ClientPlan {
   readonly syncMs: number | undefined;
   /** The option `orderedReads`: whether a serializable read must not return an older revision than earlier reads. */
   readonly ordersReads: boolean;
-  /** When the program replaces the endpoints by the same ones in another order, in milliseconds. Undefined: never. */
+  /** When the program changes the order of the endpoints, in milliseconds. Undefined: never. */
   readonly movesMs: number | undefined;
   /** Whether the client repeats writes until a server answers. */
   readonly retriesWrites: boolean;

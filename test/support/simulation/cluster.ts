@@ -248,7 +248,7 @@ export class SimulatedCluster {
     });
   }
 
-  /** Answers a write when a slow member has applied it: at `answersAt`, or when the fault ends before. */
+  /** Answers a write when a slow member has applied it: at `answersAt`, or when the fault ends, if that is earlier. */
   #whenApplied(member: SimulatedMember, answer: () => Promise<Uint8Array>): Promise<Uint8Array> {
     const { unapplied, answersAt } = member;
     return new Promise((resolve, reject) => {

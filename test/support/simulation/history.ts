@@ -41,8 +41,9 @@ const AFTERMATH_MS = 30_000;
 /** How long a timer that is due may still be pending, in simulated milliseconds. */
 const MAX_TIMER_LAG_MS = 600;
 /**
- * How often a member may refuse connections of one process within `REFUSALS_MS`. All calls share one attempt, after a
- * backoff of up to 2 s. Each stream makes its own attempts.
+ * The process violates the rule `too many connections` if one member refuses this number of its connections within
+ * `REFUSALS_MS`. All calls share one attempt to connect, after a backoff of up to 2 s. Each stream makes its own
+ * attempts.
  */
 const MAX_REFUSALS = 60;
 const REFUSALS_MS = 4_000;
@@ -235,7 +236,7 @@ class Play<Op> {
     this.#bytes?.checkLeft();
     const { member } = this.#cluster.server;
     for (const lease of member.leases.ids) {
-      // A client that could not revoke the lease of its guards leaves it, until it expires.
+      // If a client could not revoke the lease of its guards, the lease stays until it expires.
       const isOfGuards = member.leases.timeToLive(lease)?.granted === GUARDS_TTL_S;
       if (!isOfGuards && !this.#player.mayLeasesStay?.()) this.#violated('lease left', lease.toString(16));
     }
@@ -249,7 +250,7 @@ class Play<Op> {
     this.#player.check();
     this.#calls.check();
     // Allows each process the calls for all operations, because a process also watches the keys and handles the jobs of
-    // others.
+    // other processes.
     for (const process of this.#processes) this.#calls.checkCost(process, this.#operations);
     this.#clients.checkLeft((rule, detail) => this.#violated(rule, detail));
   }

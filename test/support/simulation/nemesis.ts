@@ -20,8 +20,8 @@ const WRITES: ReadonlySet<string> = new Set([
 /** Decides when the faults of a history strike, and makes them strike. */
 export class Nemesis {
   /**
-   * How often each kind of fault has struck (`kind`), and how often it has struck in each state of a contender (`state,
-   * kind`).
+   * How many times each kind of fault has struck (key `kind`), and how many times it has struck in each state of a
+   * contender (key `state, kind`).
    */
   readonly coverage = new Map<string, number>();
   readonly #world: World;

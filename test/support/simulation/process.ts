@@ -1,6 +1,6 @@
 /**
- * The simulated time at which a world begins, in milliseconds. It is not 0, so that code fails that assumes a start at
- * 0.
+ * The simulated time at which a world begins, in milliseconds. It is not 0, so that code that assumes a start at 0
+ * fails.
  */
 export const START_MS = 1_000;
 /** An upper bound of the rounding error of a computed time, in milliseconds. */

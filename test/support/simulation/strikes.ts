@@ -22,7 +22,7 @@ export class Strikes {
   readonly #undos = new Set<() => void>();
   /** The member that a fault has stopped or isolated for the rest of the history. Undefined if no fault has done so. */
   #lost: SimulatedMember | undefined;
-  /** Whether the process of the lost member has stopped. Otherwise, the lost member is cut off from the others. */
+  /** Whether the process of the lost member has stopped. Otherwise, this member is cut off from the other members. */
   #isLostStopped = false;
 
   constructor(world: World, network: Network, faults: readonly Fault[]) {
@@ -247,8 +247,8 @@ export class Strikes {
   }
 
   /**
-   * Stops one member, or cuts it off from the others, until the end of the history. The others are a majority, so the
-   * clients must make progress without this member.
+   * Stops one member, or cuts it off from the other members, until the end of the history. The other members are a
+   * majority, so the clients must make progress without this member.
    */
   #loseForGood(kind: 'isolate member for good' | 'stop member for good', member: SimulatedMember): void {
     if (this.#lost !== undefined || this.#cluster.members.length < 3 || member.isLearner) return;
@@ -259,14 +259,14 @@ export class Strikes {
     this.#cutConnections(member);
   }
 
-  /** Cuts a member off from the others. */
+  /** Cuts a member off from the other members. */
   #isolate(member: SimulatedMember): void {
     member.isIsolated = true;
     member.freeze(this.#cluster.revision);
     member.endLeaderStreams();
   }
 
-  /** Connects an isolated member with the others, unless it stays isolated until the end of the history. */
+  /** Connects an isolated member with the other members, unless it stays isolated until the end of the history. */
   #rejoin(member: SimulatedMember): void {
     if (this.#lost === member) return;
     member.isIsolated = false;

@@ -23,8 +23,7 @@ export class SecureEtcd {
   }
 
   /**
-   * Starts a member with this certificate. Resolves with undefined if the tests cannot start etcd as a process of their
-   * own.
+   * Starts a member with this certificate. Resolves with undefined if `startEtcd` cannot start etcd as a process.
    *
    * @param clients The authority that issues client certificates. If undefined, the server requires no client
    * certificate.
@@ -91,8 +90,8 @@ class Files {
 
 /**
  * Starts one member for all tests of a file or a `describe` block, and stops the member after the last test. The member
- * has a valid certificate at the start of each test. The tests are skipped if they cannot start etcd as a process of
- * their own.
+ * has a valid certificate at the start of each test. The tests are skipped if `startEtcd` cannot start etcd as a
+ * process.
  */
 export function useSecureEtcd(authority: Authority, options: { readonly clients?: boolean } = {}): () => SecureEtcd {
   let etcd: SecureEtcd | undefined;

@@ -13,7 +13,7 @@ const FRAME_NAMES = new Map<number, string>(Object.entries(FrameType).map(([name
 /** The codes with which a peer may reset a stream although both peers obey the protocol. */
 const ALLOWED_RESETS: ReadonlySet<number> = new Set([ErrorCode.NO_ERROR, ErrorCode.REFUSED_STREAM, ErrorCode.CANCEL]);
 
-/** Reads the frames that one peer sends. Finds the frames by which it reports an error of the other peer. */
+/** Reads the frames that one peer sends. Finds the frames by which this peer reports an error of the other peer. */
 export class FrameLog {
   readonly #report: (problem: string) => void;
   #rest: Uint8Array = new Uint8Array(0);

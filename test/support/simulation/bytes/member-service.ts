@@ -101,7 +101,7 @@ export class MemberService implements Service {
     }
   }
 
-  /** Applies the request again, or late. Discards the response. */
+  /** Applies the request after `ms`: for the second time, or for the first time but late. Discards the response. */
   #again(ms: number, method: Method<unknown, unknown>, request: unknown, call: ServerCall): void {
     this.#bytes.network.arriveLate(ms, 'receives a copy of', method.path, () => {
       try {

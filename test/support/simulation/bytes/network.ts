@@ -45,7 +45,7 @@ export class ByteNetwork {
   readonly network: Network;
   readonly plan: BytePlan;
   readonly clock: Clock;
-  /** How often each event of this network has happened, for the table of coverage. */
+  /** How many times each event of this network has happened, for the table of coverage. */
   readonly coverage = new Map<string, number>();
   /** Reports a broken rule. */
   readonly violated: (rule: string, detail: string) => void;

@@ -210,8 +210,8 @@ class Elections implements Player<ElectionOp> {
   }
 
   /**
-   * Checks that an observer has seen the latest value of the leader, if the observer has observed, and this value has
-   * stood, for `OBSERVED_MS`.
+   * Checks that an observer has seen the latest value of the leader. Checks nothing if the observer has observed the
+   * election for less than `OBSERVED_MS`, or if the value has changed in this time.
    */
   #checkLast(process: number, last: KeyValue | undefined, begunMs: number): void {
     const { time } = this.#context.world;

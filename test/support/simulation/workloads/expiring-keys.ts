@@ -68,7 +68,7 @@ export const expiringKeys: Workload<ExpiringOp> = {
 class ExpiringKeysPlayer implements Player<ExpiringOp> {
   readonly #context: Context<ExpiringOp>;
   readonly #calls: Made[] = [];
-  /** The leases that a process has revoked, or has tried to. */
+  /** The leases that a process has revoked or has tried to revoke. */
   readonly #revoked = new Set<bigint>();
   #values = 0;
 

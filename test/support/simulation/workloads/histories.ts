@@ -60,7 +60,8 @@ class Histories implements Player<HistoryOp> {
     for (let key = 0; key < KEYS; key += 1) {
       waits(index, `the whole history of ${key}`);
       const reading = this.#read(client, `h/${key}`, { pauseMs: 0, timeoutMs: 20_000 });
-      // A proxy never says how far a watch is, and an old server says it too early, so the search for deletions fails.
+      // A proxy never reports the progress of a watch, and an old server reports it too early, so the search for
+      // deletions fails.
       const { isProxy, progressOvertakes } = this.#context.cluster.traits;
       await (isProxy || progressOvertakes ? reading.catch(expected) : reading);
     }

@@ -17,7 +17,10 @@ const LIMITS = { perSecond: 4, burst: 3 } as const;
 /** The wall clock shows whole milliseconds, so the exact window may be shorter by one millisecond. */
 const CLOCK_STEP_MS = 1;
 
-/** Tokens that a fleet takes. No window of time may contain more tokens than the rate allows. */
+/**
+ * Tokens that several processes take from one rate limiter. No window of time may contain more tokens than the rate
+ * allows.
+ */
 export const rates: Workload<TakeOp> = {
   name: 'rate limiter',
   weight: 1,

@@ -42,7 +42,7 @@ const KEYS = 3;
 const WANTED = 'd/';
 const ACTUAL = { led: 'a/led/', owning: 'a/owning/' } as const;
 const TTL_S = 2;
-/** The interval between two checks whether the states agree, in milliseconds. */
+/** The interval, in milliseconds, at which a process checks whether the states agree. */
 const LOOK_MS = 250;
 
 /** Controllers: `reconcile`, with and without a leader. */

@@ -30,7 +30,10 @@ const MAX_LATE_MS = 20_000;
 
 /** Processes that run a schedule while clocks jump. */
 export const schedules = workload('schedule', ['last', 'last', 'skip'], {});
-/** Processes that run each tick of a schedule. A clock that jumps far ahead would need thousands of runs. */
+/**
+ * Processes that run each tick of a schedule. There are no faults of the wall clock, because a wall clock that
+ * jumps far ahead would cause thousands of runs.
+ */
 export const wholeSchedules = workload('schedule of all ticks', ['all'], { without: WALL_CLOCK_FAULTS });
 
 function workload(
@@ -80,7 +83,7 @@ class Schedules implements Player<PartOp> {
 
   constructor(context: Context<PartOp>, missed: readonly NonNullable<ScheduleOptions['missed']>[]) {
     this.#context = context;
-    // The options come from the seed, because all processes must have the same ones, also in a shortened plan.
+    // The options come from the seed, because all processes must have the same options, also in a shortened plan.
     const random = new Random(context.plan.seed, 30);
     const intervalMs = random.pick([700, 1_000, 3_000]);
     const next = (after: Date): Date => new Date((Math.floor(after.getTime() / intervalMs) + 1) * intervalMs);

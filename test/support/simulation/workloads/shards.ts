@@ -29,7 +29,7 @@ interface Owning {
   untilMs: number;
 }
 
-/** A worker in the truth: from the put of its key until the key is deleted. */
+/** A worker as the events of the store show it: from the put of its key until the key is deleted. */
 interface TrueWorker {
   readonly text: string;
   readonly lease: bigint;
@@ -77,7 +77,7 @@ class SharedShards implements Player<ShardsOp> {
   /** The processes whose last worker works. */
   readonly #steady = new Set<number>();
   #steadySinceMs = 0;
-  /** When the first of the last workers stops. */
+  /** When the first of the processes stops its last worker. */
   #steadyUntilMs: number | undefined;
   #workers = 0;
 
@@ -226,7 +226,7 @@ class SharedShards implements Player<ShardsOp> {
     return workers;
   }
 
-  /** Checks that a worker that stays hands over only as many shards as its quota has shrunk. */
+  /** Checks that a worker that stays does not hand over more shards than its quota has shrunk by. */
   #checkMoves(): void {
     const { cluster, violated } = this.#context;
     const workers = this.#trueWorkers();
@@ -270,7 +270,7 @@ class SharedShards implements Player<ShardsOp> {
     return { holders, workers };
   }
 
-  /** Checks that the last workers share all shards as their quotas say, and that no shard moves any longer. */
+  /** Checks that the last workers share all shards as their quotas say, and that no shard moves after `SETTLED_MS`. */
   #checkSteady(): void {
     const { cluster, violated, plan } = this.#context;
     const untilMs = this.#steadyUntilMs;

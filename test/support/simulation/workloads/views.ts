@@ -28,7 +28,7 @@ interface ViewOp {
 
 const TARGET = 'v/web';
 const KEYS = 3;
-/** The interval between two checks whether a view shows the marker, in milliseconds. */
+/** The interval, in milliseconds, at which a process checks whether a view shows the marker. */
 const LOOK_MS = 250;
 
 /** Mirrors, cached ranges with their changes, and services: each shows only states that the store has had. */

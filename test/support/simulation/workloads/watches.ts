@@ -10,7 +10,7 @@ import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
 
-/** A write, or a watch that runs until the end of the history. */
+/** A write, a burst of puts, or a watch or a cached range that the process keeps until the end of the history. */
 type WatchOp =
   | {
       readonly type: 'put' | 'delete';
@@ -41,7 +41,7 @@ type WatchOp =
 
 const PREFIX = 'w/';
 const KEYS = 4;
-/** The length of a value that fills the initial flow-control window of HTTP/2. */
+/** The length of a value that is longer than the initial flow-control window of HTTP/2. */
 const LARGE_BYTES = 100_000;
 /** The maximum number of pauses of a consumer, which would otherwise need minutes for thousands of revisions. */
 const MAX_PAUSES = 20;
@@ -139,7 +139,7 @@ class Watches implements Player<WatchOp> {
         ? op.put(`${PREFIX}${key}`, `v${this.#values++}`.padEnd(isFull ? 1 : bytes))
         : op.delete(`${PREFIX}${key}`),
     );
-    // A guard would exceed the limit.
+    // With `retryWrites`, the operation on the guard would exceed the limit.
     await client.txn({ then: ops }, isFull ? { retryWrites: false } : {});
   }
 
