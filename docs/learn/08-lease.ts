@@ -23,7 +23,7 @@ export async function grant(connection: Connection, ttl: number) {
   keepAlive().catch(() => {}); // If the connection is lost, the deadline passes.
   return {
     id,
-    /** Returns false once the TTL has passed since the last renewal was sent. Does not notice a revocation. */
+    /** Returns false once the TTL has passed since the last renewal was sent, or when a renewal finds no lease. */
     isAlive: () => performance.now() < deadline,
     /** Ends the lease. The server deletes the keys that are attached to the lease. */
     revoke: () => {

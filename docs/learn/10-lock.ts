@@ -17,7 +17,7 @@ export async function lock(address: string, name: string, ttl = 10) {
     /** Writes a key, unless the lock was lost. Resolves with whether the key was written. */
     const put = (written: string, value: string) => ifHeld([{ 2: { 1: written, 2: value } }]);
     const unlock = () => lease.revoke().finally(() => connection.close());
-    // `token` grows with each holder. `isHeld` relies on the clock of this process, and does not notice a revocation.
+    // `token` grows with each holder. `isHeld` relies on the clock of this process, and notices a revocation late.
     return { token, isHeld: () => lease.isAlive(), put, unlock };
   } catch (error) {
     connection.close(); // This ends the renewals, so the key leaves the queue after the TTL.
