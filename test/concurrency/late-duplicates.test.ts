@@ -290,7 +290,7 @@ interface Write {
   readonly sendAgain: () => Promise<unknown>;
 }
 
-/** Returns a client, and a list to which every write that the client sends is added. */
+/** Returns a client, and a list to which the client adds every write that it sends. */
 function recordedClient(stepsDone: () => number): { readonly etcd: Client; readonly writes: Write[] } {
   const writes: Write[] = [];
   const etcd = openClient({
@@ -404,7 +404,7 @@ async function putsOf(write: Write, reader: Client, name: string): Promise<reado
   return ranges.flatMap(({ kvs }) => kvs.map((kv) => kv.keyText())).filter((key) => key !== `${name}/epoch`);
 }
 
-/** The times after which all writes of a history are sent again, in milliseconds. */
+/** How long the test pauses before each time that it sends all writes of a history again, in milliseconds. */
 const DELAYS_MS = inject('thorough') ? [1, 1_000, 5_000, 30_000] : [1, 1_000];
 
 describe('a late copy of a write', () => {

@@ -18,7 +18,7 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 // The server is correct, but its streams break at any time. A watch must not lose, repeat or reorder events, and must
 // deliver the events of one revision together.
 
-/** The stream that all watches share, and the streams of watches that are far behind. */
+/** The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind. */
 const MAX_STREAMS = 5;
 const KEYS = ['a', 'b', 'c'] as const;
 /** The ranges to watch: a single key, or undefined for every key. */
@@ -70,7 +70,7 @@ type Step =
   | { readonly do: 'pass'; readonly ms: number };
 
 const few = fc.nat({ max: 3 });
-/** Mostly the stream that all watches share. */
+/** Generates the index of a stream. Mostly 0, which is the stream that all watches share. */
 const stream = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 const watch = fc.record({
   do: fc.constant('watch' as const),

@@ -158,7 +158,7 @@ describe('the stats of a killed member', () => {
     expect(retries).toBe(attempts - started);
   });
 
-  test('show each retry as an attempt more, when the first endpoint refuses connections', async () => {
+  test('count each retry as a further attempt when the first endpoint refuses connections', async () => {
     const { endpoints } = await ownEtcd();
     const stats = collectStats();
     const all = ['http://127.0.0.1:1', ...endpoints];
@@ -295,7 +295,7 @@ describe('the stats of streams of a hostile server', () => {
   });
 });
 
-test('a call whose request is sent several times is in flight once, and no longer after its end', async () => {
+test('a call whose request is sent several times counts once as in flight, and no longer after its end', async () => {
   const stats = collectStats();
   let sendAgain: (() => void) | undefined;
   const call = { method: kvMethods.put, request: {}, timeoutMs: LONG_MS, deadline: LONG_MS };

@@ -39,7 +39,7 @@ interface Bench {
   readonly name: string;
   /** Sets the fates of the next transactions. Further transactions are sent. */
   readonly suffer: (...fates: readonly Fate[]) => void;
-  /** Ends all fates that are left. */
+  /** Discards the remaining fates, so that all further transactions are sent. */
   readonly recover: () => void;
   /** Sends all transactions so far again. Ignores refusals, because a refused copy changes nothing. */
   readonly sendCopies: () => Promise<void>;
@@ -286,7 +286,7 @@ describe('a write with `retryWrites`', () => {
     expect((await reader.range(prefix(`${name}/`))).count).toBe(2);
   });
 
-  test('waits longer and longer when each new lease of its guards has ended, and says so at its deadline', async () => {
+  test('backs off while the server reports each new lease of its guards as missing, and names this failure at its deadline', async () => {
     let transactions = 0;
     const onTransaction: OnTransaction = async () => {
       transactions += 1;
@@ -296,7 +296,7 @@ describe('a write with `retryWrites`', () => {
     const error = await errorOf(etcd.put(unique('retried'), '', { timeoutMs: 1_000 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
     expect(error.message).toContain('requested lease not found');
-    // Without a backoff, there are hundreds.
+    // Without a backoff, the client would send hundreds of transactions.
     expect(transactions).toBeGreaterThan(2);
     expect(transactions).toBeLessThan(60);
   });
@@ -347,7 +347,7 @@ describe('a write with `retryWrites`', () => {
     expect(await etcd.get(name)).toMatchObject({ version: 1n });
   });
 
-  test('may delete the guards themselves', async () => {
+  test('can delete a whole namespace, including the guards in this namespace', async () => {
     const { etcd, reader, name, sendCopies } = await bench();
     const namespace = etcd.namespace(`${name}/`);
     for (let round = 0; round < 2; round += 1) {
@@ -360,7 +360,7 @@ describe('a write with `retryWrites`', () => {
     expect((await reader.get(`${name}/key`))?.text()).toBe('later');
   });
 
-  test.for([127, 128] as const)('has room for the guard beside at most 127 operations (%d)', async (length) => {
+  test.for([127, 128] as const)('accepts at most 127 operations, because its guard takes one of the 128 places (%d operations)', async (length) => {
     const { etcd, reader, name } = await bench();
     const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
     const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;

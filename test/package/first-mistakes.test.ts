@@ -4,7 +4,7 @@ import { Client, type ClientOptions, connect } from '../../src/index.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';
 
-// The mistakes of programmers who come from other libraries, and what the client says about each.
+// These tests make mistakes that programmers make who know other libraries, and check the errors of the client.
 
 function memoryClient(): Client {
   return new Client({ transport: memory(new MemoryEtcd()) });
