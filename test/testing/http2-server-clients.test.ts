@@ -13,7 +13,8 @@ import { grpcMessage } from '../support/http2-frames.js';
 import { listening, type TestService, UNUSUAL_TEXT } from '../support/http2-server.js';
 import { NODE_OPTIONS } from '../support/peers/node-peer.js';
 
-// The HTTP/2 server with clients that this project did not write: @grpc/grpc-js, and node:http2, which uses nghttp2.
+// These tests connect clients that this project did not write to the HTTP/2 server: @grpc/grpc-js, and node:http2,
+// which uses nghttp2.
 
 describe('the server with @grpc/grpc-js', () => {
   test('answers unary calls, and passes their metadata to the handler', async () => {

@@ -18,7 +18,7 @@ import { block } from '../support/http2-hpack.js';
 import { turn } from '../support/http2-peer.js';
 import { RawClient, type RawClientOptions, requestBlock } from '../support/http2-raw-client.js';
 
-// The frames that the HTTP/2 server sends to a client that obeys RFC 9113.
+// These tests check the frames that the HTTP/2 server sends to a client that obeys RFC 9113.
 
 const WATCH = requestBlock([], '/etcdserverpb.Watch/Watch');
 /** An encoded WatchRequest that creates a watch. */

@@ -11,8 +11,8 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { ALL_PROXIES, type AnyProxyName, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages for
-// requests that no server answers. Gets, puts, watches, leases and locks must behave as they do without a proxy.
+// In these tests, proxies have the settings that operators use: short timeouts, few streams, small buffers, and error
+// pages for requests that no server answers. Gets, puts, watches, leases and locks must behave as without a proxy.
 
 const WATCHES = 9;
 const RECONNECTS = 15;
@@ -28,7 +28,7 @@ const NO_ANSWER_MS = 3_000;
 const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
 
 interface Settings {
-  /** Completes the test names, which begins with "through a proxy". */
+  /** Completes the names of tests, which begin with "through a proxy". */
   readonly what: string;
   /** The settings of each proxy, in the proxy's own syntax. */
   readonly of: Record<AnyProxyName, string>;

@@ -106,7 +106,7 @@ describe('a watch that is 12,000 revisions behind', () => {
   }
 });
 
-describe('the server watches by which one client watch catches up', () => {
+describe('the server watches with which one client watch catches up', () => {
   test('deliver events in order, no matter which of them receives events first, and end at an event beyond their range', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second, third, fourth, last] = await divided(stream);

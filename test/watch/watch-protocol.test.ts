@@ -251,7 +251,7 @@ test('the client ends the watch stream with RST_STREAM, and only then, when no w
   await turn();
   expect(resets()).toEqual([]);
   await watches[1].close();
-  // The code CANCEL.
+  // On stream 1, the client sends RST_STREAM with code 8, which is CANCEL.
   await expect.poll(resets).toEqual([[1, 8]]);
 });
 

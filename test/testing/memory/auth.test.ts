@@ -353,7 +353,7 @@ describe('A role', () => {
   });
 });
 
-describe('Permissions', () => {
+describe('Permissions of a role', () => {
   test('grant a range exactly if they grant each of its keys', () => {
     const random = randomNumbers(17);
     const oneOf = <T>(...values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
@@ -527,7 +527,7 @@ describe('Authorization', () => {
     expect(mayWatch('a', 'd')).toEqual(serverError('PermissionDenied'));
   });
 
-  test('comes after the checks of the request, and the token before the size of the request', () => {
+  test('follows the check of the key, and checks the token before the server checks the size of the request', () => {
     const bench = openSecured({ maxRequestBytes: 100 });
     const value = new Uint8Array(200);
     expect(outcome(bench, kv.put, {})).toBe(textOf(serverError('EmptyKey')));

@@ -3,7 +3,7 @@ import { Client, type Raw, rawEnums } from '../../../src/index.js';
 import { MemoryEtcd, type MemoryEtcdOptions, memory } from '../../../src/testing/index.js';
 import { errorOf } from '../../support/errors.js';
 
-// What these tests expect was observed at etcd 3.5.33, 3.6.14 and 3.7.1.
+// etcd 3.5.33, 3.6.14 and 3.7.1 showed the behavior that these tests expect of a `MemoryEtcd`.
 
 const { SortOrder, SortTarget, CompareResult, CompareTarget } = rawEnums;
 const VERSIONS = ['3.5', '3.6', '3.7'] as const;
@@ -130,7 +130,7 @@ describe('Range', () => {
   });
 
   test.for(VERSIONS)(
-    'of keys only has leases before etcd 3.7, and in 3.7 when it sorts by value (%s)',
+    'with `keysOnly` returns leases before etcd 3.7, and in etcd 3.7 only when it sorts by value (%s)',
     async (version) => {
       const { client, kv } = open({ version });
       await client.raw.lease.leaseGrant({ id: 7n, ttl: 60n });
@@ -309,7 +309,7 @@ describe('Txn', () => {
     expect(await holds('x', CompareTarget.VERSION, { case: 'version', value: 0n }, 'z')).toBe(true);
     expect(await holds('x', CompareTarget.MOD, { case: 'version', value: 9n })).toBe(true);
     expect(await holds('x', CompareTarget.VALUE, undefined)).toBe(false);
-    // etcd compares nothing if the property is unknown.
+    // etcd treats a comparison of an unknown property as true.
     expect(await holds('b', 9, undefined)).toBe(true);
   });
 
@@ -391,7 +391,7 @@ describe('Compact', () => {
     expect((await kv.range({ key: utf8('a'), revision: 3n })).kvs).toMatchObject([{ version: 1n }]);
   });
 
-  test('accepts each revision from 0 to the newest one once', async () => {
+  test('accepts each revision from 0 to the newest revision once', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
     expect(await reasonOf(kv.compact({ revision: -1n }))).toBe('Compacted');

@@ -180,7 +180,7 @@ describe('LeaseKeepAlive', () => {
     expect(stream.ended).toBeUndefined();
   });
 
-  test('revokes a lease whose timer is late, and reports the revision before that', () => {
+  test('revokes a lease whose timer is late, and reports the revision before the revocation', () => {
     const bench = openBench();
     let nowMs = 0;
     const late = new ServiceBench({ clock: { now: () => nowMs, after: () => () => {} } });

@@ -155,7 +155,7 @@ describe('HashKV', () => {
     bench.member.store.compact(4n);
     for (const [revision, expected] of AFTER)
       expect(bench.call(hashKv, { revision })).toMatchObject({ hash: expected });
-    // etcd keeps the hash that the compaction has computed. It starts at the compaction before.
+    // etcd keeps the hash that it has computed for the compaction. This hash begins at the previous compaction.
     expect(bench.call(hashKv, { revision: 4n })).toMatchObject({ hash: BEFORE[4], compactRevision: -1n });
     expect(() => bench.call(hashKv, { revision: 3n })).toThrow(serverError('Compacted'));
     expect(() => bench.call(hashKv, { revision: 7n })).toThrow(serverError('FutureRev'));

@@ -186,7 +186,7 @@ const someStep = fc.record({
   compactBehind: fc.option(fc.nat(12), { freq: 6, nil: undefined }),
 });
 
-/** The whole content after each revision, copied. */
+/** A simple store that keeps a copy of its whole content after each revision. */
 class Model {
   readonly contents: Map<string, KeyValue>[] = [new Map(), new Map()];
   readonly events: string[][] = [[], []];

@@ -56,7 +56,7 @@ function show({ type, kv, prevKv }: Event): string {
   return `${change}@${modRevision}${prevKv === undefined ? '' : ` was ${text(prevKv.value)}@${prevKv.modRevision}`}`;
 }
 
-/** The revision of the header and the events of each response. */
+/** Takes the responses of a stream. Returns the header's revision and the events of each response. */
 function taken(stream: Stream): unknown[] {
   return stream.take().map(({ header, events }) => [header?.revision, ...events.map(show)]);
 }
