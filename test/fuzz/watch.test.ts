@@ -33,7 +33,7 @@ const LONGEST = 3_000n;
 type Step =
   /** Chooses the kind of server. This is the first step of a script. */
   | ({ readonly do: 'server' } & WatchServerKind)
-  /** Restores the server's data to the state of `behind` revisions ago, and breaks the stream. */
+  /** Restores the server's data to the state of `behind` revisions ago, and breaks all streams. */
   | { readonly do: 'restore'; readonly behind: number }
   /** `put`: puts, in one revision, the keys whose bits are set in `keys`. `put many`: puts one key `count` times. */
   | { readonly do: 'put'; readonly keys: number }
@@ -52,7 +52,7 @@ type Step =
   /** Reads `batches` batches: `take` asks for all batches at once, and `read` asks for one batch after the other. */
   | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
   | { readonly do: 'close' | 'ask'; readonly watch: number }
-  /** The steps from here on concern one of the open streams. Default: the first. */
+  /** In this step and the next ones, `stream` is the index of one of the open streams. Default: the first. */
   | { readonly do: 'serve' | 'deliver'; readonly stream?: number; readonly count: number }
   /** Sends events to a watch. Starts `again` revisions before the first revision that has not been sent. */
   | {
@@ -70,7 +70,7 @@ type Step =
   | { readonly do: 'pass'; readonly ms: number };
 
 const few = fc.nat({ max: 3 });
-/** Generates the index of a stream. Mostly 0, which is the stream that all watches share. */
+/** Generates the index of a stream. 0 is the most frequent, because all watches usually share the first stream. */
 const stream = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 const watch = fc.record({
   do: fc.constant('watch' as const),
