@@ -197,7 +197,7 @@ test('a late copy of the put that has set the value of a campaign with an existi
   expect(await read()).toBe('C');
 });
 
-test('a campaign sets its own value even if another client changes the campaign's queue key first', async () => {
+test("a campaign sets its own value even if another client changes the campaign's queue key first", async () => {
   const [direct, name] = [openClient(), unique('election')];
   const before = await Session.open(direct);
   const { key } = await new Election(before, name).campaign('A');
