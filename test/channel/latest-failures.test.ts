@@ -56,7 +56,7 @@ test('the error of a call says what to do before it lists the failures when no e
   );
 });
 
-test('the error of a call does not suggest to correct the endpoints when one of them can be reached', async () => {
+test('the error of a call does not suggest correcting the endpoints when one endpoint can be reached', async () => {
   const endpoints = [REFUSED[0], await memberWithoutLeader()];
   const error = await errorOf(openClient({ endpoints, timeoutMs: TIMEOUT_MS }).get('a'));
   expect(error.problem).not.toContain('start etcd');

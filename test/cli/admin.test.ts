@@ -61,7 +61,7 @@ it('`auth enable` gives the user root the role root, and `auth disable` needs th
   );
 });
 
-it('`user add` reads the password from standard input, and refuses an empty one', async () => {
+it('`user add` reads the password from standard input, and refuses an empty password', async () => {
   const { endpoints } = await ownEtcd();
   const add = ['user', 'add', 'anne', '--endpoints', endpoints.join()];
   expect(await cli(add)).toMatchObject({ code: 64, stderr: expect.stringContaining('password: missing') });

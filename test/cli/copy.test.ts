@@ -58,7 +58,7 @@ describe('etcdwire export', () => {
     },
   );
 
-  it('writes one line of JSON for each key, in text where possible, and a last line with the checksum of the others', async () => {
+  it('writes one line of JSON for each key, in text where possible, and a last line with the checksum of the other lines', async () => {
     const [etcd, start] = [openClient(), `${unique('export')}/`];
     const { id } = await etcd.lease.grant({ ttl: 600 });
     const first = await etcd.put(`${start}a`, 'blue\u009b', { lease: id });

@@ -110,7 +110,7 @@ it('`check perf` accepts the names of loads in etcdctl, and compacts and defragm
   });
 });
 
-it('`check perf` refuses a prefix that has keys, because it would delete them', async () => {
+it('`check perf` refuses a prefix that has keys, because the command would delete these keys', async () => {
   const { endpoints } = await ownEtcd();
   await openClient({ endpoints }).put('app/a', 'x');
   for (const start of ['app/', ''])

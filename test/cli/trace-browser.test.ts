@@ -91,7 +91,7 @@ test('the trace page highlights the bytes of a field, filters messages, and move
   expect(problems).toEqual([]);
 });
 
-test('the page of `trace --serve` grows while the command runs, and keeps open messages open', async (context) => {
+test('the page of `trace --serve` grows while the command runs, and keeps expanded messages expanded', async (context) => {
   if (chromium === undefined) return context.skip('this machine has no Chromium');
   const browser = await launchChromium(chromium);
   onTestFinished(() => browser.close());

@@ -259,7 +259,7 @@ test('`trace --beside` shows no password of the other command, and ends it with 
     expect(/s1 x|:s2|s3 y|s4 z|:s5/.exec(shown)?.[0]).toBeUndefined();
 });
 
-test('`trace --beside` does not run the other command when the traced one has not connected or was interrupted', async () => {
+test('`trace --beside` does not run the other command when the traced command has not connected or was interrupted', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const trace = ['trace', '--serve', '--html', file, '--beside', 'echo $((6 * 7))', '--endpoints'];
   const refused = await cli([...trace, 'http://127.0.0.1:1', '--', 'lock', unique('lock'), '--', 'true']);

@@ -74,7 +74,7 @@ describe('RateLimiter', () => {
     expect(taken).toBeLessThanOrEqual(2 + 19);
   });
 
-  test('makes calls wait for their tokens in the order in which they took them', async () => {
+  test('resolves calls of `take` in the order in which the calls took their tokens', async () => {
     const limiters = fleet(2, { perSecond: 2 });
     const startedAt = performance.now();
     const order: number[] = [];

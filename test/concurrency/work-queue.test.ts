@@ -465,7 +465,7 @@ describe('WorkQueue', () => {
     expect((await direct.get(`${queue.name}-results/${id}`))?.version).toBe(1n);
   });
 
-  test('removes a job whose value another client has deleted, and delivers the next one', async () => {
+  test('removes a job whose value another client has deleted, and delivers the next job', async () => {
     const { etcd, queue } = open();
     await queue.enqueue('gone', { id: 'a', priority: 1 });
     await queue.enqueue('x', { id: 'b' });

@@ -133,7 +133,7 @@ test('the nightly job writes one report for each tick although its process is ki
   await ended(...others);
 });
 
-test('the web server applies new settings, keeps the present ones if a value is wrong, and catches up after an outage', async () => {
+test('the web server applies new settings, keeps the current settings if a value is wrong, and catches up after an outage', async () => {
   const { endpoints } = await ownEtcd();
   const { direct, proxy } = await proxied(endpoints);
   const [port] = await freePorts(1);
@@ -218,7 +218,7 @@ test('the workers make every thumbnail once although one of them is killed, and 
   await ended(other);
 });
 
-test('the instances of a service find each other, and forget one that is killed', async () => {
+test('the instances of a service find each other, and forget an instance that is killed', async () => {
   const {
     endpoints: [endpoint = ''],
   } = await ownEtcd();

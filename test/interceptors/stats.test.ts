@@ -22,7 +22,7 @@ const PUT = '/etcdserverpb.KV/Put';
 const RANGE = '/etcdserverpb.KV/Range';
 const WATCH = watchMethods.watch.path;
 const KEEP_ALIVE = leaseMethods.leaseKeepAlive.path;
-/** Longer than any call in these tests takes. */
+/** A time in milliseconds that is longer than any call in these tests takes. */
 const LONG_MS = 50_000;
 
 const KEY = canary('key');
@@ -344,7 +344,7 @@ test('a stream to an endpoint that the client does not have counts as failed', (
   expect(stats.snapshot().streams[WATCH]).toMatchObject({ opened: 1, open: 0, errors: { InvalidInput: 1 } });
 });
 
-test('a call that an inner interceptor fails with another error than an EtcdError counts with reason `Other`', async () => {
+test('a call that an inner interceptor rejects with an error other than an EtcdError counts with reason `Other`', async () => {
   const stats = collectStats();
   const failing: Interceptor = { unary: () => Promise.reject(new TypeError(VALUE)) };
   const etcd = openClient({ interceptors: [stats, failing] });

@@ -276,7 +276,7 @@ describe('a write with `retryWrites`', () => {
     await etcd.put(name, '');
   });
 
-  test('uses another lease for its guards when another client has revoked theirs', async () => {
+  test('uses another lease for its guards when another client has revoked the lease of its guards', async () => {
     const guardPrefix = `${unique('guards')}/`;
     const { etcd, reader, name } = await bench({ guardPrefix });
     await etcd.put(`${name}/1`, '');

@@ -157,7 +157,7 @@ describe('`resolveEndpoints`', () => {
     expect(endpoints).toEqual(['https://10.0.0.1:2379', 'https://10.0.0.2:2379']);
   });
 
-  test('lets a client use the second address of a host name when the first one accepts connections but is dead', async (context) => {
+  test('lets a client use the second address of a host name when the first address accepts connections but does not answer', async (context) => {
     const { resolver } = await dnsServer({ 'etcd.test': { A: ['127.0.0.2', '127.0.0.1'] } });
     const sockets: Socket[] = [];
     const dead = createServer((socket) => void sockets.push(socket.on('error', () => {})));

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const PROGRAM = new URL('../support/saving-program.ts', import.meta.url);
 
-test('a file store loads the bytes of the last save, and nothing before the first one', async () => {
+test('a file store loads the bytes of the last save, and nothing before the first save', async () => {
   const path = join(temporaryFolder(), 'copy');
   const store = fileStore(path);
   expect(await store.load()).toBeUndefined();

@@ -148,7 +148,7 @@ describe('`shards`', () => {
     await stopped(worker);
   });
 
-  test('calls `onFailure` and runs the handler again when it throws, with the same lock', async () => {
+  test('calls `onFailure` when the handler throws, and runs the handler again with the same lock', async () => {
     const name = unique('shards');
     const failures: unknown[] = [];
     const failing = new Error('the handler failed');

@@ -154,7 +154,7 @@ describe.for(WAYS)('a server %s', ([, connect]) => {
     expect(await errorOf(range(transport, key))).toMatchObject({ code, problem });
   });
 
-  test('ends a unary call with status Internal when the handler throws another error than a StatusError', async () => {
+  test('ends a unary call with status Internal when the handler throws an error other than a StatusError', async () => {
     const { transport } = await connect();
     const error = await errorOf(range(transport, 'defect'));
     expect(error).toMatchObject({ code: 'Internal', problem: expect.stringContaining('TypeError: a defect') });

@@ -6,7 +6,7 @@ import { ServiceBench } from '../../support/memory-services.js';
 
 const { memberAdd, memberList, memberPromote, memberRemove, memberUpdate } = methods.cluster;
 
-/** etcd sends this error without its status. */
+/** etcd sends this error with status Unknown instead of the status of the error. */
 const NOT_ENOUGH_STARTED = new StatusError(
   'Unknown',
   'etcdserver: re-configuration failed due to not enough started members',

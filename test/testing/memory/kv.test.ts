@@ -142,7 +142,7 @@ describe('Range', () => {
     },
   );
 
-  test('treats a negative revision as the newest one', async () => {
+  test('treats a negative revision as the newest revision', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
     expect((await kv.range({ ...ALL_KEYS, revision: -5n })).count).toBe(1n);
@@ -313,7 +313,7 @@ describe('Txn', () => {
     expect(await holds('b', 9, undefined)).toBe(true);
   });
 
-  test('allows a nested transaction as many operations as its own longest list leaves of the maximum', async () => {
+  test('allows a nested transaction as many operations as the longest list of the outer transaction leaves of the maximum', async () => {
     const { kv } = open({ maxTxnOps: 4 });
     const three = [range('a'), range('b')];
     expect(await reasonOf(kv.txn({ failure: Array(5).fill(range('a')) }))).toBe('TooManyOps');
@@ -362,7 +362,7 @@ describe('Txn', () => {
     expect(kvs).toMatchObject([{ key: utf8('d'), version: 1n, createRevision: 3n }]);
   });
 
-  test('checks revisions against the state before the transaction, and refuses negative ones after a compaction', async () => {
+  test('checks revisions against the state before the transaction, and refuses negative revisions after a compaction', async () => {
     const { kv } = open();
     await putAll(kv, 'a', 'a');
     expect(await reasonOf(kv.txn({ success: [put('a'), rangeAt(4n)] }))).toBe('FutureRev');
@@ -486,7 +486,7 @@ describe('a put that exceeds the quota', () => {
     expect(await reasonOf(kv.put({ value: new Uint8Array(100_000) }))).toBe('NoSpace');
     expect(await reasonOf(kv.put({ key: utf8('b') }))).toBe('NoSpace');
     expect(await reasonOf(kv.txn({ failure: [nested([put('b')])] }))).toBe('NoSpace');
-    // A small request passes the quota, and fails by the alarm after it was checked.
+    // The server checks the fields of a request before the alarm refuses the request.
     expect(await reasonOf(kv.put({}))).toBe('EmptyKey');
     expect((await kv.txn({ success: [remove('a')] })).header?.revision).toBe(3n);
     expect((await kv.deleteRange({ key: utf8('a') })).deleted).toBe(0n);

@@ -138,7 +138,7 @@ describe('HashKV', () => {
     [5n, 3928647984],
     [6n, 1544269956],
   ] as const;
-  /** The hash of revision 4 after a compaction to it and a restart. */
+  /** The hash of revision 4 after a compaction to this revision and a restart. */
   const AFTER_RESTART = 488911490;
 
   test('equals the hash of etcd at each revision', () => {

@@ -63,7 +63,7 @@ test('the IDs of the member and the cluster of a MemoryEtcd use all 64 bits, and
   }
 });
 
-// In a cluster of one real member, the second voting member costs the quorum until it starts.
+// A real cluster of one member loses its quorum when a second voting member is added, until the second member starts.
 test('a MemoryEtcd reads and writes after a client has added a voting member, which can be removed', async () => {
   const { etcd } = start();
   const { member } = await etcd.cluster.memberAdd(['http://127.0.0.1:1']);

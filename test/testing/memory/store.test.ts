@@ -100,7 +100,7 @@ describe('a store', () => {
     expect(describeChanges(store.commits(2n, ALL_KEYS))).toEqual(['-a@2']);
   });
 
-  test('keeps a tombstone of exactly the compacted revision, and no older one', () => {
+  test('keeps a tombstone of exactly the compacted revision, and no older tombstone', () => {
     const store = new Store();
     put(store, 'a');
     remove(store, 'a');

@@ -160,7 +160,7 @@ describe('a client with `http2({ connect })`', () => {
     expect(endpoints).toEqual([{ url: 'http://a.test:1', tls: false, address }, false]);
   });
 
-  test('uses another endpoint when `connect` fails for one', async () => {
+  test('uses another endpoint when `connect` fails for one endpoint', async () => {
     const connect: Http2Options['connect'] = ({ url }) => {
       if (url.includes('bad')) throw new Error('no route');
       return tcp();
