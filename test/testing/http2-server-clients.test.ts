@@ -16,7 +16,7 @@ import { NODE_OPTIONS } from '../support/peers/node-peer.js';
 // These tests connect clients that this project did not write to the HTTP/2 server: @grpc/grpc-js, and node:http2,
 // which uses nghttp2.
 
-describe('the server with @grpc/grpc-js', () => {
+describe('the HTTP/2 server with a client of @grpc/grpc-js', () => {
   test('answers unary calls, and passes their metadata to the handler', async () => {
     const { client, service } = await grpcClient();
     const metadata = new Metadata();
@@ -89,7 +89,7 @@ describe('the server with @grpc/grpc-js', () => {
   });
 });
 
-describe('the server with node:http2', () => {
+describe('the HTTP/2 server with a client of node:http2', () => {
   test.for(NODE_OPTIONS)('sends and receives 1 MB with %s', async ([, options]) => {
     const session = await http2Session(options);
     const put = encode(methods.kv.put.request, { key: Buffer.from('a'), value: new Uint8Array(1_000_000) });

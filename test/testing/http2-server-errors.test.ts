@@ -179,7 +179,7 @@ const FIELDS: readonly (readonly [what: string, fields: readonly Field[]])[] = [
   ),
 ];
 
-describe('the server closes the connection', () => {
+describe('the HTTP/2 server closes the connection', () => {
   test.for(CONNECTION_ERRORS)('after %s, with %s', async ([, code, ...frames]) => {
     const client = new RawClient();
     client.send(...frames);
@@ -223,7 +223,7 @@ describe('the server closes the connection', () => {
   });
 });
 
-describe('the server resets the stream', () => {
+describe('the HTTP/2 server resets the stream', () => {
   test.for(STREAM_ERRORS)('after %s, with %s', async ([, code, ...frames]) => {
     await expectReset(code, frames);
   });
@@ -254,7 +254,7 @@ describe('the server resets the stream', () => {
   });
 });
 
-describe('the server tolerates', () => {
+describe('the HTTP/2 server tolerates', () => {
   test.for([
     ['an unknown frame type (5.5)', frame(0x42, 0xff, 7, Buffer.from('abc'))],
     ['unknown settings (6.5.2)', settings([[0x99, 7]])],

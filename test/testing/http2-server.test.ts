@@ -111,7 +111,7 @@ const WAYS = [
   ['on a port', connectToPort],
 ] as const;
 
-describe.for(WAYS)('a server %s', ([, connect]) => {
+describe.for(WAYS)('an HTTP/2 server %s', ([, connect]) => {
   test('answers unary calls', async () => {
     const { transport } = await connect();
     const { kvs, count } = await range(transport, 'a');
@@ -292,7 +292,7 @@ describe.for(WAYS)('a server %s', ([, connect]) => {
   });
 });
 
-describe('the deadline of a call', () => {
+describe('the deadline of a call to the HTTP/2 server', () => {
   test('ends the call at the server when the clock of the server reaches the deadline', async () => {
     const clock = new ManualClock();
     const { transport, service } = connectInProcess({ clock });
@@ -321,7 +321,7 @@ describe('the deadline of a call', () => {
   });
 });
 
-describe('a connection in process', () => {
+describe('a connection to the HTTP/2 server in the same process', () => {
   test('delivers the bytes of each direction in order when the deliveries run in another order', async () => {
     let turnOf = 7;
     const waiting: (() => void)[] = [];
@@ -414,7 +414,7 @@ describe('a connection in process', () => {
   });
 });
 
-describe('a listener', () => {
+describe('a listener of the HTTP/2 server', () => {
   test('rejects when the port is in use', async () => {
     const { listener, service } = await listening();
     await expect(openPort(service, { port: listener.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });

@@ -69,7 +69,7 @@ function nested(success: readonly Operation[], failure: readonly Operation[] = [
   return { request: { case: 'requestTxn', value: { success, failure } } };
 }
 
-describe('Range', () => {
+describe("MemoryEtcd's Range", () => {
   test('returns the newest revision in the header when it reads an old revision', async () => {
     const { kv } = open();
     await putAll(kv, 'a', 'b', 'a');
@@ -164,7 +164,7 @@ describe('Range', () => {
   });
 });
 
-describe('Put', () => {
+describe("MemoryEtcd's Put", () => {
   test('keeps the value with `ignoreValue`, and the lease with `ignoreLease`', async () => {
     const { client, kv } = open();
     await client.raw.lease.leaseGrant({ id: 7n, ttl: 60n });
@@ -194,7 +194,7 @@ describe('Put', () => {
   });
 });
 
-describe('a caller without permission', () => {
+describe('a MemoryEtcd call without permission', () => {
   test('is refused after the fields and the size are checked, and before leases and keys are looked up', async () => {
     const { server, client, kv: withoutToken } = open({ maxRequestBytes: 20_000 });
     const { auth } = client.raw;
@@ -217,7 +217,7 @@ describe('a caller without permission', () => {
   });
 });
 
-describe('DeleteRange', () => {
+describe("MemoryEtcd's DeleteRange", () => {
   test('does not change the revision when no key exists', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
@@ -228,7 +228,7 @@ describe('DeleteRange', () => {
   });
 });
 
-describe('Txn', () => {
+describe("MemoryEtcd's Txn", () => {
   test('reads its own writes, and fills only the revisions of inner headers', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
@@ -382,7 +382,7 @@ describe('Txn', () => {
   });
 });
 
-describe('Compact', () => {
+describe("MemoryEtcd's Compact", () => {
   test('makes older revisions unreadable, and leaves the compacted revision readable', async () => {
     const { kv } = open();
     await putAll(kv, 'a', 'b', 'a');
@@ -403,7 +403,7 @@ describe('Compact', () => {
   });
 });
 
-describe('RangeStream', () => {
+describe("MemoryEtcd's RangeStream", () => {
   const digits = (index: number): string => String(index).padStart(3, '0');
 
   async function chunksOf(kv: Kv, request: Parameters<Kv['rangeStream']>[0]): Promise<unknown[]> {
@@ -456,7 +456,7 @@ describe('RangeStream', () => {
   });
 });
 
-describe('a request that is too large', () => {
+describe('a request to a MemoryEtcd that is too large', () => {
   test('is refused by the service, or by gRPC if it exceeds the limit by more than 512 KiB', async () => {
     const { kv } = open({ maxRequestBytes: 20_000 });
     await kv.put({ key: utf8('a'), value: new Uint8Array(19_960) });
@@ -479,7 +479,7 @@ describe('a request that is too large', () => {
   });
 });
 
-describe('a put that exceeds the quota', () => {
+describe('a put that exceeds the quota of a MemoryEtcd', () => {
   test('raises the alarm, so that the server refuses all puts, but no reads and deletions', async () => {
     const { kv } = open({ quotaBytes: 200_000 });
     await kv.put({ key: utf8('a'), value: new Uint8Array(100_000) });
