@@ -271,6 +271,9 @@ it('`watch KEY -- COMMAND` passes bytes that are not text in base64', async () =
   expect(stdout).toContain('base64:AP8= "PUT"\n');
 });
 
-it.each([[['watch', 'a', '--']], [['watch', '--', 'a', 'true']]])('etcdwire %j exits with exit code 64 because no key is before `--`', async (args) => {
-  expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining('give a key before --') });
-});
+it.each([[['watch', 'a', '--']], [['watch', '--', 'a', 'true']]])(
+  'etcdwire %j exits with exit code 64 because no key is before `--`',
+  async (args) => {
+    expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining('give a key before --') });
+  },
+);

@@ -32,10 +32,13 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
   ],
   [RANGE, 'get the queue', {}, 'the queue is empty'],
   [{ ...RANGE, key: 'other/', limit: '1' }, 'get all keys from other/', { kvs: [{ key: 'other/1' }] }, 'found other/1'],
-])('the trace describes the range request %j as "%s", and its response %j as "%s"', (request, asked, response, answered) => {
-  expect(sentence('RangeRequest', request)).toBe(asked);
-  expect(sentence('RangeResponse', response, request)).toBe(answered);
-});
+])(
+  'the trace describes the range request %j as "%s", and its response %j as "%s"',
+  (request, asked, response, answered) => {
+    expect(sentence('RangeRequest', request)).toBe(asked);
+    expect(sentence('RangeResponse', response, request)).toBe(answered);
+  },
+);
 
 test('the trace names the range for a deletion or watch of a range, and the key for a deletion or watch of one key', () => {
   expect(sentence('DeleteRangeRequest', { key: 'a', range_end: 'b' })).toBe('delete all keys from a');

@@ -193,12 +193,15 @@ test('the trace page of a large response leaves out the ends of values, and thou
 test.each([
   [['trace', '--html', 'get', 'foo'], /--html: got "get", which is a command; .* trace --html trace.html -- get foo/],
   [['trace', 'get', 'foo', '--rev', '9'], /unknown option '--rev'.*-- get foo --rev 9/s],
-])('etcdwire %j fails with the correct command line, which contains `--`, and writes no file', async (args, message) => {
-  const { code, stderr } = await cli(args);
-  expect(code).toBe(64);
-  expect(stderr).toMatch(message);
-  expect(existsSync('get')).toBe(false);
-});
+])(
+  'etcdwire %j fails with the correct command line, which contains `--`, and writes no file',
+  async (args, message) => {
+    const { code, stderr } = await cli(args);
+    expect(code).toBe(64);
+    expect(stderr).toMatch(message);
+    expect(existsSync('get')).toBe(false);
+  },
+);
 
 test('the trace page shows the bytes around a message, the windows, and the dynamic table of HPACK', async () => {
   const file = join(temporaryFolder(), 'trace.html');

@@ -266,8 +266,7 @@ class Watching implements Play<Step> {
     this.#store.put(KEYS);
     const missing = (): (bigint | string | undefined)[] => this.#watched.map((each) => each.missing());
     for (const each of this.#watched) each.read(Number.POSITIVE_INFINITY);
-    // Give up when no watch has made progress for 3 s. This is long enough, because the client's longest backoff is 2
-    // s.
+    // Give up when no watch has made progress for 3 s. This is longer than the client's longest backoff, which is 2 s.
     for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
       if (before !== missing().join()) idle = 0;
       before = missing().join();

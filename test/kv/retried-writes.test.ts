@@ -360,21 +360,24 @@ describe('a write with `retryWrites`', () => {
     expect((await reader.get(`${name}/key`))?.text()).toBe('later');
   });
 
-  test.for([127, 128] as const)('accepts at most 127 operations, because its guard takes one of the 128 places (%d operations)', async (length) => {
-    const { etcd, reader, name } = await bench();
-    const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
-    const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;
-    if (length === 127) {
-      await etcd.txn({ then });
-      expect(await written()).toBe(127);
-      return;
-    }
-    const error = await errorOf(etcd.txn({ then }));
-    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
-    expect(error.message).toContain('txn: got 128 operations; allowed: at most 127, because the guard of the write');
-    await etcd.txn({ then }, { retryWrites: false });
-    expect(await written()).toBe(128);
-  });
+  test.for([127, 128] as const)(
+    'accepts at most 127 operations, because its guard takes one of the 128 places (%d operations)',
+    async (length) => {
+      const { etcd, reader, name } = await bench();
+      const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
+      const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;
+      if (length === 127) {
+        await etcd.txn({ then });
+        expect(await written()).toBe(127);
+        return;
+      }
+      const error = await errorOf(etcd.txn({ then }));
+      expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+      expect(error.message).toContain('txn: got 128 operations; allowed: at most 127, because the guard of the write');
+      await etcd.txn({ then }, { retryWrites: false });
+      expect(await written()).toBe(128);
+    },
+  );
 });
 
 describe('a write with `retryWrites` whose guard is deleted', () => {

@@ -14,8 +14,8 @@ import { VirtualClock } from '../support/virtual-clock.js';
 
 // Rule S44 (docs/semantics.md): The deadline of a lease counts the time for which the machine was suspended. In these
 // tests, the clocks of a program with a lock behave as after a suspension: the wall clock or the boot clock has
-// advanced, and the monotonic clock has not. libfaketime changes the wall clock. On Node.js, the client reads the boot
-// clock from the file /proc/uptime, and the program reads a file of the test instead.
+// advanced, and the monotonic clock has not. libfaketime changes the wall clock. On Node.js, the client gets the boot
+// clock from `os.uptime()`, which reads the file /proc/uptime. The test mounts another file there.
 
 const TTL = '60';
 const SUSPENDED = /may have expired, because the machine was suspended for 6\d s, or its wall clock was set forward$/;

@@ -161,23 +161,26 @@ test.each([
   ['all', 7_000, [1, 2, 3]],
   ['skip', 7_000, [3]],
   ['skip', 2_500, []],
-] as const)('a schedule runs the ticks that were missed as the option `missed: %s` says (interval %i)', async (missed, intervalMs, expected) => {
-  const [etcd, name] = [openClient(), unique('schedule')];
-  const clock = wallClock(Math.ceil(T0 / intervalMs) * intervalMs);
-  const beginMs = clock.ms;
-  const first = start(etcd, name, intervalMs, () => {});
-  await begun(etcd, name);
-  await first.stop();
-  // No process runs for a while.
-  clock.ms += 3 * intervalMs + (expected.length === 0 ? intervalMs - 1 : 0);
-  const ran: number[] = [];
-  const options = { missed, ttl: 1 } as const;
-  start(etcd, name, intervalMs, ({ time }) => void ran.push((time.getTime() - beginMs) / intervalMs), options);
-  await expect
-    .poll(() => stateOf(etcd, name))
-    .toMatchObject({ status: 'done', time: new Date(beginMs + 3 * intervalMs).toISOString() });
-  expect(ran).toEqual(expected);
-});
+] as const)(
+  'a schedule runs the ticks that were missed as the option `missed: %s` says (interval %i)',
+  async (missed, intervalMs, expected) => {
+    const [etcd, name] = [openClient(), unique('schedule')];
+    const clock = wallClock(Math.ceil(T0 / intervalMs) * intervalMs);
+    const beginMs = clock.ms;
+    const first = start(etcd, name, intervalMs, () => {});
+    await begun(etcd, name);
+    await first.stop();
+    // No process runs for a while.
+    clock.ms += 3 * intervalMs + (expected.length === 0 ? intervalMs - 1 : 0);
+    const ran: number[] = [];
+    const options = { missed, ttl: 1 } as const;
+    start(etcd, name, intervalMs, ({ time }) => void ran.push((time.getTime() - beginMs) / intervalMs), options);
+    await expect
+      .poll(() => stateOf(etcd, name))
+      .toMatchObject({ status: 'done', time: new Date(beginMs + 3 * intervalMs).toISOString() });
+    expect(ran).toEqual(expected);
+  },
+);
 
 test('a run of a schedule that takes longer than the interval delays the next run, and no two runs overlap', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
