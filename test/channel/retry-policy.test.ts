@@ -12,7 +12,9 @@ import { scriptedServer, scriptedUnary } from '../support/scripted-server.js';
 const UNAVAILABLE = { code: 14, details: 'etcdserver: leader changed' };
 const DENIED = { code: 7, details: 'etcdserver: permission denied' };
 
-/** Returns a client with the policy, whose first calls fail with these errors, and a function that counts the attempts. */
+/**
+ * Returns a client with the policy, whose first calls fail with these errors, and a function that counts the attempts.
+ */
 async function failing(
   policy: RetryPolicy,
   ...errors: readonly object[]

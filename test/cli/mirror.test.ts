@@ -178,7 +178,10 @@ describe('etcdwire mirror', () => {
   it('continues after its position, and deletes what the source has deleted when the history was compacted while it was down', async () => {
     const { source, target, mirror } = await pair();
     for (const name of ['1', '2', '3']) await source.put(`a/${name}`, name);
-    /** Runs the mirror until the target has all changes and the mirror has printed `count` lines. Resolves with these lines. */
+    /**
+     * Runs the mirror until the target has all changes and the mirror has printed `count` lines. Resolves with these
+     * lines.
+     */
     const states = async (count: number): Promise<object[]> => {
       const running = mirror();
       await running.lines(1);

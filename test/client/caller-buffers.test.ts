@@ -150,7 +150,9 @@ function withoutExpected(options: unknown): object {
   return others;
 }
 
-/** Returns a server, a session, and a client that sends each call late and adds the bytes of its requests to `requests`. */
+/**
+ * Returns a server, a session, and a client that sends each call late and adds the bytes of its requests to `requests`.
+ */
 async function recordedWorld(requests: Uint8Array[]): Promise<World> {
   const record: Interceptor = {
     unary: async (call, next) => {

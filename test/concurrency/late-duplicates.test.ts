@@ -355,8 +355,8 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
 
 /**
  * Runs the steps of a history. Returns the writes and, without `expected`, the store's contents after each step. With
- * `copied`, sends the write with this index again after each later step. The contents after each step must be `expected`
- * before and after the copy, and the copy must put no key in between.
+ * `copied`, sends the write with this index again after each later step. The contents after each step must be
+ * `expected` before and after the copy, and the copy must put no key in between.
  */
 async function play(
   history: History,

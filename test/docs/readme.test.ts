@@ -8,8 +8,9 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 import { Authority } from '../support/tls/authority.js';
 import { SecureEtcd } from '../support/tls/secure-etcd.js';
 
-// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new server,
-// whose endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the pages.
+// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new
+// server, whose endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the
+// pages.
 
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();

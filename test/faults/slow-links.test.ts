@@ -16,7 +16,9 @@ const LEASE_TTL = 10;
 const KB = 1_000;
 const VALUE_BYTES = 1_200 * KB;
 const PAGES = IS_SHORT ? 2 : 17;
-/** The client's minimum ping interval, and a ping timeout below a twentieth of the time that the fastest answer takes. */
+/**
+ * The client's minimum ping interval, and a ping timeout below a twentieth of the time that the fastest answer takes.
+ */
 const PINGS = IS_SHORT ? { pingIntervalMs: 5_000, pingTimeoutMs: 250 } : {};
 const SLOW = IS_SHORT ? 150 * KB : 64 * KB;
 const FASTER = IS_SHORT ? 300 * KB : 400 * KB;

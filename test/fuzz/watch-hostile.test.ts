@@ -44,7 +44,9 @@ type Step =
 
 const BUFFERS = [1, 700, 8 * 1024 * 1024] as const;
 
-/** The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind. */
+/**
+ * The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind.
+ */
 const MAX_STREAMS = 5;
 const few = fc.nat({ max: 3 });
 /** Generates the index of a stream. 0 is the most frequent, because all watches usually share the first stream. */

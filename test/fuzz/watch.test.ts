@@ -18,7 +18,9 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 // The server is correct, but its streams break at any time. A watch must not lose, repeat or reorder events, and must
 // deliver the events of one revision together.
 
-/** The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind. */
+/**
+ * The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind.
+ */
 const MAX_STREAMS = 5;
 const KEYS = ['a', 'b', 'c'] as const;
 /** The ranges to watch: a single key, or undefined for every key. */

@@ -28,8 +28,8 @@ import { answerLost, type OnTransaction, puts, stagedTransport } from '../suppor
 // (rule S45 in docs/semantics.md).
 
 /**
- * What happens to an attempt: it is sent, its answer is lost, it is lost before the server receives it, or its answer has
- * no responses.
+ * What happens to an attempt: it is sent, its answer is lost, it is lost before the server receives it, or its answer
+ * has no responses.
  */
 type Fate = 'sent' | 'answer lost' | 'lost' | 'garbled';
 

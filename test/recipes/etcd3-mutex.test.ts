@@ -20,7 +20,9 @@ async function mutexOf(etcd: Client, name: string): Promise<Etcd3Mutex> {
   return new Etcd3Mutex(await Session.open(etcd), name);
 }
 
-/** Matches the requests that name the key of etcd3. The other requests of a lock name only keys and ranges of its queue. */
+/**
+ * Matches the requests that name the key of etcd3. The other requests of a lock name only keys and ranges of its queue.
+ */
 function putting(name: string): BytesTest {
   const named = new RegExp(`${name}(?![/0])`);
   return (bytes) => named.test(Buffer.from(bytes).toString('latin1'));

@@ -70,7 +70,8 @@ describe('the HTTP/2 server with a client of @grpc/grpc-js', () => {
     stream.write(CREATE_WATCH);
     expect((await ended).code).toBe(status.CANCELLED);
     while (service.watch.ends.length === 0) await range(client, 'a');
-    // grpc-js half-closes the stream before it resets the stream, and the handler ends the call at the first of the two.
+    // grpc-js half-closes the stream before it resets the stream, and the handler ends the call at the first of the
+    // two.
     expect(service.watch.ends).toEqual(['half-closed']);
   });
 

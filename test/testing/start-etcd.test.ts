@@ -283,7 +283,9 @@ describe('`startEtcd`', () => {
   });
 });
 
-/** Resolves with the version of an etcd binary on this machine. The environment of this file's tests hides the binary. */
+/**
+ * Resolves with the version of an etcd binary on this machine. The environment of this file's tests hides the binary.
+ */
 async function shared(): Promise<{ readonly minor: EtcdMinor; readonly version: string } | undefined> {
   vi.unstubAllEnvs();
   const source = await findEtcdOrDocker();

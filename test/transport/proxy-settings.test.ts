@@ -19,8 +19,9 @@ const RECONNECTS = 15;
 /** The number of puts for each watch between two reconnects. */
 const PUTS = 2;
 /**
- * The TTL of the lease in seconds. The client renews the lease every third of the TTL. etcd answers a renewal only after
- * it has applied the writes before it, and a single write to a busy disk can take 2 s, so a TTL of 3 s would be too short.
+ * The TTL of the lease in seconds. The client renews the lease every third of the TTL. etcd answers a renewal only
+ * after it has applied the writes before it, and a single write to a busy disk can take 2 s, so a TTL of 3 s would be
+ * too short.
  */
 const TTL = 6;
 /** The timeout in milliseconds of calls that no server answers. */

@@ -7,10 +7,10 @@ import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { pythonPackages, pythonTests, runPeer, rustTests } from '../../support/peer-packages.js';
 import { testedVersions } from '../../support/thorough.js';
 
-// These tests run clients of other projects, and the tests that some of these projects publish, on a `MemoryEtcd` and on
-// a real etcd of the same version. `npm run test:all` downloads the clients. `npm test` skips these tests. Other tests
-// use Go's clientv3 with its packages `concurrency` and `recipes` (test/interop in the project `memory`), and etcdctl
-// (etcdctl-output.test.ts).
+// These tests run clients of other projects, and the tests that some of these projects publish, on a `MemoryEtcd` and
+// on a real etcd of the same version. `npm run test:all` downloads the clients. `npm test` skips these tests. Other
+// tests use Go's clientv3 with its packages `concurrency` and `recipes` (test/interop in the project `memory`), and
+// etcdctl (etcdctl-output.test.ts).
 
 const FOLDER = join(import.meta.dirname, 'peers');
 /** The time limit includes the download and the build of the packages. */

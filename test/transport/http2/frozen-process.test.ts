@@ -94,8 +94,8 @@ async function started(...endpoints: readonly string[]): Promise<{ readonly chil
 }
 
 /**
- * Freezes the process while `meanwhile` runs, and for `FROZEN_MS`. Resolves with the outcome of the put that the process
- * makes as soon as it resumes.
+ * Freezes the process while `meanwhile` runs, and for `FROZEN_MS`. Resolves with the outcome of the put that the
+ * process makes as soon as it resumes.
  */
 async function putAfterFreeze(
   child: Child,
