@@ -308,7 +308,7 @@ describe('etcdwire mirror', () => {
     expect(kvs[0]?.keyText()).toBe('a/same');
   });
 
-  it('stores its position key outside of the mirrored keys when the destination has no prefix', async () => {
+  it('keeps its position key when the destination consists of all keys, and ends when a key would get an empty name', async () => {
     const { source, target, mirror } = await pair();
     await source.put('a/1', 'x');
     await source.put('a/2', 'x');

@@ -53,7 +53,7 @@ test('no quota grows when a worker joins, and no quota shrinks when a worker lea
   );
 });
 
-test('the plan gives each free shard to one worker, and workers that have already taken some of their shards plan the same for the rest', () => {
+test('the shard plan gives each free shard to one worker, and workers that have already taken some of their shards plan the same for the rest', () => {
   const keysOf = (workers: number, owners: ReadonlyMap<number, bigint>): ShardKeys => ({
     workers: Array.from({ length: workers }, (_, index) => ({
       worker: '',
@@ -95,7 +95,7 @@ test('the plan gives each free shard to one worker, and workers that have alread
   );
 });
 
-test('the plan ignores keys that are neither the key of a worker nor the queue key of a shard', () => {
+test('the shard plan ignores keys that are neither the key of a worker nor the queue key of a shard', () => {
   const kv = (key: string, value: string, lease: bigint, createRevision: bigint): KeyValue =>
     new KeyValue({
       key: toBytes(key, 'key'),

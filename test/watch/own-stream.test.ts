@@ -11,7 +11,8 @@ import { errorOf } from '../support/errors.js';
 import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
-// A watch that is far behind the store has a stream of its own until the server has sent it all past events.
+// A watch that is far behind the store has a stream of its own until the server has sent it all past events. Codes such
+// as S11 are rules in docs/semantics.md.
 
 const LONG_MS = 60_000;
 

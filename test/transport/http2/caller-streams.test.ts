@@ -375,7 +375,7 @@ describe('a connection fails, and the error contains the reason, when `connect`'
     expect(error.message).toContain('connectTimeoutMs');
   });
 
-  test('is still running when the client is closed, and aborts its signal', async () => {
+  test('is still running when the client is closed, which aborts the signal', async () => {
     let signal: AbortSignal | undefined;
     const etcd = openOver((_, options) => {
       signal = options.signal;
