@@ -48,7 +48,7 @@ test('a `lock` call that is aborted while its put is in flight deletes its key, 
   expect(await error).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
   expect(await openClient().get(key)).toBeUndefined();
   expect(paths()).not.toContain(WATCH);
-  // The put, the change of the guard, and the deletion of the key.
+  // The three transactions put the queue key, change the guard key, and delete the queue key.
   expect(paths().filter((path) => path === TXN)).toHaveLength(3);
 });
 

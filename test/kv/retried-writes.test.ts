@@ -461,7 +461,7 @@ describe('the option `retryWrites`', () => {
     expect(paths.splice(0)).toEqual(['Put', 'Put', 'Txn']);
     await off.put(unique(), '', { retryWrites: true });
     await on.put(unique(), '');
-    // The lease of the guards, the guard, and the write.
+    // Each client grants the lease of its guards, creates a guard, and sends the write.
     expect(paths).toEqual(['LeaseGrant', 'Txn', 'Txn', 'LeaseGrant', 'Txn', 'Txn']);
   });
 

@@ -461,7 +461,7 @@ describe('a request to a MemoryEtcd that is too large', () => {
     const { kv } = open({ maxRequestBytes: 20_000 });
     await kv.put({ key: utf8('a'), value: new Uint8Array(19_960) });
     expect(await reasonOf(kv.put({ key: utf8('a'), value: new Uint8Array(19_985) }))).toBe('RequestTooLarge');
-    // The checks of the request come first.
+    // The service checks the fields before the size. gRPC refuses an even larger request before these checks.
     expect(await reasonOf(kv.put({ value: new Uint8Array(544_284) }))).toBe('EmptyKey');
     expect(await errorOf(kv.put({ value: new Uint8Array(544_285) }))).toMatchObject({
       code: 'ResourceExhausted',

@@ -17,8 +17,8 @@ const FOLDER = join(import.meta.dirname, 'peers');
 const TIMEOUT_MS = 600_000;
 const PURE_PYTHON = { PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION: 'python' };
 /**
- * A filter of pytest. It leaves out the tests of etcd3 that need several members, and the tests that start etcdctl for
- * each of many random inputs.
+ * A filter of pytest. It leaves out most tests of etcd3 that need several members, and the tests that start etcdctl
+ * for each of many random inputs.
  */
 const CHOSEN = [
   'quorum',

@@ -56,7 +56,7 @@ describe('a PING of the peer', () => {
   });
 });
 
-// Rule S41 (docs/semantics.md).
+// Rule S41 (docs/semantics.md): The client tests the connection if a call times out without a response.
 describe('a connection without open streams', () => {
   test('is probed with PING when a call timed out and no byte has arrived since the call was made', async () => {
     const peer = new Http2Peer(PINGING);

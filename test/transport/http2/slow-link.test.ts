@@ -194,7 +194,8 @@ function lateAnswers(): { peer: Http2Peer; connection: () => PeerConnection; ans
 }
 
 /**
- * Sends a part of a response every 500 ms, for `ms`. If `streamId` is undefined, continues the response of stream 1.
+ * Sends a part of a response of `bytes` bytes every `everyMs` milliseconds, for `ms` milliseconds. If `streamId` is
+ * undefined, continues the response of stream 1.
  */
 async function sendSlowly(
   connection: () => PeerConnection,
