@@ -7,7 +7,7 @@ import { errorOf } from '../support/errors.js';
 
 const NEW_PASSWORD = 'rotated-secret';
 
-test('a client asks its function for the password again after a rotation, and its watches, locks and calls go on', async () => {
+test('a client calls its `auth` function again after a password change, and its watches, locks and calls continue', async () => {
   const { endpoints, root } = await authEtcd();
   let password: string = USER.password;
   let asked = 0;
@@ -29,7 +29,7 @@ test('a client asks its function for the password again after a rotation, and it
   await held.release();
 });
 
-test('a watch and a session survive while the function still returns the old password, and calls fail with AuthFailed', async () => {
+test('a watch and a session survive while the `auth` function still returns the old password, and calls fail with AuthFailed', async () => {
   const { endpoints, root } = await authEtcd();
   let password: string = USER.password;
   const etcd = openClient({ endpoints, auth: () => ({ ...USER, password }) });
@@ -45,7 +45,7 @@ test('a watch and a session survive while the function still returns the old pas
   expect(session.valid()).toBe(true);
 });
 
-test('a client asks its function for another token each time that the server refuses one', async () => {
+test('a client calls its `auth` function for another token each time that the server refuses a token', async () => {
   const { endpoints } = await authEtcd();
   const valid = await openClient({ endpoints }).auth.authenticate(USER.username, USER.password);
   const tokens = ['refused.1', 'refused.2', String(valid)];
@@ -57,7 +57,7 @@ test('a client asks its function for another token each time that the server ref
   expect(tokens).toEqual([]);
 });
 
-test('concurrent calls wait for one call of the function, and its failure is their cause without its message', async () => {
+test('concurrent calls share one call of the `auth` function, and reject with its error as the cause but not in the message when it throws', async () => {
   const { endpoints } = await authEtcd();
   let asked = 0;
   const cause = new Error('the vault is sealed, token s.1234');
@@ -80,7 +80,7 @@ test('concurrent calls wait for one call of the function, and its failure is the
   await etcd.put('app/a', '1');
 });
 
-test('a client refuses credentials that its function must not return', async () => {
+test('a call rejects with reason InvalidInput when the `auth` function returns invalid credentials', async () => {
   const { endpoints } = await authEtcd();
   const wrong = [{ username: 'user', password: 'p' }, { token: 'a b', allowPlaintext: true }, undefined, {}];
   for (const given of wrong) {
@@ -89,7 +89,7 @@ test('a client refuses credentials that its function must not return', async () 
   }
 });
 
-test('`setEndpoints` refuses an endpoint without TLS for a token that the function has returned without `allowPlaintext`', async () => {
+test('`setEndpoints` refuses an endpoint without TLS when the `auth` function has returned a token without `allowPlaintext`', async () => {
   const etcd = openClient({ endpoints: ['unix:///nowhere.sock'], auth: () => ({ token: 'secret' }) });
   await errorOf(etcd.get('a', { timeoutMs: 50 }));
   expect(() => etcd.setEndpoints(['http://127.0.0.1:1'])).toThrow(/TLS/);

@@ -23,7 +23,7 @@ interface Received {
   answer(error?: EtcdError): void;
 }
 
-/** A server that answers when the test says so. */
+/** A server that answers a call when the test calls `answer`. */
 class Server implements Transport {
   readonly received: Received[] = [];
   suspect = false;
@@ -108,11 +108,11 @@ test('a waiting call times out without being sent, and its error names `maxInFli
   expect(server.keys).toEqual([]);
 });
 
-test('a call whose deadline has passed ends at once instead of waiting for room', async () => {
+test('a call whose deadline has passed rejects at once instead of waiting in the queue', async () => {
   const { call } = start(1);
   void call('1');
   const error = errorOf(call('2', { deadline: clock.now - 1 }));
-  // No timer fires.
+  // The virtual clock stands still, so no timer fires.
   expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
 });
 
@@ -166,18 +166,18 @@ test.each([
   expect(server.keys).toEqual(['1', 'urgent']);
 });
 
-test('urgent calls have a bound too', async () => {
+test('`maxInFlight` also limits the urgent calls in flight', async () => {
   const { call, server } = start(2);
   for (const key of ['1', '2', '3']) void call(key, { urgent: true });
   await settled();
   expect(server.keys).toEqual(['1', '2']);
 });
 
-// Otherwise, the waiting calls could fill the bound, and the holder's calls would wait for them.
+// If these calls counted, many waiting calls could reach `maxInFlight`, and the holder's calls would wait for them.
 test.each([
   ['Lock', methods.lock.lock],
   ['Campaign', methods.election.campaign],
-])('calls of %s, which wait at the server, do not count', async (_, method) => {
+])('calls of %s, which wait at the server, do not count toward `maxInFlight`', async (_, method) => {
   const { call, server } = start(1);
   for (const key of ['1', '2', '3']) void call(key, { method } as Partial<UnaryCall<unknown, unknown>>);
   void call('4');
@@ -185,7 +185,7 @@ test.each([
   expect(server.keys).toEqual(['1', '2', '3', '4']);
 });
 
-test('a call that names an endpoint does not wait for room at another endpoint', async () => {
+test('a call that names an endpoint does not wait for the calls in flight at another endpoint', async () => {
   const { call, servers } = start(1, [A, B]);
   for (const key of ['1', '2']) void call(key);
   for (const key of ['3', '4']) void call(key, { endpoint: B });
@@ -197,7 +197,7 @@ test('a call that names an endpoint does not wait for room at another endpoint',
   expect(servers.get(B)?.keys).toEqual(['4']);
 });
 
-test('calls that name an endpoint and calls that do not take turns', async () => {
+test('the queue sends calls that name an endpoint and other calls alternately', async () => {
   const { call, server } = start(1);
   for (const key of ['1', '2', '3']) void call(key);
   for (const key of ['a', 'b', 'c']) void call(key, { endpoint: A });
@@ -212,7 +212,7 @@ test('calls that name an endpoint and calls that do not take turns', async () =>
   expect(order.slice(1).join('')).toMatch(/^(\d[abc]|[abc]\d)+/);
 });
 
-test('waiting calls go to another endpoint as soon as their endpoint is silent, although no call ends', async () => {
+test('waiting calls go to another endpoint as soon as their endpoint is suspected to be silent, although no call ends', async () => {
   const { call, servers } = start(1, [A, B]);
   for (const key of ['1', '2']) void call(key);
   await settled();
@@ -222,7 +222,7 @@ test('waiting calls go to another endpoint as soon as their endpoint is silent, 
   expect(servers.get(B)?.keys).toEqual(['2']);
 });
 
-test('a call that the server refuses keeps its place, so that the server does not receive further calls meanwhile', async () => {
+test('a call that the server temporarily refuses still counts toward `maxInFlight`, so that the server does not receive further calls meanwhile', async () => {
   const { call, server } = start(1);
   const calls = [call('1'), call('2')];
   for (let refusals = 0; refusals < 3; refusals += 1) {
@@ -238,8 +238,8 @@ test('a call that the server refuses keeps its place, so that the server does no
   await Promise.all(calls);
 });
 
-// Random calls, answers, failures, timeouts and cancellations.
-test('every call settles once, calls are sent in order, and no endpoint has more calls in flight than allowed', async () => {
+// The test makes random calls, answers, failures, timeouts and cancellations.
+test('every call settles once, calls are sent in order, and no endpoint has more calls in flight than `maxInFlight`', async () => {
   const step = fc.oneof(
     {
       weight: 5,
@@ -278,7 +278,7 @@ test('every call settles once, calls are sent in order, and no endpoint has more
         for (const stop of stops.get(index) ?? []) stop.abort();
         if (action.type === 'call') {
           const { kind, timeoutMs, canceledAfter } = action;
-          // A call that names an endpoint is a normal call too.
+          // A call that names an endpoint counts as a normal call, so its key also begins with "normal".
           const key = `${kind === 'named' ? 'normal at b' : kind} ${made.length}`;
           made.push(key);
           const stop = new AbortController();

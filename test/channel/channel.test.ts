@@ -39,8 +39,8 @@ test('the channel closes the transport of a removed endpoint when the last call 
   handlers.get('http://changing:100')?.end(undefined);
   expect(closed.at(-1)).toBe('http://changing:100');
   await channel.close();
-  // The channel keeps the transport of the endpoint it was constructed with (`given`), and of the endpoint it follows
-  // now (`other`), until the channel itself is closed.
+  // The channel keeps the transport of the endpoint that the constructor received (`given`), and of its current
+  // endpoint (`other`), until the channel itself is closed.
   expect(closed.slice(100).toSorted()).toEqual(['http://given:1', 'http://other:1']);
 });
 
@@ -82,7 +82,7 @@ describe('a call that the channel repeats until its deadline', () => {
     expect(await endedAt).toBe(700);
   });
 
-  test('has the outcome `unknown` if one attempt had it, even if all later attempts were not sent', async () => {
+  test('has the outcome `unknown` if one attempt had this outcome, even if all later attempts were not sent', async () => {
     const { call, clock } = failing(['ConnectionLost', 'unknown'], ['ConnectFailed', 'not-sent']);
     const error = call({ timeoutMs: 700 });
     await clock.pass(700);
@@ -125,7 +125,7 @@ function failing(...failures: readonly (readonly [Reason, Outcome])[]) {
   return { call, clock };
 }
 
-/** Returns a channel with a learner that refuses each call, but first replaces the endpoints by another one. */
+/** Returns a channel with a learner that replaces the channel's endpoints by a voter, and then refuses the call. */
 function movedWhileRefused(): { readonly channel: Channel; readonly tried: string[] } {
   const tried: string[] = [];
   const refuse = (): EtcdError => {

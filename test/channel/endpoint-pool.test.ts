@@ -68,7 +68,7 @@ describe('the endpoint pool', () => {
     expect(pool.pauseMs(endpoint, 0)).toBeLessThan(60);
   });
 
-  it('lets all calls wait until the same time for an endpoint that has refused connections, although its own wait is over', () => {
+  it('lets all calls wait until the same time for an endpoint that has refused connections, although the delay before its next connection has passed', () => {
     const clock = new VirtualClock();
     onTestFinished(() => clock.restore());
     const pool = poolOf(A);
@@ -107,7 +107,7 @@ describe('the endpoint pool', () => {
   });
 });
 
-describe('the balance', () => {
+describe('an endpoint pool with the balance', () => {
   let restore = (): void => {};
   beforeEach(() => {
     const random = randomNumbers(1);
@@ -145,7 +145,7 @@ describe('the balance', () => {
     for (const url of [A, B, C]) expect(calls.filter((each) => each === url)).toHaveLength(10);
   });
 
-  it('round-robin leaves out endpoints that are parked or have no room, while another endpoint is available', () => {
+  it('round-robin leaves out endpoints that are parked or have `maxInFlight` calls in flight, while another endpoint is available', () => {
     const pool = balanced('round-robin', A, B, C);
     const [a, b, c] = pool.all as [PooledEndpoint, PooledEndpoint, PooledEndpoint];
     fail(pool, a);
@@ -156,7 +156,7 @@ describe('the balance', () => {
     expect([b, c]).toContain(call(pool));
   });
 
-  it('round-robin repeats a call at the same endpoint after a refusal of the moment, unless the endpoint has failed (S39)', () => {
+  it('round-robin repeats a call at the same endpoint after a temporary refusal, unless the endpoint has failed (S39)', () => {
     const pool = balanced('round-robin', A, B, C);
     const queue = new CallQueue(pool, MAX_IN_FLIGHT);
     const sent = { method: methods.kv.range, request: {}, deadline: 0 } as never;
@@ -176,7 +176,7 @@ describe('the balance', () => {
   });
 });
 
-/** The bound of calls in flight in these tests. */
+/** The maximum number of calls in flight per endpoint in these tests. */
 const MAX_IN_FLIGHT = 8;
 
 function call(pool: EndpointPool): PooledEndpoint {

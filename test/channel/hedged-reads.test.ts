@@ -46,21 +46,21 @@ async function hedging(options: { delayMs?: number } = {}): Promise<Two> {
 }
 
 describe('`hedgedReads`', () => {
-  test('answers reads from another endpoint while the first one is silent, one after the other', async () => {
+  test('answers each of several reads from the second endpoint while the first endpoint is silent', async () => {
     const { etcd, proxies, sent, key } = await hedging();
     proxies[0]?.blackhole();
     for (let read = 0; read < 5; read += 1) expect((await etcd.get(key))?.text()).toBe('v');
     expect(sent.slice(0, 2)).toEqual(proxies.map(({ endpoint }) => endpoint));
   });
 
-  test('cancels the first call when the second one has answered', async () => {
+  test('cancels the first call of a read when the second call has answered', async () => {
     const { etcd, proxies, signals, key } = await hedging();
     proxies[0]?.blackhole();
     await etcd.get(key);
     expect(signals.map((signal) => signal?.aborted)).toEqual([true, false]);
   });
 
-  test('cancels the second call when the first one has answered', async () => {
+  test('cancels the second call of a read when the first call has answered', async () => {
     const { etcd, proxies, signals, key } = await hedging();
     for (const proxy of proxies) proxy.pause();
     const reading = etcd.get(key);
@@ -113,14 +113,14 @@ describe('`hedgedReads`', () => {
     expect(await errorOf(etcd.get(key, { signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
   });
 
-  test('stops to send second calls that are of no use', async () => {
-    // Each answer takes longer than the delay, so each read without a limit would be sent twice.
+  test('sends second calls for only some reads when the second calls never answer first', async () => {
+    // Each answer takes longer than the delay, so without a limit the interceptor would send each read twice.
     const { etcd, sent, key } = await hedging({ delayMs: 0.001 });
     for (let read = 0; read < 500; read += 1) await etcd.get(key);
     expect(sent.length - 500).toBeLessThan(500);
   });
 
-  test('sends few second calls while both endpoints are silent, and rejects with Canceled when the signal aborts then', async () => {
+  test('sends few second calls while both endpoints are silent, and rejects with Canceled when the signal then aborts', async () => {
     const { etcd, proxies, sent, key } = await hedging();
     for (const proxy of proxies) proxy.blackhole();
     const stop = new AbortController();
@@ -131,7 +131,7 @@ describe('`hedgedReads`', () => {
     expect(sent.length).toBeLessThanOrEqual(200 + 50 + 20);
   });
 
-  test('ignores a function `endpoints` that throws', async () => {
+  test('still answers reads when its function `endpoints` throws', async () => {
     const etcd = openClient({
       interceptors: [
         hedgedReads({
@@ -145,7 +145,7 @@ describe('`hedgedReads`', () => {
     for (let read = 0; read < 20; read += 1) expect(await etcd.get(unique())).toBeUndefined();
   });
 
-  test('tells the observer of the call about the requests of both calls, and about the attempts of the first one', async () => {
+  test('tells the observer of a read about the requests of both calls, but only about the attempts of the first call', async () => {
     const { unary } = hedgedReads({ endpoints: () => ['a', 'b'], delayMs: 1 });
     const told: string[] = [];
     const observer = { attempt: (url: string) => void told.push(url), sent: () => void told.push('sent') };

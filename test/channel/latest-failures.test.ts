@@ -6,8 +6,8 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 
-// A call that its deadline ends may have failed at several endpoints, for different reasons. The error must show the
-// latest failure of each, because the endpoint that was tried last may be the least important one.
+// A call that times out may have failed at several endpoints, for different reasons. The error must show the latest
+// failure at each endpoint, because the failure at the endpoint that was tried last may be the least important one.
 
 const REFUSED = ['http://127.0.0.1:1', 'http://127.0.0.1:2'] as const;
 const TIMEOUT_MS = 1_500;
@@ -48,7 +48,7 @@ test('the error of a call has the failure as its cause when the call has failed 
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', endpoint: leaderless, cause: { reason: 'NoLeader' } });
 });
 
-test('the error of a call says first what to do when no endpoint can be reached', async () => {
+test('the error of a call says what to do before it lists the failures when no endpoint can be reached', async () => {
   const error = await errorOf(openClient({ endpoints: REFUSED, timeoutMs: 300 }).put('a', 'b'));
   expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
   expect(error.problem).toMatch(
@@ -56,7 +56,7 @@ test('the error of a call says first what to do when no endpoint can be reached'
   );
 });
 
-test('the error of a call does not suggest to correct the endpoints when one of them can be reached', async () => {
+test('the error of a call does not suggest correcting the endpoints when one endpoint can be reached', async () => {
   const endpoints = [REFUSED[0], await memberWithoutLeader()];
   const error = await errorOf(openClient({ endpoints, timeoutMs: TIMEOUT_MS }).get('a'));
   expect(error.problem).not.toContain('start etcd');

@@ -12,8 +12,8 @@ import type { Transport } from '../../src/transport/transport.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-// An endpoint speaks HTTP/2, but it is not etcd: a web server, a proxy that refuses the calls, or another gRPC server.
-// The client must use the endpoints that are etcd (rule S30 in docs/semantics.md).
+// In these tests, an endpoint speaks HTTP/2, but is not etcd: it is a web server, a proxy that refuses the calls, or
+// another gRPC server. The client must use the endpoints that are etcd (rule S30 in docs/semantics.md).
 
 const ETCD = inject('endpoints')[0] as string;
 
@@ -57,15 +57,15 @@ const unimplemented = (message: string) => () =>
     ),
   );
 
-/** The servers, by what they answer. */
+/** Each entry describes the answer of a server, and has a function that starts the server. */
 const SERVERS: readonly (readonly [string, () => Promise<string>])[] = [
   ...[200, 301, 400, 401, 403, 404, 405, 500, 501].map((status) => [`HTTP status ${status}`, page(status)] as const),
-  ['Go’s answer of a gRPC server without etcd’s services', unimplemented('unknown service etcdserverpb.KV')],
-  ['an empty UNIMPLEMENTED', unimplemented('')],
-  ['grpc-js’s answer of a gRPC server without etcd’s services', otherGrpcServer],
+  ['the status of a gRPC server in Go without etcd’s services', unimplemented('unknown service etcdserverpb.KV')],
+  ['status UNIMPLEMENTED without a message', unimplemented('')],
+  ['the status of a grpc-js server without etcd’s services', otherGrpcServer],
 ];
 
-describe.for(SERVERS)('with an endpoint that answers with %s, listed before etcd', ([, start]) => {
+describe.for(SERVERS)('when the first endpoint answers with %s and the second endpoint is etcd,', ([, start]) => {
   async function client() {
     return openClient({ endpoints: [await start(), ETCD], balance: 'in-order' });
   }
@@ -91,7 +91,7 @@ describe.for(SERVERS)('with an endpoint that answers with %s, listed before etcd
   test('each put after the first one succeeds', async () => {
     const etcd = await client();
     const key = unique();
-    // Nothing proves that a proxy has not passed the first put on, so it may fail, and then its outcome is unknown.
+    // A proxy may have passed the first put on to a server. So the put may fail, and then its outcome is unknown.
     const first = await etcd.put(key, 'a').catch((error: EtcdError) => error.outcome);
     if (typeof first === 'string') expect(first).toBe('unknown');
     await etcd.put(key, 'b');
@@ -141,7 +141,7 @@ describe('a client whose only endpoint was etcd before, and now answers with HTT
   const limits = () => ({ timeoutMs: 10_000, deadline: monotonicMs() + 10_000 });
   const get = { method: methods.kv.range, request: { key: Buffer.from('k') } };
 
-  test('repeats a get, because a proxy may answer in the place of etcd for a while', async () => {
+  test('repeats a get, because a proxy may answer in place of etcd for a while', async () => {
     const channel = channelWith(2);
     await channel.unary({ ...get, ...limits() });
     await channel.unary({ ...get, ...limits() });

@@ -107,18 +107,18 @@ test('calls that an overloaded member has refused wait until the same time when 
   const deadline = clock.now + 1_000;
   const calls: Promise<unknown>[] = [];
   for (let call = 1; call <= 100; call += 1) {
-    // Each call waits for a time of its own.
+    // A different random number for each call makes the calls wait for different times.
     clock.randomNumber = call / 100;
     calls.push(errorOf(channel.unary({ ...put, timeoutMs: 1_000, deadline })));
     await clock.pass(0);
   }
   await clock.pass(1_000);
   for (const error of await Promise.all(calls)) expect(error).toMatchObject({ reason: 'DeadlineExceeded' });
-  // Full jitter from 50 ms on allows about ten attempts in a second.
+  // If all calls share one backoff with full jitter that starts at 50 ms, they make about ten attempts in a second.
   expect(connectedAt.size).toBeLessThan(20);
 });
 
-test('the only endpoint stays available, no matter how often it refuses a call for a moment', async () => {
+test('the only endpoint stays available, no matter how often it temporarily refuses a call', async () => {
   let refusals = 8;
   const events = new ClientEvents();
   const report = vi.fn();
@@ -181,7 +181,7 @@ test("a timeout that the server reports has reason Timeout before the caller's d
   }
 });
 
-test('a write has outcome rejected when its first attempt was refused, and it is canceled before the second is sent', async () => {
+test('a write has outcome rejected when the server refuses its first attempt, and the caller cancels it before the second attempt', async () => {
   const abort = new AbortController();
   let calls = 0;
   const channel = new Channel([parseEndpoint(A, 'endpoints')], () => ({

@@ -137,8 +137,8 @@ describe('a client whose endpoint now belongs to another cluster', () => {
   });
 });
 
-// A refusal contains no ID of a cluster, so a client that only writes must ask for one.
-test('a client with `retryWrites` whose endpoints belong to two clusters says so, and writes nothing', async () => {
+// The error that a server sends contains no cluster ID, so a client that only writes must make a read to learn the ID.
+test('a put with `retryWrites` rejects with reason ClusterChanged and writes nothing when the endpoints belong to two clusters', async () => {
   const servers = [await ownEtcd(), await ownEtcd({ args: ['--initial-cluster-token=another'] })];
   const endpoints = servers.flatMap((server) => server.endpoints);
   const client = openClient({ endpoints, balance: 'round-robin', retryWrites: true });

@@ -12,7 +12,9 @@ import { scriptedServer, scriptedUnary } from '../support/scripted-server.js';
 const UNAVAILABLE = { code: 14, details: 'etcdserver: leader changed' };
 const DENIED = { code: 7, details: 'etcdserver: permission denied' };
 
-/** Returns a client with the policy, whose server fails the first calls with these errors, and the number of attempts. */
+/**
+ * Returns a client with the policy, whose first calls fail with these errors, and a function that counts the attempts.
+ */
 async function failing(
   policy: RetryPolicy,
   ...errors: readonly object[]
@@ -42,7 +44,7 @@ describe('`retryPolicy`', () => {
     expect(attempts()).toBe(1);
   });
 
-  test('lets a predicate repeat reads that the client would not repeat, or refuse those that it would', async () => {
+  test('lets `retryRead` repeat a read that the client would not repeat, and not repeat a read that the client would repeat', async () => {
     const seen: unknown[] = [];
     const eager = await failing(
       {
@@ -89,7 +91,7 @@ describe('`retryPolicy`', () => {
     expect(asked).toEqual([]);
   });
 
-  test('does not ask the predicate about calls that the client itself has refused or ended', async () => {
+  test('does not call `retryRead` for calls that the client itself has refused or ended', async () => {
     const { etcd, attempts } = await failing({ retryRead: () => true });
     expect(await errorOf(etcd.get('k', { signal: AbortSignal.abort() }))).toMatchObject({ reason: 'Canceled' });
     expect(await errorOf(etcd.range('k', { endpoint: 'http://127.0.0.1:1' }))).toMatchObject({
@@ -100,7 +102,7 @@ describe('`retryPolicy`', () => {
     expect(attempts()).toBe(0);
   });
 
-  test('ends a read that its predicate repeats for ever when its time limit passes', async () => {
+  test('ends a read at its time limit when `retryRead` always returns true', async () => {
     const { etcd } = await failing({ maxBackoffMs: 5, retryRead: () => true }, ...new Array(10_000).fill(DENIED));
     await errorOf(etcd.get('k', { timeoutMs: 50 }));
     const error = await errorOf(etcd.get('k', { timeoutMs: 500 }));
@@ -120,7 +122,7 @@ describe('`retryPolicy`', () => {
     expect((await direct.get(key))?.version).toBe(1n);
   });
 
-  test('delays each attempt by less than its bound', async () => {
+  test('delays the first repetition by at most `minBackoffMs` and each later one by at most `maxBackoffMs`', async () => {
     const delays: number[] = [];
     const policy = retryPolicy({ minBackoffMs: 10, maxBackoffMs: 15 });
     const { etcd } = await failing({}, UNAVAILABLE);
@@ -138,7 +140,7 @@ describe('`retryPolicy`', () => {
     expect(delays[0]).toBeLessThanOrEqual(10);
   });
 
-  test('lets a lock wait for a server however few attempts it allows', async () => {
+  test('does not end a `lock` call whose first answer is lost, even if `maxAttempts` is 1', async () => {
     const proxy = await faultProxy((openClient().endpoints as string[])[0] as string);
     const etcd = openClient({ endpoints: [proxy.endpoint], interceptors: [retryPolicy({ maxAttempts: 1 })] });
     const session = await Session.open(etcd);

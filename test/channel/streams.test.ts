@@ -70,7 +70,7 @@ test('the time limit of `readStream` for the first message includes all attempts
   const reading = errorOf(readStream(rpc, methods.maintenance.snapshot, {}, { timeoutMs: 100 }).next());
   await clock.pass(60);
   handler().end(new EtcdError('lost', { code: 'Unavailable', reason: 'ConnectionLost', outcome: 'not-sent' }));
-  // Half of the backoff of at most 50 ms.
+  // After a backoff of 25 ms, half of at most 50 ms, the client opens the stream again.
   await clock.pass(26);
   expect(calls).toEqual([]);
   await clock.pass(15);

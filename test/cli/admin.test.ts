@@ -61,7 +61,7 @@ it('`auth enable` gives the user root the role root, and `auth disable` needs th
   );
 });
 
-it('`user add` reads the password from standard input, and refuses an empty one', async () => {
+it('`user add` reads the password from standard input, and refuses an empty password', async () => {
   const { endpoints } = await ownEtcd();
   const add = ['user', 'add', 'anne', '--endpoints', endpoints.join()];
   expect(await cli(add)).toMatchObject({ code: 64, stderr: expect.stringContaining('password: missing') });
@@ -117,7 +117,7 @@ describe('at a terminal', () => {
     expect(roles).toMatch(/^Password of anne: \r\nUser: anne\r\n/);
   });
 
-  it('Ctrl-C ends the question for a password', async (context) => {
+  it('Ctrl-C ends a command that asks for a password, and the typed characters are not shown', async (context) => {
     const { code, stdout } = await typed(context, ['user', 'passwd', 'anne'], 'sec\x03');
     expect(code).toBe(130);
     expect(stdout).not.toContain('sec');
@@ -154,7 +154,7 @@ function statuses(endpoints: readonly string[]): Promise<{ readonly status: { re
   return cliJson(['endpoint', 'status', '--cluster', '-w', 'json', '--endpoints', endpoints[0] ?? '']);
 }
 
-it('`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail if one is down', async (context) => {
+it('`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail if a member is down', async (context) => {
   if (IS_MEMORY) return context.skip('a MemoryEtcd has one member');
   const { endpoints, members } = await ownEtcd({ members: 3 });
   await openClient({ endpoints }).put('a', 'x');
@@ -173,7 +173,7 @@ it('`endpoint health`, `endpoint hashkv` and `defrag` ask every member, and fail
   expect(stdout).toMatch(/ is unhealthy: failed to commit proposal: .*ECONNREFUSED/);
 });
 
-it('the ID of a lease in JSON output is an argument of the other commands', async () => {
+it('`put --lease` and `lease revoke` accept the lease ID that `lease grant` prints as JSON', async () => {
   const { ID: id } = await cliJson<{ ID: string }>(['lease', 'grant', '60', '-w', 'json']);
   const key = unique();
   await cliJson(['put', key, 'x', '--lease', id]);
@@ -189,7 +189,7 @@ it('`lease keep-alive` prints each renewal', async () => {
   expect((await running.lines(3)).slice(0, 3)).toEqual([line, line, line]);
 });
 
-it('a command at the port for other members says that clients use another port', async (context) => {
+it('a command whose endpoint is the peer URL of a member fails, and says that this may be the port for other members', async (context) => {
   if (IS_MEMORY) return context.skip('a MemoryEtcd has no port for other members');
   const { endpoints } = await ownEtcd();
   const { members } = await openClient({ endpoints }).cluster.memberList();
@@ -218,7 +218,7 @@ it('`alarm disarm` clears the alarms, which `endpoint health` reports', async ()
   expect(await cli(health)).toMatchObject({ code: 0 });
 });
 
-it('`user add` takes a colon for a part of the name if a flag names the password', async () => {
+it('`user add` treats a colon as a part of the user name when a flag sets the password or omits it', async () => {
   const { endpoints } = await ownEtcd();
   await text(endpoints, 'user', 'add', 'a:b', '--new-user-password', 'secret');
   await text(endpoints, 'user', 'add', 'c:d', '--no-password');

@@ -140,7 +140,7 @@ describe('etcdwire describe --template', () => {
     expect((await openClient().get(key))?.text()).toBe('user');
   });
 
-  it('contains one field of each choice, and ends where a message contains itself', async () => {
+  it('contains one field of each `oneof`, and leaves out a message inside itself', async () => {
     const template = await cliJson<Record<string, Record<string, unknown>[]>>(['describe', '--template', 'TxnRequest']);
     expect(Object.keys(template.success?.[0] ?? {})).toEqual(['request_range']);
     expect(Object.keys(template.compare?.[0] ?? {})).toEqual(['result', 'target', 'key', 'version', 'range_end']);

@@ -58,7 +58,7 @@ describe('etcdwire export', () => {
     },
   );
 
-  it('writes one line of JSON for each key, in text where possible, and a last line with the checksum of the others', async () => {
+  it('writes one line of JSON for each key, in text where possible, and a last line with the checksum of the other lines', async () => {
     const [etcd, start] = [openClient(), `${unique('export')}/`];
     const { id } = await etcd.lease.grant({ ttl: 600 });
     const first = await etcd.put(`${start}a`, 'blue\u009b', { lease: id });
@@ -210,7 +210,7 @@ describe('etcdwire import', () => {
     },
   );
 
-  it('writes a value that just fits into a request, and says how far it came when the server refuses one', async () => {
+  it('writes a value that just fits into a request, and reports how many keys it has written when the server refuses a value', async () => {
     const [source, target] = [await ownEtcd({ args: ['--max-request-bytes=3000000'] }), await ownEtcd()];
     const etcd = openClient({ endpoints: source.endpoints, maxRequestBytes: 3_000_000 });
     const file = join(temporaryFolder(), 'large.jsonl');
@@ -238,7 +238,7 @@ describe('etcdwire import', () => {
 });
 
 describe('the progress of a command', () => {
-  it('is one line on a terminal, which other messages replace', () => {
+  it('is one line on a terminal, which the command erases before it prints another message', () => {
     const writes: string[] = [];
     const progress = new Progress({ stderr: { isTTY: true, write: (data) => writes.push(String(data)) } });
     progress.show(() => '1 key');
@@ -250,7 +250,7 @@ describe('the progress of a command', () => {
     expect(writes).toEqual(['\r\x1b[K1 key', '\r\x1b[K', 'a message\n', '\r\x1b[K2 keys', '\r\x1b[K']);
   });
 
-  it('is no line of a log if the command is short', () => {
+  it('does not appear in a log when the command is short', () => {
     const writes: string[] = [];
     const progress = new Progress({ stderr: { write: (data) => writes.push(String(data)) } });
     progress.show(() => '1 key');

@@ -84,7 +84,7 @@ it('etcdwire history --restore puts an earlier value again, keeps the lease, and
   expect(await restore('5', '--limit', '1')).toMatchObject({ code: 64 });
 });
 
-it('etcdwire history --restore overwrites no change that another client makes at the same time', async () => {
+it('etcdwire history --restore does not overwrite a change that another client makes at the same time', async () => {
   const { direct, proxy } = await proxied();
   const [key, old] = [unique(), unique('old')];
   const { header } = await direct.put(key, old);
@@ -97,7 +97,7 @@ it('etcdwire history --restore overwrites no change that another client makes at
   expect(await restoring).toMatchObject({ code: 74 });
   await direct.put(key, 'changed');
   forward();
-  // The server answers the next transactions after the late one.
+  // While the server answers this transaction, the delayed transaction reaches the server, too.
   await direct.txn({ then: [op.put(`${key}-other`, '')] });
   expect((await direct.get(key))?.text()).toBe('changed');
 });

@@ -177,7 +177,7 @@ it.each(['--prefix', '--from-key'])('etcdwire get %s reads all keys when the giv
   expect(stdout).toBe('1\n2\n');
 });
 
-it('the help of each command points to that of etcdwire, which lists the connection flags once', async () => {
+it('the help text of each command refers to the help text of etcdwire, which lists the connection flags once', async () => {
   const { stdout } = await cli(['get', '--help']);
   expect(stdout).not.toContain('--endpoints <urls>');
   expect(stdout).toContain('For the connection and output options, see etcdwire --help.');
@@ -239,7 +239,7 @@ it('--hex prints keys and values in hexadecimal, as etcdctl does', async () => {
   expect(stdout).toBe(`${escaped}\n\\x00\\xff\n`);
 });
 
-it('`watch KEY -- COMMAND` runs the command for each event in order, and ends with the exit code of one that fails', async () => {
+it('`watch KEY -- COMMAND` runs the command for each event in order, and exits with the exit code of the first command that fails', async () => {
   const key = unique();
   const script =
     'echo "$ETCDWIRE_WATCH_TYPE $ETCDWIRE_WATCH_VALUE $ETCD_WATCH_KEY"; [ "$ETCDWIRE_WATCH_TYPE" = PUT ] || exit 7';
@@ -271,6 +271,9 @@ it('`watch KEY -- COMMAND` passes bytes that are not text in base64', async () =
   expect(stdout).toContain('base64:AP8= "PUT"\n');
 });
 
-it.each([[['watch', 'a', '--']], [['watch', '--', 'a', 'true']]])('%j is refused', async (args) => {
-  expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining('give a key before --') });
-});
+it.each([[['watch', 'a', '--']], [['watch', '--', 'a', 'true']]])(
+  'etcdwire %j exits with exit code 64 because no key is before `--`',
+  async (args) => {
+    expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining('give a key before --') });
+  },
+);

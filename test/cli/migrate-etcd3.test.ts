@@ -134,7 +134,7 @@ async function printed(text: string): Promise<readonly string[]> {
   return lines;
 }
 
-describe('`migrate-etcd3` rewrites', () => {
+describe('`migrate-etcd3`', () => {
   test.each([
     [
       "const client = new Etcd3({ hosts: ['https://a:2379', 'b:2379'], credentials: { rootCertificate: ca, privateKey: key, certChain } });",
@@ -148,14 +148,14 @@ describe('`migrate-etcd3` rewrites', () => {
       'const client = new Etcd3({ hosts: process.env.HOSTS });',
       'const client = new Client({ endpoints: [process.env.HOSTS].flat() });',
     ],
-  ])('%s', async (before, after) => {
+  ])('rewrites %s', async (before, after) => {
     const { migrated } = await project();
     expect(await migrated(`import { Etcd3 } from 'etcd3';\n${before}\n`)).toBe(
       `import { Client } from 'etcdwire';\n${after}\n`,
     );
   });
 
-  test('options on several lines, with their comments', async () => {
+  test('rewrites options on several lines, and keeps their comments', async () => {
     const { migrated } = await project();
     const text = "import { Etcd3 } from 'etcd3';\nnew Etcd3({\n  // The members.\n  hosts: ['a:1'],\n});\n";
     expect(await migrated(text)).toBe(
@@ -163,21 +163,21 @@ describe('`migrate-etcd3` rewrites', () => {
     );
   });
 
-  test('keys with the characters of replacement patterns', async () => {
+  test('keeps a key with characters such as `$&` that are special in a replacement string', async () => {
     const { migrated } = await project();
     const key = "`$&$1$'$$`";
     const text = await migrated(`${IMPORT}console.log(await client.get(${key}).string());\n`);
     expect(text).toContain(`console.log((await client.get(${key}))?.text() ?? null);`);
   });
 
-  test('no import of a name that only a call that stays would use', async () => {
+  test('does not import `prefix` for a call that it marks instead of rewriting', async () => {
     const { migrated } = await project();
     const text = await migrated(`${IMPORT}void client.getAll().prefix('a').revision('7').keys();\n`);
     expect(text).toMatch(/^import \{ Client \} from 'etcdwire';/);
     expect(text).toContain('use range(prefix(…)');
   });
 
-  test('imports of types, without values', async () => {
+  test('rewrites an import of types as an import of types', async () => {
     const { migrated } = await project();
     const text =
       "import type { Etcd3 } from 'etcd3';\nexport const all = (c: Etcd3) => c.getAll().prefix('a').keys();\n";
@@ -187,7 +187,7 @@ describe('`migrate-etcd3` rewrites', () => {
     );
   });
 
-  test('modules that load etcd3 with require, under any name', async () => {
+  test('rewrites modules that load etcd3 with `require` or `import *`, whatever name they give it', async () => {
     const { migrated } = await project();
     expect(await migrated("const { Etcd3: E } = require('etcd3');\nexports.x = 1;\nvoid new E();\n", 'a.js')).toBe(
       "const { Client } = require('etcdwire');\nexports.x = 1;\nvoid new Client();\n",
@@ -203,7 +203,7 @@ describe('`migrate-etcd3` rewrites', () => {
     );
   });
 
-  test('no name that the file already uses', async () => {
+  test('imports names under an alias when the file already uses these names', async () => {
     const { migrated } = await project();
     const text = await migrated(
       `${IMPORT}class Client {}\nconst prefix = 'a/';\nvoid client.getAll().prefix(prefix).count();\n`,
@@ -213,7 +213,7 @@ describe('`migrate-etcd3` rewrites', () => {
   });
 });
 
-describe('`migrate-etcd3` marks', () => {
+describe('a comment of `migrate-etcd3`', () => {
   test.each([
     ["client.put('a').value('b');", /when something awaits|put\(key, value/],
     ["export const get = () => client.get('a');", /use get\(key, options\)/],
@@ -237,13 +237,13 @@ describe('`migrate-etcd3` marks', () => {
       "const other = new Etcd3({ ...options, hosts: 'a:1' });\ndeclare const options: object;",
       /no option `…` of this form/,
     ],
-  ])('%s', async (line, message) => {
+  ])('marks %s', async (line, message) => {
     const { migrated } = await project();
     const text = await migrated(`${IMPORT}${line}\n`);
     expect(text.split('\n').find((each) => each.includes('// etcdwire: '))).toMatch(message);
   });
 
-  test('exports of etcd3 that it does not replace, and keeps their import', async () => {
+  test('marks each use of an export of etcd3 that the command does not replace, and the import stays', async () => {
     const { migrated } = await project();
     const text = await migrated(
       "import { Etcd3, EtcdLockFailedError, type IOptions } from 'etcd3';\nexport const open = (options: IOptions) => new Etcd3(options);\nexport const isTaken = (error: unknown) => error instanceof EtcdLockFailedError;\n",
@@ -263,7 +263,7 @@ describe('`migrate-etcd3` marks', () => {
     );
   });
 
-  test('each place once, when it runs again', async () => {
+  test('is not added again when the command runs a second time', async () => {
     const { migrated } = await project();
     const once = await migrated(
       "import { Etcd3, Lease } from 'etcd3';\nexport let lease: Lease;\nconst c = new Etcd3();\nc.close();\n",
@@ -326,7 +326,7 @@ describe('`migrate-etcd3`', () => {
     expect(JSON.parse(stdout)).toMatchObject({ files: [], unchanged: [{ problem: 'the parser finds errors in it' }] });
   });
 
-  test.each(['5.2.2', '6.0.3'])('works with typescript %s', async (version) => {
+  test.each(['5.2.2', '6.0.3'])('rewrites a program with the parser of typescript %s', async (version) => {
     const { migrated } = await project(version);
     expect(await migrated(IMPORT)).toBe(IMPORTED);
   });

@@ -71,9 +71,10 @@ const textOf = (kvs: Map<string, string>): string =>
     .join('\n');
 
 /**
- * Replays the whole history of the destination. Checks that each of its changes moves the position in the same
- * transaction, and that the destination equals the source at each revision for which the position says so. Returns how
- * often each state of the position occurred.
+ * Replays the whole history of the destination. The key `position` holds the revision of the source that the mirror
+ * has reached. Checks that each change of the destination also changes this key in the same transaction, and that the
+ * destination equals the source at the revision in the key whenever the state is `complete`. Returns how often each
+ * state occurred.
  */
 async function checkHistory(
   sourceHistory: readonly WatchBatch[],
@@ -142,7 +143,7 @@ describe('etcdwire mirror', () => {
         proxy.delay(random.below(20));
         allow(20);
         const running = mirror(...flags);
-        // Each change of the position is one transaction of the mirror, so this counts the steps of the mirror.
+        // Each change of the position key is one transaction of the mirror, so the test counts these changes.
         let left = 1 + random.below(20);
         const ended = new AbortController();
         void running.done.then((result) => ended.abort(new Error(JSON.stringify(result))));
@@ -177,7 +178,10 @@ describe('etcdwire mirror', () => {
   it('continues after its position, and deletes what the source has deleted when the history was compacted while it was down', async () => {
     const { source, target, mirror } = await pair();
     for (const name of ['1', '2', '3']) await source.put(`a/${name}`, name);
-    /** Runs the mirror until the target is level and the mirror has printed so many lines. */
+    /**
+     * Runs the mirror until the target has all changes and the mirror has printed `count` lines. Resolves with these
+     * lines.
+     */
     const states = async (count: number): Promise<object[]> => {
       const running = mirror();
       await running.lines(1);
@@ -304,7 +308,7 @@ describe('etcdwire mirror', () => {
     expect(kvs[0]?.keyText()).toBe('a/same');
   });
 
-  it('keeps its position out of a destination of all keys', async () => {
+  it('keeps its position key when the destination consists of all keys, and ends when a key would get an empty name', async () => {
     const { source, target, mirror } = await pair();
     await source.put('a/1', 'x');
     await source.put('a/2', 'x');
@@ -321,7 +325,7 @@ describe('etcdwire mirror', () => {
     expect(await again.done).toMatchObject({ code: 1, stderr: expect.stringContaining('equals the prefix') });
   });
 
-  it('refuses a destination in the source itself, the position of another mirror, and flags that do not fit together', async () => {
+  it('refuses a destination in the source itself, the position key of another mirror, and flags that contradict each other', async () => {
     const { source, mirror } = await pair();
     const { endpoints } = source;
     const same = ['--to', endpoints.join(), '--overwrite'];
@@ -386,7 +390,7 @@ describe('etcdwire mirror with a restored cluster', () => {
     expect(await running.done).toMatchObject({ code: 130 });
   });
 
-  it('takes back the changes that the source has lost', async () => {
+  it('undoes at the target the changes that the source has lost', async () => {
     const [from, to] = [await restorableEtcd(), await ownEtcd()];
     const { source, target, mirror } = pairOf(from.endpoints, to.endpoints);
     await source.put('a/kept', '1');

@@ -32,19 +32,22 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
   ],
   [RANGE, 'get the queue', {}, 'the queue is empty'],
   [{ ...RANGE, key: 'other/', limit: '1' }, 'get all keys from other/', { kvs: [{ key: 'other/1' }] }, 'found other/1'],
-])('a range %j is "%s", and its response %j is "%s"', (request, asked, response, answered) => {
-  expect(sentence('RangeRequest', request)).toBe(asked);
-  expect(sentence('RangeResponse', response, request)).toBe(answered);
-});
+])(
+  'the trace describes the range request %j as "%s", and its response %j as "%s"',
+  (request, asked, response, answered) => {
+    expect(sentence('RangeRequest', request)).toBe(asked);
+    expect(sentence('RangeResponse', response, request)).toBe(answered);
+  },
+);
 
-test('a deletion and a watch of a range name the range, and those of a key name the key', () => {
+test('the trace names the range for a deletion or watch of a range, and the key for a deletion or watch of one key', () => {
   expect(sentence('DeleteRangeRequest', { key: 'a', range_end: 'b' })).toBe('delete all keys from a');
   expect(sentence('DeleteRangeRequest', { key: 'jobs/1' })).toBe('delete my queue key');
   expect(sentence('WatchRequest', { create_request: { key: 'a', range_end: 'b' } })).toBe('watch all keys from a');
   expect(sentence('WatchRequest', { create_request: { key: 'jobs/2' } })).toBe('watch the queue key of contender 1');
 });
 
-test('events name the new values of keys, and the contenders whose queue keys changed', () => {
+test('the trace names the new values of keys in events, and the contenders whose queue keys changed', () => {
   const events = [
     { kv: { key: 'a', value: '1' } },
     { type: 'DELETE', kv: { key: 'b' } },

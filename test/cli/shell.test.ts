@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 
-/** Returns what the program offers for the last word. */
+/** Returns the completions that etcdwire offers for the last word. */
 async function completed(...words: readonly string[]): Promise<readonly string[]> {
   const { stdout } = await cli(['__complete', '--', ...words]);
   return stdout.split('\n').filter((line) => line !== '');
@@ -62,7 +62,7 @@ describe('completion', () => {
 it.each([
   [['make-mirror', '--dest-prefix', 'x'], 'use etcdwire mirror'],
   [['snapshot', 'restore', 'file'], 'use etcdutl snapshot restore'],
-])('%j of etcdctl points to its replacement', async (args, advice) => {
+])('the etcdctl command %j fails with a message that names its replacement', async (args, advice) => {
   expect(await cli(args)).toMatchObject({ code: 64, stderr: expect.stringContaining(advice) });
 });
 
@@ -110,7 +110,7 @@ it('`check perf` accepts the names of loads in etcdctl, and compacts and defragm
   });
 });
 
-it('`check perf` refuses a prefix that has keys, because it would delete them', async () => {
+it('`check perf` refuses a prefix that has keys, because the command would delete these keys', async () => {
   const { endpoints } = await ownEtcd();
   await openClient({ endpoints }).put('app/a', 'x');
   for (const start of ['app/', ''])

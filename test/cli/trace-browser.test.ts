@@ -54,7 +54,7 @@ test('the trace page in a browser shows the bytes of a message after a click on 
   expect(requests).toEqual([`file://${file}`]);
 });
 
-test('the trace page lights the bytes of a field, filters messages, and moves through time', async (context) => {
+test('the trace page highlights the bytes of a field, filters messages, and moves through time', async (context) => {
   const { file, browser } = await tracedLock(context);
   const page = await browser.newPage({ viewport: { width: 1_400, height: 900 } });
   const problems: string[] = [];
@@ -91,7 +91,7 @@ test('the trace page lights the bytes of a field, filters messages, and moves th
   expect(problems).toEqual([]);
 });
 
-test('the page of `trace --serve` grows while the command runs, and keeps open messages open', async (context) => {
+test('the page of `trace --serve` grows while the command runs, and keeps expanded messages expanded', async (context) => {
   if (chromium === undefined) return context.skip('this machine has no Chromium');
   const browser = await launchChromium(chromium);
   onTestFinished(() => browser.close());

@@ -193,12 +193,15 @@ test('the trace page of a large response leaves out the ends of values, and thou
 test.each([
   [['trace', '--html', 'get', 'foo'], /--html: got "get", which is a command; .* trace --html trace.html -- get foo/],
   [['trace', 'get', 'foo', '--rev', '9'], /unknown option '--rev'.*-- get foo --rev 9/s],
-])('etcdwire %j names the command line with `--`, and writes no file', async (args, message) => {
-  const { code, stderr } = await cli(args);
-  expect(code).toBe(64);
-  expect(stderr).toMatch(message);
-  expect(existsSync('get')).toBe(false);
-});
+])(
+  'etcdwire %j fails with the correct command line, which contains `--`, and writes no file',
+  async (args, message) => {
+    const { code, stderr } = await cli(args);
+    expect(code).toBe(64);
+    expect(stderr).toMatch(message);
+    expect(existsSync('get')).toBe(false);
+  },
+);
 
 test('the trace page shows the bytes around a message, the windows, and the dynamic table of HPACK', async () => {
   const file = join(temporaryFolder(), 'trace.html');
@@ -259,7 +262,7 @@ test('`trace --beside` shows no password of the other command, and ends it with 
     expect(/s1 x|:s2|s3 y|s4 z|:s5/.exec(shown)?.[0]).toBeUndefined();
 });
 
-test('`trace --beside` does not run the other command when the traced one has not connected or was interrupted', async () => {
+test('`trace --beside` does not run the other command when the traced command has not connected or was interrupted', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const trace = ['trace', '--serve', '--html', file, '--beside', 'echo $((6 * 7))', '--endpoints'];
   const refused = await cli([...trace, 'http://127.0.0.1:1', '--', 'lock', unique('lock'), '--', 'true']);

@@ -123,7 +123,7 @@ test('`getMany` returns the values of the original keys when the caller overwrit
 const OVERWRITTEN = 0x2e;
 const ORIGINAL = Buffer.from('original-bytes');
 
-/** Every text of the arguments that the function accepts as bytes, too. */
+/** Yields each argument that is a text, so that the function may accept bytes there, too. */
 function* bytesArguments(entry: PublicCall): Generator<{ readonly what: string; readonly give: Give }> {
   for (const [index, [argument, kind]] of Object.entries(entry.args).entries()) {
     const put = (value: unknown) => (given: unknown[]) => {
@@ -150,7 +150,9 @@ function withoutExpected(options: unknown): object {
   return others;
 }
 
-/** A world whose client sends each call late, and records the bytes of all requests. */
+/**
+ * Returns a server, a session, and a client that sends each call late and adds the bytes of its requests to `requests`.
+ */
 async function recordedWorld(requests: Uint8Array[]): Promise<World> {
   const record: Interceptor = {
     unary: async (call, next) => {
@@ -189,7 +191,7 @@ function bytesIn(value: unknown, depth = 4): Uint8Array[] {
 /** How many turns of the event loop a call has to send its requests. */
 const TURNS = 60;
 
-test('no function reads a buffer of the caller after it has returned', { timeout: 120_000 }, async () => {
+test("no function reads the caller's buffer after the function has returned", { timeout: 120_000 }, async () => {
   const requests: Uint8Array[] = [];
   const world = await recordedWorld(requests);
   const overwritten = Buffer.alloc(ORIGINAL.length, OVERWRITTEN);
@@ -223,7 +225,7 @@ test('no function reads a buffer of the caller after it has returned', { timeout
     }
   }
   expect(found).toEqual([]);
-  // These functions did read the buffer, so that the test can fail for them.
+  // The requests of these functions contain the original bytes of the buffer, so the test would notice later reads.
   expect(original).toEqual(expect.arrayContaining(['CoreClient.put: value', 'modifyKey: key', 'getMany: keys[0]']));
   expect(original.length).toBeGreaterThan(60);
 });

@@ -132,7 +132,7 @@ describe('`connect` rejects at once and says what to do when', async () => {
     expect(error.message).toContain('the port is not for clients of etcd, or a proxy in front of etcd lacks HTTP/2');
   });
 
-  test('the port is the one for the other members', async () => {
+  test('the port is the peer port of a member', async () => {
     const [member] = (await openClient().cluster.memberList()).members;
     const error = await failureOf({ endpoints: [member?.peerUrls[0] ?? ''] });
     expect(error.message).toContain('the port is not for clients of etcd');

@@ -40,8 +40,8 @@ test('a client with `balance: round-robin` writes on while a member is down', as
   if (follower === undefined) return context.skip('the tests did not start the servers, so they cannot kill them');
   await etcd.put('k', '0');
   await follower.kill();
-  // One of these reads goes to the follower, if the client has not noticed its end by itself. The client repeats a read,
-  // but not a put that is in flight when the member ends.
+  // If the client has not noticed yet that the follower has ended, one of these reads goes to the follower. The client
+  // repeats a read, but would not repeat a put that is in flight when a member ends.
   for (let member = 0; member < 3; member += 1) await etcd.get('k');
   for (let written = 1; written <= 20; written += 1) await etcd.put('k', `${written}`);
   expect((await etcd.get('k'))?.text()).toBe('20');

@@ -32,7 +32,7 @@ test('`setEndpoints` moves a client to other members, and its watch, lease and l
   await held.release();
 });
 
-test('`setEndpoints` lets a call in progress finish at its former endpoint', async () => {
+test('`setEndpoints` lets a call in progress finish at its old endpoint', async () => {
   const { endpoints } = await ownEtcd({ members: 3 });
   const [first = '', second = ''] = endpoints;
   const etcd = openClient({ endpoints: [first] });

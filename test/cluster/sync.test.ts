@@ -92,8 +92,8 @@ describe('`sync`', () => {
 });
 
 /**
- * Returns a function that counts the timers that `src/` has started since this call for at most `maxMs`, and that are
- * still running.
+ * Returns a function that counts the running timers of at most `maxMs` that `src/` has started since `runningTimers`
+ * was called.
  */
 function runningTimers(maxMs: number): () => number {
   const running = new Set<unknown>();

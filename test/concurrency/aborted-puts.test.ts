@@ -8,8 +8,8 @@ import { errorOf } from '../support/errors.js';
 import { proxied, TXN, WATCH } from '../support/locks.js';
 import { recordingTransport } from '../support/recording-transport.js';
 
-// A `lock` call is aborted while its put is in flight. The call then changes the guard of the put. The answer tells
-// whether the key exists, and the put is not applied later.
+// These tests abort a `lock` call while its put is in flight. The call then changes the guard key of the put (rule S24
+// in docs/semantics.md). The answer tells whether the queue key exists, and the server can no longer apply the put.
 
 /** Returns a client whose first transaction is never answered. */
 function open() {
@@ -19,7 +19,7 @@ function open() {
   const delaying: Interceptor = {
     unary: async (call, next) => {
       if (call.method.path !== TXN || !isFirst) return next(call);
-      // Before the answer arrives, because the test may abort the call meanwhile.
+      // Set before the answer arrives, because the test may abort the call while the call waits for the answer.
       isFirst = false;
       const response = await next(call);
       await orAborted(answered, call.signal as AbortSignal);
@@ -48,7 +48,7 @@ test('a `lock` call that is aborted while its put is in flight deletes its key, 
   expect(await error).toMatchObject({ reason: 'Canceled', outcome: 'rejected' });
   expect(await openClient().get(key)).toBeUndefined();
   expect(paths()).not.toContain(WATCH);
-  // The put, the change of the guard, and the deletion of the key.
+  // The three transactions put the queue key, change the guard key, and delete the queue key.
   expect(paths().filter((path) => path === TXN)).toHaveLength(3);
 });
 

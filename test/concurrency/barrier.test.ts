@@ -98,7 +98,7 @@ describe('DoubleBarrier', () => {
     )) as [DoubleBarrier, DoubleBarrier];
     await Promise.all([a.enter(), b.enter()]);
     let begun = 0;
-    // Each of the two reads that a round is under way before it waits for the end of the round.
+    // Each of these two participants reads that a round is under way, and then waits for the end of the round.
     const next: Promise<number>[] = [];
     for (const barrier of [c, d]) {
       const before = reads;

@@ -197,7 +197,7 @@ test('a late copy of the put that has set the value of a campaign with an existi
   expect(await read()).toBe('C');
 });
 
-test('a campaign sets its own value even if another client changes its queue key before', async () => {
+test("a campaign sets its own value even if another client changes the campaign's queue key first", async () => {
   const [direct, name] = [openClient(), unique('election')];
   const before = await Session.open(direct);
   const { key } = await new Election(before, name).campaign('A');
@@ -216,7 +216,7 @@ test('a campaign sets its own value even if another client changes its queue key
   await leadership.proclaim('C');
   expect((await direct.get(key))?.text()).toBe('C');
   expect(changes).toBe(3);
-  // The key that is put again while the campaign sets its value belongs to another contender.
+  // Delete the key and put it again while the campaign sets its value. The new key belongs to another contender.
   let isReplaced = false;
   const replacing = stagedTransport({
     onTransaction: async (ops, send) => {

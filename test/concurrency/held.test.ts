@@ -81,7 +81,7 @@ describe('a transaction of the holder of a lock (S23)', () => {
   });
 
   test("is rejected without effect when the holder's key has a newer create revision, even before the watch says so", async () => {
-    // Delivers no event of a watch.
+    // Drops all messages of watches, so that the client does not learn of the change.
     const silent: Interceptor = {
       stream: (call, handler, next) =>
         next(

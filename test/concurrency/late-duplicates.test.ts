@@ -49,7 +49,7 @@ function lockHistory(Lock: typeof Mutex | typeof Etcd3Mutex): History {
   };
 }
 
-/** A history for each exported class and function. The last test fails if an export has no history. */
+/** A history for each exported class and function that writes. The last test fails if such an export has no history. */
 const HISTORIES: Readonly<Record<string, History>> = {
   Session: async (etcd, other, name) => {
     let session = await Session.open(etcd);
@@ -290,7 +290,7 @@ interface Write {
   readonly sendAgain: () => Promise<unknown>;
 }
 
-/** Returns a client, and a list to which every write that the client sends is added. */
+/** Returns a client, and a list to which the client adds every write that it sends. */
 function recordedClient(stepsDone: () => number): { readonly etcd: Client; readonly writes: Write[] } {
   const writes: Write[] = [];
   const etcd = openClient({
@@ -355,8 +355,8 @@ async function contents(reader: Client, name: string): Promise<readonly string[]
 
 /**
  * Runs the steps of a history. Returns the writes and, without `expected`, the store's contents after each step. With
- * `copied`, sends the write with this index again after each later step. The contents after each step must be `expected`
- * before and after the copy, and the copy must put no key in between.
+ * `copied`, sends the write with this index again after each later step. The contents after each step must be
+ * `expected` before and after the copy, and the copy must put no key in between.
  */
 async function play(
   history: History,
@@ -404,7 +404,7 @@ async function putsOf(write: Write, reader: Client, name: string): Promise<reado
   return ranges.flatMap(({ kvs }) => kvs.map((kv) => kv.keyText())).filter((key) => key !== `${name}/epoch`);
 }
 
-/** The times after which all writes of a history are sent again, in milliseconds. */
+/** How long the test pauses before each time that it sends all writes of a history again, in milliseconds. */
 const DELAYS_MS = inject('thorough') ? [1, 1_000, 5_000, 30_000] : [1, 1_000];
 
 describe('a late copy of a write', () => {
@@ -436,7 +436,7 @@ describe('a late copy of a write', () => {
     );
   });
 
-  test('is tested for every exported class and function', () => {
+  test('is tested for every exported class and function that writes', () => {
     const exported = [...Object.keys(concurrency), ...Object.keys(discovery)];
     const withoutWrites = ['observe', 'inspectLock', 'ServiceView', 'withSessions'];
     expect(exported.filter((name) => !(name in HISTORIES) && !withoutWrites.includes(name))).toEqual([]);

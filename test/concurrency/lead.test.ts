@@ -38,7 +38,7 @@ describe('`lead`', () => {
     expect((await inspectLock(etcd, name)).holder).toBeUndefined();
   });
 
-  test('rejects with the error of an action that throws after it has resigned', async () => {
+  test('rejects with the error of the action when the action first resigns and then throws', async () => {
     const [etcd, name] = [openClient(), unique('election')];
     const error = new Error('the action failed');
     const failing = lead(etcd, name, 'x', async ({ held }) => {
@@ -66,7 +66,7 @@ describe('`lead`', () => {
           await etcd.get(name);
         }
         running -= 1;
-        // What an action throws after its leadership was lost is ignored.
+        // `lead` ignores what an action throws after the leadership was lost.
         if (tokens.length === 2) throw new Error('too late');
         return tokens.length;
       });
@@ -130,7 +130,7 @@ describe('a leader in a process of its own', () => {
     startScript(PROGRAM, [inject('endpoints')[0] ?? '', name, `${ttl}`]);
   const tokenOf = (line: string): bigint => BigInt(line.replace('leading ', ''));
 
-  /** Checks that the written tokens never decrease: after a leader has written, no earlier leader has. */
+  /** Checks that the written tokens never decrease: no leader has written after a later leader has written. */
   async function expectOrder(name: string, startRevision: bigint): Promise<void> {
     const etcd = openClient();
     const { header } = await etcd.put(`${name}-written`, 'end');
@@ -161,7 +161,7 @@ describe('a leader in a process of its own', () => {
     if (signal === 'SIGSTOP') {
       first.process.kill('SIGCONT');
       expect(await first.line()).toBe('over');
-      // It waits for its next term.
+      // The first process is a candidate again.
       await expect.poll(async () => (await inspectLock(openClient(), name)).waiters.length).toBe(1);
       second.process.kill('SIGTERM');
       expect(tokenOf(await first.line())).toBeGreaterThan(after);

@@ -85,7 +85,7 @@ test('a late put of the queue key of a lock has no effect after a second attempt
   await (await locking).release();
   const { header } = await direct.range(key);
   letGo();
-  // A second write on the same connection is answered after the first one.
+  // The second lock gives the late put time to reach the server.
   await (await new Mutex(session, name).lock()).release();
   const events = direct.watch(key, { startRevision: header.revision + 1n });
   const seen: string[] = [];

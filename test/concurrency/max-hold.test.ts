@@ -27,7 +27,7 @@ test('`signal` aborts after `maxHoldMs`, and the next contender gets the lock wh
   expect((await next).token > held.token).toBe(true);
 });
 
-test('the next contender gets the lock of a holder that never releases it, although its session lives on', async () => {
+test('the next contender gets a lock after `maxHoldMs` although the holder never releases the lock and its session continues', async () => {
   const [etcd, name] = [openClient(), unique('limited')];
   const session = await Session.open(etcd, { ttl: 2 });
   const held = await new Mutex(session, name).lock({ maxHoldMs: 100 });
@@ -47,7 +47,7 @@ test('a caller of the same session waits until a holder with `maxHoldMs` has rel
   expect((await mutex.tryLock())?.valid()).toBe(true);
 });
 
-test('`maxHoldMs` also limits a try, both kinds of holders of an RWMutex, and a leadership', async () => {
+test('`maxHoldMs` also limits a lock of `tryLock`, a read lock and a write lock of an RWMutex, and a leadership', async () => {
   const session = await Session.open(openClient());
   const name = unique('limited');
   const limit = { maxHoldMs: 100 };

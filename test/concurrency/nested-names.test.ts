@@ -12,7 +12,7 @@ import type { Client } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-/** The objects that list folders under their name, each with these folders. */
+/** The classes that read all keys of some folders below their name, with the names of these folders. */
 const LISTING: Readonly<
   Record<string, readonly [folders: readonly string[], open: (name: string) => Promise<object>]>
 > = {
@@ -42,7 +42,7 @@ test.for(Object.entries(LISTING))(
   },
 );
 
-test('a work queue neither counts nor takes the jobs of a queue whose name continues its own name', async () => {
+test('a work queue neither counts nor takes the jobs of a queue whose name begins with its own name and "/"', async () => {
   const [etcd, name] = [openClient(), unique('nested')];
   await using session = await Session.open(etcd);
   const outer = new WorkQueue(etcd, name);
@@ -72,7 +72,7 @@ const QUEUES = {
 };
 
 test.for(Object.entries(QUEUES))(
-  'a consumer of a %s takes no key of a queue whose name continues its own',
+  'a consumer of a %s takes no item of a queue whose name begins with its own name and "/"',
   async ([, open]) => {
     const [etcd, name] = [openClient(), unique('nested')];
     await using session = await Session.open(etcd);

@@ -15,8 +15,9 @@ import { authEtcd, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-// Locks, elections, queues and barriers store their keys under the folder of their name, such as "app/", and their guards
-// under "etcdwire/guards/". So permission for both is enough to use them. PriorityQueue is the exception.
+// Locks, elections, queues and barriers store their keys under the folder of their name, such as "app/", and their
+// guard keys under "etcdwire/guards/". A user with permission for both prefixes can use all of them, except a
+// PriorityQueue.
 
 test('a user with readwrite permission on "app/" and "etcdwire/guards/" can use every lock, election, queue and barrier with a name in "app/", except a PriorityQueue', async () => {
   const { endpoints, root } = await authEtcd();

@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { proxied, TXN } from '../support/locks.js';
 
-/** Returns limiters of several processes for the same key, and sets their clock. */
+/** Returns limiters for the same key, each with a client of its own, as if each ran in another process. */
 function fleet(size: number, options: RateLimiterOptions): readonly RateLimiter[] {
   const key = unique('limit');
   return Array.from({ length: size }, () => new RateLimiter(openClient(), key, options));
@@ -26,7 +26,7 @@ function excessOf(times: readonly number[], { perSecond, burst = 1 }: RateLimite
 }
 
 describe('RateLimiter', () => {
-  test('lets a fleet take a burst and then the tokens of the time that has passed, and not one more', async () => {
+  test('lets several processes together take a burst, and then only as many tokens as are due after the time that has passed', async () => {
     const limiters = fleet(3, { perSecond: 0.1, burst: 5 });
     const clock = vi.spyOn(Date, 'now').mockReturnValue(1_000_000);
     const taken = async (calls: number): Promise<number> => {
@@ -49,7 +49,7 @@ describe('RateLimiter', () => {
     const taken: boolean[] = [];
     for (const tokens of [3, 3, 2, 1]) taken.push(await limiter.tryTake(tokens));
     expect(taken).toEqual([true, false, true, false]);
-    // Three of the five tokens are due again.
+    // After 38 s, three of the five tokens are available again.
     clock.mockReturnValue(1_038_000);
     for (const tokens of [4, 3, 1]) taken.push(await limiter.tryTake(tokens));
     expect(taken.slice(4)).toEqual([false, true, false]);
@@ -64,7 +64,7 @@ describe('RateLimiter', () => {
       return limiter.tryTake();
     };
     let taken = 0;
-    // The clock of one process is a second ahead of the other. Both try once in each of 2,000 ms.
+    // The clock of one process is a second ahead of the other. For 2 s, both try to take a token every 50 ms.
     for (let ms = 0; ms < 2_000; ms += 50) {
       if (await at(ahead, 11_000 + ms)) taken += 1;
       if (await at(behind, 10_000 + ms)) taken += 1;
@@ -74,7 +74,7 @@ describe('RateLimiter', () => {
     expect(taken).toBeLessThanOrEqual(2 + 19);
   });
 
-  test('makes calls wait for their tokens in the order in which they took them', async () => {
+  test('resolves calls of `take` in the order in which the calls took their tokens', async () => {
     const limiters = fleet(2, { perSecond: 2 });
     const startedAt = performance.now();
     const order: number[] = [];
@@ -194,7 +194,7 @@ describe('RateLimiter', () => {
     expect(excessOf(taken, options)).toBeLessThanOrEqual(0.5);
   });
 
-  test('never lets tokens through early when the process stops between its reads of two clocks', async () => {
+  test('never grants a token early when the process stops between its reads of two clocks', async () => {
     const options = { perSecond: 2, burst: 1 };
     const [limiter] = fleet(1, options) as [RateLimiter];
     const taken: number[] = [];
@@ -217,7 +217,7 @@ describe('RateLimiter', () => {
     expect(excessOf(taken, options)).toBeLessThanOrEqual(0);
   });
 
-  test('starts again with a burst when the key holds no time', async () => {
+  test('starts again with a full burst when the value of its key is malformed', async () => {
     const [limiter] = fleet(1, { perSecond: 1, burst: 2 }) as [RateLimiter];
     for (const value of ['not a time', '', '1e400 2', '-1', '1 1000000']) {
       await openClient().put(limiter.key, value);

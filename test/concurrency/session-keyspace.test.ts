@@ -5,7 +5,9 @@ import { type Client, type CoreKeyspace, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-/** The methods that take a session, of objects that have a client. Each call succeeds with a session of that client. */
+/**
+ * Calls of the methods that take a session, on objects made with a client. A session of this client must be accepted.
+ */
 const USES: Readonly<Record<string, (etcd: CoreKeyspace, session: Session, name: string) => Promise<unknown>>> = {
   'Service.register': (etcd, session, name) => new Service(etcd, name).register(session, 'a', { address: 'h:1' }),
   'Queue.dequeue': async (etcd, session, name) => {

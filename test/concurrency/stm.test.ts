@@ -111,7 +111,7 @@ describe.for(ALL)('`stm` with isolation `%s`', (isolation) => {
   });
 });
 
-test('`stm` reads all keys at one revision under the serializable levels, and repeats the first value of a key under `repeatableReads`', async () => {
+test('`stm` reads all keys at one revision under both serializable levels, and returns the first value of a key again under `repeatableReads`', async () => {
   const [etcd, name] = [openClient(), unique()];
   const [a, b] = [`${name}/a`, `${name}/b`];
   const read = async (isolation: Isolation): Promise<unknown[]> => {
@@ -258,7 +258,10 @@ test('`stm` rejects when the isolation level, the number of attempts or a key is
 });
 
 describe('`StmTransaction.range`', () => {
-  /** Runs a transaction that reads a range and writes a key outside of it. `disturb` runs between, in the first run. */
+  /**
+   * Runs a transaction that reads a range and writes a key outside of the range. In the first run, calls `disturb`
+   * between the read and the write.
+   */
   async function runsWith(
     etcd: Client,
     name: string,
@@ -350,7 +353,7 @@ describe('`StmTransaction.range`', () => {
     expect([seen, runs]).toEqual([['2', '2'], 2]);
   });
 
-  test('keeps the sum of accounts that many transactions move money between', async () => {
+  test('keeps the sum of all accounts constant while many transactions move money between them', async () => {
     const [etcd, name] = [openClient(), unique()];
     for (let index = 0; index < 5; index += 1) await etcd.put(`${name}/${index}`, '100');
     const move = (step: number): Promise<number> =>

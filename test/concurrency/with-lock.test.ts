@@ -81,7 +81,7 @@ describe('`withLock`', () => {
     await queueLength(direct, name, 2);
     proxy.blackhole();
     const start = performance.now();
-    // Which of the two depends on whether the client was waiting for an answer when the server fell silent.
+    // The reason depends on whether the client was waiting for an answer when the server fell silent.
     expect(['LockTaken', 'DeadlineExceeded']).toContain((await waiting).reason);
     // The call must not wait for the deletion of its queue key and the revocation of its lease, which would take 10 s.
     expect(performance.now() - start).toBeLessThan(6_000);
@@ -98,7 +98,7 @@ describe('`withLock`', () => {
     expect(await errorOf(lost)).toMatchObject({ reason: 'LockLost' });
   });
 
-  test('refuses a call inside its action for the same lock of the same client, at any depth, and names the way out', async () => {
+  test('refuses a call inside its action for the same lock of the same client, at any depth, and suggests a ReentrantMutex', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const nested = (): Promise<unknown> => withLock(etcd, name, () => 'never');
     const [direct, deep, several] = await withLock(etcd, name, async () => [

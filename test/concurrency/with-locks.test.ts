@@ -35,7 +35,7 @@ test('callers of `withLocks` that name the same locks in any order never deadloc
   );
 });
 
-test('`withLocks` does not run the action if one of the locks is lost while it waits for another one', async () => {
+test('`withLocks` does not run the action if one of the locks is lost while the call waits for another lock', async () => {
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
   let ran = false;
@@ -48,13 +48,13 @@ test('`withLocks` does not run the action if one of the locks is lost while it w
     await expect.poll(async () => (await inspectLock(etcd, b)).waiters.length).toBe(1);
     const { holder } = await inspectLock(etcd, a);
     await etcd.delete(holder?.kv.key ?? '');
-    // The lock b is still held, so the wait for it ends because of the loss.
+    // Another caller still holds the lock b, so the wait for b ends because the lock a is lost.
     expect(await losing).toMatchObject({ reason: 'LockLost' });
   });
   expect(ran).toBe(false);
 });
 
-test('`withLocks` releases the locks it already holds when the wait for another one ends', async () => {
+test('`withLocks` releases the locks that it already holds when the wait for another lock times out', async () => {
   const etcd = openClient();
   const [a, b] = [unique('a'), unique('b')];
   await withLock(openClient(), b, async () => {

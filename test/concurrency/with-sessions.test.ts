@@ -48,7 +48,7 @@ describe('`withSessions`', () => {
     expect(await etcd.get(name)).toBeUndefined();
   });
 
-  test('aborts the signal of the action with its own, and resolves with what the action then returns', async () => {
+  test("aborts the signal of the action when the caller's signal aborts, and resolves with what the action then returns", async () => {
     const [etcd, stop] = [openClient(), new AbortController()];
     const result = await withSessions(
       etcd,

@@ -36,12 +36,12 @@ async function keysOf(etcd: Client, queue: WorkQueue): Promise<readonly string[]
 }
 
 describe('WorkQueue', () => {
-  test('a worker takes as many of the ready jobs as it has free slots after it has looked for jobs once', async () => {
+  test('a worker with 20 free slots takes 20 ready jobs after it has looked for jobs once', async () => {
     let looks = 0;
     const countLooks: Interceptor = {
       unary(call, next) {
         const { compare = [], success = [] } = call.request as { compare?: unknown[]; success?: unknown[] };
-        // A look reads four folders in one transaction.
+        // A worker that looks for jobs reads four folders in one transaction.
         if (compare.length === 0 && success.length === 4) looks += 1;
         return next(call);
       },
@@ -73,7 +73,7 @@ describe('WorkQueue', () => {
       ['c2', 200],
     ] as const) {
       await queue.enqueue(value, { priority });
-      // The clock of the queue counts milliseconds.
+      // Wait for the next millisecond, because the queue orders jobs by the milliseconds of the clock.
       const before = Date.now();
       while (Date.now() === before) await Promise.resolve();
     }
@@ -310,7 +310,7 @@ describe('WorkQueue', () => {
     expect((await direct.get(`${queue.name}-result`))?.text()).toBe('x');
   });
 
-  test('runs a job without an ID once when a late copy of a lost attempt of `enqueue` arrives after its completion', async () => {
+  test('runs a job without an ID only once when the first attempt of `enqueue` arrives late, after the job is completed', async () => {
     const { etcd, direct, proxy } = await proxied();
     const queue = new WorkQueue(etcd, unique('work'));
     const held = proxy.holdNextRequest(containing(`${queue.name}/jobs/`));
@@ -367,7 +367,7 @@ describe('WorkQueue', () => {
     expect((await etcd.get(`${queue.name}-result`))?.text()).toBe('x');
   });
 
-  test('removes keys that are not jobs, and finds the job of a dead worker although an operator has left a stray key', async () => {
+  test('removes keys that are not jobs, and finds the job of a dead worker although an operator has put an unrelated key among the keys of running jobs', async () => {
     const { etcd, queue } = open();
     await etcd.put(`${queue.name}/todo/delayed/oops`, '{}');
     await etcd.put(`${queue.name}/todo/ready/oops`, '{}');
@@ -465,7 +465,7 @@ describe('WorkQueue', () => {
     expect((await direct.get(`${queue.name}-results/${id}`))?.version).toBe(1n);
   });
 
-  test('removes a job whose value another client has deleted, and delivers the next one', async () => {
+  test('removes a job whose value another client has deleted, and delivers the next job', async () => {
     const { etcd, queue } = open();
     await queue.enqueue('gone', { id: 'a', priority: 1 });
     await queue.enqueue('x', { id: 'b' });
@@ -534,7 +534,7 @@ describe('workers in processes of their own', () => {
     const last = await start(queue.name);
     const done = { ready: 0, delayed: 0, running: 0, dead: 0 };
     await expect.poll(() => queue.counts(), { timeout: 30_000 }).toEqual(done);
-    // The paused worker goes on with jobs that others have completed. Its transactions have no effect.
+    // The paused worker goes on with jobs that other workers have completed. Its transactions have no effect.
     paused.process.kill('SIGCONT');
     for (const child of [paused, last]) child.process.kill('SIGTERM');
     expect(await Promise.all([paused.exited, last.exited])).toEqual([0, 0]);

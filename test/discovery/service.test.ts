@@ -106,7 +106,7 @@ for (const [what, open] of [
   ['a self-healing session', SelfHealingSession.open],
 ] as const) {
   for (const address of ['h:1', 'h:2']) {
-    test(`closing a registration keeps a later one of the same ID in ${what}, with ${address === 'h:1' ? 'the same' : 'another'} address`, async () => {
+    test(`closing a registration keeps a later registration of the same ID in ${what}, with ${address === 'h:1' ? 'the same' : 'another'} address`, async () => {
       const [etcd, target] = [openClient(), unique('services/api')];
       const service = new Service(etcd, target);
       await using session = await open(etcd);
@@ -133,7 +133,7 @@ test('a registration can be closed after a later registration of the same ID is 
   }
 });
 
-test('closing a registration keeps a later one of the same ID and address when the first answer to the later one is lost', async () => {
+test('closing a registration keeps a later registration of the same ID and address when the first answer to the later registration is lost', async () => {
   const [target, direct] = [unique('services/api'), openClient()];
   let lost = 0;
   const transport = stagedTransport({

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
-// Some sections of docs/architecture.md list the functions that a call or event passes through, one hop per line. A hop
-// names a function or method and links to its file, such as [`Http2Stream.send`](../src/x.ts).
+// Some sections of docs/architecture.md list, in numbered steps, the functions that a call or event passes through. A
+// link in such a step names a function or method and leads to its file, such as [`Http2Stream.send`](../src/x.ts).
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');

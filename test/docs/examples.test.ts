@@ -18,7 +18,7 @@ import { Authority } from '../support/tls/authority.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const FOLDER = `${ROOT}.cache/examples-${process.pid}/`;
 
-/** The programs that test/docs/programs.test.ts runs. test/docs/readme.test.ts runs those of the pages. */
+/** The programs that test/docs/programs.test.ts runs. test/docs/readme.test.ts runs the programs of the pages. */
 const PROGRAMS = `${ROOT}docs/examples/`;
 
 const all = documented();

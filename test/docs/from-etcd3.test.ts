@@ -34,7 +34,7 @@ test('the etcdwire example in each section of docs/from-etcd3.md prints the same
   }
 });
 
-/** The messages of the server for which etcd3 has classes of errors. */
+/** The messages of the server for which etcd3 has error classes. */
 const MESSAGES = [
   'etcdserver: role name already exists',
   'etcdserver: user name already exists',
@@ -47,19 +47,19 @@ const MESSAGES = [
   'etcdserver: requested lease not found',
 ];
 
-/** The rows of the table of errors: the names of classes of etcd3, and the text about etcdwire. */
+/** The rows of the table of errors: the name of an error class of etcd3, and the text about etcdwire. */
 const ERRORS = [...PAGE.matchAll(/^\| (`\w+Error`(?:, `\w+Error`)*|`EtcdWatchStreamEnded`) \| (.*) \|$/gm)].flatMap(
   ([, classes = '', text = '']) => [...classes.matchAll(/\w+/g)].map(([name]) => [name, text] as const),
 );
 
-test('the table of errors in docs/from-etcd3.md has every class of errors of etcd3', () => {
+test('the table of errors in docs/from-etcd3.md has a row for every error class of etcd3', () => {
   const classes = Object.entries(etcd3).filter(
     ([, value]) => typeof value === 'function' && value.prototype instanceof Error,
   );
   expect(ERRORS.map(([name]) => name).toSorted()).toEqual(classes.map(([name]) => name).toSorted());
 });
 
-test('the table of errors in docs/from-etcd3.md has the reason or code that the same status of the server causes', () => {
+test('the table of errors in docs/from-etcd3.md names, for each error class of etcd3, the reason or code that etcdwire has for the same error of the server', () => {
   const table = new Map(ERRORS);
   const named = MESSAGES.map((message) => [statusOfReason(serverReason(message) ?? '') ?? 'Unknown', message] as const);
   const unnamed = STATUS_CODES.filter((code) => code !== 'OK').map((code) => [code, 'a text'] as const);

@@ -34,7 +34,7 @@ test.each(CHAPTERS)(
   },
 );
 
-// Most of the time, the examples wait for a server or for a time limit.
+// The chapters run concurrently, because their examples mostly wait for a server or for a time limit.
 test.concurrent.each(CHAPTERS)(
   'the page of chapter $number contains its program, and what its examples print',
   async (chapter) => {
@@ -70,7 +70,7 @@ describe('with a real etcd', () => {
 });
 
 test.each(readdirSync(DIAGRAMS).filter((file) => file.endsWith('.txt')))(
-  'npm run docs:diagrams would draw docs/learn/diagrams/%s as the SVG file beside it shows it',
+  'the SVG file beside docs/learn/diagrams/%s shows what npm run docs:diagrams draws from the text file',
   (file) => {
     const svg = readFileSync(`${DIAGRAMS}${file.replace('.txt', '.svg')}`, 'utf8');
     expect(svg).toBe(draw(readFileSync(DIAGRAMS + file, 'utf8')));
@@ -87,7 +87,7 @@ function newFolder(): string {
   return folder;
 }
 
-test('npm run learn copies missing programs, and lists the exercises that are to do', () => {
+test('npm run learn copies missing programs, and counts the checks that are still to do', () => {
   const folder = newFolder();
   const { status, stdout } = learn('4', '--memory', '--folder', folder);
   expect(status).toBe(0);
@@ -104,7 +104,7 @@ test('npm run learn names the check that a wrong program fails, and shows what t
   expect(stdout).toContain('failed  encode encodes integers');
 });
 
-test('npm run learn says that a program ended its process', () => {
+test('npm run learn says when a program has ended its own process', () => {
   const folder = newFolder();
   copyFileSync(`${COURSE}04-protobuf.ts`, join(folder, '04-protobuf.ts'));
   writeFileSync(

@@ -40,7 +40,7 @@ function storyOf(id: string): Story {
 }
 
 describe.each(STORIES.map((story) => [story.title, story] as const))('the story "%s"', (_, story) => {
-  test('is true of the real client and ends without an unhandled error', async () => {
+  test('matches what the real client does, and ends without an unhandled error', async () => {
     const { playground, told } = await played(story);
     expect(told.length).toBeGreaterThan(3);
     expect(playground.world.unhandled).toEqual([]);
@@ -50,7 +50,7 @@ describe.each(STORIES.map((story) => [story.title, story] as const))('the story 
 test('a watch that connects again after many attempts checks the cluster at most three times', async () => {
   const { playground } = await played(storyOf('resumed-watch'));
   const checks = playground.steps.filter(({ client, label }) => client === 'B' && label === 'count ledger');
-  // One read has waited for the connection, and one or two begin when a stream opens.
+  // One check has waited for the connection, and one or two checks begin when a stream opens.
   expect(checks.length).toBeGreaterThan(0);
   expect(checks.length).toBeLessThanOrEqual(3);
 });
@@ -88,7 +88,7 @@ test('the queue of the playground has at most one holder and growing tokens, wha
     for (let action = 0; action < 60; action += 1) {
       random.pick(press)(random.pick(playground.clients));
       await playground.advance(random.pick([1, 30, 400, 3_000]));
-      // A client that runs learns in time that it may have lost the lock.
+      // A client that is neither stalled nor killed learns in time that it may have lost the lock.
       const holders = playground.clients.filter(
         (client) => client.app.token !== undefined && !client.isStalled && !client.isKilled,
       );
@@ -164,7 +164,7 @@ describe('a client of the playground', () => {
     expect([b.losesAnswer, playground.ledger]).toEqual([false, { value: 'B 1', version: 1n }]);
   });
 
-  test('that leaves the queue says so, and can take the lock again', async () => {
+  test('shows that it has left the queue, and can take the lock again', async () => {
     const playground = newPlayground();
     const [a, b] = playground.clients as [PlayClient, PlayClient];
     a.app.lock();
@@ -208,7 +208,7 @@ describe('the page of the playground', () => {
     return { page, requests, problems };
   }
 
-  test('is one file of less than 300 kB that refers to nothing else', () => {
+  test('is one file of less than 300 kB that loads no other file', () => {
     expect(statSync(PLAYGROUND).size).toBeLessThan(MAX_PAGE_BYTES);
     expect(readFileSync(PLAYGROUND, 'utf8')).not.toMatch(/<(?:script|link|img)[^>]*(?:src|href)=/);
   });

@@ -66,7 +66,7 @@ test.each(Object.entries(MAX_LINES))('docs/examples/%s.ts has at most %i lines',
   ).toBeLessThanOrEqual(maxLines);
 });
 
-test('the scheduler makes reports in one process, and in another one when the first is killed or asked to stop', async () => {
+test('the scheduler makes reports in one process, and in another process when the first process is killed or asked to stop', async () => {
   const {
     endpoints: [endpoint = ''],
   } = await ownEtcd();
@@ -133,7 +133,7 @@ test('the nightly job writes one report for each tick although its process is ki
   await ended(...others);
 });
 
-test('the web server applies new settings, keeps the present ones if a value is wrong, and catches up after an outage', async () => {
+test('the web server applies new settings, keeps the current settings if a value is wrong, and catches up after an outage', async () => {
   const { endpoints } = await ownEtcd();
   const { direct, proxy } = await proxied(endpoints);
   const [port] = await freePorts(1);
@@ -160,7 +160,7 @@ test('the web server applies new settings, keeps the present ones if a value is 
   await ended(child);
 });
 
-test('the settings outlive the server, kills of the program and compactions', async () => {
+test('the settings program keeps its settings through outages of the server, kills of the program and compactions', async () => {
   const {
     endpoints: [endpoint = ''],
     members: [member],
@@ -218,7 +218,7 @@ test('the workers make every thumbnail once although one of them is killed, and 
   await ended(other);
 });
 
-test('the instances of a service find each other, and forget one that is killed', async () => {
+test('the instances of a service find each other, and forget an instance that is killed', async () => {
   const {
     endpoints: [endpoint = ''],
   } = await ownEtcd();
@@ -240,7 +240,7 @@ test('the instances of a service find each other, and forget one that is killed'
   };
   await expect.poll(() => asked(2)).toEqual(addresses.toSorted());
   first.process.kill('SIGKILL');
-  // The leases of both end. The session of the instance that lives heals, and registers it again.
+  // The leases of both instances end. The session of the living instance gets a new lease and registers it again.
   for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
   await expect
     .poll(async () => (await etcd.range(prefix('services/web/'))).kvs.map((kv) => kv.keyText()))
@@ -249,7 +249,7 @@ test('the instances of a service find each other, and forget one that is killed'
   await ended(second);
 });
 
-test('the program that came from etcd3 counts its starts under a lock, and ends its lease', async () => {
+test('the program that was migrated from etcd3 counts its starts under a lock, and ends its lease', async () => {
   const {
     endpoints: [endpoint = ''],
   } = await ownEtcd();
@@ -324,7 +324,7 @@ test('the controllers keep the wanted number of pods although the leader is kill
   await ended(second);
 });
 
-test('the program that came from etcd3 waits for a process that holds the lock with etcd3, also when the server restarts and compacts its history', async () => {
+test('the program that was migrated from etcd3 waits for a process that holds the lock with etcd3, even when the server restarts and compacts its history', async () => {
   const { endpoints, members } = await ownEtcd();
   const [endpoint = ''] = endpoints;
   const etcd = openClient({ endpoints });

@@ -8,8 +8,9 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 import { Authority } from '../support/tls/authority.js';
 import { SecureEtcd } from '../support/tls/secure-etcd.js';
 
-// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new server, whose
-// endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the pages.
+// These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new
+// server, whose endpoint replaces the endpoint in the program. test/docs/examples.test.ts compiles the programs of the
+// pages.
 
 async function run(program: string): Promise<string[]> {
   const { endpoints } = await ownEtcd();
@@ -17,7 +18,7 @@ async function run(program: string): Promise<string[]> {
   return runProgram(program.replaceAll("'http://127.0.0.1:2379'", `'${endpoints[0]}'`));
 }
 
-/** Runs a program that uses an HTTP proxy at the port 3128, with another proxy that connects to this port. */
+/** Runs a program that uses an HTTP proxy at port 3128. Replaces this proxy by a new one that connects to `port`. */
 async function runThroughProxy(
   program: string,
   port: number,
@@ -48,7 +49,7 @@ describe('README.md', () => {
     expect(await run(first)).toEqual(claims);
   });
 
-  it('shows a lock and a failed write in parts of programs that work', async () => {
+  it('shows a lock and a failed write in code that works as a part of a program', async () => {
     expect(others).toEqual([]);
     const program = [
       "import { connect, type EtcdError } from 'etcdwire';",

@@ -32,7 +32,7 @@ describe('docs/semantics.md', () => {
     expect(DEFINED).toEqual(Array.from({ length: RULE_COUNT }, (_, index) => index + 1));
   });
 
-  it('is said in README.md and in its own first sentence to have this number of rules', () => {
+  it('has the number of rules that README.md and the page itself state', () => {
     const numbers = ['README.md', PAGE].map((page) => /(\d+) numbered rules/.exec(read(page))?.[1]);
     expect(numbers).toEqual([`${RULE_COUNT}`, `${RULE_COUNT}`]);
   });

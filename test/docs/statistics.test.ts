@@ -78,7 +78,7 @@ test('the program of docs/statistics.md serves the numbers of its client in the 
   const buckets = [...samples].filter(([name]) => name.includes('_bucket'));
   expect(buckets[0]?.[0]).toBe(`etcd_client_call_seconds_bucket{method="${method}",le="0.00025"}`);
   expect(buckets.at(-1)).toEqual([`etcd_client_call_seconds_bucket{method="${method}",le="+Inf"}`, 2]);
-  // Each bucket contains the earlier ones.
+  // Each bucket also counts the calls of the earlier buckets.
   const counts = buckets.map(([, count]) => count);
   expect(counts).toEqual(counts.toSorted((a, b) => a - b));
   expect(families.get('etcd_client_failures_total')?.samples).toEqual(

@@ -213,7 +213,7 @@ describe('the message of an EtcdError', () => {
     expect(error.problem).toBe('it broke');
   });
 
-  it('contains no outcome if the method only reads, and contains one if the method may write', () => {
+  it('contains no outcome if the method only reads, and contains an outcome if the method may write', () => {
     for (const { path, repeatable } of allMethods) {
       const error = new EtcdError('it broke', { ...details, method: path, outcome: 'unknown' });
       const readsOnly = repeatable === true || READ_ONCE.some((name) => path.endsWith(name));

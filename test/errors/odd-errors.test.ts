@@ -58,7 +58,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     expect(odd() === undefined ? 'undefined' : typeof dead?.error).toBe(odd() === undefined ? 'undefined' : 'string');
   });
 
-  test('the caller of `withLock`, `withLocks`, `lead`, `stm` and `modifyKey` gets the same value', async () => {
+  test('the caller of `withLock`, `withLocks`, `lead`, `stm` and `modifyKey` gets the thrown value', async () => {
     const [etcd, name, value] = [openClient(), unique('odd'), odd()];
     const rethrow = (): never => {
       throw value;
@@ -78,7 +78,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     expect((await errorOf(etcd.get('a'))).outcome).toBe('not-sent');
   });
 
-  test('a call fails with an EtcdError if the error is that of the stream of `connect`', async () => {
+  test('a call fails with an EtcdError if the stream that `connect` returns fails with this value', async () => {
     const duplex = () => new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
     const connect = (): Duplex => {
       const stream = duplex();
@@ -89,7 +89,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     expect(await errorOf(etcd.get('a'))).toBeInstanceOf(EtcdError);
   });
 
-  test('a call fails with an EtcdError if the error is that of a web stream of `connect`', async () => {
+  test('a call fails with an EtcdError if the web stream that `connect` returns fails with this value', async () => {
     const connect = () => ({
       readable: new ReadableStream<Uint8Array>({ start: (controller) => controller.error(odd()) }),
       writable: new WritableStream<Uint8Array>(),
@@ -98,7 +98,7 @@ describe.each(Object.entries(ODD_ERRORS))('when user code throws %s,', (_, odd) 
     expect(await errorOf(etcd.get('a'))).toBeInstanceOf(EtcdError);
   });
 
-  test('calls fail with reason AuthFailed if the function is `auth`, and with an EtcdError if it is `tls`', async () => {
+  test('calls fail with reason AuthFailed if the function is `auth`, and with an EtcdError if the function is `tls`', async () => {
     expect((await errorOf(throwing({ auth: raise }).get('a'))).reason).toBe('AuthFailed');
     const endpoints = ['https://127.0.0.1:1'];
     expect(await errorOf(throwing({ endpoints, tls: raise, timeoutMs: 200 }).get('a'))).toBeInstanceOf(EtcdError);

@@ -7,8 +7,8 @@ import { FaultyCluster } from '../support/faults/cluster.js';
 import { pick } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
 
-// Each client makes calls of one kind only, so that no other call or stream can notice the fault on its behalf (rule
-// S30 in docs/semantics.md).
+// In these tests, each client makes calls of only one kind. So the client can learn of a fault only from these calls,
+// and not from another call or stream (rule S30 in docs/semantics.md).
 
 const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
 /** The time after which a member without a leader refuses a write (`ReqTimeout` in etcd's server/config). */
@@ -20,7 +20,7 @@ const REFUSED_AFTER_MS = 7_000;
 const LEFT_WITHIN_MS = 2 * REFUSED_AFTER_MS + PINGS.pingIntervalMs + PINGS.pingTimeoutMs;
 /** Time limit of each call. It is longer than the time after which a member refuses a write. */
 const TIMEOUT_MS = 12_000;
-/** After this many failed calls, the client counts as one that never leaves the member. */
+/** After this many failed calls in a row, the test fails, because the client does not seem to leave the member. */
 const MAX_CALLS = 8;
 
 /** The kinds of calls. `name` is a key that no other caller uses. */
@@ -42,7 +42,7 @@ function unlessLeaseNotFound(error: unknown): void {
   if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
 }
 
-/** The faults of a member. Each resolves when the fault has begun. */
+/** The faults of a member. Each function resolves when the fault has begun. */
 const FAULTS: Readonly<Record<string, (fixture: FaultyCluster, member: EtcdMember) => Promise<void>>> = {
   'cut off from its peers': async ({ cluster }, member) => {
     await cluster.partition(member);

@@ -5,8 +5,8 @@ import { recoveryTime } from '../support/faults/recovery.js';
 import { between, pick } from '../support/faults/rounds.js';
 import { faultRow, underLoad } from '../support/faults/row.js';
 
-// Connections break, deliver data in small pieces, or deliver data late (rules S2, S4, S5, S27 and S28 in
-// docs/semantics.md).
+// In these tests, connections break, deliver data in small pieces, or deliver data late (rules S2, S4, S5, S27 and S28
+// in docs/semantics.md).
 
 const BREAKS = 30;
 const RESET_INTERVAL_MS = 5;

@@ -19,7 +19,7 @@ const SHORT_TTL = 3;
 const SYNC_INTERVAL_MS = 500;
 /**
  * The maximum time in milliseconds from the acquisition of a lock to the revocation of its lease. The holder begins to
- * watch its own key after 100 ms, so some revocations happen before the watch starts and some after.
+ * watch its own key after 10 ms, so some revocations happen before the watch starts and some after.
  */
 const MAX_REVOKED_AFTER_MS = 300;
 /** The number of leases that one run of the test revokes. */

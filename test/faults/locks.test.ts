@@ -140,8 +140,9 @@ faultRow('canceled waits for a lock', single, async (fixture, { seed, random }) 
   return { faults: leaving.length, recoveryMs: [recoveryMs] };
 });
 
-// The waiter's member still answers serializable reads, so the waiter becomes the holder without a quorum. It is the
-// first in the queue of the whole cluster, too. It loses the lock in time, because the member cannot renew its lease.
+// The waiter's member still answers serializable reads, so the waiter becomes the holder without a quorum. The waiter
+// is also the first in the queue of the whole cluster. It loses the lock in time, because the member cannot renew its
+// lease.
 faultRow(
   'partition of the member of a waiter, right after the member has reported that the waiter is next',
   () => FaultyCluster.start({ peerProxies: true }),

@@ -8,7 +8,7 @@ import { faultRow } from '../support/faults/row.js';
 // A slow link with a large buffer carries messages of the largest sizes (rules S30 and S41 in docs/semantics.md). The
 // bytes flow all the time, but the answer to a PING waits behind them for longer than the client waits for the answer
 // on an idle link. With `npm run test:faults`, the messages have the sizes that users have reported. Otherwise, they
-// are smaller, so that the row takes a few seconds.
+// are smaller, so that the test takes only a few seconds.
 
 const IS_SHORT = process.env.FAULT_ROUNDS === undefined;
 /** TTL of the lease in seconds. */
@@ -16,7 +16,9 @@ const LEASE_TTL = 10;
 const KB = 1_000;
 const VALUE_BYTES = 1_200 * KB;
 const PAGES = IS_SHORT ? 2 : 17;
-/** The minimum ping interval of the client, and a ping timeout below a twentieth of the shortest answer's time. */
+/**
+ * The client's minimum ping interval, and a ping timeout below a twentieth of the time that the fastest answer takes.
+ */
 const PINGS = IS_SHORT ? { pingIntervalMs: 5_000, pingTimeoutMs: 250 } : {};
 const SLOW = IS_SHORT ? 150 * KB : 64 * KB;
 const FASTER = IS_SHORT ? 300 * KB : 400 * KB;
@@ -26,7 +28,7 @@ interface Slow {
   readonly direction: 'to-client' | 'to-server';
   readonly bytesPerSecond: number;
   readonly bytes: number;
-  /** Runs over the same connection before the link is slow. */
+  /** Runs over the same connection before the link becomes slow. */
   readonly before?: (etcd: Client, name: string) => Promise<unknown>;
   readonly run: (etcd: Client, name: string, timeoutMs: number) => Promise<unknown>;
 }

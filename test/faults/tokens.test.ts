@@ -52,15 +52,15 @@ faultRow('expired auth tokens', openWithAuth, async ({ endpoints, proxied, proxi
     const before = authentications();
     const values = Array.from({ length: 1 + Math.floor(PUTS * random()) }, (_, index) => `${expiry}.${index}`);
     const expiredAt = performance.now();
-    // Two clients have to open their streams again with their expired tokens. The third client makes calls with its
-    // expired token.
+    // The clients `etcd`, `other` and `keeper` have to open their streams again with their expired tokens. The client
+    // `writer` makes calls with its expired token.
     for (const proxy of proxies) proxy.dropConnections();
     await Promise.all(values.map((value) => writer.client.put(`${name}/watched/${value}`, value)));
     put.push(...values);
     await expect.poll(() => seen.length, { interval: 5 }).toBe(put.length);
     recoveryMs.push(performance.now() - expiredAt);
     const renewed = (): number[] => authentications().map((count, client) => count - (before[client] ?? 0));
-    // The third client authenticates when it opens its watch again, which may follow a pause of 2 s.
+    // The client `other` authenticates when it opens its watch again, which may follow a pause of 2 s.
     await expect.poll(() => Math.min(...renewed()), { timeout: 20_000 }).toBeGreaterThan(0);
     // Each client authenticates once, however many of its calls and streams fail because of the token. On a slow
     // machine the new token may expire as well, and the client authenticates once more.

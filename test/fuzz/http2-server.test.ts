@@ -65,7 +65,7 @@ const CHOICE: fc.Arbitrary<Choice> = fc.record({
   number: fc.nat({ max: 70_000 }),
 });
 
-/** Returns the frame on stream `id`. */
+/** Returns a frame of this kind that is valid on stream `id`, if the stream allows it. `number` varies the contents. */
 function rightFrame(kind: string, id: number, number: number): Buffer {
   const path = `/etcdserverpb.${PATHS[number % PATHS.length]}`;
   const key = ['a', 'held', 'text', 'defect', '99999 bytes'][number % 5] as string;
@@ -197,7 +197,7 @@ class Talk {
   });
 
   async send(bytes: Uint8Array): Promise<void> {
-    // What the server has written arrives before the client sends more. The rules depend on this order.
+    // The client first receives what the server has written, because its checks of the server depend on this order.
     await turn();
     this.#client.send(bytes);
     expect(this.#timers.size).toBeLessThanOrEqual(MAX_STREAMS);

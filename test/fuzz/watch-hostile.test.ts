@@ -44,10 +44,12 @@ type Step =
 
 const BUFFERS = [1, 700, 8 * 1024 * 1024] as const;
 
-/** The stream that all watches share, and the streams of watches that are far behind. */
+/**
+ * The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind.
+ */
 const MAX_STREAMS = 5;
 const few = fc.nat({ max: 3 });
-/** Mostly the stream that all watches share. */
+/** Generates the index of a stream. 0 is the most frequent, because all watches usually share the first stream. */
 const stream = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 const id = fc.constantFrom('1', '1', '1', '2', '3', '4', '-1', '0', '-2', String(2n ** 63n - 1n), String(-(2n ** 63n)));
 const revision = fc.oneof(

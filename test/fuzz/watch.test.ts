@@ -18,7 +18,9 @@ import type { VirtualClock } from '../support/virtual-clock.js';
 // The server is correct, but its streams break at any time. A watch must not lose, repeat or reorder events, and must
 // deliver the events of one revision together.
 
-/** The stream that all watches share, and the streams of watches that are far behind. */
+/**
+ * The maximum number of open streams: the stream that all watches share, and streams of watches that are far behind.
+ */
 const MAX_STREAMS = 5;
 const KEYS = ['a', 'b', 'c'] as const;
 /** The ranges to watch: a single key, or undefined for every key. */
@@ -33,7 +35,7 @@ const LONGEST = 3_000n;
 type Step =
   /** Chooses the kind of server. This is the first step of a script. */
   | ({ readonly do: 'server' } & WatchServerKind)
-  /** Restores the server's data to the state of `behind` revisions ago, and breaks the stream. */
+  /** Restores the server's data to the state of `behind` revisions ago, and breaks all streams. */
   | { readonly do: 'restore'; readonly behind: number }
   /** `put`: puts, in one revision, the keys whose bits are set in `keys`. `put many`: puts one key `count` times. */
   | { readonly do: 'put'; readonly keys: number }
@@ -52,7 +54,7 @@ type Step =
   /** Reads `batches` batches: `take` asks for all batches at once, and `read` asks for one batch after the other. */
   | { readonly do: 'take' | 'read'; readonly watch: number; readonly batches: number }
   | { readonly do: 'close' | 'ask'; readonly watch: number }
-  /** The steps from here on concern one of the open streams. Default: the first. */
+  /** In this step and the next ones, `stream` is the index of one of the open streams. Default: the first. */
   | { readonly do: 'serve' | 'deliver'; readonly stream?: number; readonly count: number }
   /** Sends events to a watch. Starts `again` revisions before the first revision that has not been sent. */
   | {
@@ -70,7 +72,7 @@ type Step =
   | { readonly do: 'pass'; readonly ms: number };
 
 const few = fc.nat({ max: 3 });
-/** Mostly the stream that all watches share. */
+/** Generates the index of a stream. 0 is the most frequent, because all watches usually share the first stream. */
 const stream = fc.constantFrom(0, 0, 0, 1, 1, 2, 3);
 const watch = fc.record({
   do: fc.constant('watch' as const),
@@ -266,8 +268,7 @@ class Watching implements Play<Step> {
     this.#store.put(KEYS);
     const missing = (): (bigint | string | undefined)[] => this.#watched.map((each) => each.missing());
     for (const each of this.#watched) each.read(Number.POSITIVE_INFINITY);
-    // Give up when no watch has made progress for 3 s. This is long enough, because the client's longest backoff is 2
-    // s.
+    // Give up when no watch has made progress for 3 s. This is longer than the client's longest backoff, which is 2 s.
     for (let before = '', idle = 0; idle < 30 && missing().some((each) => each !== undefined); idle += 1) {
       if (before !== missing().join()) idle = 0;
       before = missing().join();

@@ -417,7 +417,7 @@ describe('on a runtime that may resend requests', () => {
     for (const key of ['a', 'b', 'c', 'd']) await etcd.put(key, '');
   });
 
-  test('a guarded transaction may have one operation less than `maxTxnOps`', async () => {
+  test('a guarded transaction may have one operation fewer than `maxTxnOps`', async () => {
     const etcd = guarded();
     const puts = (count: number, name: string): ReturnType<typeof op.put>[] =>
       Array.from({ length: count }, (_, index) => op.put(`${name}/${index}`, ''));

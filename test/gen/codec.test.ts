@@ -151,7 +151,7 @@ describe('a nested message that occurs twice', () => {
   });
 });
 
-describe('the decoder', () => {
+describe('the protobuf decoder', () => {
   it('refuses a transaction whose messages are nested more than 100 levels deep', () => {
     for (const depth of [40, 50])
       expect(encode(TxnRequest, decode(TxnRequest, nestedTxns(depth)))).toStrictEqual(nestedTxns(depth));

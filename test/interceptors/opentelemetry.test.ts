@@ -255,7 +255,7 @@ describe('the span of a call', () => {
     expect(Object.fromEntries(server)).toEqual(expected);
   });
 
-  test('shows nothing of an error that another interceptor has made', async () => {
+  test('contains neither the name nor the message of an error that another interceptor throws', async () => {
     const secret = canary('secret');
     const failing: Interceptor = { unary: () => Promise.reject(Object.assign(new Error(secret), { name: secret })) };
     const spans = new InMemorySpanExporter();

@@ -22,7 +22,7 @@ const PUT = '/etcdserverpb.KV/Put';
 const RANGE = '/etcdserverpb.KV/Range';
 const WATCH = watchMethods.watch.path;
 const KEEP_ALIVE = leaseMethods.leaseKeepAlive.path;
-/** Longer than any call in these tests takes. */
+/** A time in milliseconds that is longer than any call in these tests takes. */
 const LONG_MS = 50_000;
 
 const KEY = canary('key');
@@ -158,7 +158,7 @@ describe('the stats of a killed member', () => {
     expect(retries).toBe(attempts - started);
   });
 
-  test('show each retry as an attempt more, when the first endpoint refuses connections', async () => {
+  test('count each retry as a further attempt when the first endpoint refuses connections', async () => {
     const { endpoints } = await ownEtcd();
     const stats = collectStats();
     const all = ['http://127.0.0.1:1', ...endpoints];
@@ -295,7 +295,7 @@ describe('the stats of streams of a hostile server', () => {
   });
 });
 
-test('a call whose request is sent several times is in flight once, and no longer after its end', async () => {
+test('a call whose request is sent several times counts once as in flight, and no longer after its end', async () => {
   const stats = collectStats();
   let sendAgain: (() => void) | undefined;
   const call = { method: kvMethods.put, request: {}, timeoutMs: LONG_MS, deadline: LONG_MS };
@@ -344,7 +344,7 @@ test('a stream to an endpoint that the client does not have counts as failed', (
   expect(stats.snapshot().streams[WATCH]).toMatchObject({ opened: 1, open: 0, errors: { InvalidInput: 1 } });
 });
 
-test('a call that an inner interceptor fails with another error than an EtcdError counts with reason `Other`', async () => {
+test('a call that an inner interceptor rejects with an error other than an EtcdError counts with reason `Other`', async () => {
   const stats = collectStats();
   const failing: Interceptor = { unary: () => Promise.reject(new TypeError(VALUE)) };
   const etcd = openClient({ interceptors: [stats, failing] });

@@ -4,9 +4,9 @@ import { Election, observe, Session } from '../../src/concurrency/index.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 
-// npm's etcd3 stores the candidates of `client.election(name)` under "election/NAME/", each with its lease ID in decimal
-// as the last part of its key. Go and etcdwire use the lease ID in hexadecimal. All of them order the candidates by
-// their create revisions, so `new Election(session, 'election/NAME')` takes part in the same election.
+// npm's etcd3 stores the candidates of `client.election(name)` under "election/NAME/", each with its lease ID in
+// decimal as the last part of its key. Go and etcdwire use the lease ID in hexadecimal. All of them order the
+// candidates by their create revisions, so `new Election(session, 'election/NAME')` takes part in the same election.
 
 function etcd3(): Etcd3 {
   const client = new Etcd3({ hosts: inject('endpoints')[0] as string });

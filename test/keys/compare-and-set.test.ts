@@ -48,7 +48,7 @@ describe('updateKey and deleteKeyIf', () => {
     expect(await etcd.get(key)).toBeUndefined();
   });
 
-  test('keep the lease of the key, unless the options name another one', async () => {
+  test('keep the lease of the key, unless the options name another lease', async () => {
     const etcd = openClient();
     const key = unique();
     const lease = await etcd.lease.grant({ ttl: 60 });
@@ -97,7 +97,7 @@ describe('modifyKey', () => {
     expect(before).toEqual(Array.from({ length: 30 }, (_, index) => index));
   });
 
-  test('keeps the lease of the key, unless its options name another one', async () => {
+  test('keeps the lease of the key, unless its options name another lease', async () => {
     const etcd = openClient();
     const key = unique();
     const lease = await etcd.lease.grant({ ttl: 60 });

@@ -37,7 +37,7 @@ describe('`typed`', () => {
     expect(await keys.get('bob')).toBeUndefined();
   });
 
-  test('tells the key and the cause of a value that does not decode, and still returns the other keys', async () => {
+  test('returns an error with the key and the cause for a value that does not decode, and still returns the other keys', async () => {
     const { etcd, root, keys } = users();
     await etcd.put(`${root}bad`, '{"name":1}');
     await etcd.put(`${root}worse`, 'no JSON');
@@ -67,7 +67,7 @@ describe('`typed`', () => {
     }
   });
 
-  test('watches on after a value that does not decode', async () => {
+  test('continues to watch after a value that does not decode', async () => {
     const { etcd, root, keys } = users();
     const seen: unknown[] = [];
     const { header } = await etcd.put(`${root}a`, '{}');

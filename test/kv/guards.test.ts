@@ -156,7 +156,7 @@ describe('a guarded write', () => {
     expect(await errorOf(write.send(NO_OPTIONS))).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('uses one guard after the other writes, and its own guard beside them', async () => {
+  test('reuses the guard of an earlier write, but uses a guard of its own when other writes are in flight', async () => {
     const { guards, lease, name, reader } = await bench();
     const count = async (): Promise<number> => {
       return (await reader.range(prefix(`etcdwire/guards/${lease.toString(16)}`), { countOnly: true })).count;

@@ -103,7 +103,7 @@ describe('a serializable read (with `orderedReads` unless noted)', () => {
     expect((await etcd.get(name, { ...SERIALIZABLE, endpoint: behind }))?.text()).toBe('new');
   });
 
-  test('is sent once when its member is level, also while other clients write', async () => {
+  test('is sent only once when its member is up to date, even while other clients write', async () => {
     const { open, name, asked, member } = await laggingMember();
     const [etcd, writer] = [open(), openClient()];
     for (let round = 0; round < 10; round += 1) {
@@ -132,12 +132,12 @@ test('a client with `orderedReads` accepts the grant of a lease by a member that
 interface Lagging {
   /** Opens a client of both members, with `orderedReads`. */
   readonly open: (options?: { readonly orderedReads: boolean }) => Client;
-  /** The URLs of a member that is level, and of one that lags behind. */
+  /** The URL of a member that is up to date, and the URL of a member that lags behind. */
   readonly member: string;
   readonly behind: string;
   /** A key whose value is "new", and "old" in the data of the member that lags behind. */
   readonly name: string;
-  /** The members that were asked for reads, and how. */
+  /** For each read, the URL of the member that received it, and whether it was serializable or linearizable. */
   readonly asked: string[];
 }
 

@@ -28,8 +28,8 @@ import { answerLost, type OnTransaction, puts, stagedTransport } from '../suppor
 // (rule S45 in docs/semantics.md).
 
 /**
- * What happens to an attempt: it is sent, its answer is lost, it is lost before the server receives it, or its answer has
- * no responses.
+ * What happens to an attempt: it is sent, its answer is lost, it is lost before the server receives it, or its answer
+ * has no responses.
  */
 type Fate = 'sent' | 'answer lost' | 'lost' | 'garbled';
 
@@ -39,7 +39,7 @@ interface Bench {
   readonly name: string;
   /** Sets the fates of the next transactions. Further transactions are sent. */
   readonly suffer: (...fates: readonly Fate[]) => void;
-  /** Ends all fates that are left. */
+  /** Discards the remaining fates, so that all further transactions are sent. */
   readonly recover: () => void;
   /** Sends all transactions so far again. Ignores refusals, because a refused copy changes nothing. */
   readonly sendCopies: () => Promise<void>;
@@ -276,7 +276,7 @@ describe('a write with `retryWrites`', () => {
     await etcd.put(name, '');
   });
 
-  test('uses another lease for its guards when another client has revoked theirs', async () => {
+  test('uses another lease for its guards when another client has revoked the lease of its guards', async () => {
     const guardPrefix = `${unique('guards')}/`;
     const { etcd, reader, name } = await bench({ guardPrefix });
     await etcd.put(`${name}/1`, '');
@@ -286,7 +286,7 @@ describe('a write with `retryWrites`', () => {
     expect((await reader.range(prefix(`${name}/`))).count).toBe(2);
   });
 
-  test('waits longer and longer when each new lease of its guards has ended, and says so at its deadline', async () => {
+  test('backs off while the server reports each new lease of its guards as missing, and names this failure at its deadline', async () => {
     let transactions = 0;
     const onTransaction: OnTransaction = async () => {
       transactions += 1;
@@ -296,7 +296,7 @@ describe('a write with `retryWrites`', () => {
     const error = await errorOf(etcd.put(unique('retried'), '', { timeoutMs: 1_000 }));
     expect(error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
     expect(error.message).toContain('requested lease not found');
-    // Without a backoff, there are hundreds.
+    // Without a backoff, the client would send hundreds of transactions.
     expect(transactions).toBeGreaterThan(2);
     expect(transactions).toBeLessThan(60);
   });
@@ -347,7 +347,7 @@ describe('a write with `retryWrites`', () => {
     expect(await etcd.get(name)).toMatchObject({ version: 1n });
   });
 
-  test('may delete the guards themselves', async () => {
+  test('can delete a whole namespace, including the guards in this namespace', async () => {
     const { etcd, reader, name, sendCopies } = await bench();
     const namespace = etcd.namespace(`${name}/`);
     for (let round = 0; round < 2; round += 1) {
@@ -360,21 +360,24 @@ describe('a write with `retryWrites`', () => {
     expect((await reader.get(`${name}/key`))?.text()).toBe('later');
   });
 
-  test.for([127, 128] as const)('has room for the guard beside at most 127 operations (%d)', async (length) => {
-    const { etcd, reader, name } = await bench();
-    const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
-    const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;
-    if (length === 127) {
-      await etcd.txn({ then });
-      expect(await written()).toBe(127);
-      return;
-    }
-    const error = await errorOf(etcd.txn({ then }));
-    expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
-    expect(error.message).toContain('txn: got 128 operations; allowed: at most 127, because the guard of the write');
-    await etcd.txn({ then }, { retryWrites: false });
-    expect(await written()).toBe(128);
-  });
+  test.for([127, 128] as const)(
+    'accepts at most 127 operations, because its guard takes one of the 128 places (%d operations)',
+    async (length) => {
+      const { etcd, reader, name } = await bench();
+      const then = Array.from({ length }, (_, index) => op.put(`${name}/${index}`, ''));
+      const written = async () => (await reader.range(prefix(`${name}/`), { countOnly: true })).count;
+      if (length === 127) {
+        await etcd.txn({ then });
+        expect(await written()).toBe(127);
+        return;
+      }
+      const error = await errorOf(etcd.txn({ then }));
+      expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+      expect(error.message).toContain('txn: got 128 operations; allowed: at most 127, because the guard of the write');
+      await etcd.txn({ then }, { retryWrites: false });
+      expect(await written()).toBe(128);
+    },
+  );
 });
 
 describe('a write with `retryWrites` whose guard is deleted', () => {
@@ -458,7 +461,7 @@ describe('the option `retryWrites`', () => {
     expect(paths.splice(0)).toEqual(['Put', 'Put', 'Txn']);
     await off.put(unique(), '', { retryWrites: true });
     await on.put(unique(), '');
-    // The lease of the guards, the guard, and the write.
+    // Each client grants the lease of its guards, creates a guard, and sends the write.
     expect(paths).toEqual(['LeaseGrant', 'Txn', 'Txn', 'LeaseGrant', 'Txn', 'Txn']);
   });
 

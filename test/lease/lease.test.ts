@@ -77,7 +77,7 @@ test('`grant` keeps the exact value of a lease ID above 2^53, and rejects when a
   await lease.revoke(id);
 });
 
-test('the client repeats a grant whose response is lost, and uses the lease of the second one (S15)', async () => {
+test('the client repeats a grant whose response is lost, and uses the lease of the second grant (S15)', async () => {
   const proxy = await faultProxy(inject('endpoints')[0] as string);
   const direct = openClient();
   const before = new Set((await direct.lease.list()).ids);

@@ -72,7 +72,7 @@ test('leases with the same TTL that were granted at different times are renewed 
   }
   await clock.pass(10 * INTERVAL_MS);
   const times = new Set([...sent.values()].flatMap((all) => all.slice(1, 9)));
-  // Each of the intervals has at most 16 times. The leases were granted during about one interval.
+  // The client renews leases at no more than 16 times in each interval. The grants took about one interval.
   expect(times.size).toBeLessThanOrEqual(16 * 9 + 1);
   expect([...sent.values()].flat().length).toBeGreaterThan(200 * 9);
   renewals.close();

@@ -12,10 +12,10 @@ import { WallClock } from '../support/faults/wall-clock.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
-// Rule S44 (docs/semantics.md): The deadline of a lease counts the time for which the machine was suspended. A program
-// with a lock sees what it would see after a suspension: the wall clock or the boot clock has gone on, and the monotonic
-// clock has not. libfaketime changes the wall clock. The boot clock of Node.js is the file /proc/uptime, and the program
-// has a file of the test in its place.
+// Rule S44 (docs/semantics.md): The deadline of a lease counts the time for which the machine was suspended. In these
+// tests, the clocks of a program with a lock behave as after a suspension: the wall clock or the boot clock has
+// advanced, and the monotonic clock has not. libfaketime changes the wall clock. On Node.js, the client gets the boot
+// clock from `os.uptime()`, which reads the file /proc/uptime. The test mounts another file there.
 
 const TTL = '60';
 const SUSPENDED = /may have expired, because the machine was suspended for 6\d s, or its wall clock was set forward$/;
@@ -65,7 +65,7 @@ async function holding(command: string, args: readonly string[], environment: No
   return child;
 }
 
-/** Returns what the holder believes about its lock now. */
+/** Asks the program for the state of its lock. Resolves with its answer. */
 async function lookOf(child: Child): Promise<{ readonly problem: string }> {
   child.process.stdin?.write('\n');
   return JSON.parse(await child.line());
@@ -81,7 +81,7 @@ test('a keepalive has no timer left when it has lost its lease to a wall clock t
   expect([alive.valid(), clock.timers]).toEqual([false, 0]);
 });
 
-test('a lease whose renewals failed is not said to be lost to a clock that is ahead by a millisecond', () => {
+test('the error of a lease whose renewals failed does not blame a wall clock that is ahead by a millisecond', () => {
   const clock = new VirtualClock();
   onTestFinished(clock.restore);
   const alive = new KeepAlive(1n, new Deadlines());

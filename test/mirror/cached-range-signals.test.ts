@@ -4,7 +4,7 @@ import { type CachedRange, type CallOptions, Client, json, prefix, typed } from 
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';
 
-// A wrong signal once ended a cached range for all its users, and the process with it.
+// Regression: an invalid signal ended a cached range for all its users, and ended the process.
 
 type Limits = Pick<CallOptions, 'signal' | 'timeoutMs'>;
 
@@ -48,7 +48,7 @@ const OPENINGS: Readonly<Record<string, (etcd: Client, options: Limits) => Promi
   'Service.view': (etcd, options) => new Service(etcd, 'a').view(options),
 };
 
-test.each(Object.entries(OPENINGS))('`%s` refuses a wrong signal before it opens a watch', async (_name, open) => {
+test.each(Object.entries(OPENINGS))('`%s` refuses an invalid signal before it opens a watch', async (_name, open) => {
   const server = new MemoryEtcd();
   const sent: string[] = [];
   await using etcd = new Client({

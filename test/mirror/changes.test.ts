@@ -4,7 +4,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { randomNumbers } from '../support/faults/rounds.js';
 
-/** What a change says, with the last letter of its key. */
+/** Describes a change as text: its type, the last letter of its key, and the old and the new value. */
 function shown({ type, key, kv, old }: RangeChange): string {
   return `${type} ${String.fromCharCode(key.at(-1) ?? 0)}: ${old?.text()} -> ${kv?.text()}`;
 }
@@ -52,7 +52,7 @@ describe('`CachedRange.changes`', () => {
     expect(await take(changes, 2)).toEqual(['put a: first -> 19', 'put c: undefined -> end']);
   });
 
-  test('gives every consumer a sequence of changes that leads from its state to that of the range', async () => {
+  test('gives every consumer changes that lead from the state that the consumer knows to the state of the range', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     const random = randomNumbers(7);
     await using cached = await etcd.cachedRange(prefix(name));
@@ -79,7 +79,7 @@ describe('`CachedRange.changes`', () => {
       else keys.set(text, kv.text());
       isLast ||= text.endsWith('end');
       for (let turn = 0; turn < delayTurns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-      // The end comes after every other change only if no other change is pending.
+      // Changes of other keys may follow the change of the key `end`, so wait until the map equals the range.
       if (isLast && keys.size === cached.size && [...keys].every(([each, value]) => cached.get(each)?.text() === value))
         break;
     }
@@ -124,7 +124,7 @@ describe('`CachedRange.changes`', () => {
     expect(await pending).toMatchObject({ reason: 'ClientClosed' });
   });
 
-  test('frees two calls of `next` that wait at the same time', async () => {
+  test('resolves two calls of `next` that wait at the same time', async () => {
     const [etcd, name] = [openClient(), `${unique('cache')}/`];
     await using cached = await etcd.cachedRange(prefix(name));
     const changes = cached.changes();

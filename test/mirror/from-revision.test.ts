@@ -92,7 +92,7 @@ describe('a mirror with `fromRevision`', () => {
     expect(messages[1]).toMatchObject({ kvs: [{ value: new TextEncoder().encode('x') }] });
   });
 
-  test('delivers no `resync` when only the revision itself and older ones are compacted', async () => {
+  test('delivers no `resync` when only the revision itself and older revisions are compacted', async () => {
     const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
     const { header } = await etcd.put('a/x', 'applied');
     await etcd.put('a/last', 'x');

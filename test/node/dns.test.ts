@@ -48,7 +48,7 @@ describe('`discoverSrv`', () => {
       const [first] = await discoverSrv('example.test', { resolver });
       if (first === 'http://heavy.test:1') heavy += 1;
     }
-    // 180 on average.
+    // The expected number is 180.
     expect(heavy).toBeGreaterThan(165);
     expect(heavy).toBeLessThan(195);
   });
@@ -123,7 +123,7 @@ describe('`resolveEndpoints`', () => {
     expect(serverName).toBeUndefined();
   });
 
-  test('asks the system without a resolver', async () => {
+  test('uses the resolver of the system when the options contain no resolver', async () => {
     const { endpoints } = await resolveEndpoints([`http://localhost:${PORT}`]);
     expect(endpoints).toContain(`http://127.0.0.1:${PORT}`);
     await openClient({ endpoints, balance: 'in-order' }).get('a');
@@ -157,7 +157,7 @@ describe('`resolveEndpoints`', () => {
     expect(endpoints).toEqual(['https://10.0.0.1:2379', 'https://10.0.0.2:2379']);
   });
 
-  test('lets a client use the second address of a host name when the first one accepts connections but is dead', async (context) => {
+  test('lets a client use the second address of a host name when the first address accepts connections but does not answer', async (context) => {
     const { resolver } = await dnsServer({ 'etcd.test': { A: ['127.0.0.2', '127.0.0.1'] } });
     const sockets: Socket[] = [];
     const dead = createServer((socket) => void sockets.push(socket.on('error', () => {})));
@@ -349,7 +349,7 @@ describe('the command line', () => {
     expect(again.stdout.trim()).toBe('x');
   });
 
-  test('says that there are no records, and does not use records of members without TLS if it may not', async () => {
+  test('reports that no endpoints were found when only members without TLS have records and --insecure-discovery is false', async () => {
     const dns = await dnsServer({ '_etcd-client._tcp.example.test': { SRV: [`0 0 ${PORT} localhost`] } });
     const flags = ['--discovery-srv', 'example.test', '--insecure-discovery=false'];
     const { stderr, code } = await cli([...flags, 'get', 'a'], { environment: asking(dns) });

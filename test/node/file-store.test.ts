@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 
 const PROGRAM = new URL('../support/saving-program.ts', import.meta.url);
 
-test('a file store loads the bytes of the last save, and nothing before the first one', async () => {
+test('a file store loads the bytes of the last save, and nothing before the first save', async () => {
   const path = join(temporaryFolder(), 'copy');
   const store = fileStore(path);
   expect(await store.load()).toBeUndefined();
@@ -51,7 +51,7 @@ test('the file of a file store is whole and has the last complete save, whenever
   }
 });
 
-test('`load` removes the old parts that killed processes have left, and nothing else', async () => {
+test('`load` removes the old partial files that killed processes have left, and nothing else', async () => {
   const folder = temporaryFolder();
   const path = join(folder, 'copy');
   await fileStore(path).save(new Uint8Array([1]));
@@ -62,7 +62,7 @@ test('`load` removes the old parts that killed processes have left, and nothing 
   expect(readdirSync(folder).toSorted()).toEqual(['copy', 'copy.0b.part', 'copy.part', 'copy.x.part', 'other.0a.part']);
 });
 
-test('a save fails and leaves no part when the folder does not exist or the path is not a file', async () => {
+test('a save fails and leaves no partial file when the folder does not exist or the path is not a file', async () => {
   const folder = temporaryFolder();
   await expect(fileStore(join(folder, 'none', 'copy')).save(new Uint8Array(1))).rejects.toMatchObject({
     code: 'ENOENT',

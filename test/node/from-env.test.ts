@@ -11,7 +11,7 @@ import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 const authority = await Authority.create();
 const etcd = useSecureEtcd(authority);
 
-test('`fromEnv` returns the options that the variables of etcdctl say', () => {
+test('`fromEnv` returns the options that the environment variables of etcdctl set', () => {
   const variables = {
     ETCDCTL_ENDPOINTS: 'https://a:1,b:2,',
     ETCDCTL_CACERT: 'ca.pem',

@@ -4,7 +4,7 @@ import { Client, type ClientOptions, connect } from '../../src/index.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';
 
-// The mistakes of programmers who come from other libraries, and what the client says about each.
+// These tests make the mistakes of programmers who know other libraries, and check the errors of the client.
 
 function memoryClient(): Client {
   return new Client({ transport: memory(new MemoryEtcd()) });
@@ -50,6 +50,6 @@ test.each<[string, unknown, string]>([
   ['credentials', { credentials: {} }, 'pass certificates as tls, and a user name and password as auth'],
   ['tls.servername', { tls: { servername: 'etcd' } }, 'did you mean serverName?'],
   ['hosts', { hosts: '127.0.0.1:2379' }, 'did you mean endpoints?'],
-])('`Client` refuses the option `%s`, and the error names the right one', (_name, options, hint) => {
+])('`Client` refuses the option `%s`, and the error names the right option', (_name, options, hint) => {
   expect(() => new Client(options as ClientOptions)).toThrow(`(${hint})`);
 });

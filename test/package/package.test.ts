@@ -406,7 +406,7 @@ describe('the program of README.md in a project where only the packed package is
     expect(await printed('commonjs', file, [binary, ...args])).toBe('blue\n');
   });
 
-  test('prints what to do, in at most eight lines after its own line of code, when no etcd answers', async () => {
+  test('prints what to do, in at most eight lines after the failing line of code, when no etcd answers', async () => {
     const files = { 'main.ts': program.replace('2379', '1') };
     const cwd = await emptyProject(tarball, 'commonjs', files);
     const { stdout, stderr, status } = spawnSync(process.execPath, [TSX, 'main.ts'], { cwd, encoding: 'utf8' });

@@ -20,7 +20,9 @@ async function mutexOf(etcd: Client, name: string): Promise<Etcd3Mutex> {
   return new Etcd3Mutex(await Session.open(etcd), name);
 }
 
-/** Matches the requests that name the key of etcd3. The other requests of a lock name only keys and ranges of its queue. */
+/**
+ * Matches the requests that name the key of etcd3. The other requests of a lock name only keys and ranges of its queue.
+ */
 function putting(name: string): BytesTest {
   const named = new RegExp(`${name}(?![/0])`);
   return (bytes) => named.test(Buffer.from(bytes).toString('latin1'));
@@ -134,7 +136,7 @@ describe('a waiter for an `Etcd3Mutex`', () => {
     await isFree(etcd, name);
   });
 
-  test('gets the lock when the lease of a killed process ends that uses etcd3', async () => {
+  test('gets the lock when the lease of a killed process that uses etcd3 ends', async () => {
     const [etcd, name] = [openClient(), unique('lock')];
     const script = new URL('../support/etcd3-holder.ts', import.meta.url);
     const child = startScript(script, [inject('endpoints')[0] as string, name, '1']);
@@ -242,7 +244,7 @@ describe('a put of the key of etcd3 by an `Etcd3Mutex`', () => {
     const [letGo, held] = await Promise.all([proxy.holdNextRequest(putting(name)), mutex.lock()]);
     await held.release();
     letGo();
-    // A second write on the same connection is answered after the late one.
+    // The second lock gives the late put time to reach the server.
     await (await mutex.lock()).release();
     const seen: string[] = [];
     for await (const { type } of direct.watch(name, { startRevision: before + 1n })) if (seen.push(type) === 4) break;
@@ -264,7 +266,7 @@ test('`tryLock` of an `Etcd3Mutex` resolves with undefined while any other conte
   await isFree(etcd, name);
 });
 
-test('a session that continues with the lease of an earlier one gets the lock that the earlier one held', async () => {
+test('a session that continues with the lease of an earlier session gets the `Etcd3Mutex` that the earlier session held', async () => {
   const [etcd, name] = [openClient(), unique('lock')];
   const earlier = await Session.open(etcd);
   await new Etcd3Mutex(earlier, name).lock();

@@ -31,7 +31,7 @@ async function leasesOf(etcd: Client, folder: string): Promise<Map<bigint, numbe
   return leases;
 }
 
-test('keys with TTLs of 10 to 19 s share leases, each of which lives for at least the TTL and at most a second longer', async () => {
+test('expiring keys with TTLs of 10 to 19 s share leases, each of which lives for at least the TTL and at most a second longer', async () => {
   const [etcd, folder] = [openClient(), `${unique()}/`];
   const keys = new ExpiringKeys(etcd);
   await Promise.all(
@@ -47,7 +47,7 @@ test('keys with TTLs of 10 to 19 s share leases, each of which lives for at leas
   }
 });
 
-test('calls that run at once share a grant, and a lease never gets more keys than maxKeysPerLease', async () => {
+test('concurrent calls of ExpiringKeys share a grant, and no lease gets more keys than `maxKeysPerLease`', async () => {
   const grants = counted(GRANT);
   const etcd = openClient({ interceptors: [grants.interceptor] });
   const folder = `${unique()}/`;
@@ -59,7 +59,7 @@ test('calls that run at once share a grant, and a lease never gets more keys tha
   expect([grants.count, [...(await leasesOf(etcd, folder)).values()]]).toEqual([4, [100, 100, 100]]);
 });
 
-test('a later call uses a lease that ends late enough for its TTL, and a call with a longer TTL does not', async () => {
+test('a later call of ExpiringKeys shares a lease that ends neither before nor long after the TTL of the call, and otherwise gets another lease', async () => {
   const [etcd, folder] = [openClient(), `${unique()}/`];
   const keys = new ExpiringKeys(etcd, { granularity: 0.5 });
   await keys.put(`${folder}a`, 'v', { ttl: 100 });
@@ -72,7 +72,7 @@ test('a later call uses a lease that ends late enough for its TTL, and a call wi
   expect(new Set([a, c, d]).size).toBe(3);
 });
 
-test('`put` returns the previous key, `touch` keeps the value, and `persist` removes the lease', async () => {
+test('`put` of ExpiringKeys returns the previous key, `touch` keeps the value, and `persist` removes the lease', async () => {
   const [etcd, key] = [openClient(), unique()];
   const keys = new ExpiringKeys(etcd);
   expect(await keys.touch(key, { ttl: 60 })).toBe(false);
@@ -92,7 +92,7 @@ test('`put` returns the previous key, `touch` keeps the value, and `persist` rem
   expect((await etcd.get(key))?.text()).toBe('second');
 });
 
-test('a key expires, also in a namespace, and a key that was touched or persisted meanwhile does not', async () => {
+test('a key with a TTL expires, even in a namespace, unless it was touched or persisted in the meantime', async () => {
   const [etcd, folder] = [openClient(), `${unique()}/`];
   const keys = new ExpiringKeys(etcd.namespace(folder));
   for (const key of ['expires', 'touched', 'persisted', 'put again']) await keys.put(key, 'v', { ttl: 1 });
@@ -106,7 +106,7 @@ test('a key expires, also in a namespace, and a key that was touched or persiste
     .toEqual(['persisted', 'put again', 'touched']);
 });
 
-test('a call whose lease was revoked, or has never existed on the server, uses another lease', async () => {
+test('a call of ExpiringKeys uses another lease when its lease was revoked or has never existed on the server', async () => {
   const [etcd, folder] = [openClient(), `${unique()}/`];
   const puts = counted(PUT);
   const keys = new ExpiringKeys(openClient({ interceptors: [puts.interceptor] }));
@@ -122,11 +122,11 @@ test('a call whose lease was revoked, or has never existed on the server, uses a
   const leases = await leasesOf(etcd, folder);
   expect([...leases.values()]).toEqual([22]);
   expect(leases.has(lost)).toBe(false);
-  // The first put, and two attempts of each of the others at most.
+  // The client makes the first put, and then at most two attempts of each of the 21 other puts.
   expect(puts.count).toBeLessThanOrEqual(1 + 2 * 21);
 });
 
-test('a call gives up in time when the server refuses every lease, and says that nothing was written', async () => {
+test('a call of ExpiringKeys ends in time when the server refuses every lease, and its error says that nothing was written', async () => {
   let refused = 0;
   const interceptor: Interceptor = {
     unary: async (call, next) => {
@@ -142,7 +142,7 @@ test('a call gives up in time when the server refuses every lease, and says that
   expect(refused).toBeLessThan(50);
 });
 
-test('no call uses a lease that may have ended while the machine was suspended', async () => {
+test('no call of ExpiringKeys uses a lease that may have ended while the machine was suspended', async () => {
   const [etcd, folder] = [openClient(), `${unique()}/`];
   const keys = new ExpiringKeys(etcd);
   await keys.put(`${folder}a`, 'v', { ttl: 60 });
@@ -158,11 +158,11 @@ test('no call uses a lease that may have ended while the machine was suspended',
   const [a, b, c, d] = kvs.map(({ lease }) => lease);
   expect(b).toBe(a);
   expect(c).not.toBe(a);
-  // A clock that is set back does not make a lease live longer.
+  // The wall clock is set back. This does not make a lease live longer.
   expect([a, c]).toContain(d);
 });
 
-test('the client also shares leases if the server grants longer TTLs than the client asks for', async () => {
+test('expiring keys also share leases if the server grants longer TTLs than the client asks for', async () => {
   const grants = counted(GRANT);
   const interceptor: Interceptor = {
     unary: async (call, next) => {
@@ -178,7 +178,7 @@ test('the client also shares leases if the server grants longer TTLs than the cl
   expect(grants.count).toBeLessThanOrEqual(3);
 });
 
-test('while no server answers, each call waits as long as its own limits allow, and then says that nothing was written', async () => {
+test('while no server answers, each call of ExpiringKeys waits until its own limits end, and its error says that nothing was written', async () => {
   const server = createServer((socket) => socket.destroy());
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { readonly port: number };
@@ -199,7 +199,7 @@ test('while no server answers, each call waits as long as its own limits allow, 
   expect((await etcd.get(key))?.text()).toBe('patient');
 });
 
-test('a grant that no call waits for any longer is canceled, and the next call begins another', async () => {
+test('ExpiringKeys cancels a lease grant when no call waits for it, and the next call begins another grant', async () => {
   const { proxy, direct } = await proxied();
   const ends: unknown[] = [];
   const interceptor: Interceptor = {
@@ -231,7 +231,7 @@ test('a grant that no call waits for any longer is canceled, and the next call b
   expect((await direct.get(key))?.text()).toBe('v');
 });
 
-test('`put` and `touch` do not repeat a write whose answer was lost, unless the client retries writes', async () => {
+test('`put` and `touch` of ExpiringKeys do not repeat a write whose answer was lost, unless the client has `retryWrites`', async () => {
   const { proxy, direct } = await proxied();
   const [key, other] = [unique(), unique()];
   const puts = counted(PUT);
@@ -256,7 +256,7 @@ test('`put` and `touch` do not repeat a write whose answer was lost, unless the 
   expect((await direct.get(key))?.version).toBe(2n);
 });
 
-test('keys survive a restart of the server and a compaction, and calls go on', async () => {
+test('expiring keys survive a restart of the server and a compaction, and later calls succeed', async () => {
   const { endpoints, members } = await ownEtcd();
   const etcd = openClient({ endpoints });
   const keys = new ExpiringKeys(etcd);
@@ -271,14 +271,14 @@ test('keys survive a restart of the server and a compaction, and calls go on', a
   expect(await keys.touch('a', { ttl: 30 })).toBe(true);
 });
 
-test('the end of the client ends a call that waits for a grant', async () => {
+test('closing the client ends a call of ExpiringKeys that waits for a lease grant', async () => {
   const etcd = openClient({ endpoints: ['http://127.0.0.1:1'] });
   const put = errorOf(new ExpiringKeys(etcd).put(unique(), 'v', { ttl: 60, timeoutMs: 60_000 }));
   await etcd.close();
   expect(await put).toMatchObject({ reason: 'ClientClosed', outcome: 'not-sent' });
 });
 
-test('the caller may change its bytes while the call waits', async () => {
+test('`put` of ExpiringKeys writes the original bytes when the caller overwrites its buffers while the call waits', async () => {
   const [etcd, name] = [openClient(), unique()];
   const [key, value] = [new TextEncoder().encode(name), new TextEncoder().encode('value')];
   const put = new ExpiringKeys(etcd).put(key, value, { ttl: 60 });
@@ -288,7 +288,7 @@ test('the caller may change its bytes while the call waits', async () => {
   expect((await etcd.get(name))?.text()).toBe('value');
 });
 
-test('wrong arguments are refused, and the error names them', async () => {
+test('ExpiringKeys refuses wrong arguments, and the error names the argument', async () => {
   const etcd = openClient();
   const keys = new ExpiringKeys(etcd);
   for (const granularity of [-0.1, Number.NaN, Number.POSITIVE_INFINITY])

@@ -5,8 +5,8 @@ import { reconcile, schedule, shards } from '../../src/recipes/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-// The types of these callbacks accept asynchronous functions. Their errors must reach the caller. As unhandled
-// rejections, they would end the process.
+// The types of these callbacks accept asynchronous functions. The errors of such functions must reach the caller. As
+// unhandled rejections, the errors would end the process.
 
 const fails = async (): Promise<never> => {
   throw new Error('the callback fails');

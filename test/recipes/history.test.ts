@@ -20,7 +20,7 @@ function shown(entries: readonly HistoryEntry[]): string[] {
   });
 }
 
-/** Writes a history of three lives of a key, and returns it from the newest to the oldest entry. */
+/** Creates and deletes a key three times. Returns the entries of its history from the newest to the oldest. */
 async function threeLives(etcd: Client, key: string): Promise<string[]> {
   const expected: string[] = [];
   for (const values of [['a', 'b'], ['c'], ['d', 'e', 'f']]) {
@@ -31,7 +31,7 @@ async function threeLives(etcd: Client, key: string): Promise<string[]> {
   return expected;
 }
 
-test('`history` yields the versions of all lives of a key from the newest to the oldest, and then the beginning', async () => {
+test('`history` yields all versions and deletions of a key from the newest to the oldest, and then the beginning', async () => {
   const etcd = openClient({ endpoints: (await ownEtcd()).endpoints });
   const lives = await threeLives(etcd, 'k');
   expect(shown(await read(etcd, 'k'))).toEqual([...lives, 'beginning after 0']);
@@ -129,7 +129,7 @@ test('`history` rejects with `ClusterChanged` when the server is restored during
   expect(await errorOf(entries.next())).toMatchObject({ reason: 'ClusterChanged' });
 });
 
-test('`history` ends with the signal and with the time limit while no server answers', async () => {
+test('`history` ends when its signal aborts and when its time limit passes while no server answers', async () => {
   const { endpoints } = await ownEtcd();
   const { etcd, direct, proxy } = await proxied(endpoints);
   await direct.txn({ then: [op.put('k', 'a')] });

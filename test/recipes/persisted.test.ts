@@ -274,7 +274,7 @@ test('a persisted range shows new keys although a save does not end, and saves t
   expect(store.maxRunning).toBe(1);
 });
 
-test('a persisted range goes on when the function for notices throws or rejects', async () => {
+test('a persisted range continues when its function `onNotice` throws or rejects', async () => {
   const [etcd, start, store] = [openClient(), `${unique('persisted')}/`, new MemoryStore()];
   store.bytes = new Uint8Array(3);
   for (const onNotice of [

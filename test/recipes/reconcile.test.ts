@@ -56,7 +56,7 @@ describe('`reconcile`', () => {
     expect(runs.length).toBe(4);
   });
 
-  test('runs a key once more after changes during its run, with the last state', async () => {
+  test('runs the handler once more, with the last state, when a key changes during its run', async () => {
     const [etcd, key, stop] = [openClient(), unique('wanted'), stopping()];
     const runs: string[] = [];
     const { opened, open } = gate();
@@ -99,7 +99,7 @@ describe('`reconcile`', () => {
   });
 
   test.each([1, 2, 3])(
-    'ends with the last state of each key, runs no key twice at once, and at most `concurrency` keys (seed %i)',
+    'ends with the last state of each key, and never runs a key twice or more than `concurrency` keys at the same time (seed %i)',
     async (seed) => {
       const [etcd, start, stop, random] = [openClient(), `${unique('wanted')}/`, stopping(), new Random(seed)];
       const [actual, running, problems] = [new Map<string, string>(), new Set<string>(), new Set<string>()];
@@ -494,7 +494,7 @@ describe('`reconcile` and faults', () => {
   });
 });
 
-test('a fenced write of a handler compares other keys, too', async () => {
+test('a fenced write of a handler of `reconcile` can also compare other keys', async () => {
   const [etcd, start, stop] = [openClient(), unique('wanted'), stopping()];
   const results: boolean[] = [];
   await etcd.put(`${start}/keys/a`, '1');

@@ -61,7 +61,7 @@ async function candidates(etcd: Client, name: string, count: number): Promise<vo
   await expect.poll(async () => (await etcd.range(prefix(`${name}/leader/`))).count).toBe(count);
 }
 
-test('each tick of an interval runs once in a fleet whose leaders end one after the other', async () => {
+test('a schedule runs each tick of its interval once although its leaders end one after the other', async () => {
   const [etcd, name] = [openClient(), unique('schedule')];
   const ran: number[] = [];
   const handler = async (tick: Tick): Promise<void> => {
@@ -80,7 +80,7 @@ test('each tick of an interval runs once in a fleet whose leaders end one after 
   expect(kvs.map(({ version }) => version)).toEqual(ran.map(() => 1n));
 });
 
-test('a tick whose leader dies runs again, and `complete` of the first run has no effect', async () => {
+test('a tick of a schedule runs again when its leader dies, and `complete` of the first run has no effect', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const ticks: Tick[] = [];
   const [first] = [
@@ -112,7 +112,7 @@ function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
 }
 
-test('a tick whose leader dies is skipped with `interrupted: skip`', async () => {
+test('a tick of a schedule with `interrupted: skip` is skipped when its leader dies during the run', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const ticks: Tick[] = [];
   const handler = async (tick: Tick): Promise<void> => {
@@ -129,7 +129,7 @@ test('a tick whose leader dies is skipped with `interrupted: skip`', async () =>
   await expect.poll(() => ticks.map(({ time }) => time.getTime())).toEqual([T0, T0 + SECOND]);
 });
 
-test('a process that is asked to stop marks a tick as done if its handler returns, and leaves it to others if it throws', async () => {
+test('a schedule that is asked to stop marks a tick as done if the handler returns, and leaves the tick to another process if the handler throws', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const ran: string[] = [];
   const running =
@@ -161,25 +161,28 @@ test.each([
   ['all', 7_000, [1, 2, 3]],
   ['skip', 7_000, [3]],
   ['skip', 2_500, []],
-] as const)('ticks that were missed run as `missed: %s` says (interval %i)', async (missed, intervalMs, expected) => {
-  const [etcd, name] = [openClient(), unique('schedule')];
-  const clock = wallClock(Math.ceil(T0 / intervalMs) * intervalMs);
-  const beginMs = clock.ms;
-  const first = start(etcd, name, intervalMs, () => {});
-  await begun(etcd, name);
-  await first.stop();
-  // No process lives for a while.
-  clock.ms += 3 * intervalMs + (expected.length === 0 ? intervalMs - 1 : 0);
-  const ran: number[] = [];
-  const options = { missed, ttl: 1 } as const;
-  start(etcd, name, intervalMs, ({ time }) => void ran.push((time.getTime() - beginMs) / intervalMs), options);
-  await expect
-    .poll(() => stateOf(etcd, name))
-    .toMatchObject({ status: 'done', time: new Date(beginMs + 3 * intervalMs).toISOString() });
-  expect(ran).toEqual(expected);
-});
+] as const)(
+  'a schedule runs the ticks that were missed as the option `missed: %s` says (interval %i)',
+  async (missed, intervalMs, expected) => {
+    const [etcd, name] = [openClient(), unique('schedule')];
+    const clock = wallClock(Math.ceil(T0 / intervalMs) * intervalMs);
+    const beginMs = clock.ms;
+    const first = start(etcd, name, intervalMs, () => {});
+    await begun(etcd, name);
+    await first.stop();
+    // No process runs for a while.
+    clock.ms += 3 * intervalMs + (expected.length === 0 ? intervalMs - 1 : 0);
+    const ran: number[] = [];
+    const options = { missed, ttl: 1 } as const;
+    start(etcd, name, intervalMs, ({ time }) => void ran.push((time.getTime() - beginMs) / intervalMs), options);
+    await expect
+      .poll(() => stateOf(etcd, name))
+      .toMatchObject({ status: 'done', time: new Date(beginMs + 3 * intervalMs).toISOString() });
+    expect(ran).toEqual(expected);
+  },
+);
 
-test('a run that takes longer than the interval delays the next run, and no two runs overlap', async () => {
+test('a run of a schedule that takes longer than the interval delays the next run, and no two runs overlap', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const ran: number[] = [];
   let running = 0;
@@ -197,7 +200,7 @@ test('a run that takes longer than the interval delays the next run, and no two 
   expect(ran.slice(0, 3)).toEqual([0, 2, 5]);
 });
 
-test('a leader whose clock is behind runs no tick that is not later than the last one, and goes on when its clock has passed it', async () => {
+test('a leader of a schedule whose clock is behind runs only ticks that are later than the last tick, and continues when its clock has passed that tick', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const ran: number[] = [];
   const handler = ({ time }: Tick): void => void ran.push((time.getTime() - T0) / SECOND);
@@ -215,12 +218,12 @@ test('a leader whose clock is behind runs no tick that is not later than the las
   await expect.poll(() => ran, { timeout: 10_000 }).toEqual([3, 4]);
 });
 
-test('the schedule begins again from now when an operator deletes its key because a clock was far ahead', async () => {
+test('a schedule begins again from now when an operator deletes its key because a clock was far ahead', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const ran: number[] = [];
   start(etcd, name, SECOND, ({ time }) => void ran.push(time.getTime()), { ttl: 1 });
   await begun(etcd, name);
-  // The jump also ends the lease of the leader, which then leads again.
+  // The jump also ends the lease of the leader. The same process then becomes the leader again.
   clock.ms = T0 + 1_000_000_000_000;
   await expect.poll(() => ran.length, { timeout: 10_000 }).toBe(1);
   clock.ms = T0 - 5;
@@ -230,7 +233,7 @@ test('the schedule begins again from now when an operator deletes its key becaus
   await expect.poll(() => ran.at(-1), { timeout: 10_000 }).toBe(T0);
 });
 
-test('the ticks of a cron parser run, also on days when the clocks change', async () => {
+test('a schedule runs the ticks of a cron parser, even on days when the clocks change', async () => {
   // In Berlin, 2:30 does not exist on 29 March 2026, and exists twice on 25 October 2026.
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(Date.parse('2026-03-28T12:00:00.000Z'))];
   const cron = new Cron('30 2 * * *', { timezone: 'Europe/Berlin' });
@@ -253,7 +256,7 @@ test('the ticks of a cron parser run, also on days when the clocks change', asyn
   expect(ran[2]).toMatch(/^2026-10-25T0[01]:30:00\.000Z$/);
 });
 
-test('a handler that throws counts as done, and `onFailure` gets the error', async () => {
+test('a schedule marks a tick as done when its handler throws, and passes the error to `onFailure`', async () => {
   const [etcd, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   const failures: unknown[] = [];
   const handler = (): void => {
@@ -279,7 +282,7 @@ test('a handler that throws counts as done, and `onFailure` gets the error', asy
   expect(await stateOf(etcd, name)).toMatchObject({ status: 'done', attempt: 1 });
 });
 
-test('`complete` takes effect once, also if its answer is lost or the server has refused an attempt', async () => {
+test('`complete` of a tick takes effect once, even if its answer is lost or the server has refused an attempt', async () => {
   const [{ etcd, direct, proxy }, name, clock] = [await proxied(), unique('schedule'), wallClock(T0 - 5)];
   const errors: unknown[] = [];
   start(etcd, name, SECOND, async (tick) => {
@@ -298,7 +301,7 @@ test('`complete` takes effect once, also if its answer is lost or the server has
   expect(await stateOf(direct, name)).toMatchObject({ status: 'done' });
 });
 
-test('a second `complete` does not resolve because of the first one, whose outcome was unknown', async () => {
+test('a second `complete` of a tick does not resolve because of the first call, whose outcome was unknown', async () => {
   const [direct, name, clock] = [openClient(), unique('schedule'), wallClock(T0 - 5)];
   let loses = false;
   const losing: Interceptor = {
@@ -371,7 +374,7 @@ test('`schedule` resolves at once with an aborted signal, and rejects when the c
   expect(await errorOf(closing.running)).toMatchObject({ reason: 'ClientClosed' });
 });
 
-test('ticks go on after an outage that lasts longer than the lease', async () => {
+test('a schedule continues after an outage that lasts longer than the lease of its leader', async () => {
   const [{ etcd, direct, proxy }, name] = [await proxied(), unique('schedule')];
   const ran: number[] = [];
   start(etcd, name, 20, ({ time }) => void ran.push(time.getTime()), { ttl: 1 });

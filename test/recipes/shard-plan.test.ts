@@ -24,7 +24,7 @@ function quotas(count: number, weights: readonly number[]): readonly number[] {
   );
 }
 
-test('the sum of all quotas is the number of shards, and equal workers differ by at most one shard', () => {
+test('the sum of the quotas of all workers is the number of shards, and the quotas of equal workers differ by at most one shard', () => {
   expect(quotas(64, [1, 1, 1, 1])).toEqual([16, 16, 16, 16]);
   expect(quotas(64, [1, 1, 1])).toEqual([22, 21, 21]);
   expect(quotas(60, [3, 2, 1])).toEqual([30, 20, 10]);
@@ -53,7 +53,7 @@ test('no quota grows when a worker joins, and no quota shrinks when a worker lea
   );
 });
 
-test('each free shard goes to one worker, and workers that have taken a part of their shards keep to their other shards', () => {
+test('the shard plan gives each free shard to one worker, and workers that have already taken some of their shards plan the same for the rest', () => {
   const keysOf = (workers: number, owners: ReadonlyMap<number, bigint>): ShardKeys => ({
     workers: Array.from({ length: workers }, (_, index) => ({
       worker: '',
@@ -95,7 +95,7 @@ test('each free shard goes to one worker, and workers that have taken a part of 
   );
 });
 
-test('keys that no worker and no lock of a shard has put do not count', () => {
+test('the shard plan ignores keys that are neither the key of a worker nor the queue key of a shard', () => {
   const kv = (key: string, value: string, lease: bigint, createRevision: bigint): KeyValue =>
     new KeyValue({
       key: toBytes(key, 'key'),

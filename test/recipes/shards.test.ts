@@ -20,7 +20,7 @@ interface Started {
   readonly ended: Promise<void>;
 }
 
-/** The handler ends when its shard's signal aborts. */
+/** A handler that ends when the signal of its shard aborts. */
 async function untilAborted({ signal }: Shard): Promise<void> {
   await pause(Number.POSITIVE_INFINITY, signal);
 }
@@ -148,7 +148,7 @@ describe('`shards`', () => {
     await stopped(worker);
   });
 
-  test('calls `onFailure` and runs the handler again when it throws, with the same lock', async () => {
+  test('calls `onFailure` when the handler throws, and runs the handler again with the same lock', async () => {
     const name = unique('shards');
     const failures: unknown[] = [];
     const failing = new Error('the handler failed');
@@ -161,7 +161,7 @@ describe('`shards`', () => {
           runs += 1;
           if (runs === 1) throw failing;
           await untilAborted(shard);
-          // What a handler throws after its signal has aborted is ignored.
+          // `shards` ignores what a handler throws after the signal of its shard has aborted.
           throw failing;
         },
       },
@@ -386,7 +386,7 @@ describe('workers in processes of their own', () => {
   const startProcess = (name: string, ttl: number): Child =>
     startScript(PROGRAM, [inject('endpoints')[0] ?? '', name, `${COUNT}`, `${ttl}`, '20']);
 
-  /** Checks that the written tokens of each shard never decrease: after an owner has written, no earlier owner has. */
+  /** Checks that the tokens written for each shard never decrease: no owner has written after a later owner. */
   async function expectOrder(name: string, startRevision: bigint): Promise<void> {
     const etcd = openClient();
     const { header } = await etcd.put(`${name}-written/end`, 'end');

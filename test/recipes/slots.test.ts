@@ -5,7 +5,7 @@ import { type Slot, Slots } from '../../src/recipes/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
-test('each of 20 callers in several sessions gets a number of its own, from 0 to 19', async () => {
+test('each of 20 callers of `Slots.take` in several sessions gets a different number from 0 to 19', async () => {
   const [etcd, name] = [openClient(), unique('slots')];
   const sessions = await Promise.all(Array.from({ length: 4 }, () => Session.open(etcd)));
   const taken = await Promise.all(
@@ -16,7 +16,7 @@ test('each of 20 callers in several sessions gets a number of its own, from 0 to
   expect(taken.every(({ held }) => held.valid())).toBe(true);
 });
 
-test('`take` gives the smallest number that is free, and waits while none is free', async () => {
+test('`Slots.take` returns the smallest free number, and waits while no number is free', async () => {
   const [etcd, name] = [openClient(), unique('slots')];
   const slots = new Slots(await Session.open(etcd), name, 3);
   const taken = [await slots.take(), await slots.take(), await slots.take()] as [Slot, Slot, Slot];
@@ -32,7 +32,7 @@ test('`take` gives the smallest number that is free, and waits while none is fre
   expect((await slots.tryTake())?.number).toBe(0);
 });
 
-test('a number is free again when the lease of its holder ends, and the holder then knows that it lost the number', async () => {
+test('a number of `Slots` is free again when the lease of its holder ends, and the holder then knows that it has lost the number', async () => {
   const [etcd, name] = [openClient(), unique('slots')];
   const session = await Session.open(etcd);
   const lost = await new Slots(session, name, 1).take();

@@ -93,7 +93,7 @@ function* wrongArguments({ args }: PublicCall): Generator<{
     }
     for (const [name, field] of Object.entries(kind.fields ?? {})) {
       for (const what of wrongFor(field)) {
-        // As in an argument that is left out, undefined means the default.
+        // If an option is undefined, the function uses the default, as if the option was left out.
         if (what === 'undefined') continue;
         yield {
           argument: argument === 'options' ? name : `${argument === 'txn' ? '' : `${argument}.`}${name}`,

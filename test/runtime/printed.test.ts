@@ -4,7 +4,7 @@ import { Mutex, Session } from '../../src/concurrency/index.js';
 import { EtcdError } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 
-// What programs print: with `console.log`, with `JSON.stringify`, and in template literals.
+// These tests check what programs print with `console.log`, with `JSON.stringify` and in template literals.
 
 test('a KeyValue prints its key and value as text', async () => {
   const etcd = openClient();
@@ -28,7 +28,7 @@ test('a KeyValue prints bytes that are not text as bytes', async () => {
   expect(JSON.parse(JSON.stringify(kv))).toMatchObject({ key, valueBase64: '/wE=' });
 });
 
-test('the text of nested objects is short', async () => {
+test('`inspect` prints `[KeyValue]` or `[Object]` for a KeyValue below the depth limit', async () => {
   const etcd = openClient();
   const key = unique();
   await etcd.put(key, 'x');

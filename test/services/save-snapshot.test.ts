@@ -15,7 +15,10 @@ function newPath(): string {
   return join(temporaryFolder(), 'etcd.db');
 }
 
-/** Starts a member that holds three times as much data as `saveSnapshot` writes at once, and no data of other tests. */
+/**
+ * Starts a member that holds about three times as much data as `saveSnapshot` writes at once, and no data of other
+ * tests.
+ */
 async function filled(): Promise<{ readonly etcd: Client; readonly endpoint: string }> {
   const { endpoints } = await ownEtcd();
   const etcd = openClient({ endpoints });

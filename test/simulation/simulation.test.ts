@@ -7,7 +7,7 @@ import { WORKLOADS } from '../support/simulation/workloads/all.js';
 
 /** The number of histories of each workload in one run of the tests. */
 const HISTORIES = inject('thorough') ? 300 : 60;
-/** Histories with other seeds than those of `npm run test:simulation`, which begin at 2^24. */
+/** The seed of the first history. `npm run test:simulation` plays histories with other seeds, which begin at 2^24. */
 const FIRST_SEED = 1;
 
 test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
@@ -15,7 +15,7 @@ test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
   async ([name, workload], { signal }) => {
     const failures: string[] = [];
     for (let seed = FIRST_SEED; seed < FIRST_SEED + HISTORIES; seed += 1) {
-      // A test that has timed out would run at the same time as the next one.
+      // Stop after the test has timed out, so that it does not run at the same time as the next test.
       signal.throwIfAborted();
       const { violations } = await runHistory(workload, planOf(workload, seed));
       for (const { rule, detail } of violations)

@@ -7,7 +7,7 @@ import { World } from '../support/simulation/world.js';
 
 const FOREVER_MS = 1e9;
 
-/** Runs `play` in a world in which all events happen. */
+/** Runs `play` in a simulated world, and then all events of that world. */
 async function inWorld(play: (world: World) => Promise<void> | void): Promise<World> {
   const world = new World(new Random(1));
   const restore = world.install();
@@ -20,7 +20,7 @@ async function inWorld(play: (world: World) => Promise<void> | void): Promise<Wo
   return world;
 }
 
-test('an event of a world ends after a chain of 100,000 promises, before the next event begins', async () => {
+test('an event of a simulated world ends after a chain of 100,000 promises, before the next event begins', async () => {
   const steps: string[] = [];
   const process = new Process('a');
   await inWorld((world) => {
@@ -33,7 +33,7 @@ test('an event of a world ends after a chain of 100,000 promises, before the nex
   expect(steps).toEqual(['end of the chain', 'next event']);
 });
 
-test('an event of a world sees an unhandled rejection, even if later code handles it', async () => {
+test('an event of a simulated world sees an unhandled rejection, even if later code handles it', async () => {
   const process = new Process('a');
   const world = await inWorld((made) => {
     let rejected: Promise<never> | undefined;
@@ -45,7 +45,7 @@ test('an event of a world sees an unhandled rejection, even if later code handle
   expect(world.unhandled.map(String)).toEqual(['Error: too late']);
 });
 
-test('a timer of a world fires at its simulated time, and in the process that has started it', async () => {
+test('a timer of a simulated world fires at its simulated time, and in the process that has started it', async () => {
   const fired: string[] = [];
   await inWorld((world) => {
     for (const name of ['a', 'b'])
@@ -58,7 +58,7 @@ test('a timer of a world fires at its simulated time, and in the process that ha
   expect(fired).toEqual(['b after 5 ms', 'a after 86400000 ms']);
 });
 
-test('a stalled process of a world runs its timers late, and then sees the later time', async () => {
+test('a stalled process of a simulated world runs its timers late, and then sees the later time', async () => {
   const seen: number[] = [];
   await inWorld((world) => {
     const process = new Process('a');
@@ -71,7 +71,7 @@ test('a stalled process of a world runs its timers late, and then sees the later
   expect(seen).toEqual([5_000]);
 });
 
-test('a process of a world that is stopped in the middle of an event sees the time pass between two clock reads', async () => {
+test('a process of a simulated world that is stopped in the middle of an event sees the time pass between two clock reads', async () => {
   const seen: number[] = [];
   const others: number[] = [];
   await inWorld((world) => {
@@ -87,7 +87,7 @@ test('a process of a world that is stopped in the middle of an event sees the ti
   expect([seen, others]).toEqual([[0, 300, 300], [100]]);
 });
 
-test('a killed process of a world runs no more events', async () => {
+test('a killed process of a simulated world runs no more events', async () => {
   const seen: string[] = [];
   await inWorld((world) => {
     const process = new Process('a');
@@ -99,7 +99,7 @@ test('a killed process of a world runs no more events', async () => {
   expect(seen).toEqual([]);
 });
 
-test('a process of a world that is to end runs the given number of events before it is killed', async () => {
+test('a process of a simulated world that is to end runs the given number of events before it is killed', async () => {
   const seen: string[] = [];
   await inWorld((world) => {
     const process = new Process('a');
@@ -136,19 +136,19 @@ async function advancesOver(suspend: (world: World, process: Process) => void): 
   return advances;
 }
 
-test('the monotonic clock and the timers of a suspended process of a world stand still', async () => {
+test('the monotonic clock and the timers of a suspended process of a simulated world stand still', async () => {
   const advances = await advancesOver((world, process) => world.suspend(process, 5_000));
   expect(advances).toEqual({ world: 5_020, monotonic: 20, wall: 5_020, boot: 5_020 });
 });
 
-test('a suspension of a process of a world may also stop its wall clock or its boot clock', async () => {
+test('a suspension of a process of a simulated world may also stop its wall clock or its boot clock', async () => {
   const withoutWall = await advancesOver((world, process) => world.suspend(process, 5_000, 'wall'));
   expect(withoutWall).toEqual({ world: 5_020, monotonic: 20, wall: 20, boot: 5_020 });
   const withoutBoot = await advancesOver((world, process) => world.suspend(process, 5_000, 'boot'));
   expect(withoutBoot).toEqual({ world: 5_020, monotonic: 20, wall: 5_020, boot: 20 });
 });
 
-test('a process of a world that is suspended in the middle of an event sees only the other clocks advance', async () => {
+test('a process of a simulated world that is suspended in the middle of an event sees only the other clocks advance', async () => {
   const seen: number[][] = [];
   await inWorld((world) => {
     const process = new Process('a');

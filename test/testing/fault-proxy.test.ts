@@ -80,7 +80,7 @@ describe('`FaultProxy`', () => {
     expect(a.reads.join('')).toBe('a');
   });
 
-  test('drops the answer of `loseNextAnswer()` on one connection only, although requests on two match', async () => {
+  test('drops the answer of `loseNextAnswer()` on only one connection, although requests on two connections match', async () => {
     const proxy = await faultProxy(await echoServer());
     const [a, b] = await Promise.all([connected(proxy, 'a'), connected(proxy, 'b')]);
     await expect.poll(() => [a.reads.join(''), b.reads.join('')]).toEqual(['a', 'b']);

@@ -13,9 +13,10 @@ import { grpcMessage } from '../support/http2-frames.js';
 import { listening, type TestService, UNUSUAL_TEXT } from '../support/http2-server.js';
 import { NODE_OPTIONS } from '../support/peers/node-peer.js';
 
-// The HTTP/2 server with clients that this project did not write: @grpc/grpc-js, and node:http2, which uses nghttp2.
+// These tests connect clients that this project did not write to the HTTP/2 server: @grpc/grpc-js, and node:http2,
+// which uses nghttp2.
 
-describe('the server with @grpc/grpc-js', () => {
+describe('the HTTP/2 server with a client of @grpc/grpc-js', () => {
   test('answers unary calls, and passes their metadata to the handler', async () => {
     const { client, service } = await grpcClient();
     const metadata = new Metadata();
@@ -69,7 +70,8 @@ describe('the server with @grpc/grpc-js', () => {
     stream.write(CREATE_WATCH);
     expect((await ended).code).toBe(status.CANCELLED);
     while (service.watch.ends.length === 0) await range(client, 'a');
-    // grpc-js half-closes the stream before it resets the stream, and the handler ends the call at the first of the two.
+    // grpc-js half-closes the stream before it resets the stream, and the handler ends the call at the first of the
+    // two.
     expect(service.watch.ends).toEqual(['half-closed']);
   });
 
@@ -88,7 +90,7 @@ describe('the server with @grpc/grpc-js', () => {
   });
 });
 
-describe('the server with node:http2', () => {
+describe('the HTTP/2 server with a client of node:http2', () => {
   test.for(NODE_OPTIONS)('sends and receives 1 MB with %s', async ([, options]) => {
     const session = await http2Session(options);
     const put = encode(methods.kv.put.request, { key: Buffer.from('a'), value: new Uint8Array(1_000_000) });

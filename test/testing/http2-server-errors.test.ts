@@ -18,8 +18,8 @@ import { block, type Field, tableSize } from '../support/http2-hpack.js';
 import { turn } from '../support/http2-peer.js';
 import { RawClient, requestBlock, requestFields } from '../support/http2-raw-client.js';
 
-// A client that violates RFC 9113. The server must answer with the error code of the RFC, and a stream error must not
-// disturb the other streams.
+// In these tests, a client violates RFC 9113. The server must answer with the error code of the RFC, and a stream error
+// must not disturb the other streams.
 
 const NOTHING = new Uint8Array();
 /** An encoded RangeRequest for the key "a". */
@@ -179,7 +179,7 @@ const FIELDS: readonly (readonly [what: string, fields: readonly Field[]])[] = [
   ),
 ];
 
-describe('the server closes the connection', () => {
+describe('the HTTP/2 server closes the connection', () => {
   test.for(CONNECTION_ERRORS)('after %s, with %s', async ([, code, ...frames]) => {
     const client = new RawClient();
     client.send(...frames);
@@ -210,7 +210,7 @@ describe('the server closes the connection', () => {
   });
 
   test('and ignores what follows the violation in the same chunk', async () => {
-    // The same request after a frame that violates nothing, and after one that does.
+    // The client sends the same request after a valid WINDOW_UPDATE, and after one with the invalid increment 0.
     for (const increment of [1, 0]) {
       const client = new RawClient();
       client.send(windowUpdate(0, increment), headers(1, WATCH));
@@ -223,7 +223,7 @@ describe('the server closes the connection', () => {
   });
 });
 
-describe('the server resets the stream', () => {
+describe('the HTTP/2 server resets the stream', () => {
   test.for(STREAM_ERRORS)('after %s, with %s', async ([, code, ...frames]) => {
     await expectReset(code, frames);
   });
@@ -254,7 +254,7 @@ describe('the server resets the stream', () => {
   });
 });
 
-describe('the server tolerates', () => {
+describe('the HTTP/2 server tolerates', () => {
   test.for([
     ['an unknown frame type (5.5)', frame(0x42, 0xff, 7, Buffer.from('abc'))],
     ['unknown settings (6.5.2)', settings([[0x99, 7]])],

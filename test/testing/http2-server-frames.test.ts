@@ -18,7 +18,7 @@ import { block } from '../support/http2-hpack.js';
 import { turn } from '../support/http2-peer.js';
 import { RawClient, type RawClientOptions, requestBlock } from '../support/http2-raw-client.js';
 
-// The frames that the HTTP/2 server sends to a client that obeys RFC 9113.
+// These tests check the frames that the HTTP/2 server sends to a client that obeys RFC 9113.
 
 const WATCH = requestBlock([], '/etcdserverpb.Watch/Watch');
 /** An encoded WatchRequest that creates a watch. */
@@ -41,7 +41,7 @@ async function expectAnswers(client: RawClient, ...streamIds: readonly number[])
   client.expectNoBreach();
 }
 
-describe('a request', () => {
+describe('a request to the HTTP/2 server', () => {
   const [head, tail] = [requestBlock().subarray(0, 20), requestBlock().subarray(20)];
   const message = rangeMessage('a');
   test.for([
@@ -102,7 +102,7 @@ describe('a request', () => {
   });
 });
 
-describe('the first frames of the server', () => {
+describe('the first frames of the HTTP/2 server', () => {
   test('announce its limits', async () => {
     const client = new RawClient({ maxConcurrentStreams: 7 });
     await turn();
@@ -118,7 +118,7 @@ describe('the first frames of the server', () => {
   });
 });
 
-describe('flow control', () => {
+describe("the HTTP/2 server's flow control", () => {
   /** Opens a watch on stream 1, and lets the server send this many messages of 1,000 bytes. */
   async function sending(count: number, options: RawClientOptions): Promise<RawClient> {
     const client = new RawClient(options);
@@ -239,7 +239,7 @@ describe('flow control', () => {
   });
 });
 
-describe('header compression', () => {
+describe("the HTTP/2 server's header compression", () => {
   test.for([0, 40, 100, 4_096, 65_536])('respects a header table of %d bytes', async (bytes) => {
     const client = new RawClient({ greeting: { HEADER_TABLE_SIZE: bytes } });
     await expectAnswers(client, 1, 3, 5);
@@ -265,7 +265,7 @@ describe('header compression', () => {
   });
 });
 
-describe('a response that ends before the request', () => {
+describe('a response of the HTTP/2 server that ends before the request', () => {
   test('is followed by RST_STREAM with NO_ERROR', async () => {
     const client = new RawClient();
     client.send(headers(1, WATCH));
@@ -277,7 +277,7 @@ describe('a response that ends before the request', () => {
   });
 });
 
-describe('PING', () => {
+describe('a PING to the HTTP/2 server', () => {
   const PING = ping(words(1, 2));
 
   test('is answered with its payload', async () => {
@@ -330,7 +330,7 @@ describe('PING', () => {
   });
 });
 
-describe('a graceful shutdown', () => {
+describe('a graceful shutdown of the HTTP/2 server', () => {
   test('accepts streams until the client has acknowledged the PING, and closes the connection after the last stream', async () => {
     const client = new RawClient();
     client.send(headers(1, WATCH));
@@ -367,7 +367,7 @@ describe('a graceful shutdown', () => {
   });
 });
 
-describe('the deadline of a call', () => {
+describe('the deadline of a call to the HTTP/2 server', () => {
   test('resets the stream with CANCEL, as grpc-go does', async () => {
     const clock = new ManualClock();
     const client = new RawClient({ clock });
@@ -384,7 +384,7 @@ describe('the deadline of a call', () => {
   });
 });
 
-describe('a flood', () => {
+describe('at the HTTP/2 server, a flood', () => {
   test.for([
     ['PRIORITY', (id: number) => frame('PRIORITY', 0, id, new Uint8Array(5))],
     ['frames of an unknown type', (id: number) => frame(0x42, 0, id)],

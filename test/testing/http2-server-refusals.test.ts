@@ -15,8 +15,8 @@ import { BlockReader, type Field } from '../support/http2-hpack.js';
 import { requestBlock } from '../support/http2-raw-client.js';
 import { listening } from '../support/http2-server.js';
 
-// Requests that gRPC does not allow. The server must answer as etcd's gRPC server, grpc-go, does, so each request goes
-// to both.
+// These tests send requests that gRPC does not allow. The HTTP/2 server must answer as etcd's gRPC server, grpc-go,
+// does. So the tests send each request to both servers.
 
 const GZIP = 'grpc: Decompressor is not installed for grpc-encoding "gzip"';
 /** The message of a Range call for the key "a". */
@@ -103,7 +103,7 @@ describe('a request that gRPC does not allow is answered as by etcd', () => {
   });
 });
 
-describe('a request is answered otherwise than by etcd', () => {
+describe("the answer of the HTTP/2 server differs from etcd's answer to a request", () => {
   test.for([
     // etcd decompresses the request, and compresses its response.
     ['with grpc-encoding gzip', call([['grpc-encoding', 'gzip']]), '12', GZIP],

@@ -16,7 +16,8 @@ import { CREATE_WATCH } from '../support/http2-calls.js';
 import { turn, UNTIMED } from '../support/http2-peer.js';
 import { type Connected, connectInProcess, listening, served, UNUSUAL_TEXT } from '../support/http2-server.js';
 
-// The HTTP/2 server with this package's own client, over a byte stream in this process and over a port.
+// These tests connect this package's own client to the HTTP/2 server, over a byte stream in this process and over a
+// port.
 
 interface ConnectedToPort extends Connected {
   readonly listener: Listener;
@@ -110,7 +111,7 @@ const WAYS = [
   ['on a port', connectToPort],
 ] as const;
 
-describe.for(WAYS)('a server %s', ([, connect]) => {
+describe.for(WAYS)('an HTTP/2 server %s', ([, connect]) => {
   test('answers unary calls', async () => {
     const { transport } = await connect();
     const { kvs, count } = await range(transport, 'a');
@@ -153,7 +154,7 @@ describe.for(WAYS)('a server %s', ([, connect]) => {
     expect(await errorOf(range(transport, key))).toMatchObject({ code, problem });
   });
 
-  test('ends a unary call with status Internal when the handler throws another error than a StatusError', async () => {
+  test('ends a unary call with status Internal when the handler throws an error other than a StatusError', async () => {
     const { transport } = await connect();
     const error = await errorOf(range(transport, 'defect'));
     expect(error).toMatchObject({ code: 'Internal', problem: expect.stringContaining('TypeError: a defect') });
@@ -233,7 +234,7 @@ describe.for(WAYS)('a server %s', ([, connect]) => {
     stream.send(CREATE_WATCH);
     await received(1);
     stream.pause();
-    // Twice the receive window of the client's stream.
+    // The server sends twice as many bytes as the receive window of the client's stream has.
     for (let part = 0; part < 80; part += 1)
       service.watch.responses.send({ watchId: 1n, cancelReason: 'x'.repeat(100_000) });
     await range(transport, 'a');
@@ -291,8 +292,8 @@ describe.for(WAYS)('a server %s', ([, connect]) => {
   });
 });
 
-describe('the deadline of a call', () => {
-  test('ends the call at the server at its time on the clock of the server', async () => {
+describe('the deadline of a call to the HTTP/2 server', () => {
+  test('ends the call at the server when the clock of the server reaches the deadline', async () => {
     const clock = new ManualClock();
     const { transport, service } = connectInProcess({ clock });
     const held = errorOf(range(transport, 'held', { deadline: monotonicMs() + 60_000 }));
@@ -305,7 +306,7 @@ describe('the deadline of a call', () => {
     expect(await held).toMatchObject({ code: 'Canceled' });
   });
 
-  test('leaves no timer when the call ends before it', async () => {
+  test('leaves no timer when the call ends before the deadline', async () => {
     const timers = new Set<() => void>();
     const clock: Clock = {
       now: () => 0,
@@ -320,7 +321,7 @@ describe('the deadline of a call', () => {
   });
 });
 
-describe('a connection in process', () => {
+describe('a connection to the HTTP/2 server in the same process', () => {
   test('delivers the bytes of each direction in order when the deliveries run in another order', async () => {
     let turnOf = 7;
     const waiting: (() => void)[] = [];
@@ -413,7 +414,7 @@ describe('a connection in process', () => {
   });
 });
 
-describe('a listener', () => {
+describe('a listener of the HTTP/2 server', () => {
   test('rejects when the port is in use', async () => {
     const { listener, service } = await listening();
     await expect(openPort(service, { port: listener.port })).rejects.toMatchObject({ code: 'EADDRINUSE' });

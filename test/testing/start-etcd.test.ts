@@ -190,7 +190,7 @@ describe('`findEtcd`', () => {
     );
   });
 
-  test('prefers an older version that loses watch events only if the caller asks for the quickest one', async () => {
+  test('returns a version that loses watch events by default, but not with `prefer: exact` unless the caller names its minor version', async () => {
     fakeEtcd(join(cache, 'bin'), '3.5.1');
     fakeEtcd(join(cache, 'etcdwire/etcd/3.6.14'), '3.6.14');
     vi.stubEnv('PATH', `${join(cache, 'bin')}:/usr/bin:/bin`);
@@ -199,7 +199,7 @@ describe('`findEtcd`', () => {
     expect(await findEtcd({ version: '3.5', prefer: 'exact' })).toMatchObject({ version: '3.5.1' });
   });
 
-  test('looks in the places of the caller after it has looked on this machine', async () => {
+  test('uses the places that the caller passes only when it finds no etcd on this machine', async () => {
     vi.stubEnv('PATH', '/usr/bin:/bin');
     const place = { name: 'my place', look: async () => ({ version: '3.6.14' }) };
     expect(await findEtcd({}, [place])).toEqual({ version: '3.6.14' });
@@ -283,7 +283,9 @@ describe('`startEtcd`', () => {
   });
 });
 
-/** Resolves with the version of an etcd binary on this machine. The environment of this file's tests hides the binary. */
+/**
+ * Resolves with the version of an etcd binary on this machine. The environment of this file's tests hides the binary.
+ */
 async function shared(): Promise<{ readonly minor: EtcdMinor; readonly version: string } | undefined> {
   vi.unstubAllEnvs();
   const source = await findEtcdOrDocker();

@@ -11,7 +11,7 @@ import { errorOf } from '../support/errors.js';
 import { NODE_OPTIONS, type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
 import { Authority, type Certificate } from '../support/tls/authority.js';
 
-// The HTTP/2 client with a `node:http2` server in place of etcd.
+// These tests connect the HTTP/2 client to a `node:http2` server in place of etcd.
 
 const NOTHING = new Uint8Array();
 

@@ -15,7 +15,7 @@ import { type NodeCall, nodePeer } from '../support/peers/node-peer.js';
 import { PROXIES, type ProxyName, type ProxyProcess, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Real proxies between the client and etcd. Each proxy has its own HTTP/2 implementation.
+// These tests put real proxies between the client and etcd. Each proxy has its own HTTP/2 implementation.
 
 const NOTHING = new Uint8Array();
 

@@ -11,16 +11,17 @@ import { ownEtcd } from '../support/own-etcd.js';
 import { ALL_PROXIES, type AnyProxyName, useProxy } from '../support/peers/proxies.js';
 import { expectAsTold, putMany } from '../support/peers/puts.js';
 
-// Proxies with the settings that operators use: short timeouts, few streams, small buffers, and error pages for
-// requests that no server answers. Gets, puts, watches, leases and locks must behave as they do without a proxy.
+// In these tests, proxies have the settings that operators use: short timeouts, few streams, small buffers, and error
+// pages for requests that no server answers. Gets, puts, watches, leases and locks must behave as without a proxy.
 
 const WATCHES = 9;
 const RECONNECTS = 15;
 /** The number of puts for each watch between two reconnects. */
 const PUTS = 2;
 /**
- * The TTL of the lease in seconds. The client renews the lease every third of the TTL. etcd answers a renewal only after
- * it has applied the writes before it, and a single write to a busy disk can take 2 s, so a TTL of 3 s would be too short.
+ * The TTL of the lease in seconds. The client renews the lease every third of the TTL. etcd answers a renewal only
+ * after it has applied the writes before it, and a single write to a busy disk can take 2 s, so a TTL of 3 s would be
+ * too short.
  */
 const TTL = 6;
 /** The timeout in milliseconds of calls that no server answers. */
@@ -28,7 +29,7 @@ const NO_ANSWER_MS = 3_000;
 const NAMES = Object.keys(ALL_PROXIES) as AnyProxyName[];
 
 interface Settings {
-  /** Completes the test names, which begins with "through a proxy". */
+  /** Completes the names of tests, which begin with "through a proxy". */
   readonly what: string;
   /** The settings of each proxy, in the proxy's own syntax. */
   readonly of: Record<AnyProxyName, string>;

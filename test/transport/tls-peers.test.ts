@@ -22,7 +22,7 @@ const authority = await Authority.create();
 const tls = { ca: authority.cert };
 const etcd = useSecureEtcd(authority);
 
-describe('a handshake', () => {
+describe('a TLS handshake', () => {
   test.each([0, 1, 5, 100, 500])('that stalls after %i bytes fails after `connectTimeoutMs`', async (bytes) => {
     const { endpoint, clients } = await relay(etcd().port, (piece, before) =>
       before < bytes ? piece.subarray(0, bytes - before) : undefined,
@@ -133,7 +133,7 @@ describe('a certificate', () => {
   });
 });
 
-describe('a connection', () => {
+describe('a TLS connection', () => {
   test('fails its call with outcome "unknown" when the connection breaks off within a response', async () => {
     let cut = (): void => {};
     const { endpoint, sessions } = await nodePeer(

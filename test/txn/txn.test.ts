@@ -200,7 +200,7 @@ describe('`txn`', () => {
     ).toBe(true);
   });
 
-  test('allows a nested transaction as many operations as the server does when the outer one has many conditions', async () => {
+  test('allows a nested transaction as many operations as the server does when the outer transaction has many conditions', async () => {
     const [etcd, loose, name] = [openClient(), openClient({ maxTxnOps: 10_000 }), unique()];
     const conditions = Array.from({ length: 127 }, (_, index) => compare.missing(`${name}/${index}`));
     const nested = (...ops: Op[]) => ({ if: conditions, then: [op.txn({ then: ops })] });

@@ -11,7 +11,7 @@ import { type ScriptedStream, scriptedServer, scriptedStream } from '../support/
 
 // etcd sends at most 1,000 revisions every 100 ms to a watch that catches up. A client's watch that is far behind
 // therefore creates several watches at the server, each for its own range of revisions. These server watches are called
-// the parts of the watch.
+// the parts of the watch. Codes such as S5 are rules in docs/semantics.md.
 
 const REVISIONS = 12_000;
 
@@ -106,7 +106,7 @@ describe('a watch that is 12,000 revisions behind', () => {
   }
 });
 
-describe('the server watches by which one client watch catches up', () => {
+describe('the server watches with which one client watch catches up', () => {
   test('deliver events in order, no matter which of them receives events first, and end at an event beyond their range', async () => {
     const etcd = await clientOf(async (stream) => {
       const [first, second, third, fourth, last] = await divided(stream);

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { op, prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 
-// The client decodes a long response of a watch in pieces, and delivers each revision when it is complete.
+// The client decodes a long response of a watch in pieces, and delivers each revision when it is complete (rules S4 and
+// S5 in docs/semantics.md).
 
 const TXNS = 60;
 const PUTS = 128;

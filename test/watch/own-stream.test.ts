@@ -11,7 +11,8 @@ import { errorOf } from '../support/errors.js';
 import { SimulatedStore, SimulatedWatchStream } from '../support/simulated-watches.js';
 import { VirtualClock } from '../support/virtual-clock.js';
 
-// A watch that is far behind the store has a stream of its own until the server has sent it all past events.
+// A watch that is far behind the store has a stream of its own until the server has sent it all past events. Codes such
+// as S11 are rules in docs/semantics.md.
 
 const LONG_MS = 60_000;
 
@@ -42,7 +43,7 @@ beforeEach(() => {
 
 afterEach(() => clock.restore());
 
-test('a watch that begins far behind the store gets a stream of its own, and the other watches keep theirs', async () => {
+test('a watch that begins far behind the store gets a stream of its own, and the other watches stay on the shared stream', async () => {
   const sibling = open('sibling');
   putAll(1_500);
   const far = open('a', { startRevision: 2n });
@@ -109,7 +110,7 @@ test('at most four watches have a stream of their own, and the others catch up o
   for (const each of next) expect(await taken(each, 100)).toEqual(revisions(2, 100));
 });
 
-test('the own stream of a slow consumer pauses, and its watch is not created again (S11)', async () => {
+test('a watch with a stream of its own pauses the stream while its consumer is slow, and is not created again (S11)', async () => {
   putAll(1_500);
   const slow = open('a', { startRevision: 2n, bufferBytes: 10_000, progress: true });
   const before = streams.length;
@@ -121,7 +122,7 @@ test('the own stream of a slow consumer pauses, and its watch is not created aga
   expect(streams.length - before).toBeLessThanOrEqual(1);
 });
 
-test('a watch whose consumer takes nothing for 5 s gives up its own stream, and continues later (S11)', async () => {
+test('a watch whose consumer takes nothing for 5 s closes its own stream, and continues when the consumer takes events again (S11)', async () => {
   putAll(1_500);
   const slow = open('a', { startRevision: 2n, bufferBytes: 10_000, progress: true });
   streams[1]?.sync(0, 1_000, 1_000);
@@ -179,7 +180,7 @@ test('a watch whose buffer is full ends with ClusterChanged when the store goes 
   expect(await errorOf(slow.next())).toMatchObject({ reason: 'ClusterChanged' });
 });
 
-test('the backoff grows when the server ends each stream right after it has created the watch', async () => {
+test('the backoff of a watch grows when the server ends each stream right after it has created the watch', async () => {
   const watch = new KeyWatch(shared, 'a', {});
   const openedAt: number[] = [];
   while (streams.length < 6) {
@@ -193,7 +194,7 @@ test('the backoff grows when the server ends each stream right after it has crea
   await watch.close();
 });
 
-test('a reconnect is prompt after a stream that lasted, although many reconnects failed before', async () => {
+test('the client opens a new watch stream promptly after a stream that lasted, although many streams failed before', async () => {
   open('a');
   for (let failures = 0; failures < 10; failures += 1) {
     streams.at(-1)?.break(1);
@@ -203,12 +204,12 @@ test('a reconnect is prompt after a stream that lasted, although many reconnects
   await clock.pass(LONG_MS);
   const before = streams.length;
   streams.at(-1)?.break(1);
-  // The shortest backoff is at most 50 ms.
+  // The first backoff is at most 50 ms.
   await clock.pass(50);
   expect(streams.length).toBe(before + 1);
 });
 
-test('a revision that is cut between two pieces arrives once and whole, although a part is added meanwhile (S5)', async () => {
+test('a watch delivers a revision that the server cuts into two responses once and whole, although the client meanwhile adds a part (S5)', async () => {
   putAll(2_500); // revisions 2 to 2501
   for (let put = 0; put < 3_000; put += 1) store.put(['z']);
   store.put(['a1', 'a2']); // revision 5502

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { RevisionCursor } from '../../src/watch/server-watch.js';
 
-// The cursor of a watch: the revision from which the watch resumes on a new stream, and the test for repeated events.
+// The cursor of a watch holds the revision from which the watch resumes on a new stream, and detects repeated events
+// (rules S2 and S3 in docs/semantics.md).
 
 describe('the cursor of a watch (S2, S3)', () => {
   test('resumes after the last delivered revision even if the header revision of the creation is far ahead', () => {

@@ -9,7 +9,8 @@ import { ENDPOINT, Http2Peer, turn } from '../support/http2-peer.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { clientOf, createdId, creation, header, put } from '../support/scripted-watch.js';
 
-// These tests use a scripted server, because real servers behave like this only rarely or only in some versions.
+// These tests use a scripted server, because real servers behave like this only rarely or only in some versions. Codes
+// such as S1 are rules in docs/semantics.md.
 
 test('a refusal without a watch ID ends the watch that the server refused to create (S1)', async () => {
   const etcd = await clientOf(async (stream) => {
@@ -251,7 +252,7 @@ test('the client ends the watch stream with RST_STREAM, and only then, when no w
   await turn();
   expect(resets()).toEqual([]);
   await watches[1].close();
-  // The code CANCEL.
+  // On stream 1, the client sends RST_STREAM with code 8, which is CANCEL.
   await expect.poll(resets).toEqual([[1, 8]]);
 });
 

@@ -256,7 +256,7 @@ describe('a watch over a connection that breaks', () => {
   });
 });
 
-test('a watch with a request that is too long ends, and another watch on the stream survives a reconnect', async () => {
+test('a watch whose request is too long ends, and another watch on the same stream survives a reconnect', async () => {
   const { through, direct, proxy } = await proxied();
   const key = unique();
   const good = through.watch(key);

@@ -81,7 +81,7 @@ function textOf(error: StatusError): string {
 const DENIED = textOf(serverError('PermissionDenied'));
 const NO_USER = textOf(serverError('UserEmpty'));
 
-describe('AuthEnable', () => {
+describe("MemoryEtcd's AuthEnable", () => {
   test('requires a user root with the role root', () => {
     const bench = openBench();
     expect(() => bench.call(auth.authEnable, {})).toThrow(serverError('RootUserNotExist'));
@@ -102,7 +102,7 @@ describe('AuthEnable', () => {
   });
 });
 
-describe('AuthDisable', () => {
+describe("MemoryEtcd's AuthDisable", () => {
   test('increases the revision once, and makes all tokens invalid', () => {
     const bench = openSecured();
     const token = logIn(bench, 'root');
@@ -117,7 +117,7 @@ describe('AuthDisable', () => {
   });
 });
 
-describe('Authenticate', () => {
+describe("MemoryEtcd's Authenticate", () => {
   test('rejects every user while authentication is disabled', () => {
     expect(() => openBench().call(auth.authenticate, {})).toThrow(serverError('AuthNotEnabled'));
   });
@@ -158,7 +158,7 @@ describe('Authenticate', () => {
   });
 });
 
-describe('A token', () => {
+describe('a token of a MemoryEtcd', () => {
   const INVALID = textOf(serverError('InvalidAuthToken'));
   const TTL_MS = 300_000;
 
@@ -216,7 +216,7 @@ describe('A token', () => {
   });
 });
 
-describe('A user', () => {
+describe('a user of a MemoryEtcd', () => {
   test('must have a name', () => {
     expect(() => openBench().call(auth.userAdd, { password: 'x' })).toThrow(serverError('UserEmpty'));
   });
@@ -289,7 +289,7 @@ describe('A user', () => {
   });
 });
 
-describe('A role', () => {
+describe('a role of a MemoryEtcd', () => {
   const perm = (key: string, rangeEnd: string, permType: PermissionType = READ) => ({
     permType,
     key: utf8(key),
@@ -353,7 +353,7 @@ describe('A role', () => {
   });
 });
 
-describe('Permissions', () => {
+describe('permissions of a role of a MemoryEtcd', () => {
   test('grant a range exactly if they grant each of its keys', () => {
     const random = randomNumbers(17);
     const oneOf = <T>(...values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
@@ -388,7 +388,7 @@ describe('Permissions', () => {
   });
 });
 
-describe('Authorization', () => {
+describe("MemoryEtcd's authorization", () => {
   const put = (key: string, prevKv = false, id = 0n): Init<TxnRequest> => ({
     success: [{ request: { case: 'requestPut', value: { key: utf8(key), prevKv, lease: id } } }],
   });
@@ -527,7 +527,7 @@ describe('Authorization', () => {
     expect(mayWatch('a', 'd')).toEqual(serverError('PermissionDenied'));
   });
 
-  test('comes after the checks of the request, and the token before the size of the request', () => {
+  test('follows the check of the key, and checks the token before the server checks the size of the request', () => {
     const bench = openSecured({ maxRequestBytes: 100 });
     const value = new Uint8Array(200);
     expect(outcome(bench, kv.put, {})).toBe(textOf(serverError('EmptyKey')));

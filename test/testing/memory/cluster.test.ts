@@ -6,7 +6,7 @@ import { ServiceBench } from '../../support/memory-services.js';
 
 const { memberAdd, memberList, memberPromote, memberRemove, memberUpdate } = methods.cluster;
 
-/** etcd sends this error without its status. */
+/** etcd sends this error with status Unknown instead of the status of the error. */
 const NOT_ENOUGH_STARTED = new StatusError(
   'Unknown',
   'etcdserver: re-configuration failed due to not enough started members',
@@ -24,7 +24,7 @@ function add(bench: ServiceBench, peerUrls: readonly string[], isLearner = false
   return member.id;
 }
 
-describe('MemberList', () => {
+describe("MemoryEtcd's MemberList", () => {
   test('returns the member, and a header without a revision', () => {
     const bench = openBench();
     const { memberId } = bench.member;
@@ -50,7 +50,7 @@ describe('MemberList', () => {
   });
 });
 
-describe('MemberAdd', () => {
+describe("MemoryEtcd's MemberAdd", () => {
   test('returns the new member, which has not started', () => {
     const bench = openBench();
     const response = bench.call(memberAdd, { peerUrls: ['http://b:2', ' HTTP://a:1 '], isLearner: true });
@@ -116,7 +116,7 @@ describe('MemberAdd', () => {
   });
 });
 
-describe('MemberRemove', () => {
+describe("MemoryEtcd's MemberRemove", () => {
   test('rejects the removal of the only member that has started', () => {
     const bench = openBench();
     add(bench, ['http://a:1'], true);
@@ -131,7 +131,7 @@ describe('MemberRemove', () => {
   });
 });
 
-describe('MemberUpdate', () => {
+describe("MemoryEtcd's MemberUpdate", () => {
   test('replaces the peer URLs, even by texts that are not URLs', () => {
     const bench = openBench();
     const { memberId: id } = bench.member;
@@ -149,7 +149,7 @@ describe('MemberUpdate', () => {
   });
 });
 
-describe('MemberPromote', () => {
+describe("MemoryEtcd's MemberPromote", () => {
   test('rejects a learner, the member itself and an unknown member with different errors', () => {
     const bench = openBench();
     const learner = add(bench, ['http://a:1'], true);

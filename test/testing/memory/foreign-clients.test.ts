@@ -13,7 +13,7 @@ import { temporaryFolder } from '../../support/temporary-folder.js';
 import { testedVersions } from '../../support/thorough.js';
 import { lines, type Site, startEtcdctl, transcript } from '../../support/transcripts.js';
 
-// Programs of etcdctl that run for a while, or together with this client, on a `MemoryEtcd` at a port.
+// These tests use a `MemoryEtcd` at a port with commands of etcdctl that run for a while, or together with this client.
 
 const available = process.env.ETCD_ENDPOINTS ? [] : await (inject('thorough') ? localVersions() : testedVersions());
 const versions = available.filter((version): version is MemoryVersion => version !== '3.4');

@@ -5,8 +5,8 @@ import { decode, encode } from '../../../src/protobuf/codec.js';
 import { listen, MemoryEtcd } from '../../../src/testing/index.js';
 import { health } from '../../../src/testing/memory/health-service.js';
 
-// The service `grpc.health.v1.Health`, which Kubernetes and gRPC clients call. Its answers must be those of a real
-// etcd.
+// These tests call the service `grpc.health.v1.Health` of a `MemoryEtcd`, as Kubernetes and gRPC clients do. The
+// answers must be those of a real etcd.
 
 /** Opens a client of the service. Each function resolves with the status of the health, or with the gRPC error. */
 function openHealth(endpoint: string): Record<'check' | 'watch', (service: string) => Promise<unknown>> {

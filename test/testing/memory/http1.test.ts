@@ -25,7 +25,7 @@ const versions = process.env.ETCD_ENDPOINTS
   ? []
   : (await testedVersions()).filter((version): version is MemoryVersion => version !== '3.4');
 
-/** A request: method, path, and body. */
+/** A request: its method, path, body and header fields. */
 type Asked = readonly [method: string, path: string, body?: string, headers?: Readonly<Record<string, string>>];
 
 const PAGES: readonly Asked[] = [
@@ -218,7 +218,7 @@ test('a MemoryEtcd 3.5 reports errors of the gateway as grpc-gateway 1.16 does',
   ]);
   const etcd = openClient({ endpoints: [listener.endpoint] });
   await enableAuth(etcd);
-  // A stream that fails before its first message.
+  // This stream fails before its first message.
   const body = '{"ID":1}';
   const headers = { authorization: 'wrong' };
   const response = await fetch(`${listener.endpoint}/v3/lease/keepalive`, { method: 'POST', body, headers });
@@ -231,7 +231,7 @@ test('a MemoryEtcd 3.5 reports errors of the gateway as grpc-gateway 1.16 does',
 
 const COUNT = 'etcd_debugging_mvcc_watcher_total';
 
-test('the metrics count watches, events and calls', async () => {
+test('the metrics of a MemoryEtcd count watches, events and calls', async () => {
   const { listener } = await served();
   const etcd = openClient({ endpoints: [listener.endpoint] });
   const read = async (name: string): Promise<string | undefined> => {
@@ -254,7 +254,7 @@ test('the metrics count watches, events and calls', async () => {
   );
 });
 
-test('a watch over the gateway ends at the server when the HTTP client disconnects', async () => {
+test('a watch over the gateway of a MemoryEtcd ends when the HTTP client disconnects', async () => {
   const { server, listener } = await served();
   const abort = new AbortController();
   const body = '{"create_request":{"key":"YQ=="}}';
@@ -268,7 +268,7 @@ test('a watch over the gateway ends at the server when the HTTP client disconnec
   await expect.poll(() => server.member.counters).toMatchObject({ watchers: 0, watchStreams: 0 });
 });
 
-test('a call over the gateway ends with DeadlineExceeded after its grpc-timeout', async () => {
+test('a call over the gateway of a MemoryEtcd ends with DeadlineExceeded after its grpc-timeout', async () => {
   const { listener } = await served();
   await openClient({ endpoints: [listener.endpoint] }).raw.lock.lock({ name: Buffer.from('name') });
   const response = await fetch(`${listener.endpoint}/v3/lock/lock`, {
@@ -280,7 +280,7 @@ test('a call over the gateway ends with DeadlineExceeded after its grpc-timeout'
   expect(await response.json()).toEqual({ code: 4, message: 'context deadline exceeded' });
 });
 
-test('`stop` ends connections that use HTTP/1.1, and `start` accepts them again', async () => {
+test('`MemoryEtcd.stop` ends connections that use HTTP/1.1, and `MemoryEtcd.start` accepts such connections again', async () => {
   const { server, listener } = await served();
   const body = '{"create_request":{"key":"YQ=="}}';
   const response = await fetch(`${listener.endpoint}/v3/watch`, { method: 'POST', body });
@@ -310,7 +310,7 @@ const PUT = (key: string): string => {
   return `POST /v3/kv/put HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 };
 
-describe('an HTTP/1.1 connection', () => {
+describe('an HTTP/1.1 connection to a MemoryEtcd', () => {
   test('answers pipelined requests in their order', async () => {
     const { listener } = await served();
     const text = await exchange(listener.port, [PUT('a') + PUT('b') + PUT('c')]);
@@ -373,7 +373,7 @@ describe('an HTTP/1.1 connection', () => {
   });
 });
 
-describe('a port with TLS', () => {
+describe('a port of a MemoryEtcd with TLS', () => {
   test('serves clients of HTTP/2 and of HTTP/1.1', async () => {
     const authority = await Authority.create();
     const { cert, key } = await authority.issue({ names: ['127.0.0.1'] });

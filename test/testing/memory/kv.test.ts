@@ -3,7 +3,7 @@ import { Client, type Raw, rawEnums } from '../../../src/index.js';
 import { MemoryEtcd, type MemoryEtcdOptions, memory } from '../../../src/testing/index.js';
 import { errorOf } from '../../support/errors.js';
 
-// What these tests expect was observed at etcd 3.5.33, 3.6.14 and 3.7.1.
+// etcd 3.5.33, 3.6.14 and 3.7.1 showed the behavior that these tests expect of a `MemoryEtcd`.
 
 const { SortOrder, SortTarget, CompareResult, CompareTarget } = rawEnums;
 const VERSIONS = ['3.5', '3.6', '3.7'] as const;
@@ -69,7 +69,7 @@ function nested(success: readonly Operation[], failure: readonly Operation[] = [
   return { request: { case: 'requestTxn', value: { success, failure } } };
 }
 
-describe('Range', () => {
+describe("MemoryEtcd's Range", () => {
   test('returns the newest revision in the header when it reads an old revision', async () => {
     const { kv } = open();
     await putAll(kv, 'a', 'b', 'a');
@@ -130,7 +130,7 @@ describe('Range', () => {
   });
 
   test.for(VERSIONS)(
-    'of keys only has leases before etcd 3.7, and in 3.7 when it sorts by value (%s)',
+    'with `keysOnly` returns leases before etcd 3.7, and in etcd 3.7 only when it sorts by value (%s)',
     async (version) => {
       const { client, kv } = open({ version });
       await client.raw.lease.leaseGrant({ id: 7n, ttl: 60n });
@@ -142,7 +142,7 @@ describe('Range', () => {
     },
   );
 
-  test('treats a negative revision as the newest one', async () => {
+  test('treats a negative revision as the newest revision', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
     expect((await kv.range({ ...ALL_KEYS, revision: -5n })).count).toBe(1n);
@@ -164,7 +164,7 @@ describe('Range', () => {
   });
 });
 
-describe('Put', () => {
+describe("MemoryEtcd's Put", () => {
   test('keeps the value with `ignoreValue`, and the lease with `ignoreLease`', async () => {
     const { client, kv } = open();
     await client.raw.lease.leaseGrant({ id: 7n, ttl: 60n });
@@ -194,7 +194,7 @@ describe('Put', () => {
   });
 });
 
-describe('a caller without permission', () => {
+describe('a MemoryEtcd call without permission', () => {
   test('is refused after the fields and the size are checked, and before leases and keys are looked up', async () => {
     const { server, client, kv: withoutToken } = open({ maxRequestBytes: 20_000 });
     const { auth } = client.raw;
@@ -217,7 +217,7 @@ describe('a caller without permission', () => {
   });
 });
 
-describe('DeleteRange', () => {
+describe("MemoryEtcd's DeleteRange", () => {
   test('does not change the revision when no key exists', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
@@ -228,7 +228,7 @@ describe('DeleteRange', () => {
   });
 });
 
-describe('Txn', () => {
+describe("MemoryEtcd's Txn", () => {
   test('reads its own writes, and fills only the revisions of inner headers', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
@@ -309,11 +309,11 @@ describe('Txn', () => {
     expect(await holds('x', CompareTarget.VERSION, { case: 'version', value: 0n }, 'z')).toBe(true);
     expect(await holds('x', CompareTarget.MOD, { case: 'version', value: 9n })).toBe(true);
     expect(await holds('x', CompareTarget.VALUE, undefined)).toBe(false);
-    // etcd compares nothing if the property is unknown.
+    // etcd treats a comparison of an unknown property as true.
     expect(await holds('b', 9, undefined)).toBe(true);
   });
 
-  test('allows a nested transaction as many operations as its own longest list leaves of the maximum', async () => {
+  test('allows a nested transaction as many operations as the longest list of the outer transaction leaves of the maximum', async () => {
     const { kv } = open({ maxTxnOps: 4 });
     const three = [range('a'), range('b')];
     expect(await reasonOf(kv.txn({ failure: Array(5).fill(range('a')) }))).toBe('TooManyOps');
@@ -362,7 +362,7 @@ describe('Txn', () => {
     expect(kvs).toMatchObject([{ key: utf8('d'), version: 1n, createRevision: 3n }]);
   });
 
-  test('checks revisions against the state before the transaction, and refuses negative ones after a compaction', async () => {
+  test('checks revisions against the state before the transaction, and refuses negative revisions after a compaction', async () => {
     const { kv } = open();
     await putAll(kv, 'a', 'a');
     expect(await reasonOf(kv.txn({ success: [put('a'), rangeAt(4n)] }))).toBe('FutureRev');
@@ -382,7 +382,7 @@ describe('Txn', () => {
   });
 });
 
-describe('Compact', () => {
+describe("MemoryEtcd's Compact", () => {
   test('makes older revisions unreadable, and leaves the compacted revision readable', async () => {
     const { kv } = open();
     await putAll(kv, 'a', 'b', 'a');
@@ -391,7 +391,7 @@ describe('Compact', () => {
     expect((await kv.range({ key: utf8('a'), revision: 3n })).kvs).toMatchObject([{ version: 1n }]);
   });
 
-  test('accepts each revision from 0 to the newest one once', async () => {
+  test('accepts each revision from 0 to the newest revision once', async () => {
     const { kv } = open();
     await putAll(kv, 'a');
     expect(await reasonOf(kv.compact({ revision: -1n }))).toBe('Compacted');
@@ -403,7 +403,7 @@ describe('Compact', () => {
   });
 });
 
-describe('RangeStream', () => {
+describe("MemoryEtcd's RangeStream", () => {
   const digits = (index: number): string => String(index).padStart(3, '0');
 
   async function chunksOf(kv: Kv, request: Parameters<Kv['rangeStream']>[0]): Promise<unknown[]> {
@@ -456,12 +456,12 @@ describe('RangeStream', () => {
   });
 });
 
-describe('a request that is too large', () => {
+describe('a request to a MemoryEtcd that is too large', () => {
   test('is refused by the service, or by gRPC if it exceeds the limit by more than 512 KiB', async () => {
     const { kv } = open({ maxRequestBytes: 20_000 });
     await kv.put({ key: utf8('a'), value: new Uint8Array(19_960) });
     expect(await reasonOf(kv.put({ key: utf8('a'), value: new Uint8Array(19_985) }))).toBe('RequestTooLarge');
-    // The checks of the request come first.
+    // The service checks the fields before the size. gRPC refuses an even larger request before these checks.
     expect(await reasonOf(kv.put({ value: new Uint8Array(544_284) }))).toBe('EmptyKey');
     expect(await errorOf(kv.put({ value: new Uint8Array(544_285) }))).toMatchObject({
       code: 'ResourceExhausted',
@@ -479,14 +479,14 @@ describe('a request that is too large', () => {
   });
 });
 
-describe('a put that exceeds the quota', () => {
+describe('a put that exceeds the quota of a MemoryEtcd', () => {
   test('raises the alarm, so that the server refuses all puts, but no reads and deletions', async () => {
     const { kv } = open({ quotaBytes: 200_000 });
     await kv.put({ key: utf8('a'), value: new Uint8Array(100_000) });
     expect(await reasonOf(kv.put({ value: new Uint8Array(100_000) }))).toBe('NoSpace');
     expect(await reasonOf(kv.put({ key: utf8('b') }))).toBe('NoSpace');
     expect(await reasonOf(kv.txn({ failure: [nested([put('b')])] }))).toBe('NoSpace');
-    // A small request passes the quota, and fails by the alarm after it was checked.
+    // The server checks the fields of a request before the alarm refuses the request.
     expect(await reasonOf(kv.put({}))).toBe('EmptyKey');
     expect((await kv.txn({ success: [remove('a')] })).header?.revision).toBe(3n);
     expect((await kv.deleteRange({ key: utf8('a') })).deleted).toBe(0n);

@@ -23,7 +23,7 @@ function exists(bench: ServiceBench, key: string): boolean {
   return bench.member.store.get(keyId(utf8(key))) !== undefined;
 }
 
-describe('LeaseGrant', () => {
+describe("MemoryEtcd's LeaseGrant", () => {
   test.for([
     [-5n, 2n],
     [0n, 2n],
@@ -73,7 +73,7 @@ describe('LeaseGrant', () => {
   });
 });
 
-describe('LeaseGrant over the quota', () => {
+describe("MemoryEtcd's LeaseGrant over the quota", () => {
   test('fails and raises the alarm', () => {
     const bench = new ServiceBench({ quotaBytes: 1 });
     registerLease(bench.router, bench.member);
@@ -82,7 +82,7 @@ describe('LeaseGrant over the quota', () => {
   });
 });
 
-describe('LeaseRevoke', () => {
+describe("MemoryEtcd's LeaseRevoke", () => {
   test('deletes the keys of the lease in byte order at one revision', () => {
     const bench = openBench();
     bench.call(leaseGrant, { id: 7n, ttl: 10n });
@@ -112,7 +112,7 @@ describe('LeaseRevoke', () => {
   });
 });
 
-describe('LeaseTimeToLive', () => {
+describe("MemoryEtcd's LeaseTimeToLive", () => {
   test('returns the granted TTL, and the remaining time rounded down to seconds', () => {
     const bench = openBench();
     bench.call(leaseGrant, { id: 7n, ttl: 10n });
@@ -138,7 +138,7 @@ describe('LeaseTimeToLive', () => {
   });
 });
 
-describe('LeaseLeases', () => {
+describe("MemoryEtcd's LeaseLeases", () => {
   test('lists the leases in the order in which they expire', () => {
     const bench = openBench();
     for (const [id, ttl] of [
@@ -154,7 +154,7 @@ describe('LeaseLeases', () => {
   });
 });
 
-describe('LeaseKeepAlive', () => {
+describe("MemoryEtcd's LeaseKeepAlive", () => {
   test('gives a lease its full TTL again', () => {
     const bench = openBench();
     bench.call(leaseGrant, { id: 7n, ttl: 10n });
@@ -180,7 +180,7 @@ describe('LeaseKeepAlive', () => {
     expect(stream.ended).toBeUndefined();
   });
 
-  test('revokes a lease whose timer is late, and reports the revision before that', () => {
+  test('revokes a lease whose timer is late, and reports the revision before the revocation', () => {
     const bench = openBench();
     let nowMs = 0;
     const late = new ServiceBench({ clock: { now: () => nowMs, after: () => () => {} } });
@@ -214,7 +214,7 @@ describe('LeaseKeepAlive', () => {
   });
 });
 
-describe('a lease', () => {
+describe('a lease of a MemoryEtcd', () => {
   test('expires exactly after its TTL, and its keys are deleted', () => {
     const bench = openBench();
     bench.call(leaseGrant, { id: 7n, ttl: 10n });
@@ -225,7 +225,7 @@ describe('a lease', () => {
     expect([idsOf(bench), exists(bench, 'a')]).toEqual([[], false]);
   });
 
-  test('expires in the order of expiry, each at its own revision', () => {
+  test('expires before the leases that end later, and each expiry has its own revision', () => {
     const bench = openBench();
     for (const [id, ttl] of [
       [1n, 30n],
@@ -270,7 +270,7 @@ describe('a lease', () => {
   });
 });
 
-describe('a member', () => {
+describe('the member of a MemoryEtcd', () => {
   test('counts grants, revocations and expiries as requests through consensus', () => {
     const bench = openBench();
     const indexes: bigint[] = [];

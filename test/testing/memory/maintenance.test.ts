@@ -40,7 +40,7 @@ function download(bench: ServiceBench): {
   };
 }
 
-describe('Alarm', () => {
+describe("MemoryEtcd's Alarm", () => {
   test('raises, lists and clears the alarms of each member', () => {
     const bench = openBench();
     const { NOSPACE, CORRUPT, NONE } = AlarmType;
@@ -75,7 +75,7 @@ describe('Alarm', () => {
   });
 });
 
-describe('Status', () => {
+describe("MemoryEtcd's Status", () => {
   test.for([
     ['3.5', { version: '3.5.33', storageVersion: '', dbSizeQuota: 0n, downgradeInfo: undefined }, ' '],
     ['3.6', { version: '3.6.14', storageVersion: '3.6.0', dbSizeQuota: 1n << 31n }, ' '],
@@ -119,7 +119,7 @@ describe('Crc32c', () => {
   });
 });
 
-describe('HashKV', () => {
+describe("MemoryEtcd's HashKV", () => {
   /** Makes five revisions. The hashes below come from etcd 3.6.14, after the same requests. */
   function openWithKeys(settings: Partial<MemberSettings> = {}): ServiceBench {
     const bench = openBench(settings);
@@ -138,7 +138,7 @@ describe('HashKV', () => {
     [5n, 3928647984],
     [6n, 1544269956],
   ] as const;
-  /** The hash of revision 4 after a compaction to it and a restart. */
+  /** The hash of revision 4 after a compaction to this revision and a restart. */
   const AFTER_RESTART = 488911490;
 
   test('equals the hash of etcd at each revision', () => {
@@ -155,7 +155,7 @@ describe('HashKV', () => {
     bench.member.store.compact(4n);
     for (const [revision, expected] of AFTER)
       expect(bench.call(hashKv, { revision })).toMatchObject({ hash: expected });
-    // etcd keeps the hash that the compaction has computed. It starts at the compaction before.
+    // etcd keeps the hash that it has computed for the compaction. This hash begins at the previous compaction.
     expect(bench.call(hashKv, { revision: 4n })).toMatchObject({ hash: BEFORE[4], compactRevision: -1n });
     expect(() => bench.call(hashKv, { revision: 3n })).toThrow(serverError('Compacted'));
     expect(() => bench.call(hashKv, { revision: 7n })).toThrow(serverError('FutureRev'));
@@ -168,7 +168,7 @@ describe('HashKV', () => {
   });
 });
 
-describe('Hash', () => {
+describe("MemoryEtcd's Hash", () => {
   test('changes with the data', () => {
     const bench = openBench();
     const { hash: before } = bench.call(hash, {});
@@ -178,7 +178,7 @@ describe('Hash', () => {
   });
 });
 
-describe('Snapshot', () => {
+describe("MemoryEtcd's Snapshot", () => {
   test('ends with the SHA-256 digest of its other bytes, whose number is a multiple of 512', () => {
     const bench = openBench();
     bench.write({ a: 'x'.repeat(100_000) });
@@ -262,7 +262,7 @@ describe('Snapshot', () => {
   });
 });
 
-describe('MoveLeader', () => {
+describe("MemoryEtcd's MoveLeader", () => {
   test('accepts only the member itself', () => {
     const bench = openBench();
     const { id: learner } = bench.member.membership.add(['http://a:1'], true);
@@ -282,7 +282,7 @@ describe('MoveLeader', () => {
   });
 });
 
-describe('Downgrade', () => {
+describe("MemoryEtcd's Downgrade", () => {
   const { VALIDATE, ENABLE, CANCEL } = DowngradeAction;
 
   test.for([

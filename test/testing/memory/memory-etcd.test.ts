@@ -48,7 +48,7 @@ test('`expireLease` accepts a session and a held lock, also of a namespace, and 
   }
 });
 
-test('the IDs of members and clusters use all 64 bits, and a seed repeats them', async () => {
+test('the IDs of the member and the cluster of a MemoryEtcd use all 64 bits, and are the same for the same seed', async () => {
   const idsOf = async (seed: number): Promise<readonly bigint[]> => {
     const { etcd } = start({ random: randomNumbers(seed) });
     const { header } = await etcd.put('key', '');
@@ -63,7 +63,7 @@ test('the IDs of members and clusters use all 64 bits, and a seed repeats them',
   }
 });
 
-// In a cluster of one real member, the second voting member costs the quorum until it starts.
+// A real cluster of one member loses its quorum when a second voting member is added, until the second member starts.
 test('a MemoryEtcd reads and writes after a client has added a voting member, which can be removed', async () => {
   const { etcd } = start();
   const { member } = await etcd.cluster.memberAdd(['http://127.0.0.1:1']);
@@ -73,7 +73,7 @@ test('a MemoryEtcd reads and writes after a client has added a voting member, wh
   expect((await etcd.cluster.memberList()).members).toHaveLength(1);
 });
 
-test('a client that gets a MemoryEtcd as its transport says what to write', () => {
+test('the constructor of Client refuses a MemoryEtcd as its transport, and the error suggests `memory(server)`', () => {
   expect(() => new Client({ transport: new MemoryEtcd() } as never)).toThrow(/transport: got .*memory\(server\)/);
 });
 
@@ -87,7 +87,7 @@ test.for([
   ['memory', () => memory(MemoryEtcd as never)],
   ['memoryOverHttp2', () => memoryOverHttp2({} as never)],
   ['an option of MemoryEtcd', () => new MemoryEtcd({ clock: ManualClock as never })],
-] as const)('%s refuses an argument that cannot do what it must', ([, make]) => {
+] as const)('%s refuses an argument of the wrong class', ([, make]) => {
   expect(make).toThrow(/^(server|clock): got .*; allowed: a (MemoryEtcd|Clock)/);
 });
 

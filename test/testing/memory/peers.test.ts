@@ -7,15 +7,19 @@ import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { pythonPackages, pythonTests, runPeer, rustTests } from '../../support/peer-packages.js';
 import { testedVersions } from '../../support/thorough.js';
 
-// Clients of other projects, and the tests that some of them publish, on a `MemoryEtcd` and on a real etcd of the same
-// version. `npm run test:all` downloads them, so `npm test` skips them. Other tests use Go's clientv3 with its packages
-// `concurrency` and `recipes` (test/interop in the project `memory`), and etcdctl (etcdctl-output.test.ts).
+// These tests run clients of other projects, and the tests that some of these projects publish, on a `MemoryEtcd` and
+// on a real etcd of the same version. `npm run test:all` downloads the clients. `npm test` skips these tests. Other
+// tests use Go's clientv3 with its packages `concurrency` and `recipes` (test/interop in the project `memory`), and
+// etcdctl (etcdctl-output.test.ts).
 
 const FOLDER = join(import.meta.dirname, 'peers');
 /** The time limit includes the download and the build of the packages. */
 const TIMEOUT_MS = 600_000;
 const PURE_PYTHON = { PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION: 'python' };
-/** The tests of etcd3 that need one member and no random inputs, for each of which they would start etcdctl. */
+/**
+ * A filter of pytest. It leaves out most tests of etcd3 that need several members, and the tests that start etcdctl
+ * for each of many random inputs.
+ */
 const CHOSEN = [
   'quorum',
   'Alarms',
@@ -38,8 +42,8 @@ if (!inject('thorough')) problem = 'only `npm run test:all` downloads clients of
 else if (version === undefined) problem = 'the tests cannot start servers of their own';
 
 /**
- * Runs the same program with a new `MemoryEtcd` and with a new real etcd. Its outputs must be equal. Resolves with the
- * output. `run` gets the host and the port of the server.
+ * Runs the same program with a new `MemoryEtcd` and with a new real etcd. Both outputs must be equal. Resolves with the
+ * output. `run` gets the host and the port of a server.
  */
 async function expectEqual(run: (address: string) => Promise<string>): Promise<string> {
   await using real = await startEtcd({ version });

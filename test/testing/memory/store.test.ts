@@ -44,7 +44,7 @@ function describeChanges(commits: Iterable<Commit>): string[] {
   );
 }
 
-describe('a store', () => {
+describe('the store of a MemoryEtcd', () => {
   test('counts the versions of a key from its creation', () => {
     const store = new Store();
     put(store, 'a');
@@ -100,7 +100,7 @@ describe('a store', () => {
     expect(describeChanges(store.commits(2n, ALL_KEYS))).toEqual(['-a@2']);
   });
 
-  test('keeps a tombstone of exactly the compacted revision, and no older one', () => {
+  test('keeps a tombstone of exactly the compacted revision, and no older tombstone', () => {
     const store = new Store();
     put(store, 'a');
     remove(store, 'a');
@@ -146,7 +146,7 @@ describe('a store', () => {
   });
 });
 
-describe('a write transaction', () => {
+describe("a write transaction of a MemoryEtcd's store", () => {
   test('reads its own changes at its own revision, and the store at older revisions', () => {
     const store = new Store();
     for (const key of ['a', 'c', 'e']) put(store, key, 'old');
@@ -186,7 +186,7 @@ const someStep = fc.record({
   compactBehind: fc.option(fc.nat(12), { freq: 6, nil: undefined }),
 });
 
-/** The whole content after each revision, copied. */
+/** A simple store that keeps a copy of its whole content after each revision. */
 class Model {
   readonly contents: Map<string, KeyValue>[] = [new Map(), new Map()];
   readonly events: string[][] = [[], []];
@@ -250,7 +250,7 @@ function applyAll(transaction: WriteTransaction, commands: readonly Command[]): 
   }
 }
 
-describe('a store with random transactions and compactions', () => {
+describe("a MemoryEtcd's store with random transactions and compactions", () => {
   test('agrees with a model that copies its whole content at each revision', () => {
     const property = fc.property(
       fc.array(someStep, { maxLength: 40 }),

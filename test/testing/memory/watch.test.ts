@@ -56,14 +56,14 @@ function show({ type, kv, prevKv }: Event): string {
   return `${change}@${modRevision}${prevKv === undefined ? '' : ` was ${text(prevKv.value)}@${prevKv.modRevision}`}`;
 }
 
-/** The revision of the header and the events of each response. */
+/** Takes the responses of a stream. Returns the header's revision and the events of each response. */
 function taken(stream: Stream): unknown[] {
   return stream.take().map(({ header, events }) => [header?.revision, ...events.map(show)]);
 }
 
 const ALL_KEYS = { rangeEnd: utf8('\0') };
 
-describe('the creation of a watch', () => {
+describe('the creation of a watch on a MemoryEtcd', () => {
   test('is answered with an ID that the server chooses, from 0 on, and with the current revision', () => {
     const bench = openBench();
     bench.write({ a: '1' });
@@ -109,7 +109,7 @@ describe('the creation of a watch', () => {
   });
 });
 
-describe('a watch', () => {
+describe('a watch on a MemoryEtcd', () => {
   test('receives all events of a revision in one response, while the store commits', () => {
     const bench = openBench();
     const stream = watch(bench, 'a', { rangeEnd: utf8('c'), watchId: 5n });
@@ -176,7 +176,7 @@ describe('a watch', () => {
     expect(past.take().flatMap((received) => received.events.map(show))).toEqual(events);
   });
 
-  test('with `prevKv` receives the key before each change, unless the key is new or that revision is compacted', () => {
+  test('with `prevKv` receives the key as before each change, unless the key is new or the revision before the change is compacted', () => {
     const bench = openBench();
     const stream = watch(bench, 'a', { prevKv: true });
     for (const value of ['1', '2', undefined, '3']) bench.write({ a: value });
@@ -220,7 +220,7 @@ describe('a watch', () => {
   });
 });
 
-describe('a stream', () => {
+describe('a watch stream of a MemoryEtcd', () => {
   test('does not answer the cancellation of an unknown watch, or a request without an operation', () => {
     const stream = openStream(openBench());
     cancel(stream, 5n);
@@ -243,8 +243,8 @@ describe('a stream', () => {
   });
 });
 
-describe('a response with fragments', () => {
-  // The server splits responses that have as many bytes as this setting and 512 KiB.
+describe('a watch response with fragments of a MemoryEtcd', () => {
+  // The server splits responses of at least 512 KiB plus `maxRequestBytes`, which is 100,000 in these tests.
   const LIMIT = 524_288 + 100_000;
   const VALUE = 'x'.repeat(200_000);
 
@@ -289,7 +289,7 @@ describe('a response with fragments', () => {
   });
 });
 
-describe('a progress request', () => {
+describe('a progress request to a MemoryEtcd', () => {
   test('is answered for all watches of the stream, with the current revision', () => {
     const bench = openBench();
     const stream = watch(bench, 'a');
@@ -335,7 +335,7 @@ describe('a progress request', () => {
   });
 });
 
-describe('progress notifications', () => {
+describe('progress notifications of a MemoryEtcd', () => {
   test('arrive for each watch with `progressNotify` after each interval without events for that watch', () => {
     const bench = openBench({ progressIntervalMs: 1_000 });
     const stream = openStream(bench);
@@ -379,7 +379,7 @@ describe('progress notifications', () => {
   });
 });
 
-describe('a compaction', () => {
+describe('a compaction of a MemoryEtcd', () => {
   test('ends a new watch that needs a compacted revision, after the response to its creation', () => {
     const bench = openBench();
     for (const value of ['1', '2', '3']) bench.write({ a: value });
@@ -421,7 +421,7 @@ describe('a compaction', () => {
   });
 });
 
-describe('a watch that is more than 1,000 revisions behind', () => {
+describe('a watch on a MemoryEtcd that is more than 1,000 revisions behind', () => {
   const INTERVAL_MS = 10;
 
   /** Returns a bench with three responses of past revisions, and a stream with a watch that has received the first. */

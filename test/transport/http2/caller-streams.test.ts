@@ -160,7 +160,7 @@ describe('a client with `http2({ connect })`', () => {
     expect(endpoints).toEqual([{ url: 'http://a.test:1', tls: false, address }, false]);
   });
 
-  test('uses another endpoint when `connect` fails for one', async () => {
+  test('uses another endpoint when `connect` fails for one endpoint', async () => {
     const connect: Http2Options['connect'] = ({ url }) => {
       if (url.includes('bad')) throw new Error('no route');
       return tcp();
@@ -375,7 +375,7 @@ describe('a connection fails, and the error contains the reason, when `connect`'
     expect(error.message).toContain('connectTimeoutMs');
   });
 
-  test('is under way when the client is closed: the signal aborts', async () => {
+  test('is still running when the client is closed, which aborts the signal', async () => {
     let signal: AbortSignal | undefined;
     const etcd = openOver((_, options) => {
       signal = options.signal;
@@ -478,7 +478,7 @@ describe('a stream of the caller', () => {
     const folder = unique();
     const puts = Array.from({ length: 40 }, (__, index) => etcd.put(`${folder}/${index}`, Buffer.alloc(1_000_000)));
     await expect.poll(() => gate.length).toBe(1);
-    // The server's flow-control windows bound what the client may send at all. They are larger than a small buffer.
+    // The server's flow-control windows limit how much the client may send. They are larger than a small buffer.
     expect(stream?.writableLength).toBeLessThan(highWaterMark + 524_288);
     isOpen = true;
     for (const send of gate.splice(0)) send();

@@ -3,8 +3,8 @@ import { errorOf } from '../../support/errors.js';
 import { answerAll, CREATE_WATCH, put, putBytes, range, watch } from '../../support/http2-calls.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// The runtime has noticed the end of a connection, but has not told the client yet. It sends nothing that the client
-// writes in the meantime.
+// In these tests, the runtime has noticed the end of a connection, but has not told the client yet. The runtime sends
+// nothing that the client writes in the meantime.
 
 /** Refuses all connections but the first. */
 function refuseFurther(connection: PeerConnection, index: number): void {

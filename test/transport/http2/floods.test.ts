@@ -17,9 +17,10 @@ import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// Floods of useless frames, that is, of frames that advance no call. The peer reads the answers to its frames.
+// In these tests, the peer sends floods of useless frames, that is, of frames that advance no call. The peer reads the
+// answers to its frames.
 
-// The time after which a test counts as hanging. Some floods take seconds on a busy machine.
+// Some floods take seconds on a busy machine, so these tests need a longer time limit.
 vi.setConfig({ testTimeout: 30_000 });
 
 let clock: VirtualClock;

@@ -12,7 +12,7 @@ import {
 import { data, SETTING, settingPairs } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Flow control of received data: RFC 9113, sections 5.2 and 6.9.
+// These tests check the flow control of received data: RFC 9113, sections 5.2 and 6.9.
 
 const DEFAULT_WINDOW_BYTES = 65_535;
 /** The maximum size of a DATA payload in bytes. `FULL` is a gRPC message that fills such a payload. */

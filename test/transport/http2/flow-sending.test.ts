@@ -6,8 +6,8 @@ import { CREATE_WATCH, put, putBytes, range, rangeAnswer, watch } from '../../su
 import { FLAG, rstStream, SETTING, settings, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// Flow control of sent data: RFC 9113, sections 5.2 and 6.9. The scripted peer in these tests fails a test if the
-// client sends a byte beyond a window.
+// These tests check the flow control of sent data: RFC 9113, sections 5.2 and 6.9. The scripted peer fails a test if
+// the client sends a byte beyond a window.
 
 const PREFIX_BYTES = 5;
 const LARGEST_WINDOW = 2 ** 31 - 1;

@@ -4,7 +4,7 @@ import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { FrameReader } from '../../../src/transport/http2/frame-reader.js';
 import { frame } from '../../support/http2-frames.js';
 
-// How the client splits chunks of bytes into frames: RFC 9113, section 4.1.
+// These tests check how the client splits chunks of bytes into frames: RFC 9113, section 4.1.
 
 const SEED = 9_113;
 

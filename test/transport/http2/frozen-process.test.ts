@@ -7,14 +7,15 @@ import { openClient, unique } from '../../support/client.js';
 import { faultProxy } from '../../support/fault-proxy.js';
 import { ownEtcd } from '../../support/own-etcd.js';
 
-// A process is frozen (SIGSTOP), or idle, and meanwhile its connection dies without a packet, as when a NAT forgets it.
+// In these tests, a process is frozen (SIGSTOP) or idle. Meanwhile its connection dies without a packet, as when a NAT
+// forgets the connection.
 // Rule S43 (docs/semantics.md): The client tests the connection before it sends the next request.
 // docs/benchmarks.md has the times until the answers.
 
 const FROZEN_MS = 5_000;
 
 describe('the first put of a process that was frozen for 5 s', () => {
-  test('is answered over the same connection when this lives', async () => {
+  test('is answered over the same connection when the connection still works', async () => {
     const { proxy, connections } = await forgettingProxy();
     const { child, key } = await started(proxy.endpoint);
     expect(await putAfterFreeze(child, key)).toBe('ok');
@@ -66,7 +67,7 @@ describe('the first put after 5 s without a call', () => {
   });
 });
 
-/** Starts a proxy in front of etcd. `forget` silences its present connections, and not those that are made later. */
+/** Starts a proxy in front of etcd. `forget` silences the existing connections of the proxy, but not later ones. */
 async function forgettingProxy(): Promise<{
   readonly proxy: FaultProxy;
   readonly forget: () => void;
@@ -93,8 +94,8 @@ async function started(...endpoints: readonly string[]): Promise<{ readonly chil
 }
 
 /**
- * Freezes the process while `meanwhile` runs, and for `FROZEN_MS`. Resolves with the outcome of the put that the process
- * makes as soon as it resumes.
+ * Freezes the process while `meanwhile` runs, and for `FROZEN_MS`. Resolves with the outcome of the put that the
+ * process makes as soon as it resumes.
  */
 async function putAfterFreeze(
   child: Child,

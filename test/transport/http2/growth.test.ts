@@ -7,7 +7,7 @@ import { PeerSettings } from '../../../src/transport/http2/settings.js';
 import { growth, MAX_GROWTH } from '../../support/measure.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// The cost of many calls, streams or messages must grow linearly with their number, not quadratically.
+// The work for many calls, streams or messages must grow linearly with their number, not quadratically.
 
 describe('a queue of waiting streams', () => {
   test('returns its items in the order of arrival, without the deleted items', () => {

@@ -3,7 +3,7 @@ import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { type HeaderList, HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { block, type Field, integer, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
-// The HPACK decoder: RFC 7541.
+// These tests check the HPACK decoder: RFC 7541.
 
 /** The limit, in bytes, on the size of a decoded header list. */
 const LIMIT = 65_536;
@@ -55,7 +55,7 @@ describe('the dynamic table', () => {
 
   test('keeps the oldest entry when the new entry fills the table exactly, and when its size becomes exact (4.3, 4.4)', () => {
     const decoder = new HpackDecoder(LIMIT);
-    // Three entries of 34 bytes have 102 bytes.
+    // Three entries of 34 bytes fill a table of 102 bytes exactly.
     decode(decoder, Buffer.concat([tableSize(102), block(letters('abc'), 'with indexing')]));
     expect(at(decoder, 0, 1, 2)).toEqual(letters('cba'));
     decode(decoder, Buffer.concat([tableSize(68), tableSize(102)]));

@@ -4,7 +4,7 @@ import { HpackDecoder } from '../../../src/transport/http2/hpack/decoder.js';
 import { HpackEncoder, neverIndexedBytes, writeNeverIndexed } from '../../../src/transport/http2/hpack/encoder.js';
 import { BlockReader, type Field, type Written } from '../../support/http2-hpack.js';
 
-// The HPACK encoder: RFC 7541.
+// These tests check the HPACK encoder: RFC 7541.
 
 const SEED = 7_541;
 const FIELDS: readonly Field[] = [

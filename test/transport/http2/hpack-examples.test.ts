@@ -4,7 +4,7 @@ import { HpackEncoder } from '../../../src/transport/http2/hpack/encoder.js';
 import { STATIC_TABLE } from '../../../src/transport/http2/hpack/tables.js';
 import { type Field, STATIC_FIELDS, tableSize } from '../../support/http2-hpack.js';
 
-// The examples of RFC 7541, appendix C, octet for octet.
+// These tests check the examples of RFC 7541, appendix C, octet for octet.
 
 const LIMIT = 65_536;
 

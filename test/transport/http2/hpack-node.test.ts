@@ -18,7 +18,7 @@ import { continuation, FLAG, type Frame, headers, PREFACE, settings, settingsAck
 import type { Field } from '../../support/http2-hpack.js';
 import { Http2Socket } from '../../support/http2-socket.js';
 
-// Header blocks exchanged with `node:http2`. Each side must read the blocks that the other side writes.
+// These tests exchange header blocks with `node:http2`. Each side must read the blocks that the other side writes.
 
 const SEED = 9_113;
 const LIMIT = 1_000_000;

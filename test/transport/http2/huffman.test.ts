@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { ConnectionError } from '../../../src/transport/http2/frame.js';
 import { decodeHuffman } from '../../../src/transport/http2/hpack/huffman.js';
 
-// Huffman coding: RFC 7541, section 5.2 and appendix B. hpack-node.test.ts checks printable octets against node:http2.
+// These tests check Huffman coding: RFC 7541, section 5.2 and appendix B. hpack-node.test.ts checks printable octets
+// against node:http2.
 
 const SEED = 7_541;
 

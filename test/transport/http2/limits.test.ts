@@ -16,7 +16,7 @@ import { continuation, data, headers, ping, settings, words } from '../../suppor
 import { block, type Field } from '../../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// The limits on the memory, work and time that a peer can cost the client.
+// These tests check the limits on the memory, work and time that a peer can cost the client.
 
 const NOTHING = new Uint8Array(0);
 

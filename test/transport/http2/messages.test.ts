@@ -14,7 +14,7 @@ import {
 import { data, grpcMessage, words } from '../../support/http2-frames.js';
 import { ENDPOINT, Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// How gRPC messages are read from the DATA frames of a stream.
+// These tests check how the client reads gRPC messages from the DATA frames of a stream.
 
 describe('gRPC messages', () => {
   const MESSAGES = [1, 2, 300, 70_000].map((id) => watchMessage(id));

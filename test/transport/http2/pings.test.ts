@@ -13,8 +13,8 @@ import { FLAG, goAway, ping, words } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { answerProbe, passes, probes } from '../../support/http2-pings.js';
 
-// PING from the peer and from the client, on a simulated clock: RFC 9113, section 6.7. A PING by which the client
-// checks that the peer still answers is called a probe.
+// These tests check the PING frames of the peer and of the client, on a simulated clock: RFC 9113, section 6.7. A PING
+// by which the client checks that the peer still answers is called a probe.
 
 const INTERVAL_MS = 10_000;
 const TIMEOUT_MS = 3_000;
@@ -56,7 +56,7 @@ describe('a PING of the peer', () => {
   });
 });
 
-// Rule S41 (docs/semantics.md).
+// Rule S41 (docs/semantics.md): The client tests the connection if a call times out without a response.
 describe('a connection without open streams', () => {
   test('is probed with PING when a call timed out and no byte has arrived since the call was made', async () => {
     const peer = new Http2Peer(PINGING);

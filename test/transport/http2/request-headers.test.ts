@@ -6,7 +6,7 @@ import { answerAll, range, rangeAnswer, watch } from '../../support/http2-calls.
 import { FLAG, SETTING, settings } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 
-// The headers of requests, and the peer's settings that affect them.
+// These tests check the headers of requests, and the settings of the peer that affect these headers.
 
 const TOKEN = 'simple-token-that-is-a-secret.1234';
 

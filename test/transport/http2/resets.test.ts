@@ -16,7 +16,8 @@ import { data, type ErrorName, headers, rstStream } from '../../support/http2-fr
 import { block } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
-// RST_STREAM from the peer and from the client: RFC 9113, section 6.4, and gRPC's mapping of error codes.
+// These tests check RST_STREAM frames of the peer and of the client: RFC 9113, section 6.4, and gRPC's mapping of error
+// codes.
 
 /** The code and the reason of the call's error, for each error code of RST_STREAM. */
 const MEANING: readonly (readonly [ErrorName | number, EtcdErrorDetails['code'], EtcdErrorDetails['reason']])[] = [

@@ -20,10 +20,10 @@ import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.j
 import { probes } from '../../support/http2-pings.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A peer that has gone silent, as if a network dropped its packets: it accepts connections, and then sends nothing. The
-// client detects such a peer with probes: it sends a PING and waits for the answer. If a probe stays unanswered, the
-// client first regards the connection as suspect and sends new calls elsewhere, and later closes the connection. Every
-// scripted peer in these tests also checks that the client's pings stay within etcd's limit.
+// In most of these tests, the peer has gone silent, as if a network dropped its packets: it accepts connections, and
+// then sends nothing. The client detects such a peer with probes: it sends a PING and waits for the answer. If a probe
+// stays unanswered, the client first regards the connection as suspect and sends new calls elsewhere, and later closes
+// the connection. Every scripted peer in these tests also checks that the client's pings stay within etcd's limit.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 const PINGING = { pingIntervalMs, pingTimeoutMs };

@@ -18,9 +18,9 @@ import { data, FLAG, ping, windowUpdate } from '../../support/http2-frames.js';
 import { Http2Peer, type PeerConnection, turn } from '../../support/http2-peer.js';
 import { VirtualClock } from '../../support/virtual-clock.js';
 
-// A slow link with a large buffer: bytes flow all the time, but the answer to a PING waits behind them, or the PING
-// waits behind a large request. The client must tell such a link from a dead one. test/faults/slow-links.test.ts does
-// the same with etcd and a proxy.
+// These tests simulate a slow link with a large buffer: bytes flow all the time, but the answer to a PING waits behind
+// them, or the PING waits behind a large request. The client must tell such a link from a dead one.
+// test/faults/slow-links.test.ts does the same with etcd and a proxy.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 const PINGING = { pingIntervalMs, pingTimeoutMs };
@@ -30,7 +30,7 @@ const SILENCE_MS = 1_000;
 const SUSPECT_MS = 1_000;
 /** A time that is longer than the time that the client waits for bytes that have arrived but were not read. */
 const GRACE_MS = 100;
-/** The client waits for the answer to a PING for so many timeouts while only a few bytes arrive. */
+/** While only a few bytes arrive, the client waits for the answer to a PING for this many ping timeouts. */
 const MAX_TIMEOUTS = 3;
 /** The length of the smallest request behind which a PING may wait. */
 const LARGE_BYTES = 65_536;
@@ -194,7 +194,8 @@ function lateAnswers(): { peer: Http2Peer; connection: () => PeerConnection; ans
 }
 
 /**
- * Sends a part of a response every 500 ms, for `ms`. If `streamId` is undefined, goes on with the response of stream 1.
+ * Sends a part of a response of `bytes` bytes every `everyMs` milliseconds, for `ms` milliseconds. If `streamId` is
+ * undefined, continues the response of stream 1.
  */
 async function sendSlowly(
   connection: () => PeerConnection,

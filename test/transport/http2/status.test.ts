@@ -16,7 +16,7 @@ import type { Field } from '../../support/http2-hpack.js';
 import { Http2Peer, turn } from '../../support/http2-peer.js';
 
 // These tests check how the client derives the status of a call from the headers and trailers of the response.
-// https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html
+// gRPC defines these rules in https://grpc.github.io/grpc/core/md_doc__p_r_o_t_o_c_o_l-_h_t_t_p2.html.
 
 const TYPE: Field = ['content-type', 'application/grpc'];
 
@@ -127,7 +127,7 @@ describe('`grpc-message`', () => {
 });
 
 describe('an HTTP status', () => {
-  // https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html
+  // gRPC defines this mapping in https://grpc.github.io/grpc/core/md_doc_http-grpc-status-mapping.html.
   const CASES = [
     [400, 'Internal'],
     [401, 'Unauthenticated'],
