@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
+import { inspect } from 'node:util';
 import { describe, expect, inject, test } from 'vitest';
 import { gateway } from '../../src/gateway.js';
 import { op, prefix } from '../../src/index.js';
@@ -42,6 +43,27 @@ describe('the gateway transport', () => {
     ['TLS options', { tls: { serverName: 'other' }, endpoints: ['https://127.0.0.1:1'] }],
   ])('refuses %s', async (_, options) => {
     expect(await errorOf(() => openGateway(options))).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+  });
+
+  test('refuses metadata with a line break, and shows no value of the metadata in the error', async () => {
+    const requests: IncomingMessage[] = [];
+    const url = await httpServer((request) => void requests.push(request));
+    const etcd = openGateway({
+      endpoints: [url],
+      interceptors: [
+        {
+          unary: (call, next) => next({ ...call, metadata: { ...call.metadata, token: 'secret\nx' } }),
+          stream: (call, handler, next) =>
+            next({ ...call, metadata: { ...call.metadata, token: 'secret\nx' } }, handler),
+        },
+      ],
+    });
+    const error = await errorOf(etcd.put('k', 'v'));
+    expect(error).toMatchObject({ reason: 'Other', outcome: 'not-sent' });
+    // A watch tries again, and its error shows why no attempt has succeeded.
+    const watch = etcd.watch('k', { signal: AbortSignal.timeout(300) });
+    for (const each of [error, await errorOf(watch.created())]) expect(inspect(each)).not.toContain('secret');
+    expect(requests).toEqual([]);
   });
 
   test('refuses a request that is longer than `maxRequestBytes`', async () => {

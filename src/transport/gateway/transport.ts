@@ -5,6 +5,7 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { onAbort, orAborted } from '../../runtime/signals.js';
 import { after, at } from '../../runtime/timers.js';
+import { checkMetadata } from '../messages.js';
 import type { Metadata, OutgoingStream, StreamCall, StreamHandler, Transport, UnaryCall } from '../transport.js';
 import type { GatewayHttp, ResponseMethod } from './http.js';
 import { gatewayPath, repeatEffectOf } from './rpcs.js';
@@ -88,6 +89,8 @@ export class GatewayTransport implements Transport {
     };
     try {
       const message = this.#http.message(method, call.request);
+      // Without this check, the error of `fetch` would show the value, which may be a token.
+      checkMetadata(metadata, method.path);
       if (this.#repeatPolicy === undefined) return await send(method, message, onSent);
       return await this.#sendRepeatable(this.#repeatPolicy, call, message, send, onSent);
     } catch (error) {
@@ -324,6 +327,7 @@ class GatewayStream<Request, Response> implements OutgoingStream<Request> {
       expectNext();
       const metadata = await this.#metadata;
       if (hasEnded()) return;
+      checkMetadata(metadata, this.#method.path);
       expectMessage(creationMs, notCreated(creationMs));
       const response = await this.#http.post(this.#method, body, metadata, request.signal);
       for await (const message of this.#http.streamMessages(response, this.#method, maxReceiveBytes)) {
