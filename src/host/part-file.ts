@@ -1,7 +1,7 @@
 import { type FileHandle, lstat, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { invalidInput } from '../errors/etcd-error.js';
-import { concatBytes, randomId } from '../runtime/bytes.js';
+import { concatBytes, describeType, randomId } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 
 /** Number of bytes that a `PartFile` collects before it writes them to the file. */
@@ -118,7 +118,8 @@ async function syncFolder(path: string): Promise<void> {
  */
 async function targetOf(path: string): Promise<string> {
   const allowed = 'the path of a regular file, or a path that does not exist yet';
-  if (typeof path !== 'string' || path === '') throw invalidInput('path', 'an empty name', allowed);
+  if (typeof path !== 'string' || path === '')
+    throw invalidInput('path', path === '' ? 'an empty name' : describeType(path), allowed);
   const existing = await lstat(path).catch(undefinedIfMissing);
   if (existing === undefined) return path;
   const target = await realpath(path).catch(undefinedIfMissing);

@@ -1,6 +1,6 @@
 import { ENDED_BY_CLIENT } from '../channel/attempts.js';
 import { isTokenRefused } from '../channel/authentication.js';
-import type { EtcdError } from '../errors/etcd-error.js';
+import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { checkFunction, checkGivenOptions, checkMs, checkPositiveCount } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
 import { doublingMs } from '../runtime/timers.js';
@@ -13,9 +13,9 @@ export interface RetryPolicy {
   /**
    * Bounds of the delay before an attempt, in milliseconds. The delay is a random time up to a limit, which begins at
    * `minBackoffMs` and doubles with each failure until it reaches `maxBackoffMs`. If only one of the two is given, the
-   * default of `minBackoffMs` is 50, or `maxBackoffMs` if that is less, and the default of `maxBackoffMs` is 2,000. If
-   * neither is given, the client uses its own delays, which are usually 0 if another endpoint is available. A read that
-   * only `retryRead` repeats always has a delay.
+   * default of `minBackoffMs` is 50, or `maxBackoffMs` if that is less, and the default of `maxBackoffMs` is 2,000, or
+   * `minBackoffMs` if that is more. If neither is given, the client uses its own delays, which are usually 0 if another
+   * endpoint is available. A read that only `retryRead` repeats always has a delay.
    */
   readonly minBackoffMs?: number | undefined;
   readonly maxBackoffMs?: number | undefined;
@@ -46,7 +46,7 @@ const DEFAULT_MAX_BACKOFF_MS = 2_000;
  * functions of `etcdwire/concurrency` repeat their calls until they know the outcome, whatever the policy is, because
  * their safety depends on it.
  *
- * @throws EtcdError with reason `InvalidInput` if an option is invalid.
+ * @throws EtcdError with reason `InvalidInput` if an option is invalid, or if `minBackoffMs` is above `maxBackoffMs`.
  *
  * @example
  * const etcd = new Client({ endpoints: ['http://127.0.0.1:2379'], interceptors: [retryPolicy({ maxAttempts: 1 })] });
@@ -55,7 +55,9 @@ export function retryPolicy(options: RetryPolicy): Interceptor {
   checkGivenOptions(options, RETRY_POLICY, 'retryPolicy');
   const { maxAttempts = Number.MAX_SAFE_INTEGER, minBackoffMs, maxBackoffMs, retryRead } = options;
   const hasBackoff = minBackoffMs !== undefined || maxBackoffMs !== undefined;
-  const maxMs = maxBackoffMs ?? DEFAULT_MAX_BACKOFF_MS;
+  const maxMs = maxBackoffMs ?? Math.max(DEFAULT_MAX_BACKOFF_MS, minBackoffMs ?? 0);
+  if (minBackoffMs !== undefined && minBackoffMs > maxMs)
+    throw invalidInput('minBackoffMs', `${minBackoffMs}`, `at most maxBackoffMs, which is ${maxMs}`);
   const minMs = minBackoffMs ?? Math.min(DEFAULT_MIN_BACKOFF_MS, maxMs);
   const delayMs = (failures: number): number => environment.Math.random() * doublingMs(minMs, maxMs, failures - 1);
   return {

@@ -122,6 +122,19 @@ describe('`retryPolicy`', () => {
     expect((await direct.get(key))?.version).toBe(1n);
   });
 
+  test('delays each repetition by up to `minBackoffMs` if that is above the default of `maxBackoffMs`', async () => {
+    const policy = retryPolicy({ minBackoffMs: 60_000 });
+    const call = { method: methods.kv.range, request: {}, timeoutMs: 1, deadline: 1 };
+    const delays: number[] = [];
+    await policy.unary?.(call, async (given) => {
+      for (let failures = 1; failures <= 200; failures += 1)
+        delays.push(given.retryAfter?.({ outcome: 'rejected' } as never, failures, true) as number);
+      return {} as never;
+    });
+    expect(Math.max(...delays)).toBeGreaterThan(20_000);
+    expect(Math.max(...delays)).toBeLessThanOrEqual(60_000);
+  });
+
   test('delays the first repetition by at most `minBackoffMs` and each later one by at most `maxBackoffMs`', async () => {
     const delays: number[] = [];
     const policy = retryPolicy({ minBackoffMs: 10, maxBackoffMs: 15 });
@@ -154,6 +167,9 @@ describe('`retryPolicy`', () => {
   test('refuses wrong options', () => {
     expect(() => retryPolicy({ maxAttempts: 0 })).toThrow(/maxAttempts/);
     expect(() => retryPolicy({ minBackoffMs: -1 })).toThrow(/minBackoffMs/);
+    expect(() => retryPolicy({ minBackoffMs: 2, maxBackoffMs: 1 })).toThrow(
+      /minBackoffMs: got 2; allowed: at most maxBackoffMs, which is 1/,
+    );
     expect(() => retryPolicy({ retryRead: 1 as never })).toThrow(/retryRead/);
     expect(() => retryPolicy({ retry: false } as never)).toThrow(/retry/);
   });
