@@ -1,9 +1,14 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { prefix } from '../../src/index.js';
-import { EtcdCluster } from '../../src/testing/index.js';
+import { EtcdCluster, type StartEtcdOptions } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
+import { Authority } from '../support/tls/authority.js';
+import { HERE } from '../support/tls/secure-etcd.js';
 
 test('a partitioned member of an `EtcdCluster` has no leader until `heal()` ends the partition', async (context) => {
   const cluster = await ownCluster(3);
@@ -52,6 +57,28 @@ test('an `EtcdCluster` keeps its data when one member joins and another member i
   expect((await etcd.range(prefix('k'))).count).toBe(1);
 });
 
+test('an `EtcdCluster` over TLS knows its leader, partitions it, and lets members join and leave', async (context) => {
+  const authority = await Authority.create();
+  const folder = temporaryFolder();
+  const { cert, key } = await authority.issue(HERE);
+  const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  writeFileSync(certFile, cert);
+  writeFileSync(keyFile, key);
+  const cluster = await ownCluster(3, { tls: { certFile, keyFile } });
+  if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
+  const leader = await cluster.leader();
+  await cluster.partition(leader);
+  const others = cluster.endpoints.filter((endpoint) => endpoint !== leader.endpoint);
+  const etcd = openClient({ endpoints: others, tls: { ca: authority.cert } });
+  await etcd.get('k', { timeoutMs: 20_000 });
+  await etcd.put('k', 'x');
+  await cluster.heal();
+  const added = await cluster.join();
+  await cluster.remove(leader);
+  const joined = openClient({ endpoints: [added.endpoint], tls: { ca: authority.cert } });
+  expect((await joined.get('k', { timeoutMs: 20_000 }))?.text()).toBe('x');
+});
+
 test('a paused `EtcdMember` can be stopped', async (context) => {
   const cluster = await ownCluster(1);
   const [member] = cluster?.members ?? [];
@@ -74,8 +101,11 @@ test('`pause` throws on Windows, where `stop` works without it', async (context)
   expect(member.running).toBe(false);
 });
 
-async function ownCluster(members: number): Promise<EtcdCluster | undefined> {
-  const { cluster } = await ownEtcd({ members, peerProxies: true });
+async function ownCluster(
+  members: number,
+  options: Pick<StartEtcdOptions, 'tls'> = {},
+): Promise<EtcdCluster | undefined> {
+  const { cluster } = await ownEtcd({ members, peerProxies: true, ...options });
   return cluster;
 }
 

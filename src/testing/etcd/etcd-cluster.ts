@@ -95,8 +95,8 @@ interface Site {
   readonly name: string;
   /** URL for clients. */
   readonly endpoint: string;
-  /** URL of the health check. It never uses TLS. */
-  readonly healthUrl: string;
+  /** URL for the calls of the test kit itself. It never uses TLS. */
+  readonly ownUrl: string;
   /** URL on which the member listens for the other members. */
   readonly listenPeerUrl: string;
   /** URL that the member advertises to the other members: the proxy's URL, or `listenPeerUrl` without a proxy. */
@@ -196,7 +196,7 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /**
-   * Removes a member from the cluster, and kills the member. Does not work with TLS or authentication.
+   * Removes a member from the cluster, and kills the member. Does not work with authentication.
    *
    * @throws EtcdError if the member cannot be removed; Error if the ID of the member is unknown, because the member has
    * not answered a status request.
@@ -204,7 +204,7 @@ export class EtcdCluster implements AsyncDisposable {
   async remove(member: EtcdMember): Promise<void> {
     checkMember(member);
     const others = this.#members.filter((each) => each !== member);
-    await using client = new Client({ endpoints: others.map(({ endpoint }) => endpoint) });
+    await using client = new Client({ endpoints: others.map(({ ownUrl }) => ownUrl) });
     const id = await this.#idOf(member);
     await onceHealthy(() => client.cluster.memberRemove(id));
     await member.kill();
@@ -214,7 +214,7 @@ export class EtcdCluster implements AsyncDisposable {
   }
 
   /**
-   * Resolves with the leader as soon as the cluster has one. Does not work with TLS.
+   * Resolves with the leader as soon as the cluster has one.
    *
    * @param options `timeoutMs`: maximum wait in milliseconds. Default 30,000.
    * @throws Error if no member becomes the leader in time.
@@ -225,7 +225,7 @@ export class EtcdCluster implements AsyncDisposable {
     const deadline = monotonicMs() + timeoutMs;
     while (monotonicMs() < deadline) {
       for (const member of this.#members.filter(({ running }) => running)) {
-        const status = await statusOf(member.endpoint);
+        const status = await statusOf(member.ownUrl);
         if (status !== undefined && status.leader !== 0n && status.leader === status.memberId) return member;
       }
       await pause(POLL_MS);
@@ -275,7 +275,7 @@ export class EtcdCluster implements AsyncDisposable {
 
   async #start(site: Site, cluster: readonly string[], state: 'new' | 'existing'): Promise<EtcdMember> {
     const { etcd = 'etcd', args = [], tls } = this.#options;
-    const { name, endpoint, healthUrl, listenPeerUrl, peerUrl, proxy } = site;
+    const { name, endpoint, ownUrl, listenPeerUrl, peerUrl, proxy } = site;
     const member = new EtcdMember({
       cluster: () => ({
         running: this.#members.filter(({ running }) => running).length,
@@ -283,18 +283,18 @@ export class EtcdCluster implements AsyncDisposable {
       }),
       name,
       endpoint,
-      healthUrl,
+      ownUrl,
       peerUrl,
       etcd,
       args: [
         `--name=${name}`,
         `--data-dir=${join(this.#folder, name)}`,
-        `--listen-client-urls=${endpoint}`,
+        `--listen-client-urls=${[...new Set([endpoint, ownUrl])].join(',')}`,
         `--advertise-client-urls=${endpoint}`,
         `--listen-peer-urls=${listenPeerUrl}`,
         `--initial-advertise-peer-urls=${peerUrl}`,
         '--log-level=warn',
-        ...(tls === undefined ? [] : tlsArgs(tls, healthUrl)),
+        ...(tls === undefined ? [] : tlsArgs(tls)),
         `--initial-cluster=${cluster.join(',')}`,
         `--initial-cluster-state=${state}`,
         ...args,
@@ -318,32 +318,31 @@ export class EtcdCluster implements AsyncDisposable {
         const listenPeerUrl = url(3 * index);
         const proxy = peerProxies ? await FaultProxy.start(listenPeerUrl, { senderOf }) : undefined;
         const endpoint = url(3 * index + 1, tls === undefined ? 'http' : 'https');
-        const healthUrl = tls === undefined ? endpoint : url(3 * index + 2);
+        const ownUrl = tls === undefined ? endpoint : url(3 * index + 2);
         const peerUrl = proxy?.endpoint ?? listenPeerUrl;
-        return { name: `m${this.#named++}`, endpoint, healthUrl, listenPeerUrl, peerUrl, proxy };
+        return { name: `m${this.#named++}`, endpoint, ownUrl, listenPeerUrl, peerUrl, proxy };
       }),
     );
   }
 
   async #add(peerUrl: string, learner: boolean | undefined): Promise<readonly Member[]> {
-    await using client = new Client({ endpoints: this.endpoints });
+    await using client = new Client({ endpoints: this.#members.map(({ ownUrl }) => ownUrl) });
     return (await onceHealthy(() => client.cluster.memberAdd([peerUrl], { learner }))).members;
   }
 
   async #idOf(member: EtcdMember): Promise<bigint> {
-    const id = this.#ids.get(member) ?? (await statusOf(member.endpoint))?.memberId;
+    const id = this.#ids.get(member) ?? (await statusOf(member.ownUrl))?.memberId;
     if (id === undefined) throw new Error(`${member.name} does not answer a status request, so its ID is unknown`);
     this.#ids.set(member, id);
     return id;
   }
 }
 
-function tlsArgs({ certFile, keyFile, clientCaFile }: EtcdClusterTls, healthUrl: string): string[] {
+function tlsArgs({ certFile, keyFile, clientCaFile }: EtcdClusterTls): string[] {
   return [
     `--cert-file=${certFile}`,
     `--key-file=${keyFile}`,
     ...(clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${clientCaFile}`]),
-    `--listen-metrics-urls=${healthUrl}`,
   ];
 }
 

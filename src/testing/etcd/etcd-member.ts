@@ -16,8 +16,8 @@ export interface EtcdMemberOptions {
   readonly name: string;
   /** URL for clients. */
   readonly endpoint: string;
-  /** URL of the health check. It never uses TLS. */
-  readonly healthUrl: string;
+  /** URL for the calls of the test kit itself. It never uses TLS. */
+  readonly ownUrl: string;
   /** URL that the member advertises to the other members. */
   readonly peerUrl: string;
   /** Path of the etcd executable. */
@@ -56,6 +56,8 @@ export class EtcdMember {
   readonly endpoint: string;
   /** URL that the member advertises to the other members. */
   readonly peerUrl: string;
+  /** @internal URL for the calls of the test kit itself. It never uses TLS. */
+  readonly ownUrl: string;
   readonly #options: EtcdMemberOptions;
   #child: ChildProcess | undefined;
   /** Why the process could not be started; undefined if it was started. */
@@ -66,6 +68,7 @@ export class EtcdMember {
     this.name = options.name;
     this.endpoint = options.endpoint;
     this.peerUrl = options.peerUrl;
+    this.ownUrl = options.ownUrl;
     this.#options = options;
   }
 
@@ -119,7 +122,7 @@ export class EtcdMember {
   async healthy(): Promise<boolean> {
     const timeout = new AbortController();
     const stopTimer = after(HEALTH_TIMEOUT_MS, () => timeout.abort());
-    const health = await fetch(`${this.#options.healthUrl}/health`, { signal: timeout.signal })
+    const health = await fetch(`${this.ownUrl}/health`, { signal: timeout.signal })
       .then((response) => response.text())
       .catch(() => '')
       .finally(stopTimer);
