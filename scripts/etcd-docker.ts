@@ -5,7 +5,6 @@ import { releaseFor } from '../src/testing/etcd/versions.js';
 // Starts etcd in containers, for machines that have Docker but no etcd. This file is not part of the package, because
 // it needs the package `testcontainers`.
 
-/** etcd as a container image. */
 export interface EtcdImage {
   readonly kind: 'docker';
   readonly image: string;

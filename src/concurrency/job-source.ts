@@ -173,7 +173,7 @@ export class JobSource {
     this.#seen = new Map();
     return delayed.map((kv) => {
       const { attempts, delayMs } = parseState(kv);
-      const id = `${lastPart(kv)} ${attempts}`;
+      const id = `${jobIdOf(kv)} ${attempts}`;
       const seenAt = seen.get(id) ?? now;
       this.#seen.set(id, seenAt);
       return Math.min(now + dueOf(kv) - wallMs, seenAt + delayMs);
@@ -181,7 +181,7 @@ export class JobSource {
   }
 
   #makeReady(kv: KeyValue, state: JobState, waiting: Waiting): Promise<boolean> {
-    const put = op.put(keysOf(this.#name, lastPart(kv)).ready(state), stateText(state));
+    const put = op.put(keysOf(this.#name, jobIdOf(kv)).ready(state), stateText(state));
     return untilAnswered(waiting, (call) => moveState(this.#client, kv, [put], call));
   }
 
@@ -192,10 +192,10 @@ export class JobSource {
       this.#client.txn({ then: [op.range(all.claimed), op.range(all.running, { keysOnly: true })] }, call),
     );
     const [claimed, running] = responses;
-    const alive = new Set(running.kvs.map(lastPart));
-    const orphans = claimed.kvs.filter((kv) => !alive.has(lastPart(kv)));
+    const alive = new Set(running.kvs.map(jobIdOf));
+    const orphans = claimed.kvs.filter((kv) => !alive.has(jobIdOf(kv)));
     const returned = orphans.map((kv) => {
-      const [keys, state] = [keysOf(this.#name, lastPart(kv)), parseState(kv)];
+      const [keys, state] = [keysOf(this.#name, jobIdOf(kv)), parseState(kv)];
       const to = state.attempts < this.#settings.maxAttempts ? keys.ready(state) : keys.dead;
       const isOrphan = [compare.modRevision(kv.key, '==', kv.modRevision), compare.missing(keys.running)];
       const move = { if: isOrphan, then: [op.delete(kv.key), op.put(to, stateText(state))] };
@@ -203,12 +203,12 @@ export class JobSource {
     });
     // Only an operator can leave a `running` key without a `claimed` key. While this key exists, the counts of both
     // kinds of keys can be equal although there is an orphan.
-    const claims = new Set(claimed.kvs.map(lastPart));
-    const leftovers = running.kvs.filter((kv) => !claims.has(lastPart(kv)));
+    const claims = new Set(claimed.kvs.map(jobIdOf));
+    const leftovers = running.kvs.filter((kv) => !claims.has(jobIdOf(kv)));
     const removed = leftovers.map((kv) => {
       const isStray = [
         compare.modRevision(kv.key, '==', kv.modRevision),
-        compare.missing(keysOf(this.#name, lastPart(kv)).claimed),
+        compare.missing(keysOf(this.#name, jobIdOf(kv)).claimed),
       ];
       return untilAnswered(waiting, (call) => this.#client.txn({ if: isStray, then: [op.delete(kv.key)] }, call));
     });
@@ -234,7 +234,7 @@ export class JobSource {
 
   /** Returns undefined if another worker was faster, or if the job's value is gone. */
   async #claim(session: Session, kv: KeyValue, waiting: Waiting, stop?: AbortSignal): Promise<Job | undefined> {
-    const id = lastPart(kv);
+    const id = jobIdOf(kv);
     const keys = keysOf(this.#name, id);
     const state = parseState(kv);
     const next = { ...state, attempts: state.attempts + 1 };
@@ -345,7 +345,7 @@ function digits(number: number, length: number): string {
 }
 
 /** Returns the ID, which is the last part of each key of a job. */
-export function lastPart(kv: KeyValue): string {
+export function jobIdOf(kv: KeyValue): string {
   const key = textOf(kv.key);
   return key.slice(key.lastIndexOf('/') + 1);
 }

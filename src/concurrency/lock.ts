@@ -24,7 +24,7 @@ export interface Contender {
   readonly name: string;
   readonly queueKey: QueueKey;
   readonly value: BytesLike;
-  /** The transaction that puts the queue key. The first `acquire` prepares it, because a `Mutex` uses it many times. */
+  /** The transaction that puts the queue key. The first `acquire` prepares it, and later ones of a `Mutex` use it again. */
   entry: QueueKeyTxn | undefined;
   /**
    * Whether the lockers of the session share this queue key, and so wait for each other in the session's `LocalQueue`.

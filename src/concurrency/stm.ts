@@ -191,7 +191,10 @@ export class StmTransaction {
   /** The keys that the failed commit of the previous run has read, all at one store revision. */
   readonly #prefetched: ReadonlyMap<string, Read>;
   #isCommitting = false;
-  /** Store revision of the first read. */
+  /**
+   * The store revision that all reads of this run see: that of the failed commit before this run, or that of the first
+   * read. Undefined before the first read, and if the isolation level does not need it.
+   */
   #revision: Promise<bigint> | undefined;
 
   /** @internal */

@@ -18,7 +18,7 @@ import { onAbort } from '../runtime/signals.js';
 import { doublingMs } from '../runtime/timers.js';
 import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
-import { JobSource, keysOf, lastPart, moveState } from './job-source.js';
+import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
 import { checkSession, checkSessionOf, LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
 import { type WaitOptions, withinLimit } from './waiting.js';
@@ -306,7 +306,7 @@ export class WorkQueue {
     const { kvs } = await this.#client.range(prefix(`${this.name}/dead/`), options);
     const jobs = await Promise.all(
       kvs.map(async (kv): Promise<DeadJob | undefined> => {
-        const id = lastPart(kv);
+        const id = jobIdOf(kv);
         const job = await this.#client.get(keysOf(this.name, id).job, options);
         const { attempts, error } = parseState(kv);
         // Undefined if another process has completed or discarded the job since.

@@ -365,5 +365,5 @@ function includes(outer: WireRange, inner: WireRange): boolean {
 }
 
 function outside(argument: string): EtcdError {
-  return invalidInput(argument, 'a key outside the cached range', 'keys in the cached range');
+  return invalidInput(argument, 'keys outside the cached range', 'only keys in the cached range');
 }

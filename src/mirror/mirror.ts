@@ -190,8 +190,8 @@ export class RangeMirror implements AsyncIterable<MirrorMessage> {
     const isOther = clusterId !== 0n && header.clusterId !== clusterId;
     if (!isOther && header.revision >= fromRevision) return;
     const problem = isOther
-      ? `another cluster than ${clusterId.toString(16)} answers`
-      : `the store was restored: its revision ${header.revision} is below ${fromRevision}`;
+      ? `cluster ${header.clusterId.toString(16)} answers instead of clusterId ${clusterId.toString(16)}`
+      : `the store was restored: its revision ${header.revision} is below fromRevision ${fromRevision}`;
     throw new EtcdError(problem, { code: 'FailedPrecondition', reason: 'ClusterChanged', outcome: 'rejected' });
   }
 

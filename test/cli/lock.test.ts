@@ -245,7 +245,7 @@ describe('etcdwire', () => {
     await queueOf(name, 0);
   });
 
-  it('`lock` exits without a release when a later signal arrives while the release waits for a frozen server', async () => {
+  it('`lock` exits at once when another signal arrives while the release that the first signal has started waits for a frozen server', async () => {
     const { endpoints, members } = await ownEtcd();
     const holder = new RunningCli(['--endpoints', endpoints.join(), 'lock', unique('lock')]);
     await holder.lines(1);

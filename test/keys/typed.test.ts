@@ -37,7 +37,7 @@ describe('`typed`', () => {
     expect(await keys.get('bob')).toBeUndefined();
   });
 
-  test('returns an error with the key and the cause for a value that does not decode, and still returns the other keys', async () => {
+  test('returns an entry with an error and its cause for each value that does not decode, and still returns the other keys', async () => {
     const { etcd, root, keys } = users();
     await etcd.put(`${root}bad`, '{"name":1}');
     await etcd.put(`${root}worse`, 'no JSON');

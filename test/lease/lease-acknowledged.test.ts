@@ -11,7 +11,7 @@ import { errorOf } from '../support/errors.js';
 import { scriptedServer, scriptedStream, scriptedUnary } from '../support/scripted-server.js';
 import { silentRpc } from '../support/silent-rpc.js';
 
-test('a keepalive is lost when the server acknowledges its first renewal after the deadline (S14)', async () => {
+test('`renewed` rejects with reason LeaseUnreachable when the server acknowledges the first renewal only after the lease may have expired (S14)', async () => {
   const kept = new KeepAlive(5n, new Deadlines());
   const renewed = kept.renewed();
   kept.acknowledged(new Moment(2_000), 1);

@@ -137,8 +137,8 @@ function valueArbitrary(field: protobuf.Field, depth: number): fc.Arbitrary<unkn
 }
 
 /**
- * Converts a message to the form of protobufjs and proto-loader. Omits fields with default values, because an encoding
- * does not contain them.
+ * Converts a message to the form of protobufjs and proto-loader. Omits singular fields with default values, because an
+ * encoding does not contain them. Keeps the field of a oneof, and empty lists.
  */
 function toProtobufjs(type: protobuf.Type, message: Fields): Fields {
   const theirs: Fields = {};

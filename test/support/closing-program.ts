@@ -1,7 +1,7 @@
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { Client, prefix } from '../../src/index.js';
 
-// This program opens a watch, a session and a lock, and closes the client. The process must then exit immediately,
+// This program opens a watch and a session, takes a lock, and closes the client. The process must then exit at once,
 // although the next renewal of the lease would be due in 100 s.
 // Usage: closing-program.ts ENDPOINT
 

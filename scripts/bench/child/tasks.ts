@@ -249,7 +249,7 @@ export class LiveEvents {
   }
 }
 
-/** Puts the watched keys in turn, with one call for each put. */
+/** Makes `events` puts, up to `WRITES_IN_FLIGHT` at a time. They write the watched keys in turn. */
 export async function writeEvents(client: BenchClient, prefix: string, events: number, keys: number): Promise<void> {
   await inTurn(WRITES_IN_FLIGHT, events, async (index) => {
     const value = Buffer.alloc(EVENT_VALUE_BYTES);

@@ -171,7 +171,7 @@ export function lockText({ rewriter, chain, client, links, isAwait }: Use): stri
   return `${rewriter.use('withLock')}(${client}, ${name}, ${rewriter.emit(action)}, { ${option} })`;
 }
 
-/** Rewrites `await client.watch().prefix(prefix).create()` if it initializes a variable. */
+/** Rewrites `await client.watch()….create()` if it initializes the only variable of a statement. */
 export function watchText({ rewriter, chain, client, links, isAwait }: Use): string | undefined {
   const { parser } = rewriter;
   const declaration = chain.last.parent.parent;

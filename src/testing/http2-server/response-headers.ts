@@ -37,7 +37,7 @@ export class ResponseHeaders implements HeaderWriter {
 
 /**
  * The fields of headers or trailers except `grpc-message`. This file creates one object for each possible list of
- * fields, so the encoder can cache the encoded fields by the object.
+ * fields, so `ResponseHeaders` can cache the encoded fields by the object.
  */
 export interface FixedFields {
   readonly fields: readonly HeaderField[];

@@ -113,7 +113,8 @@ class Queues {
       decode(method.request, encode(method.request, request)),
       call,
     );
-    if (answer instanceof Promise) throw new Error(`${method.path} must answer at once`);
+    if (answer instanceof Promise)
+      throw new Error(`${method.path}: the handler returned a promise; allowed: a response`);
     return decode(method.response, encode(method.response, answer as Init<Response>));
   }
 

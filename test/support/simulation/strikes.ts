@@ -208,7 +208,7 @@ export class Strikes {
     for (const connection of own) connection.watchSilence();
   }
 
-  /** Undoes a fault after its time, or when all faults end. */
+  /** Calls `undo` once: after `ms` milliseconds, or when `undoAll` ends all faults earlier. */
   #undoAfter(ms: number, undo: () => void): void {
     const once = (): void => {
       if (this.#undos.delete(once)) undo();

@@ -233,7 +233,7 @@ export class World {
         current.wasStopped = true;
         current.reached = this.time + stop.ms;
         current.stalledUntil = current.reached;
-        // The stop may fall between the reads of two clocks.
+        // If the process has read one clock before the stop and reads another one after it, the second one has leapt.
         current.leapedAt = current.reached;
         this.note(`is stopped in the middle of a step for ${stop.ms} ms`);
       }

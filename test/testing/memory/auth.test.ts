@@ -471,7 +471,7 @@ describe("MemoryEtcd's authorization", () => {
     expect(outcome(bench, kv.txn, { success: [{ request: range }] })).toBe(DENIED);
   });
 
-  test('requires the permission to read for the previous key', () => {
+  test('requires the permission to read for a put or a deletion with `prevKv`', () => {
     const bench = openSecured();
     grant(bench, WRITE, 'a');
     logIn(bench, 'alice');

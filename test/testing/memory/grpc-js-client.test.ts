@@ -182,7 +182,7 @@ test('grpc-js renews a lease on a bidirectional stream', async () => {
   expect(ttls).toEqual(['60', undefined, undefined]);
 });
 
-test('grpc-js downloads a snapshot on a server stream', async () => {
+test('a MemoryEtcd sends a snapshot, and its SHA-256 at the end, to grpc-js on a server stream', async () => {
   const caller = new Caller(await memoryEndpoint());
   const value = Buffer.alloc(200_000, 'v').toString('base64');
   await caller.unary('etcdserverpb.KV.Put', { key: encoded('key'), value });

@@ -225,7 +225,7 @@ describe('a lease of a MemoryEtcd', () => {
     expect([idsOf(bench), exists(bench, 'a')]).toEqual([[], false]);
   });
 
-  test('expires before the leases that end later, and each expiry has its own revision', () => {
+  test('expires when its time ends, and has a revision of its own even if another lease ends at the same time', () => {
     const bench = openBench();
     for (const [id, ttl] of [
       [1n, 30n],

@@ -61,7 +61,7 @@ describe("MemoryEtcd's Alarm", () => {
     expect(bench.member.alarms.isInEffect('CORRUPT')).toBe(true);
   });
 
-  test('of one kind ends the effect of the other kind in etcd 3.5', () => {
+  test('of version 3.5 ends the effect of the other kind when a client raises an alarm', () => {
     const { alarms } = openBench({ version: '3.5' }).member;
     const effects = () => [alarms.isInEffect('NOSPACE'), alarms.isInEffect('CORRUPT')];
     alarms.add('NOSPACE');

@@ -363,7 +363,7 @@ describe('a connection fails, and the error contains the reason, when `connect`'
     await expect.poll(() => ends).toEqual(['canceled', 'aborted']);
   });
 
-  test('rejects after the client gave up, and nothing is left unhandled', async () => {
+  test('rejects only after `connectTimeoutMs` has passed, and the late rejection is handled', async () => {
     const error = await failureOf(
       (_, { signal }) =>
         new Promise((_resolve, reject) => {

@@ -173,7 +173,7 @@ describe('an HTTP status', () => {
     expect(await errorAfter([last(...fields)])).toMatchObject({ code: 'PermissionDenied', problem: 'no' });
   });
 
-  test('of 100, 103 or 199 in interim responses does not end the call (8.1)', async () => {
+  test('of 100, 103 or 199 in interim responses does not end the call (RFC 9113, 8.1)', async () => {
     const peer = new Http2Peer();
     const call = range(peer);
     await turn();
