@@ -62,7 +62,7 @@ export const controllers: Workload<ReconcileOp> = {
         handlerMs: random.pick([0, 0, random.magnitude(1, 2_000)]),
         concurrency: random.between(1, 3),
         failures: random.pick([0, 0, 0, 1, 3]),
-        resyncMs: random.chance(0.1) ? random.between(1_000, 5_000) : undefined,
+        resyncMs: random.chance(0.1) ? random.between(6_000, 20_000) : undefined,
         runsAgain: random.chance(0.2),
         stopsAfterMs: random.chance(0.2) ? random.magnitude(1, 8_000) : undefined,
       })),
