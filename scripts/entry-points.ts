@@ -18,13 +18,33 @@ export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
   ),
 );
 
+/** Matches an import of a file in src/ from another folder. */
+const IN_SRC = /^(?:\.\.\/)+src\//;
+
+function entryPointOf(path: string): string | undefined {
+  return ENTRY_POINTS.get(path.replace(/^.*?src\//, ''));
+}
+
 /** An esbuild plugin that replaces imports of an entry point in src/ with imports of the installed package. */
 export const importPackage: Plugin = {
   name: 'import-package',
   setup: ({ onResolve }) => {
-    onResolve({ filter: /^(?:\.\.\/)+src\// }, ({ path }) => {
-      const entryPoint = ENTRY_POINTS.get(path.replace(/^.*?src\//, ''));
+    onResolve({ filter: IN_SRC }, ({ path }) => {
+      const entryPoint = entryPointOf(path);
       return entryPoint === undefined ? undefined : { path: entryPoint, external: true };
     });
   },
 };
+
+/** An esbuild plugin that bundles the package that is installed in `folder` instead of the entry points in src/. */
+export function importInstalled(folder: string): Plugin {
+  return {
+    name: 'import-installed',
+    setup: ({ onResolve, resolve }) => {
+      onResolve({ filter: IN_SRC }, async ({ path, kind }) => {
+        const entryPoint = entryPointOf(path);
+        return entryPoint === undefined ? undefined : resolve(entryPoint, { resolveDir: folder, kind });
+      });
+    },
+  };
+}

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { findChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
@@ -6,13 +7,17 @@ import { type CheckResult, type Conformance, OWN_HOLDS } from './runtimes/confor
 import { Contender, GuardCheck } from './runtimes/contenders.js';
 import { BrowserPage, ServedWorker } from './runtimes/hosts.js';
 import { InstalledPackage } from './runtimes/installed.js';
+import { type Command, killHolder } from './runtimes/killed-holders.js';
+import type { MemoryRows } from './runtimes/memory.js';
+import { buildQuickJs, type QuickJs } from './runtimes/quickjs.js';
 import { fetchRuntime, RUNTIMES, type Runtime } from './runtimes/runtimes.js';
 import { SecureServers } from './runtimes/secure-servers.js';
 
 const USAGE = `npm run test:runtimes -- [NAME...]
 
 Runs the same checks on each runtime with a real etcd, once with the package as npm installs it and once as a single file in
-an empty folder. Prints a table, and fails if a check fails. NAME selects the runtimes whose names start with it.
+an empty folder. Prints a table, and fails if a check fails. Also prints how much memory a small program with a lock needs on
+each runtime. NAME selects the runtimes whose names start with it.
 `;
 
 /** Number of Node.js processes that contend for the lock during the checks. */
@@ -33,11 +38,21 @@ interface Row {
   readonly problems: readonly string[];
 }
 
+/** The memory of a small program on a runtime. */
+interface Measured {
+  readonly runtime: string;
+  /** Size of the bundle after minification. Undefined if the bundle also contains the checks. */
+  readonly bundleBytes: number | undefined;
+  readonly rows: MemoryRows;
+}
+
+const measured: Measured[] = [];
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
 // The page in the browser has a different origin from etcd, so etcd must allow the page's requests.
 const etcd = await startEtcd({ args: ['--cors=*'] });
+const [endpoint = ''] = etcd.endpoints;
 const rows: Row[] = [];
 try {
   await using secure = await SecureServers.start();
@@ -46,7 +61,7 @@ try {
   const tryProgram = async (
     title: string,
     binary: string,
-    { args = [], conditions }: Pick<Runtime, 'args' | 'conditions'>,
+    { args = [], gcArgs = [], conditions }: Pick<Runtime, 'args' | 'gcArgs' | 'conditions'>,
   ): Promise<void> => {
     const conform = (file: string) => (what: object) =>
       printed(
@@ -56,20 +71,48 @@ try {
       );
     await attempt(program, title, 'package', conform(program));
     await attempt(program, title, 'one file', conform(await installed.bundle('program', conditions)));
+    const holder = await installed.bundle('holder', conditions);
+    const memory = await printed(binary, [...gcArgs, ...args, holder, 'memory', endpoint], dirname(holder));
+    measured.push({ runtime: title, bundleBytes: statSync(holder).size, rows: JSON.parse(memory) });
   };
   const tryWorker = async (
     title: string,
     binary: string,
     { conditions }: Pick<Runtime, 'conditions'>,
   ): Promise<void> => {
-    using worker = await ServedWorker.start(binary, await installed.bundle('worker', conditions), secure.authority);
+    const bundle = await installed.bundle('worker', conditions);
+    using worker = await ServedWorker.start(binary, bundle, secure.authority);
     await attempt(program, title, 'one file', async (what) => {
       const body = JSON.stringify({ ...what, secure: secure.withoutOptions, sockets: true });
       const response = await fetch(worker.url, { method: 'POST', body, signal: AbortSignal.timeout(TIMEOUT_MS) });
       return response.text();
     });
+    measured.push({ runtime: title, bundleBytes: undefined, rows: await worker.memory(endpoint) });
   };
-  const here: Pick<Runtime, 'name' | 'args' | 'conditions'> = { name: 'Node.js', args: [], conditions: ['node'] };
+  const tryQuickJs = async ({ title, binary }: QuickJs): Promise<void> => {
+    const bundle = await installed.bundle('embedded', [], 'iife');
+    const holder = await installed.bundle('embedded-holder', [], 'iife');
+    const [ours, theirs]: [Command, Command] = [
+      [binary, holder],
+      [process.execPath, await installed.bundle('holder', ['node'])],
+    ];
+    await attempt(program, title, 'one file', async (what) => {
+      const conformance = JSON.stringify({ ...what, secure: [], sockets: true });
+      const checks = JSON.parse(await printed(binary, [bundle, 'conform', conformance], dirname(bundle)));
+      const kills = [
+        { check: 'kill -9 of a holder that Node.js waits for', holder: ours, waiter: theirs },
+        { check: 'kill -9 of a holder in Node.js', holder: theirs, waiter: ours },
+      ];
+      for (const [index, { check, holder: killed, waiter }] of kills.entries()) {
+        const problem = await killHolder(endpoint, `killed-${index}`, killed, waiter).catch(messageOf);
+        checks.push({ check, problem });
+      }
+      return JSON.stringify(checks);
+    });
+    const memory = await printed(binary, [holder, 'memory', endpoint], dirname(holder));
+    measured.push({ runtime: title, bundleBytes: statSync(holder).size, rows: JSON.parse(memory) });
+  };
+  const here = { name: 'Node.js', args: [], gcArgs: ['--expose-gc'], conditions: ['node'] };
   if (isWanted(here)) await tryProgram(`Node.js ${process.versions.node}`, process.execPath, here);
   if (isWanted(here)) {
     const executable = await installed.executable('program');
@@ -93,10 +136,15 @@ try {
       JSON.stringify(await page.conformance({ ...what, secure: [], sockets: false })),
     );
   }
+  if (isWanted({ name: 'QuickJS' })) {
+    const quickJs = await buildQuickJs();
+    if (typeof quickJs === 'string') process.stderr.write(`QuickJS: skipped: ${quickJs}\n`);
+    else await tryQuickJs(quickJs);
+  }
 } finally {
   await etcd.close();
 }
-process.stdout.write(tableText());
+process.stdout.write(`${tableText()}\n${memoryText()}`);
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 
 /**
@@ -109,7 +157,6 @@ async function attempt(
   conform: (what: Omit<Conformance, 'secure' | 'sockets'>) => Promise<string>,
 ): Promise<void> {
   process.stderr.write(`${runtime}, ${form}\n`);
-  const [endpoint = ''] = etcd.endpoints;
   const lock = `lock-${rows.length}`;
   await using guard = await GuardCheck.start(endpoint, lock);
   const contending = Array.from({ length: NODE_CONTENDERS }, () => new Contender(program, endpoint, lock));
@@ -155,6 +202,22 @@ function printed(program: string, args: readonly string[], cwd: string): Promise
   });
 }
 
+function messageOf(error: unknown): string {
+  return (error as Error).message;
+}
+
+/** The memory in MB. Of each pair, the first number is the heap, and the second one the resident memory. */
+function memoryText(): string {
+  const heads = ['runtime', 'bundle kB', 'at start', 'with a lock', 'and 100 watches'];
+  const mb = (bytes: number): string => (bytes === 0 ? 'unknown' : (bytes / 1e6).toFixed(1));
+  const lines = measured.map(({ runtime, bundleBytes, rows: memory }) => [
+    runtime,
+    bundleBytes === undefined ? '' : (bundleBytes / 1_000).toFixed(0),
+    ...memory.map(({ heap, resident }) => `${mb(heap)} / ${mb(resident)}`),
+  ]);
+  return tableOf(heads, lines);
+}
+
 function tableText(): string {
   const heads = ['runtime', 'as', 'checks passed', 'holds of the lock'];
   const lines = rows.map(({ runtime, form, checks, holds, problems }) => {
@@ -162,5 +225,9 @@ function tableText(): string {
     const verdict = problems.length === 0 ? `${passed} of ${checks.length}` : `FAILED: ${problems.join('; ')}`;
     return [runtime, form, verdict, String(holds)];
   });
+  return tableOf(heads, lines);
+}
+
+function tableOf(heads: readonly string[], lines: readonly (readonly string[])[]): string {
   return [heads, heads.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |\n`).join('');
 }

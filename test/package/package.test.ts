@@ -65,7 +65,7 @@ function output(type: 'module' | 'commonjs', code: string): string {
 describe('the packed package', () => {
   test('contains the build, the sources and the documentation pages, and nothing else', () => {
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|docs\/examples\/\w+\.ts|docs\/learn\/(answers\/)?[\w-]+\.ts|docs\/learn\/diagrams\/[\w-]+\.txt|docs\/playground\.html|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.(md|png|svg)|docs\/examples\/(embedded\/)?\w+\.ts|docs\/learn\/(answers\/)?[\w-]+\.ts|docs\/learn\/diagrams\/[\w-]+\.txt|docs\/playground\.html|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
