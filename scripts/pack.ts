@@ -35,8 +35,10 @@ export function pack(into: string): string {
   const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
   try {
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
-    const files = manifest.files.filter((name) => name !== 'dist');
+    const files = manifest.files.filter((name) => name !== 'dist' && !name.startsWith('!'));
     for (const name of [...BUILD_SOURCES, ...files]) cpSync(join(root, name), join(copy, name), { recursive: true });
+    const left = manifest.files.filter((name) => name.startsWith('!')).map((name) => name.slice(1));
+    for (const name of left) rmSync(join(copy, name), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     const repository = repositoryOfWorkflow();
     if (repository !== undefined) manifest.repository = { type: 'git', url: `git+${repository}.git` };
@@ -89,7 +91,7 @@ function redirectLinks(copy: string, page: string, files: readonly string[], rep
     const name = normalize(join(dirname(page), file));
     const isPacked = files.some((each) => name === each || name.startsWith(`${each}/`));
     if (isPacked && existsSync(join(copy, name))) return link;
-    if (repository === undefined) return shown.slice(1, -1);
+    if (repository === undefined) return shown.replace(/^!?\[|\]$/g, '');
     return `${shown}(${repository}/${name}${anchor === undefined ? '' : `#${anchor}`})`;
   });
   writeFileSync(path, text);
