@@ -15,6 +15,7 @@ export interface QuickJs {
 
 /** Compiles the host program with cargo. Resolves with the reason if the machine cannot compile it. */
 export async function buildQuickJs(): Promise<QuickJs | string> {
+  if (process.platform === 'win32') return 'the host program needs clocks and sockets of Unix';
   if (onPath('cargo') === undefined) return 'cargo was not found; install Rust';
   const folder = cacheFolder('embedded');
   mkdirSync(folder, { recursive: true });

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::ToSocketAddrs;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use either::Either;
 use mio::net::TcpStream;
@@ -227,17 +227,25 @@ fn define_host(ctx: &Ctx, sockets: &Shared, arguments: Vec<String>) -> rquickjs:
         "close",
         Function::new(ctx.clone(), move |id: usize| all.borrow_mut().close(id))?,
     )?;
-    let start = Instant::now();
-    host.set(
-        "nowMs",
-        Function::new(ctx.clone(), move || start.elapsed().as_secs_f64() * 1_000.0)?,
-    )?;
+    host.set("nowMs", Func::from(now_ms))?;
     host.set("randomBytes", Func::from(random_bytes))?;
     host.set("print", Func::from(|text: String| println!("{text}")))?;
     host.set("exit", Func::from(|code: i32| -> () { std::process::exit(code) }))?;
     host.set("residentBytes", Func::from(resident_bytes))?;
     host.set("heapBytes", Func::from(heap_bytes))?;
     ctx.globals().set("host", host)
+}
+
+/// Milliseconds on a clock that is never set back. On Linux, it also advances while the machine sleeps.
+fn now_ms() -> f64 {
+    #[cfg(target_os = "linux")]
+    const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let status = unsafe { libc::clock_gettime(CLOCK, &mut time) };
+    assert!(status == 0, "the system has no clock");
+    time.tv_sec as f64 * 1_000.0 + time.tv_nsec as f64 / 1e6
 }
 
 fn random_bytes<'js>(ctx: Ctx<'js>, length: usize) -> rquickjs::Result<TypedArray<'js, u8>> {
