@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { findChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
 import { type CheckResult, type Conformance, OWN_HOLDS } from './runtimes/conformance.js';
@@ -9,7 +10,7 @@ import { BrowserPage, ServedWorker } from './runtimes/hosts.js';
 import { InstalledPackage } from './runtimes/installed.js';
 import { type Command, killHolder } from './runtimes/killed-holders.js';
 import type { MemoryRows } from './runtimes/memory.js';
-import { buildQuickJs, type QuickJs } from './runtimes/quickjs.js';
+import { buildQuickJs, QUICKJS_WASM, type QuickJs } from './runtimes/quickjs.js';
 import { fetchRuntime, RUNTIMES, type Runtime } from './runtimes/runtimes.js';
 import { SecureServers } from './runtimes/secure-servers.js';
 
@@ -47,6 +48,8 @@ interface Measured {
 }
 
 const measured: Measured[] = [];
+/** The folder in which tsx is installed. */
+const root = fileURLToPath(new URL('..', import.meta.url));
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
@@ -89,16 +92,17 @@ try {
     });
     measured.push({ runtime: title, bundleBytes: undefined, rows: await worker.memory(endpoint) });
   };
-  const tryQuickJs = async ({ title, binary }: QuickJs): Promise<void> => {
+  const tryQuickJs = async ({ title, command }: QuickJs): Promise<void> => {
     const bundle = await installed.bundle('embedded', [], 'iife');
     const holder = await installed.bundle('embedded-holder', [], 'iife');
+    const [engine, ...args] = command;
     const [ours, theirs]: [Command, Command] = [
-      [binary, holder],
+      [...command, holder],
       [process.execPath, await installed.bundle('holder', ['node'])],
     ];
     await attempt(program, title, 'one file', async (what) => {
       const conformance = JSON.stringify({ ...what, secure: [], sockets: true });
-      const checks = JSON.parse(await printed(binary, [bundle, 'conform', conformance], dirname(bundle)));
+      const checks = JSON.parse(await printed(engine, [...args, bundle, 'conform', conformance], root));
       const kills = [
         { check: 'kill -9 of a holder that Node.js waits for', holder: ours, waiter: theirs },
         { check: 'kill -9 of a holder in Node.js', holder: theirs, waiter: ours },
@@ -109,7 +113,7 @@ try {
       }
       return JSON.stringify(checks);
     });
-    const memory = await printed(binary, [holder, 'memory', endpoint], dirname(holder));
+    const memory = await printed(engine, [...args, holder, 'memory', endpoint], root);
     measured.push({ runtime: title, bundleBytes: statSync(holder).size, rows: JSON.parse(memory) });
   };
   const here = { name: 'Node.js', args: [], gcArgs: ['--expose-gc'], conditions: ['node'] };
@@ -140,6 +144,7 @@ try {
     const quickJs = await buildQuickJs();
     if (typeof quickJs === 'string') process.stderr.write(`QuickJS: skipped: ${quickJs}\n`);
     else await tryQuickJs(quickJs);
+    await tryQuickJs(QUICKJS_WASM);
   }
 } finally {
   await etcd.close();

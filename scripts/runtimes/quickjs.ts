@@ -3,15 +3,21 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { cacheFolder } from '../../src/testing/etcd/cache.js';
 import { onPath, run, withProgress } from '../../src/testing/etcd/programs.js';
+import type { Command } from './killed-holders.js';
 
 const SOURCES = fileURLToPath(new URL('../embedded', import.meta.url));
 
-/** QuickJS in the host program of scripts/embedded. */
+/** QuickJS in a host program. */
 export interface QuickJs {
   readonly title: string;
-  /** The path of the host program. */
-  readonly binary: string;
+  readonly command: Command;
 }
+
+/** QuickJS in WebAssembly, which needs no compiler. */
+export const QUICKJS_WASM: QuickJs = {
+  title: 'QuickJS (quickjs-emscripten 0.32.0)',
+  command: [process.execPath, '--import', 'tsx', fileURLToPath(new URL('quickjs-wasm.ts', import.meta.url))],
+};
 
 /** Compiles the host program with cargo. Resolves with the reason if the machine cannot compile it. */
 export async function buildQuickJs(): Promise<QuickJs | string> {
@@ -29,5 +35,5 @@ export async function buildQuickJs(): Promise<QuickJs | string> {
   await withProgress('compiling QuickJS', run('cargo', ['build', '--release', '--locked'], folder));
   const [, version] =
     /name = "rquickjs"\nversion = "(.+)"/.exec(readFileSync(join(SOURCES, 'Cargo.lock'), 'utf8')) ?? [];
-  return { title: `QuickJS (rquickjs ${version})`, binary: join(folder, 'target/release/embedded') };
+  return { title: `QuickJS (rquickjs ${version})`, command: [join(folder, 'target/release/embedded')] };
 }
