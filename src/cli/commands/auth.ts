@@ -125,7 +125,10 @@ function addUserCommands(user: Command, io: Io): void {
   user
     .command('add')
     .argument('<name[:password]>')
-    .option('--new-user-password <password>', 'the password; default: the first line of standard input')
+    .option(
+      '--new-user-password <password>',
+      'the password; default: the first line of standard input that is not empty',
+    )
     .option('--no-password', 'the user has no password, and authenticates with a TLS certificate')
     .option('--interactive <boolean>', 'accepted for compatibility with etcdctl')
     .description('add a user')
@@ -169,7 +172,7 @@ function addUserCommands(user: Command, io: Io): void {
     .command('passwd')
     .argument('<name>')
     .option('--interactive <boolean>', 'accepted for compatibility with etcdctl')
-    .description('change the password of a user to the first line of standard input')
+    .description('change the password of a user to the first line of standard input that is not empty')
     .action(async (name: string, _, command: Command) => {
       const password = await readPassword(io, name);
       const change = (api: Api, call: Call) => api.userChangePassword({ name, password }, call);
