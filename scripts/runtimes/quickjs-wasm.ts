@@ -48,10 +48,17 @@ define('write', (id, view) => {
   const socket = sockets.get(vm.getNumber(id));
   return vm.newNumber(socket === undefined || socket.write(copyOf(view)) ? 0 : socket.writableLength);
 });
-define('close', (id) => {
-  const socket = sockets.get(vm.getNumber(id));
-  sockets.delete(vm.getNumber(id));
-  socket?.end();
+define('close', (handle) => {
+  const id = vm.getNumber(handle);
+  const socket = sockets.get(id);
+  socket?.end(() => call('drained', vm.newNumber(id)));
+  return vm.newNumber(socket?.writableLength ?? 0);
+});
+define('abort', (handle) => {
+  const id = vm.getNumber(handle);
+  const socket = sockets.get(id);
+  sockets.delete(id);
+  socket?.destroy();
   return undefined;
 });
 vm.setProp(vm.global, 'host', host);

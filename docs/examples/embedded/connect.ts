@@ -33,18 +33,23 @@ export const connect: Http2Options['connect'] = ({ address }, { signal }) =>
     if ('path' in address) throw new Error('no sockets of files here; allowed: http://host:port');
     const id = host.connect(address.host, address.port);
     if (typeof id === 'string') throw new Error(id);
-    const close = async (): Promise<void> => {
+    const abort = async (): Promise<void> => {
       sockets.delete(id);
-      host.close(id);
+      host.abort(id);
       receiver.end();
       sender.settle();
     };
     const receiver = new Receiver();
-    const sender = new Sender(id);
-    const readable = { getReader: () => ({ read: () => receiver.next(), cancel: close }), cancel: close };
-    const writer = { closed: sender.failed, write: (bytes: Uint8Array) => sender.send(bytes), close, abort: close };
+    const sender = new Sender();
+    const readable = { getReader: () => ({ read: () => receiver.next(), cancel: abort }), cancel: abort };
+    const writer = {
+      closed: sender.failed,
+      write: (bytes: Uint8Array) => sender.sent(host.write(id, bytes)),
+      close: () => sender.sent(host.close(id)),
+      abort,
+    };
     sockets.set(id, {
-      opened: () => resolve({ readable, writable: { getWriter: () => writer, abort: close } }),
+      opened: () => resolve({ readable, writable: { getWriter: () => writer, abort } }),
       read: (bytes) => receiver.add(bytes),
       drained: () => sender.settle(),
       closed(problem) {
@@ -55,7 +60,7 @@ export const connect: Http2Options['connect'] = ({ address }, { signal }) =>
       },
     });
     signal.addEventListener('abort', () => {
-      void close();
+      void abort();
       reject(signal.reason);
     });
   });
@@ -91,23 +96,21 @@ class Receiver {
   }
 }
 
-/** Sends chunks. Each write waits until the system has accepted all bytes so far. */
+/** Waits until the system has accepted all bytes so far. */
 class Sender {
   readonly failed: Promise<never>;
-  readonly #id: number;
   #fail: (error: Error) => void = () => {};
   #waiting: (() => void)[] = [];
 
-  constructor(id: number) {
-    this.#id = id;
+  constructor() {
     this.failed = new Promise((_, reject) => {
       this.#fail = reject;
     });
     this.failed.catch(() => {});
   }
 
-  async send(bytes: Uint8Array): Promise<void> {
-    if (host.write(this.#id, bytes) === 0) return;
+  async sent(unsentBytes: number): Promise<void> {
+    if (unsentBytes === 0) return;
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 

@@ -9,8 +9,10 @@ export interface Host {
   connect(host: string, port: number): number | string;
   /** Sends bytes. Returns how many bytes are unsent. */
   write(socket: number, bytes: Uint8Array): number;
-  /** Sends the unsent bytes, and closes the socket. */
-  close(socket: number): void;
+  /** Closes the socket when all bytes are sent. Returns how many bytes are unsent. */
+  close(socket: number): number;
+  /** Closes the socket at once. */
+  abort(socket: number): void;
   print(text: string): void;
   exit(code: number): void;
   /** Bytes that the engine has allocated, after garbage collection. */
@@ -27,7 +29,7 @@ export interface HostEvents {
   opened(socket: number): void;
   /** Bytes have arrived. */
   read(socket: number, bytes: Uint8Array): void;
-  /** All bytes have been sent that were unsent. */
+  /** No byte is unsent any longer. */
   drained(socket: number): void;
   /** The socket has closed. This is its last event. `problem` says why the connection failed. */
   closed(socket: number, problem?: string): void;

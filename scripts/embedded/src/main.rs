@@ -80,12 +80,15 @@ impl Sockets {
         socket.unsent.len()
     }
 
-    fn close(&mut self, id: usize) {
-        let Some(socket) = self.open.get_mut(&id) else { return };
+    /// Closes the socket when all bytes are sent. Returns how many bytes are unsent.
+    fn close(&mut self, id: usize) -> usize {
+        let Some(socket) = self.open.get_mut(&id) else { return 0 };
         socket.is_closing = true;
-        if socket.unsent.is_empty() {
+        let unsent = socket.unsent.len();
+        if unsent == 0 {
             self.open.remove(&id);
         }
+        unsent
     }
 }
 
@@ -157,7 +160,8 @@ fn handle(ctx: &Ctx, sockets: &Shared, id: usize) {
         }
         if socket.unsent.is_empty() && socket.is_closing {
             all.open.remove(&id);
-            return;
+            drop(all);
+            return call::<()>(ctx, "drained", (id,));
         }
         let is_drained = had_unsent && socket.unsent.is_empty();
         let read = socket.stream.read(&mut buffer);
@@ -226,6 +230,11 @@ fn define_host(ctx: &Ctx, sockets: &Shared, arguments: Vec<String>) -> rquickjs:
     host.set(
         "close",
         Function::new(ctx.clone(), move |id: usize| all.borrow_mut().close(id))?,
+    )?;
+    let all = sockets.clone();
+    host.set(
+        "abort",
+        Function::new(ctx.clone(), move |id: usize| drop(all.borrow_mut().open.remove(&id)))?,
     )?;
     host.set("nowMs", Func::from(now_ms))?;
     host.set("randomBytes", Func::from(random_bytes))?;
