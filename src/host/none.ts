@@ -10,6 +10,6 @@ export { overWebStreams as overCallerStream } from './web-streams.js';
  */
 export const openByteStream: OpenByteStream = (_, __, events) =>
   failedByteStream(
-    'this runtime has no sockets; use transport: gateway() of etcdwire/gateway, or http2({ connect })',
+    'this bundle has no code for sockets; bundle with the condition node or workerd, or use transport: gateway() of etcdwire/gateway, or http2({ connect })',
     events,
   );
