@@ -121,7 +121,7 @@ export class JobSource {
           {
             then: [
               op.range(prefix(`${name}/todo/ready/`), page),
-              op.range(prefix(`${name}/todo/delayed/`), { limit: MAX_CLAIMS }),
+              op.range(prefix(`${name}/todo/delayed/`), { limit: Math.max(most, MIN_PAGE) }),
               op.range(prefix(`${name}/held/claimed/`), countOnly),
               op.range(prefix(`${name}/held/running/`), countOnly),
             ],
