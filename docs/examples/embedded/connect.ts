@@ -30,6 +30,7 @@ globalThis.hostEvents = {
 /** Connects to an endpoint `http://host:port`. */
 export const connect: Http2Options['connect'] = ({ address }, { signal }) =>
   new Promise((resolve, reject) => {
+    signal.throwIfAborted();
     if ('path' in address) throw new Error('no sockets of files here; allowed: http://host:port');
     const id = host.connect(address.host, address.port);
     if (typeof id === 'string') throw new Error(id);
@@ -109,8 +110,10 @@ class Sender {
     this.failed.catch(() => {});
   }
 
+  /** Resolves when no byte is unsent. The client does not wait for one write before the next one. */
   async sent(unsentBytes: number): Promise<void> {
-    if (unsentBytes === 0) return;
+    // If this write has sent the bytes of earlier ones, no event `drained` follows.
+    if (unsentBytes === 0) return this.settle();
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 

@@ -114,9 +114,7 @@ fn main() {
     });
     let mut events = Events::with_capacity(64);
     loop {
-        while runtime.is_job_pending() {
-            let _ = runtime.execute_pending_job();
-        }
+        run_jobs(&runtime);
         // Runs the timers that are due. Returns the time until the next one in milliseconds, or -1 without timers.
         let next_ms = context.with(|ctx| call::<f64>(&ctx, "runTimers", ()));
         if runtime.is_job_pending() {
@@ -131,9 +129,18 @@ fn main() {
         }
         for event in &events {
             context.with(|ctx| handle(&ctx, &sockets, event.token().0));
-            while runtime.is_job_pending() {
-                let _ = runtime.execute_pending_job();
-            }
+            run_jobs(&runtime);
+        }
+    }
+}
+
+/// Runs the pending jobs. Ends the process if one of them has thrown an error.
+fn run_jobs(runtime: &Runtime) {
+    while runtime.is_job_pending() {
+        if let Err(exception) = runtime.execute_pending_job() {
+            exception
+                .0
+                .with(|ctx| run(&ctx, Err::<(), _>(rquickjs::Error::Exception)));
         }
     }
 }
