@@ -57,5 +57,4 @@ const undocumented = [...used].filter((name) => !documented.has(name));
 const unused = [...documented].filter((name) => !used.has(name));
 for (const name of undocumented) console.log(`the bundle uses ${name}, which the table of docs/embedding.md lacks`);
 for (const name of unused) console.log(`the table of docs/embedding.md has ${name}, which the bundle does not use`);
-if (/\bfrom ?["'](?:node|cloudflare):/.test(code)) console.log('the bundle imports a module of a runtime');
-if (undocumented.length + unused.length > 0 || /\bfrom ?["'](?:node|cloudflare):/.test(code)) process.exitCode = 1;
+if (undocumented.length + unused.length > 0) process.exitCode = 1;

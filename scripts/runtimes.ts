@@ -75,7 +75,7 @@ try {
     await attempt(program, title, 'package', conform(program));
     await attempt(program, title, 'one file', conform(await installed.bundle('program', conditions)));
     const holder = await installed.bundle('holder', conditions);
-    const memory = await printed(binary, [...gcArgs, ...args, holder, 'memory', endpoint], dirname(holder));
+    const memory = await printed(binary, [...args, ...gcArgs, holder, 'memory', endpoint], dirname(holder));
     measured.push({ runtime: title, bundleBytes: statSync(holder).size, rows: JSON.parse(memory) });
   };
   const tryWorker = async (

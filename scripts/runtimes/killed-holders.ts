@@ -20,53 +20,40 @@ const TIMEOUT_MS = 20_000;
  */
 export async function killHolder(endpoint: string, lock: string, holder: Command, waiter: Command): Promise<void> {
   await using etcd = new Client({ endpoints: [endpoint] });
-  const [first, second] = [new Holder(holder, endpoint, lock), new Holder(waiter, endpoint, lock)];
-  try {
-    first.start();
-    await first.held;
-    second.start();
-    while ((await etcd.range(prefix(`${lock}/`))).kvs.length < 2) await pause(LOOK_MS);
-    if (second.isHeld) throw new Error('the waiter got the lock before the holder was killed');
-    first.kill();
-    await second.held;
-  } finally {
-    first.kill();
-    second.kill();
-  }
+  using first = new Holder([...holder, 'hold', endpoint, lock]);
+  await first.held;
+  using second = new Holder([...waiter, 'hold', endpoint, lock]);
+  while ((await etcd.range(prefix(`${lock}/`))).kvs.length < 2) await pause(LOOK_MS);
+  if (second.isHeld) throw new Error('the waiter got the lock before the holder was killed');
+  first[Symbol.dispose]();
+  await second.held;
 }
 
-class Holder {
+/** A process that takes the lock. */
+class Holder implements Disposable {
   /** Resolves when the process holds the lock. */
   readonly held: Promise<void>;
   isHeld = false;
-  readonly #command: Command;
-  readonly #args: readonly string[];
-  #child: ChildProcess | undefined;
-  #settle: (problem?: Error) => void = () => {};
+  readonly #child: ChildProcess;
 
-  constructor(command: Command, endpoint: string, lock: string) {
-    this.#command = command;
-    this.#args = ['hold', endpoint, lock];
+  constructor([program, ...args]: Command) {
+    const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#child = child;
     this.held = new Promise((resolve, reject) => {
-      this.#settle = (problem) => (problem === undefined ? resolve() : reject(problem));
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        this.isHeld ||= line === 'held';
+        if (this.isHeld) resolve();
+        else reject(new Error(`the holder printed ${line}`));
+      });
+      child.once('error', reject);
+      child.once('exit', () => reject(new Error('the holder ended')));
+      setTimeout(() => reject(new Error(`no lock within ${TIMEOUT_MS} ms`)), TIMEOUT_MS).unref();
     });
     this.held.catch(() => {});
   }
 
-  start(): void {
-    const [program, ...args] = this.#command;
-    const child = spawn(program, [...args, ...this.#args], { stdio: ['ignore', 'pipe', 'inherit'] });
-    this.#child = child;
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      this.isHeld ||= line === 'held';
-      this.#settle(this.isHeld ? undefined : new Error(`the holder printed ${line}`));
-    });
-    child.once('error', (error) => this.#settle(error));
-    child.once('exit', () => this.#settle(new Error('the holder ended')));
-    setTimeout(() => this.#settle(new Error(`no lock within ${TIMEOUT_MS} ms`)), TIMEOUT_MS).unref();
-  }
-
-  kill(): void {
-    this.#child?.kill('SIGKILL');
+  /** Kills the process with SIGKILL. */
+  [Symbol.dispose](): void {
+    this.#child.kill('SIGKILL');
   }
 }

@@ -17,7 +17,7 @@ export interface Runtime {
   readonly binary: string;
   /** Arguments before the program's name. Undefined for a runtime that serves workers and runs no programs. */
   readonly args: readonly string[] | undefined;
-  /** Arguments that let a program collect garbage. Default: none. */
+  /** Arguments after `args` that let a program collect garbage. Undefined for a runtime that runs no programs. */
   readonly gcArgs?: readonly string[];
   /** The export conditions that bundlers use when they build for the runtime. */
   readonly conditions: readonly string[];
@@ -52,6 +52,7 @@ export const RUNTIMES: readonly Runtime[] =
           integrity: '3md4TKLCuzsLDmfOoC5KN7NAZaxSVkMgm64vg6foD00JBADCpYS2/5QqXfzgnP5ZQz3iLP9vBQJtEgc116OAoQ==',
           binary: 'deno',
           args: DENO_ARGS,
+          gcArgs: ['--v8-flags=--expose-gc'],
           conditions: ['deno', 'node'],
         },
         {

@@ -336,8 +336,8 @@ async function follow(watch: Watch, isNews: (keys: readonly string[]) => boolean
 
 /** Returns the elements in random order. */
 function shuffled<T>(elements: readonly T[]): readonly T[] {
-  const order = new Map(elements.map((element) => [element, environment.Math.random()]));
-  return elements.toSorted((a, b) => (order.get(a) as number) - (order.get(b) as number));
+  const placed = elements.map((element) => ({ element, place: environment.Math.random() }));
+  return placed.sort((a, b) => a.place - b.place).map(({ element }) => element);
 }
 
 function digits(number: number, length: number): string {

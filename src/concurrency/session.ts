@@ -16,7 +16,7 @@ import { untilAnswered, type WaitLimit, withinLimit } from './waiting.js';
 /** Default TTL of a session's lease, in seconds. It is short, so that the locks of a dead process soon become free. */
 export const DEFAULT_TTL_S = 10;
 /** The longest TTL in seconds without `allowLongTtl`. */
-const MAX_USUAL_TTL_S = 3_600;
+export const MAX_USUAL_TTL_S = 3_600;
 const CLOSE_TIMEOUT_MS = 10_000;
 
 /** Options of `Session.open`. */

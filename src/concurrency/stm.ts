@@ -240,7 +240,7 @@ export class StmTransaction {
     const writes = [...this.#writes.values()].filter(({ key }) => contains(range, key));
     const unwritten = kvs.filter((kv) => !this.#writes.has(idOf(kv.key)));
     const merged = [...unwritten, ...writes.map(asWritten).filter((kv) => kv !== undefined)];
-    const sorted = merged.toSorted((a, b) => compareBytes(a.key, b.key));
+    const sorted = merged.sort((a, b) => compareBytes(a.key, b.key));
     return { kvs: sorted, count: sorted.length };
   }
 

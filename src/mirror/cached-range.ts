@@ -364,6 +364,7 @@ function includes(outer: WireRange, inner: WireRange): boolean {
   return outerEnd === undefined || (innerEnd !== undefined && compareBytes(innerEnd, outerEnd) <= 0);
 }
 
-function outside(argument: string): EtcdError {
-  return invalidInput(argument, 'keys outside the cached range', 'only keys in the cached range');
+function outside(argument: 'key' | 'keys'): EtcdError {
+  const what = argument === 'key' ? 'a key' : argument;
+  return invalidInput(argument, `${what} outside the cached range`, 'only keys in the cached range');
 }

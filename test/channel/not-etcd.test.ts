@@ -159,14 +159,12 @@ describe('a client whose only endpoint was etcd before, and now answers with HTT
   });
 });
 
-test.skipIf(inject('transport') === 'grpc-js')(
-  'an error names the HTTP status, the type and the name of the server (grpc-js hides the headers)',
-  async () => {
-    const error = await errorOf(openClient({ endpoints: [await page(404)()] }).put('a', 'b'));
-    expect(error.problem).toContain('HTTP status 404 (content-type: text/html, server: shop/1.2)');
-    expect(error).toMatchObject({ reason: 'NotEtcd', outcome: 'unknown', code: 'Unimplemented' });
-  },
-);
+test('an error names the HTTP status, the type and the name of the server', async (context) => {
+  if (inject('transport') === 'grpc-js') return context.skip('grpc-js hides the headers');
+  const error = await errorOf(openClient({ endpoints: [await page(404)()] }).put('a', 'b'));
+  expect(error.problem).toContain('HTTP status 404 (content-type: text/html, server: shop/1.2)');
+  expect(error).toMatchObject({ reason: 'NotEtcd', outcome: 'unknown', code: 'Unimplemented' });
+});
 
 test('a put that is too long for a proxy fails with the HTTP status, and the endpoint stays available', async () => {
   const etcd = openClient({ endpoints: [await page(413)(), ETCD], balance: 'in-order' });

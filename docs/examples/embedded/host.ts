@@ -23,7 +23,7 @@ export interface Host {
 
 /** The functions that the program calls. */
 export interface HostEvents {
-  /** Runs the timers that are due. Returns the milliseconds until the next one, or -1 if there is none. */
+  /** Runs the timers that are due. Returns the milliseconds until the next timer is due, or -1 if no timer is set. */
   runTimers(): number;
   /** The socket is connected. */
   opened(socket: number): void;

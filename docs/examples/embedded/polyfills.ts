@@ -26,7 +26,7 @@ engine.setTimeout ??= (action: (...args: unknown[]) => void, delayMs?: number, .
 };
 engine.clearTimeout ??= (timer: number) => void timers.delete(timer);
 
-/** Runs the timers that are due. Returns the milliseconds until the next one, or -1 if there is none. */
+/** Implements `runTimers` of `HostEvents`. */
 export function runTimers(): number {
   const nowMs = host.nowMs();
   const due = [...timers].filter(([, { dueMs }]) => dueMs <= nowMs).sort(([, a], [, b]) => a.dueMs - b.dueMs);

@@ -16,7 +16,11 @@ export interface Jobs {
   readonly handlerMs: number;
 }
 
-/** Measures how long workers take for the jobs of a queue. Each worker has its own client. Checks that each job runs once. */
+/**
+ * Measures how long workers take for the jobs of a queue. Each worker has its own client.
+ *
+ * @throws Error if a job runs more than once, or is left in the queue.
+ */
 export async function measureJobs(endpoint: string, { jobs, workers, concurrency, handlerMs }: Jobs): Promise<Sample> {
   const clients = Array.from({ length: workers }, () => new Client({ endpoints: [endpoint], timeoutMs: 60_000 }));
   const name = `bench/jobs/${Math.random().toString(36).slice(2)}`;

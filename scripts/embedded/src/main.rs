@@ -216,7 +216,7 @@ fn define_host(ctx: &Ctx, sockets: &Shared, arguments: Vec<String>) -> rquickjs:
     let host = Object::new(ctx.clone())?;
     host.set("arguments", arguments)?;
     let all = sockets.clone();
-    // Returns the number of the socket, or a text that says why there is none.
+    // Returns the number of the socket, or the reason why the system cannot connect it.
     host.set(
         "connect",
         Function::new(ctx.clone(), move |name: String, port: u16| {

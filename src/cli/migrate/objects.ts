@@ -1,3 +1,4 @@
+import { MAX_USUAL_TTL_S } from '../../concurrency/session.js';
 import { isRange, only, putArguments, rangeText } from './arguments.js';
 import { type Chain, keptText, type Link, mayAwait, type Use } from './context.js';
 import type { Kind } from './names.js';
@@ -6,8 +7,6 @@ import type { Rewriter } from './rewriter.js';
 
 /** TTL in seconds of the locks of etcd3. */
 const LOCK_TTL_S = '30';
-/** The longest TTL in seconds that a session accepts without `allowLongTtl`. */
-const MAX_USUAL_TTL_S = 3_600;
 
 /** What to do about calls on objects that `migrate-etcd3` does not rewrite. */
 const ADVICE: Readonly<Record<Exclude<Kind, 'client'>, string>> = {

@@ -43,7 +43,7 @@ export interface EtcdClusterTls {
   readonly keyFile: string;
   /**
    * Certificates of the authorities that sign client certificates. If set, members refuse clients without a
-   * certificate.
+   * certificate, except at the port of 127.0.0.1 that the cluster itself uses, which has no TLS.
    */
   readonly clientCaFile?: string | undefined;
 }
