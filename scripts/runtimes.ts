@@ -53,11 +53,11 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const wanted = process.argv.slice(2).map((name) => name.toLowerCase());
 const isWanted = ({ name }: { readonly name: string }): boolean =>
   wanted.length === 0 || wanted.some((each) => name.toLowerCase().startsWith(each));
-// The page in the browser has a different origin from etcd, so etcd must allow the page's requests.
-const etcd = await startEtcd({ args: ['--cors=*'] });
-const [endpoint = ''] = etcd.endpoints;
 const rows: Row[] = [];
-try {
+{
+  // The server for the programs whose memory is measured.
+  await using etcd = await startEtcd();
+  const [endpoint = ''] = etcd.endpoints;
   await using secure = await SecureServers.start();
   using installed = InstalledPackage.create();
   const program = await installed.program('program');
@@ -108,7 +108,7 @@ try {
         { check: 'kill -9 of a holder in Node.js', holder: theirs, waiter: ours },
       ];
       for (const [index, { check, holder: killed, waiter }] of kills.entries()) {
-        const problem = await killHolder(endpoint, `killed-${index}`, killed, waiter).catch(messageOf);
+        const problem = await killHolder(what.endpoint, `killed-${index}`, killed, waiter).catch(messageOf);
         checks.push({ check, problem });
       }
       return JSON.stringify(checks);
@@ -146,14 +146,14 @@ try {
     else await tryQuickJs(quickJs);
     await tryQuickJs(QUICKJS_WASM);
   }
-} finally {
-  await etcd.close();
 }
 process.stdout.write(`${tableText()}\n${memoryText()}`);
 if (rows.length === 0 || rows.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 
 /**
  * Runs the checks while other processes contend for the lock. Also checks that only one holder held the lock at a time.
+ * Each run has a server of its own, because the snapshot of a server that earlier runs have filled takes minutes in a slow
+ * engine.
  */
 async function attempt(
   program: string,
@@ -162,14 +162,17 @@ async function attempt(
   conform: (what: Omit<Conformance, 'secure' | 'sockets'>) => Promise<string>,
 ): Promise<void> {
   process.stderr.write(`${runtime}, ${form}\n`);
-  const lock = `lock-${rows.length}`;
+  // The page in the browser has a different origin from etcd, so etcd must allow the page's requests.
+  await using etcd = await startEtcd({ args: ['--cors=*'] });
+  const [endpoint = ''] = etcd.endpoints;
+  const [name, lock] = ['checks', 'lock'];
   await using guard = await GuardCheck.start(endpoint, lock);
   const contending = Array.from({ length: NODE_CONTENDERS }, () => new Contender(program, endpoint, lock));
   const problems: string[] = [];
   let checks: CheckResult[] = [];
   let holds = 0;
   try {
-    checks = JSON.parse(await conform({ endpoint, name: `run-${rows.length}`, lock })) as CheckResult[];
+    checks = JSON.parse(await conform({ endpoint, name, lock })) as CheckResult[];
     for (const { check, problem } of checks) if (problem !== undefined) problems.push(`${check}: ${problem}`);
   } catch (error) {
     problems.push((error as Error).message);
