@@ -130,7 +130,8 @@ class PersistedRanges implements Player<PersistedOp> {
       const endMs = world.time + life.lifeMs;
       let isLevel = false;
       for (let look = 0; ; look += 1) {
-        isUnsaved &&= range.savedRevision !== range.revision;
+        // Both are 0n while the range reads a restored store.
+        isUnsaved &&= range.revision === 0n || range.savedRevision !== range.revision;
         this.#look(range, shown, isUnsaved, histories);
         isLevel = isLast && (await this.#isLevel(range));
         if (isLevel) break;
