@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
+import { Bridge } from './runtimes/bridge.js';
 import { type CheckResult, type Conformance, OWN_HOLDS } from './runtimes/conformance.js';
 import { Contender, GuardCheck } from './runtimes/contenders.js';
 import { BrowserPage, ServedWorker } from './runtimes/hosts.js';
@@ -136,9 +137,9 @@ const rows: Row[] = [];
     process.stderr.write('Chromium: skipped, because it was not found; set CHROMIUM_BIN to its path\n');
   else if (isWanted({ name: 'Chromium' })) {
     await using page = await BrowserPage.open(chromium, await installed.bundle('page', ['browser']));
-    await attempt(program, `Chromium ${page.version}`, 'one file', async (what) =>
-      JSON.stringify(await page.conformance({ ...what, secure: [], sockets: false })),
-    );
+    const conform = async (what: object): Promise<string> =>
+      JSON.stringify(await page.conformance({ ...(what as Conformance), secure: [], sockets: false }));
+    await attempt(program, `Chromium ${page.version}`, 'one file', conform, page.origin);
   }
   if (isWanted({ name: 'QuickJS' })) {
     const quickJs = await buildQuickJs();
@@ -160,11 +161,13 @@ async function attempt(
   runtime: string,
   form: Row['form'],
   conform: (what: Omit<Conformance, 'secure' | 'sockets'>) => Promise<string>,
+  origin?: string,
 ): Promise<void> {
   process.stderr.write(`${runtime}, ${form}\n`);
   // The page in the browser has a different origin from etcd, so etcd must allow the page's requests.
   await using etcd = await startEtcd({ args: ['--cors=*'] });
   const [endpoint = ''] = etcd.endpoints;
+  using bridge = form === 'one file' ? await Bridge.start(endpoint, origin) : undefined;
   const [name, lock] = ['checks', 'lock'];
   await using guard = await GuardCheck.start(endpoint, lock);
   const contending = Array.from({ length: NODE_CONTENDERS }, () => new Contender(program, endpoint, lock));
@@ -172,7 +175,7 @@ async function attempt(
   let checks: CheckResult[] = [];
   let holds = 0;
   try {
-    checks = JSON.parse(await conform({ endpoint, name, lock })) as CheckResult[];
+    checks = JSON.parse(await conform({ endpoint, name, lock, tunnel: bridge?.url })) as CheckResult[];
     for (const { check, problem } of checks) if (problem !== undefined) problems.push(`${check}: ${problem}`);
   } catch (error) {
     problems.push((error as Error).message);

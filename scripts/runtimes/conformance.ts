@@ -1,6 +1,7 @@
+import { tunnel as webSocket } from '../../docs/examples/tunnel.js';
 import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
 import { gateway } from '../../src/gateway.js';
-import { Client, compare, EtcdError, op, prefix, type TlsOptions } from '../../src/index.js';
+import { Client, compare, EtcdError, http2, op, prefix, type TlsOptions } from '../../src/index.js';
 import type { TransportFactory } from '../../src/transport/index.js';
 
 // The checks that run on every runtime. This file must not use an API that only some runtimes have.
@@ -22,8 +23,10 @@ export interface Conformance {
    * with ALPN.
    */
   readonly secure: readonly { readonly endpoint: string; readonly tls?: TlsOptions }[];
-  /** Whether the runtime has sockets. Without them, only the gateway works. */
+  /** Whether the runtime has sockets. Without them, only the gateway and the tunnel work. */
   readonly sockets: boolean;
+  /** The URL of a bridge from WebSockets to `endpoint` (docs/examples/bridge.ts). Undefined if it is not tested. */
+  readonly tunnel?: string | undefined;
 }
 
 const CONTENDERS = 2;
@@ -124,13 +127,15 @@ const CHECKS: Readonly<Record<string, Check>> = {
  * that has no sockets and no `fetch` of its own. Default: the transport of the client, and the gateway.
  */
 export async function conformance(
-  { endpoint, name, lock, secure, sockets }: Conformance,
+  { endpoint, name, lock, secure, sockets, tunnel }: Conformance,
   own?: TransportFactory,
 ): Promise<CheckResult[]> {
   const checks: CheckResult[] = [];
   const overSockets = sockets ? [['', own] as const] : [];
   const overGateway = own === undefined ? [[' over the gateway', gateway()] as const] : [];
-  for (const [suffix, transport] of [...overSockets, ...overGateway]) {
+  const overTunnel =
+    tunnel === undefined ? [] : [[' over a WebSocket', http2({ connect: webSocket(tunnel) })] as const];
+  for (const [suffix, transport] of [...overSockets, ...overGateway, ...overTunnel]) {
     const etcd = new Client({ endpoints: [endpoint], transport });
     for (const [what, perform] of Object.entries(CHECKS)) {
       const check = what + suffix;

@@ -34,9 +34,13 @@ export class BrowserPage implements AsyncDisposable {
     return new BrowserPage(await launchChromium(executablePath), server);
   }
 
+  get origin(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
   async conformance(what: Conformance): Promise<CheckResult[]> {
     const page = await this.#browser.newPage();
-    await page.goto(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/`);
+    await page.goto(this.origin);
     await page.waitForFunction('globalThis.conformance');
     return (await page.evaluate(`conformance(${JSON.stringify(what)})`)) as CheckResult[];
   }

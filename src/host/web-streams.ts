@@ -45,10 +45,10 @@ export class WebByteStream implements ByteStream {
     if (this.#ended || this.#closing) return undefined;
     const bytes = parts.length === 1 ? (parts[0] as Uint8Array) : concatBytes(...parts);
     this.#waitingBytes += bytes.length;
-    // Ignore the error of a failed write here, because `closed` of the writer rejects, too.
+    // `closed` of the writer does not reject if workerd refuses a write because another request has opened the socket.
     this.#writer.write(bytes).then(
       () => this.#sent(bytes.length),
-      () => {},
+      (error: unknown) => this.#finish(error),
     );
     return this.#waitingBytes < LONG_BACKLOG_BYTES;
   }

@@ -6,6 +6,9 @@ export { noBootClock as bootMs, noContext as asyncContext, silentChannel as diag
 export { createSha256 } from './sha256.js';
 export { overWebStreams as overCallerStream } from './web-streams.js';
 
+/** Matches the error of workerd for I/O on a socket that another request has opened. */
+const OTHER_REQUEST = /(on behalf of a different request).*/;
+
 /**
  * Opens a byte stream with the TCP sockets of workerd:
  * https://developers.cloudflare.com/workers/runtime-apis/tcp-sockets/
@@ -27,7 +30,7 @@ export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
 function overSocket(socket: ReturnType<typeof connect>, events: ByteStreamEvents): ByteStream {
   const closed = (problem?: string, cause?: unknown): void => {
     socket.close().catch(() => {});
-    events.closed(problem, cause);
+    events.closed(problem?.replace(OTHER_REQUEST, '$1; create a client in each request'), cause);
   };
   return new WebByteStream(socket, { ...events, closed });
 }

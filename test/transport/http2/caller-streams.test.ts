@@ -523,6 +523,29 @@ describe('in a runtime without sockets of Node.js, `http2({ connect })`', () => 
     await etcd.close();
   });
 
+  test('reports a write that the runtime refuses, although the stream itself does not fail', async () => {
+    // workerd refuses to write to a socket that another request has opened.
+    const cause = new Error('Cannot perform I/O on behalf of a different request');
+    let isForeign = false;
+    const connect = (): CallerStream => {
+      const { readable, writable } = webTcp() as { readable: ReadableStream; writable: WritableStream };
+      const getWriter = (): WritableStreamDefaultWriter => {
+        const writer = writable.getWriter();
+        const write = writer.write.bind(writer);
+        writer.write = (bytes) => (isForeign ? Promise.reject(cause) : write(bytes));
+        return writer;
+      };
+      return { readable, writable: { getWriter, abort: () => writable.abort() } } as CallerStream;
+    };
+    const etcd = openClient({ endpoints: ['http://etcd.internal'], transport: over(connect) });
+    await etcd.get('a');
+    isForeign = true;
+    const error = await errorOf(etcd.put('a', 'b'));
+    expect(error).toMatchObject({ reason: 'ConnectionLost', outcome: 'unknown', cause });
+    isForeign = false;
+    await etcd.put('a', 'c');
+  });
+
   test('refuses https: endpoints and streams of Node.js, and says what to do', () => {
     const events = { opened() {}, read() {}, drained() {}, closed() {} };
     const endpoint = (url: string) => parseEndpoint(url, 'endpoint');
