@@ -7,6 +7,7 @@ import { startEtcd } from './etcd.js';
 import { Bridge } from './runtimes/bridge.js';
 import { type CheckResult, type Conformance, OWN_HOLDS } from './runtimes/conformance.js';
 import { Contender, GuardCheck } from './runtimes/contenders.js';
+import { checkEdge } from './runtimes/edge.js';
 import { BrowserPage, ServedWorker } from './runtimes/hosts.js';
 import { InstalledPackage } from './runtimes/installed.js';
 import { type Command, killHolder } from './runtimes/killed-holders.js';
@@ -19,7 +20,8 @@ const USAGE = `npm run test:runtimes -- [NAME...]
 
 Runs the same checks on each runtime with a real etcd, once with the package as npm installs it and once as a single file in
 an empty folder. Prints a table, and fails if a check fails. Also prints how much memory a small program with a lock needs on
-each runtime. NAME selects the runtimes whose names start with it.
+each runtime. NAME selects the runtimes whose names start with
+it, and \`edge\` the programs of docs/edge.md.
 `;
 
 /** Number of Node.js processes that contend for the lock during the checks. */
@@ -34,9 +36,10 @@ if (process.argv.includes('--help')) {
 
 interface Row {
   readonly runtime: string;
-  readonly form: 'package' | 'one file' | 'one executable';
+  readonly form: 'package' | 'one file' | 'one executable' | 'programs of docs/edge.md';
   readonly checks: readonly CheckResult[];
-  readonly holds: number;
+  /** Undefined if no other process contends for the lock. */
+  readonly holds: number | undefined;
   readonly problems: readonly string[];
 }
 
@@ -93,6 +96,14 @@ const rows: Row[] = [];
     });
     measured.push({ runtime: title, bundleBytes: undefined, rows: await worker.memory(endpoint) });
   };
+  const tryEdge = async (title: string, binary: string, conditions: readonly string[]): Promise<void> => {
+    process.stderr.write(`${title}, programs of docs/edge.md\n`);
+    const { checks, requestMs } = await checkEdge(binary, installed, conditions);
+    const problems = checks.flatMap(({ check, problem }) => (problem === undefined ? [] : [`${check}: ${problem}`]));
+    for (const problem of problems) process.stderr.write(`  FAILED ${problem}\n`);
+    process.stderr.write(`  ${requestMs.toFixed(1)} ms of CPU time for a request with a client of its own\n`);
+    rows.push({ runtime: title, form: 'programs of docs/edge.md', checks, holds: undefined, problems });
+  };
   const tryQuickJs = async ({ title, command }: QuickJs): Promise<void> => {
     const bundle = await installed.bundle('embedded', [], 'iife');
     const holder = await installed.bundle('embedded-holder', [], 'iife');
@@ -132,6 +143,9 @@ const rows: Row[] = [];
     if (runtime.args === undefined) await tryWorker(title, binary, runtime);
     else await tryProgram(title, binary, runtime);
   }
+  for (const runtime of RUNTIMES.filter(({ args }) => args === undefined))
+    if (isWanted(runtime) || isWanted({ name: 'edge' }))
+      await tryEdge(`${runtime.name} ${runtime.version}`, await fetchRuntime(runtime), runtime.conditions);
   const chromium = findChromium();
   if (chromium === undefined)
     process.stderr.write('Chromium: skipped, because it was not found; set CHROMIUM_BIN to its path\n');
@@ -234,7 +248,7 @@ function tableText(): string {
   const lines = rows.map(({ runtime, form, checks, holds, problems }) => {
     const passed = checks.filter(({ problem }) => problem === undefined).length;
     const verdict = problems.length === 0 ? `${passed} of ${checks.length}` : `FAILED: ${problems.join('; ')}`;
-    return [runtime, form, verdict, String(holds)];
+    return [runtime, form, verdict, String(holds ?? '')];
   });
   return tableOf(heads, lines);
 }

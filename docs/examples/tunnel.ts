@@ -18,7 +18,9 @@ export function tunnel(url: string): Http2Options['connect'] {
       const readable = new ReadableStream<Uint8Array>({
         start(controller) {
           failing(controller);
-          socket.addEventListener('message', ({ data }) => controller.enqueue(new Uint8Array(data as ArrayBuffer)));
+          socket.addEventListener('message', ({ data }) => {
+            if (socket.readyState === socket.OPEN) controller.enqueue(new Uint8Array(data as ArrayBuffer));
+          });
         },
         cancel: close,
       });
@@ -33,6 +35,7 @@ export function tunnel(url: string): Http2Options['connect'] {
         abort: close,
       });
       failing({ error: reject });
+      socket.addEventListener('error', () => {}); // The event `close` follows.
       socket.addEventListener('open', () => resolve({ readable, writable }));
     });
 }

@@ -225,7 +225,7 @@ export function guardOf(lock: string): string {
   return `guard-of-${lock}`;
 }
 
-async function problemOf(work: Promise<unknown>): Promise<string | undefined> {
+export async function problemOf(work: Promise<unknown>): Promise<string | undefined> {
   try {
     await work;
     return undefined;
@@ -234,7 +234,7 @@ async function problemOf(work: Promise<unknown>): Promise<string | undefined> {
   }
 }
 
-function expect(claim: string, holds: boolean | undefined): void {
+export function expect(claim: string, holds: boolean | undefined): void {
   if (!holds) throw new Error(`not true: ${claim}`);
 }
 

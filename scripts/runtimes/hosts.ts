@@ -53,6 +53,18 @@ export class BrowserPage implements AsyncDisposable {
 }
 
 const START_TIMEOUT_MS = 20_000;
+/** The unit of CPU times in /proc on Linux. */
+const TICK_MS = 10;
+
+/** What a worker finds around itself. */
+export interface Surroundings {
+  /** The text of its variables `ETCD` and `PROXY`. */
+  readonly etcd?: string;
+  /** The folder for Durable Objects of the class `Settings`. Undefined if the worker has none. */
+  readonly storage?: string;
+  /** Whether workerd prints nothing, because the worker fails on purpose. */
+  readonly isSilent?: boolean;
+}
 
 /**
  * A bundle that workerd runs as an HTTP server. The bundle can connect only to private addresses, such as 127.0.0.1.
@@ -67,11 +79,17 @@ export class ServedWorker implements Disposable {
   }
 
   /** @param authority The trusted certificate authority, in PEM. */
-  static async start(workerd: string, bundle: string, authority: string): Promise<ServedWorker> {
+  static async start(
+    workerd: string,
+    bundle: string,
+    authority: string,
+    surroundings: Surroundings = {},
+  ): Promise<ServedWorker> {
     const [port] = await freePorts(1);
     const folder = dirname(bundle);
-    writeFileSync(join(folder, 'config.capnp'), configOf(basename(bundle), port as number, authority));
-    const child = spawn(workerd, ['serve', 'config.capnp'], { cwd: folder, stdio: ['ignore', 'inherit', 'inherit'] });
+    writeFileSync(join(folder, 'config.capnp'), configOf(basename(bundle), port as number, authority, surroundings));
+    const stdio = surroundings.isSilent ? 'ignore' : 'inherit';
+    const child = spawn(workerd, ['serve', 'config.capnp'], { cwd: folder, stdio });
     const worker = new ServedWorker(`http://127.0.0.1:${port}/`, child);
     const deadline = performance.now() + START_TIMEOUT_MS;
     while (child.exitCode === null && performance.now() < deadline) {
@@ -81,6 +99,19 @@ export class ServedWorker implements Disposable {
     }
     worker[Symbol.dispose]();
     throw new Error(`workerd did not respond within ${START_TIMEOUT_MS} ms`);
+  }
+
+  fetch(init: RequestInit = {}): Promise<Response> {
+    return fetch(this.url, { ...init, signal: AbortSignal.timeout(START_TIMEOUT_MS) });
+  }
+
+  /** The CPU time of workerd so far, in milliseconds. */
+  get cpuMs(): number {
+    const [user, system] = readFileSync(`/proc/${this.#child.pid}/stat`, 'utf8')
+      .replace(/.*\) /, '')
+      .split(' ')
+      .slice(11);
+    return (Number(user) + Number(system)) * TICK_MS;
   }
 
   /** Measures the resident memory of workerd. workerd does not show the heap of a worker. */
@@ -110,14 +141,22 @@ export class ServedWorker implements Disposable {
  * Returns a configuration of workerd without Node.js compatibility. For the schema, see
  * https://github.com/cloudflare/workerd/blob/main/src/workerd/server/workerd.capnp.
  */
-function configOf(module: string, port: number, authority: string): string {
+function configOf(module: string, port: number, authority: string, { etcd = '', storage }: Surroundings): string {
+  // The name of the class is that of the object in docs/edge.md.
+  const objects = `
+        durableObjectNamespaces = [(className = "Settings", uniqueKey = "settings")],
+        durableObjectStorage = (localDisk = "storage"),`;
+  const disk = `
+    ( name = "storage", disk = (path = ${JSON.stringify(storage)}, writable = true) ),`;
+  const object = ', (name = "SETTINGS", durableObjectNamespace = "Settings")';
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  services = [
+  services = [${storage ? disk : ''}
     ( name = "main",
       worker = (
         modules = [(name = "${module}", esModule = embed "${module}")],
         compatibilityDate = "2026-11-01",
+        bindings = [(name = "ETCD", text = "${etcd}"), (name = "PROXY", text = "${etcd}")${storage ? object : ''}],${storage ? objects : ''}
         globalOutbound = "machine" ) ),
     ( name = "machine",
       network = (

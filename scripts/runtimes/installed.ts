@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -39,12 +40,32 @@ export class InstalledPackage implements Disposable {
     return outfile;
   }
 
-  /** Bundles a program and the package into one file in an empty folder. Resolves with the path of that file. */
-  async bundle(name: string, conditions: readonly string[], format: keyof typeof EXTENSIONS = 'esm'): Promise<string> {
+  /**
+   * Bundles a program in scripts/runtimes/ and the package into one file in an empty folder. Resolves with the path of
+   * that file.
+   */
+  bundle(name: string, conditions: readonly string[], format: keyof typeof EXTENSIONS = 'esm'): Promise<string> {
     const folder = join(this.folder, `${name}-${conditions.join('-')}-${format}`);
+    return this.#bundle(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), folder, conditions, format);
+  }
+
+  /** Does the same as `bundle` with the code of a JavaScript program. */
+  bundleOf(code: string, conditions: readonly string[]): Promise<string> {
+    const name = createHash('sha256').update(code).digest('hex').slice(0, 12);
+    writeFileSync(join(this.folder, `${name}.mjs`), code);
+    return this.#bundle(join(this.folder, `${name}.mjs`), join(this.folder, name), conditions, 'esm');
+  }
+
+  async #bundle(
+    file: string,
+    folder: string,
+    conditions: readonly string[],
+    format: keyof typeof EXTENSIONS,
+  ): Promise<string> {
     const outfile = join(folder, `bundle.${EXTENSIONS[format]}`);
+    rmSync(folder, { recursive: true, force: true });
     await build({
-      entryPoints: [fileURLToPath(new URL(`${name}.ts`, import.meta.url))],
+      entryPoints: [file],
       outfile,
       bundle: true,
       plugins: [importInstalled(this.folder)],
