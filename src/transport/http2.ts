@@ -7,9 +7,10 @@ import {
   isWebStreams,
   type OpenByteStream,
 } from '../host/host.js';
-import { overCallerStream } from '../host/node.js';
+import { openByteStream, overCallerStream } from '../host/node.js';
 import { checkFunction, checkGivenOptions, show } from '../runtime/arguments.js';
 import { describeType } from '../runtime/bytes.js';
+import { MAX_WINDOW_BYTES } from './http2/frame.js';
 import { http2Over } from './http2/transport.js';
 import type { TransportFactory } from './transport.js';
 
@@ -26,23 +27,36 @@ export interface Http2Options {
    * treats the endpoint as failed. The client's error then has that error as its `cause` and contains its message.
    * Therefore the message must not contain a secret.
    */
-  readonly connect: (
-    endpoint: Endpoint,
-    options: { readonly signal: AbortSignal },
-  ) => CallerStream | Promise<CallerStream>;
+  readonly connect?:
+    | ((endpoint: Endpoint, options: { readonly signal: AbortSignal }) => CallerStream | Promise<CallerStream>)
+    | undefined;
+  /**
+   * How many bytes of one call or stream a member may send before the client has taken them: HTTP/2's receive window of
+   * a stream. From 1,024 to 2,147,483,647. Default: 4 MiB. With a small window, a slow consumer holds less memory, and
+   * large answers need more round trips.
+   */
+  readonly windowBytes?: number | undefined;
 }
 
-const HTTP2_OPTIONS = { connect: checkFunction } as const;
+const HTTP2_OPTIONS = {
+  connect: checkFunction,
+  windowBytes: checkWindow,
+} as const;
+
+function checkWindow(value: number, argument: string): void {
+  if (Number.isSafeInteger(value) && value >= 1_024 && value <= MAX_WINDOW_BYTES) return;
+  throw invalidInput(argument, show(value), `a whole number from 1024 to ${MAX_WINDOW_BYTES}`);
+}
 
 /**
- * Creates the default transport, HTTP/2, over connections that the caller opens: through an HTTP or SOCKS proxy, an SSH
- * tunnel or a service mesh, or to a server in the same process. By default, the client itself opens TCP connections and
- * Unix sockets.
+ * Creates the default transport, HTTP/2, with options. With `connect`, it runs over connections that the caller opens:
+ * through an HTTP or SOCKS proxy, an SSH tunnel or a service mesh, or to a server in the same process. By default, the
+ * client itself opens TCP connections and Unix sockets.
  *
  * On workerd and in browsers, `connect` must return web streams, and an `https:` endpoint fails with reason
  * `ConnectFailed`, because the client cannot do TLS there.
  *
- * @throws EtcdError with reason `InvalidInput` if an option is missing, unknown or invalid.
+ * @throws EtcdError with reason `InvalidInput` if an option is unknown or invalid.
  *
  * @example
  * import { connect } from 'node:net';
@@ -53,11 +67,14 @@ const HTTP2_OPTIONS = { connect: checkFunction } as const;
  */
 export function http2(options: Http2Options): TransportFactory {
   checkGivenOptions(options, HTTP2_OPTIONS, 'http2');
-  const { connect } = options;
-  checkFunction(connect, 'connect');
+  const { connect, windowBytes } = options;
+  return http2Over(connect === undefined ? openByteStream : overCaller(connect), { windowBytes });
+}
+
+function overCaller(connect: NonNullable<Http2Options['connect']>): OpenByteStream {
   /** The streams that `connect` has returned. If two connections used one stream, their bytes would mix. */
   const used = new WeakSet<CallerStream>();
-  const openByteStream: OpenByteStream = (endpoint, tls, events) => {
+  return (endpoint, tls, events) => {
     const gaveUp = new AbortController();
     let bytes: ByteStream | undefined;
     let closed = false;
@@ -90,7 +107,6 @@ export function http2(options: Http2Options): TransportFactory {
       },
     };
   };
-  return http2Over(openByteStream);
 }
 
 /** @throws EtcdError with reason `InvalidInput` if the value is neither a `Duplex` nor a pair of web streams. */

@@ -1,6 +1,7 @@
 import { expect, inject, test } from 'vitest';
 import { ErrorCode, FrameType } from '../../src/transport/http2/frame.js';
 import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
+import { STREAM_WINDOW_BYTES } from '../../src/transport/http2/settings.js';
 import { FrameLog } from '../support/simulation/bytes/frames.js';
 import { PLAIN_CLUSTER } from '../support/simulation/cluster.js';
 import { planOf } from '../support/simulation/draw-plan.js';
@@ -84,7 +85,7 @@ test('about one plan in ten uses HTTP/2 over byte streams', () => {
 test('`FrameLog` describes the frames in split bytes, and reports those that carry an error code', async () => {
   const written: Uint8Array[] = [];
   const writer = new FrameWriter((parts) => written.push(...parts));
-  writer.preface();
+  writer.preface(STREAM_WINDOW_BYTES);
   writer.rstStream(1, ErrorCode.CANCEL);
   writer.rstStream(3, ErrorCode.FLOW_CONTROL_ERROR);
   writer.frame(FrameType.GOAWAY, 0, 0, new Uint8Array([0, 0, 0, 0, 0, 0, 0, ErrorCode.NO_ERROR]));

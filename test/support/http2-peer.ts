@@ -35,6 +35,7 @@ export interface PeerOptions extends Partial<TransportOptions> {
   readonly greeting?: Settings | false;
   /** The identifier of the first stream on each connection. */
   readonly firstStreamId?: number;
+  readonly windowBytes?: number | undefined;
   /** Called for each connection before the client learns that the connection is established. */
   readonly play?: (connection: PeerConnection, index: number) => void;
   /**
@@ -49,14 +50,17 @@ export class Http2Peer {
   readonly connections: PeerConnection[] = [];
   readonly transport: Transport;
 
-  constructor({ greeting = {}, firstStreamId, play, ownClose, ...options }: PeerOptions = {}) {
+  constructor({ greeting = {}, firstStreamId, windowBytes, play, ownClose, ...options }: PeerOptions = {}) {
     const open: OpenByteStream = (_endpoint, _tls, events) => {
       const connection = new PeerConnection(events, greeting);
       play?.(connection, this.connections.length);
       this.connections.push(connection);
       return connection;
     };
-    this.transport = http2Over(open, firstStreamId)(parseEndpoint(ENDPOINT, 'endpoint'), { ...UNTIMED, ...options });
+    this.transport = http2Over(open, { firstStreamId, windowBytes })(parseEndpoint(ENDPOINT, 'endpoint'), {
+      ...UNTIMED,
+      ...options,
+    });
     if (!ownClose) onTestFinished(() => this.close());
   }
 

@@ -15,7 +15,7 @@ export const PROGRAM_PAGES = {
   'docs/from-others.md': 2,
   'docs/locks.md': 1,
   'docs/recipes.md': 8,
-  'docs/runtimes.md': 1,
+  'docs/runtimes.md': 2,
 } as const;
 
 /** Returns the TypeScript programs of a page. */

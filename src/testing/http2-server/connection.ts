@@ -25,6 +25,7 @@ import {
   PeerSettings,
   SETTING_BYTES,
   Setting,
+  STREAM_WINDOW_BYTES,
 } from '../../transport/http2/settings.js';
 import type { Clock } from '../memory/clock.js';
 import type { Route, Service } from '../memory/service.js';
@@ -94,7 +95,7 @@ export class ServerConnection implements StreamConnection, FrameTarget<RequestFi
     this.#onClosed = onClosed;
     this.pings = new PingPolicy(own.clock, own.minPingIntervalMs);
     this.#bytes = accept(this);
-    const settings = ownSettings([Setting.MAX_CONCURRENT_STREAMS, own.maxConcurrentStreams]);
+    const settings = ownSettings(STREAM_WINDOW_BYTES, [Setting.MAX_CONCURRENT_STREAMS, own.maxConcurrentStreams]);
     this.writer.frame(FrameType.SETTINGS, 0, 0, settings);
     this.writer.windowUpdate(0, CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
   }

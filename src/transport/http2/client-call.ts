@@ -6,15 +6,17 @@ import type { Expiring } from '../../runtime/deadlines.js';
 import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { decodeResponse, encodeRequest, responseTooLarge } from '../messages.js';
-import type { Metadata, OutgoingStream, StreamCall, StreamHandler, TransportOptions, UnaryCall } from '../transport.js';
+import type { Metadata, OutgoingStream, StreamCall, StreamHandler, UnaryCall } from '../transport.js';
 import type { Connection } from './connection.js';
 import { badResponse } from './response.js';
+import type { Http2TransportOptions } from './settings.js';
 import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 
 /** Maximum number of attempts of a call on one endpoint. The channel layer may then try another endpoint. */
 const MAX_ATTEMPTS = 4;
 /**
- * If a call has `ofPiece`, the client decodes a response of more than this many bytes in pieces. Decoding one piece
+ * If a call has `ofPiece`, the client decodes a response of more than this many bytes in pieces, and with a smaller
+ * window, in pieces of the size of the window. Decoding one piece
  * blocks the event loop for a few milliseconds.
  */
 const PIECE_BYTES = 256 * 1024;
@@ -27,7 +29,7 @@ export interface ClientCall extends Expiring {
 /** The part of the transport that a call uses. */
 export interface CallOwner {
   readonly endpoint: Endpoint;
-  readonly options: TransportOptions;
+  readonly options: Http2TransportOptions;
   /** The connection for new calls. Reading this property dials if there is no such connection. */
   readonly connection: Connection;
   /** The call has ended. */
@@ -183,7 +185,7 @@ export class StreamingClientCall<Request, Response> implements OutgoingStream<Re
       metadata: undefined,
       deadline: this.deadline,
       maxReceiveBytes: owner.options.maxReceiveBytes,
-      pieceBytes: call.ofPiece && PIECE_BYTES,
+      pieceBytes: call.ofPiece && Math.min(PIECE_BYTES, owner.options.windowBytes),
       // The stream may renew leases, and a lease may expire while the stream waits.
       urgent: true,
     };

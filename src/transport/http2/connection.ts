@@ -5,7 +5,6 @@ import { type TlsOptions, tlsForDial } from '../../host/tls.js';
 import { NO_BYTES, plain } from '../../runtime/bytes.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import { connectFailed } from '../connect-failed.js';
-import type { TransportOptions } from '../transport.js';
 import { SendFlow } from './flow-control.js';
 import { ConnectionError, ErrorCode, errorCodeName, MAX_STREAM_ID } from './frame.js';
 import { FrameReader } from './frame-reader.js';
@@ -22,7 +21,7 @@ import {
   requestHeadersTooLarge,
   responseFields,
 } from './response.js';
-import { MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
+import { type Http2TransportOptions, MAX_HEADER_LIST_BYTES, PeerSettings } from './settings.js';
 import type { Http2Stream, StreamConnection } from './stream.js';
 import { StreamTable } from './stream-table.js';
 
@@ -68,7 +67,7 @@ type State =
 /** The client's side of one HTTP/2 connection: RFC 9113. It owns the byte stream and all streams on it. */
 export class Connection implements StreamConnection, FrameTarget<ResponseFields> {
   readonly #endpoint: Endpoint;
-  readonly #options: { pingIntervalMs: number };
+  readonly options: { pingIntervalMs: number; readonly windowBytes: number };
   readonly #events: ConnectionEvents;
   readonly settings = new PeerSettings();
   readonly limits = new PeerLimits();
@@ -109,13 +108,13 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
    */
   constructor(
     endpoint: Endpoint,
-    options: TransportOptions & { pingIntervalMs: number },
+    options: Http2TransportOptions & { pingIntervalMs: number },
     open: OpenByteStream,
     events: ConnectionEvents,
     firstStreamId: number,
   ) {
     this.#endpoint = endpoint;
-    this.#options = options;
+    this.options = options;
     this.#events = events;
     this.streams = new StreamTable(firstStreamId);
     const { connectTimeoutMs, pingIntervalMs, pingTimeoutMs } = options;
@@ -281,7 +280,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
   #dial(endpoint: Endpoint, tls: TlsOptions | undefined, open: OpenByteStream): void {
     if (this.#state.name === 'closed') return;
     this.#bytes = open(endpoint, tls, {
-      opened: () => this.writer.preface(),
+      opened: () => this.writer.preface(this.options.windowBytes),
       read: (bytes) => this.#read(bytes),
       drained: () => this.#drained(),
       closed: (problem, cause) => this.#close(problem ?? PEER_CLOSED, undefined, cause),
@@ -321,7 +320,7 @@ export class Connection implements StreamConnection, FrameTarget<ResponseFields>
     const before = this.#state;
     if (before.name === 'closed') return;
     // grpc-go, etcd and proxies send this debug data with the error code ENHANCE_YOUR_CALM.
-    if (problem.includes('too_many_pings')) this.#options.pingIntervalMs *= 2;
+    if (problem.includes('too_many_pings')) this.options.pingIntervalMs *= 2;
     if (before.name === 'connecting') return this.#close(problem);
     // A second GOAWAY matters only if it excludes more streams: RFC 9113, section 6.8.
     if (before.name === 'draining' && lastStreamId >= before.lastStreamId) return;

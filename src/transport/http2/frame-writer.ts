@@ -46,13 +46,14 @@ export class FrameWriter {
   }
 
   /**
-   * Writes the connection preface with this client's SETTINGS: RFC 9113, section 3.4. Then enlarges the connection's
+   * Writes the connection preface with this client's SETTINGS, which announce the receive window of its streams: RFC
+   * 9113, section 3.4. Then enlarges the connection's
    * window with a WINDOW_UPDATE, because SETTINGS cannot change that window.
    */
-  preface(): void {
+  preface(windowBytes: number): void {
     const at = this.#reserve(CONNECTION_PREFACE.length);
     new TextEncoder().encodeInto(CONNECTION_PREFACE, this.#slab.subarray(at));
-    this.frame(FrameType.SETTINGS, 0, 0, ownSettings());
+    this.frame(FrameType.SETTINGS, 0, 0, ownSettings(windowBytes));
     this.windowUpdate(0, CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
   }
 

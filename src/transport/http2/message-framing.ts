@@ -258,7 +258,7 @@ export class MessageAssembler {
   #keep(bytes: Uint8Array, start: number, end: number, expected: number): number {
     const needed = this.#partialLength + end - start;
     if (needed > this.#partial.length) {
-      const trusted = Math.min(expected, Math.max(TRUSTED_BYTES, 2 * this.#partial.length));
+      const trusted = Math.min(expected, Math.max(Math.min(TRUSTED_BYTES, this.#pieceBytes), 2 * this.#partial.length));
       const grown = new Uint8Array(Math.max(needed, trusted));
       grown.set(this.#partial.subarray(0, this.#partialLength));
       this.#partial = grown;

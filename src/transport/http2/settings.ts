@@ -1,3 +1,4 @@
+import type { TransportOptions } from '../transport.js';
 import {
   ConnectionError,
   DEFAULT_MAX_FRAME_BYTES,
@@ -21,7 +22,7 @@ export const Setting = {
 export const SETTING_BYTES = 6;
 const LARGEST_MAX_FRAME_BYTES = 2 ** 24 - 1;
 
-/** Receive window of a stream, in bytes. It is as large as the intended size of a page of a scan. */
+/** Default receive window of a stream, in bytes. It is as large as the intended size of a page of a scan. */
 export const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;
 /**
  * The receive window of the connection, in bytes. For this window, data counts as consumed on arrival, so a slow reader
@@ -32,13 +33,16 @@ export const CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024;
 export const MAX_HEADER_LIST_BYTES = 65_536;
 
 /**
- * Returns the payload of the SETTINGS frame that this end of a connection sends: `first`, and the settings that client
- * and server have in common. By default, `first` is the client's ENABLE_PUSH = 0.
+ * Returns the payload of the SETTINGS frame that this end of a connection sends: the receive window of its streams,
+ * `first`, and the settings that client and server have in common. By default, `first` is the client's ENABLE_PUSH = 0.
  */
-export function ownSettings(first: readonly [setting: number, value: number] = [Setting.ENABLE_PUSH, 0]): Uint8Array {
+export function ownSettings(
+  windowBytes: number,
+  first: readonly [setting: number, value: number] = [Setting.ENABLE_PUSH, 0],
+): Uint8Array {
   const settings = [
     first,
-    [Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES],
+    [Setting.INITIAL_WINDOW_SIZE, windowBytes],
     [Setting.MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_BYTES],
   ] as const;
   const bytes = new Uint8Array(settings.length * SETTING_BYTES);
@@ -47,6 +51,12 @@ export function ownSettings(first: readonly [setting: number, value: number] = [
     writeUint32(bytes, index * SETTING_BYTES + 2, value);
   }
   return bytes;
+}
+
+/** Options of a transport of this package's own HTTP/2. */
+export interface Http2TransportOptions extends TransportOptions {
+  /** The receive window of each stream, in bytes. */
+  readonly windowBytes: number;
 }
 
 /** The part of a connection that encodes the headers that this end of the connection sends. */

@@ -16,7 +16,7 @@ import {
   type ResponseFields,
   responseHeadersTooLarge,
 } from './response.js';
-import { STREAM_WINDOW_BYTES } from './settings.js';
+import type { Http2TransportOptions } from './settings.js';
 
 /** The properties of a call that its stream needs. */
 export interface StreamHead {
@@ -64,6 +64,7 @@ export interface StreamReceiver extends MessageReceiver {
 
 /** The parts of a connection that its streams use. */
 export interface StreamConnection {
+  readonly options: Pick<Http2TransportOptions, 'windowBytes'>;
   readonly writer: FrameWriter;
   readonly flow: SendFlow;
   readonly limits: PeerLimits;
@@ -107,7 +108,8 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   #state: 'idle' | 'open' | 'half-closed (local)' | 'closed' = 'idle';
   readonly receiver: StreamReceiver;
   readonly #assembler: MessageAssembler;
-  readonly #window = new ReceiveWindow(STREAM_WINDOW_BYTES);
+  /** Undefined until data arrives. */
+  #window: ReceiveWindow | undefined;
   readonly #queue = new SendQueue();
   /** Whether the response headers have arrived. If so, the next HEADERS frame contains the trailers. */
   #hasHeaders = false;
@@ -260,6 +262,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
     if (this.#state === 'closed') return;
     if (!this.#hasHeaders) throw new StreamError(ErrorCode.PROTOCOL_ERROR, 'DATA before HEADERS');
+    this.#window ??= new ReceiveWindow((this.connection as StreamConnection).options.windowBytes);
     if (!this.#window.receive(frameBytes)) {
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the stream allows');
     }
@@ -317,9 +320,8 @@ export class Http2Stream implements PeerStream<ResponseFields> {
 
   /** Counts received bytes as consumed, and sends WINDOW_UPDATE if it is due. */
   #consumed(bytes: number): void {
-    if (this.#state === 'closed') return;
-    const increment = this.#window.consume(bytes);
-    if (increment > 0) this.connection?.writer.windowUpdate(this.id, increment);
+    const increment = this.#state !== 'closed' && this.#window?.consume(bytes);
+    if (increment) this.connection?.writer.windowUpdate(this.id, increment);
   }
 
   /**

@@ -10,23 +10,33 @@ import type {
   StreamHandler,
   Transport,
   TransportFactory,
-  TransportOptions,
   UnaryCall,
 } from '../transport.js';
 import { type CallOwner, type ClientCall, StreamingClientCall, UnaryClientCall } from './client-call.js';
 import { Connection, type ConnectionEvents } from './connection.js';
+import { type Http2TransportOptions, STREAM_WINDOW_BYTES } from './settings.js';
+
+interface Http2Limits {
+  /**
+   * The first stream identifier of each connection, which must be odd. Default 1. Tests pass a high number, so that the
+   * identifiers run out.
+   */
+  readonly firstStreamId?: number | undefined;
+  /** The receive window of each stream, in bytes. Default: `STREAM_WINDOW_BYTES`. */
+  readonly windowBytes?: number | undefined;
+}
 
 /**
  * Returns the factory of this package's own transport: gRPC over HTTP/2. The transport opens its byte streams with
  * `open`, which differs between runtimes.
- *
- * @param firstStreamId The first stream identifier of each connection, which must be odd. Tests pass a high number,
- *   so that the identifiers run out.
  */
-export function http2Over(open: OpenByteStream, firstStreamId = 1): TransportFactory {
+export function http2Over(
+  open: OpenByteStream,
+  { firstStreamId = 1, windowBytes = STREAM_WINDOW_BYTES }: Http2Limits = {},
+): TransportFactory {
   return (endpoint, given) => {
     // All connections to the endpoint share this copy of the options. A connection may lengthen its PING interval.
-    const options = { ...given };
+    const options = { ...given, windowBytes };
     const connect = (events: ConnectionEvents): Connection =>
       new Connection(endpoint, options, open, events, firstStreamId);
     return new Http2Transport(endpoint, options, connect);
@@ -38,7 +48,7 @@ export function http2Over(open: OpenByteStream, firstStreamId = 1): TransportFac
  */
 class Http2Transport implements Transport, CallOwner {
   readonly endpoint: Endpoint;
-  readonly options: TransportOptions;
+  readonly options: Http2TransportOptions;
   readonly #connect: (events: ConnectionEvents) => Connection;
   /** The timer does not keep the process alive, because the connection of each call does so. */
   readonly #calls = new Deadlines<ClientCall>('background');
@@ -47,7 +57,7 @@ class Http2Transport implements Transport, CallOwner {
   #current: Connection | undefined;
   #closed = false;
 
-  constructor(endpoint: Endpoint, options: TransportOptions, connect: (events: ConnectionEvents) => Connection) {
+  constructor(endpoint: Endpoint, options: Http2TransportOptions, connect: (events: ConnectionEvents) => Connection) {
     this.endpoint = endpoint;
     this.options = options;
     this.#connect = connect;

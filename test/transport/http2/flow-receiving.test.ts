@@ -26,6 +26,21 @@ test('the client enlarges its receive windows before the first request', async (
   expect(FULL.length).toBe(FRAME_BYTES);
 });
 
+test('the option `windowBytes` sets the receive window of each stream, and of the streams that pause', async () => {
+  const { connection, open } = await watching(undefined, 20_000);
+  expect(streamWindow(connection)).toBe(20_000);
+  connection.send(data(1, FULL));
+  await turn();
+  expect([open.messages.length, connection.allowed(1)]).toEqual([1, FRAME_BYTES]);
+  open.stream.pause();
+  connection.send(data(1, FULL), data(1, FULL.subarray(0, 20_000 - FRAME_BYTES)));
+  await turn();
+  expect([open.messages.length, connection.allowed(1), open.end]).toEqual([1, FRAME_BYTES, undefined]);
+  open.stream.resume();
+  await turn();
+  expect([open.messages.length, connection.allowed(1)]).toEqual([2, FRAME_BYTES + 20_000]);
+});
+
 describe('a stream that is read without pauses', () => {
   test('never blocks a peer that obeys the flow-control windows', async () => {
     const { connection, open } = await watching();
@@ -185,12 +200,15 @@ describe('data for a stream that is closed', () => {
 });
 
 /** Opens a watch on a scripted peer. The peer answers with response headers. */
-async function watching(onMessage?: Parameters<typeof watch>[2]): Promise<{
+async function watching(
+  onMessage?: Parameters<typeof watch>[2],
+  windowBytes?: number,
+): Promise<{
   readonly peer: Http2Peer;
   readonly connection: PeerConnection;
   readonly open: OpenWatch;
 }> {
-  const peer = new Http2Peer();
+  const peer = new Http2Peer({ windowBytes });
   const open = watch(peer, {}, onMessage);
   open.stream.send(CREATE_WATCH);
   await turn();
