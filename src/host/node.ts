@@ -24,7 +24,12 @@ import {
 import type { IncrementalHash } from './sha256.js';
 import { opensslReason, serverNameOf, type TlsOptions } from './tls.js';
 
-const READ_BUFFER_BYTES = 65_536;
+/**
+ * Size in bytes of the buffer into which a connection reads. After a read that fills the buffer, the next one is four
+ * times as large, up to `MAX_READ_BUFFER_BYTES`. After every other read, it is the first one again.
+ */
+const READ_BUFFER_BYTES = 4_096;
+const MAX_READ_BUFFER_BYTES = 65_536;
 /** Backlog of unsent bytes at which the client waits for the event `drained`. Excludes the kernel's buffer. */
 const LONG_BACKLOG_BYTES = 262_144;
 /** Time limit in milliseconds for sending the last bytes of a connection that the client closes. */
@@ -59,13 +64,18 @@ export function bootMs(): number | undefined {
 /** Opens a byte stream with `node:net` or `node:tls`. */
 export const openByteStream: OpenByteStream = (endpoint, tls, events) => {
   const { address } = endpoint;
+  const small = new Uint8Array(READ_BUFFER_BYTES);
+  let next = small;
   const options = {
     ...('path' in address ? { path: address.path } : { host: address.host, port: address.port, noDelay: true }),
-    // All reads of a connection share one buffer, which saves an allocation for each read.
+    // Reads share a buffer, which saves an allocation for each read. An idle connection holds only the small one, because
+    // Node.js asks for a buffer after each read.
     onread: {
-      buffer: new Uint8Array(READ_BUFFER_BYTES),
-      callback: (length: number, buffer: Uint8Array): boolean => {
-        events.read(length === buffer.length ? buffer : new Uint8Array(buffer.buffer, buffer.byteOffset, length));
+      buffer: () => next,
+      callback: (length: number, bytes: Uint8Array): boolean => {
+        if (length < bytes.length) next = small;
+        else if (length < MAX_READ_BUFFER_BYTES) next = new Uint8Array(4 * length);
+        events.read(length === bytes.length ? bytes : new Uint8Array(bytes.buffer, bytes.byteOffset, length));
         return true;
       },
     },

@@ -12,7 +12,7 @@ export const NO_BYTES: Uint8Array = new Uint8Array(0);
  */
 const MAX_IN_HEAP_BYTES = 64;
 /** Size in bytes of a slab: a block of memory that several copies share. */
-const SLAB_BYTES = 8_192;
+const SLAB_BYTES = 4_096;
 /** Maximum length in bytes of a copy in a slab. Longer copies get their own memory, so that slabs waste little. */
 const MAX_SLICE_BYTES = 1_024;
 

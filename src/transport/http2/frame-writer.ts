@@ -1,3 +1,4 @@
+import { NO_BYTES } from '../../runtime/bytes.js';
 import type { Metadata } from '../transport.js';
 import {
   CONNECTION_PREFACE,
@@ -12,8 +13,12 @@ import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-framing.js';
 import { callFieldsBytes, writeCallFields } from './request-headers.js';
 import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
 
-/** Size in bytes of a slab: a buffer that collects frames. A longer frame gets its own slab. */
-const SLAB_BYTES = 65_536;
+/**
+ * Least and largest size in bytes of a slab: a buffer that collects frames. A slab has room for as many bytes as the
+ * last write had, within these limits. A longer frame gets its own slab.
+ */
+const SLAB_BYTES = 4_096;
+const MAX_SLAB_BYTES = 65_536;
 
 /**
  * Writes frames. The writer collects all frames until the next microtask and sends them in one write. It never
@@ -23,12 +28,16 @@ export class FrameWriter {
   readonly #send: (parts: readonly Uint8Array[]) => void;
   /** The unsent parts of slabs, in the order in which the writer sends them. */
   #full: Uint8Array[] = [];
-  #slab: Uint8Array = new Uint8Array(SLAB_BYTES);
+  #slab = NO_BYTES;
   /** Where the unsent part of the slab begins. */
   #start = 0;
   /** Where the unsent part of the slab ends, and the next frame begins. */
   #end = 0;
   #flushScheduled = false;
+  /** Number of bytes that the writer has collected for the next write. */
+  #bytes = 0;
+  /** Number of bytes of the last write. The next one is probably of a similar size. */
+  #expected = 0;
 
   /** Sends the collected frames now, without waiting for the microtask. */
   readonly flush = (): void => {
@@ -37,7 +46,11 @@ export class FrameWriter {
     if (this.#full.length === 0) return;
     const parts = this.#full;
     this.#full = [];
+    this.#expected = this.#bytes;
+    this.#bytes = 0;
     this.#start = this.#end;
+    // An idle connection holds no large buffer.
+    if (this.#slab.length > SLAB_BYTES) this.#slab = NO_BYTES;
     this.#send(parts);
   };
 
@@ -47,8 +60,8 @@ export class FrameWriter {
 
   /**
    * Writes the connection preface with this client's SETTINGS, which announce the receive window of its streams: RFC
-   * 9113, section 3.4. Then enlarges the connection's
-   * window with a WINDOW_UPDATE, because SETTINGS cannot change that window.
+   * 9113, section 3.4. Then enlarges the connection's window with a WINDOW_UPDATE, because SETTINGS cannot change that
+   * window.
    */
   preface(windowBytes: number): void {
     const at = this.#reserve(CONNECTION_PREFACE.length);
@@ -155,12 +168,13 @@ export class FrameWriter {
   #reserve(length: number): number {
     if (this.#end + length > this.#slab.length) {
       this.#finishSlab();
-      this.#slab = new Uint8Array(Math.max(SLAB_BYTES, length));
+      this.#slab = new Uint8Array(Math.max(SLAB_BYTES, Math.min(MAX_SLAB_BYTES, this.#expected), length));
       this.#start = 0;
       this.#end = 0;
     }
     const at = this.#end;
     this.#end += length;
+    this.#bytes += length;
     return at;
   }
 

@@ -15,8 +15,6 @@ export const MESSAGE_PREFIX_BYTES = 5;
  * only as bytes arrive.
  */
 const TRUSTED_BYTES = 65_536;
-/** Maximum size in bytes of a buffer that the assembler keeps for the next message. */
-const MAX_REUSED_BYTES = 1_048_576;
 
 /** Writes an uncompressed message with its prefix to `bytes` at the index `at`. `bytes` must have room for both. */
 export function writeMessage(bytes: Uint8Array, at: number, message: Uint8Array): void {
@@ -213,7 +211,7 @@ export class MessageAssembler {
     if (this.#partialLength < total) return next;
     const message = this.#partial;
     this.#partialLength = 0;
-    if (message.length > MAX_REUSED_BYTES) this.#partial = NO_BYTES;
+    this.#partial = NO_BYTES;
     this.#receiver.message(message, MESSAGE_PREFIX_BYTES, total);
     return next;
   }
@@ -241,7 +239,7 @@ export class MessageAssembler {
     this.#receiver.piece?.(piece, 0, cut, isLast);
     piece.copyWithin(0, cut, length);
     this.#partialLength = length - cut;
-    if (isLast && piece.length > MAX_REUSED_BYTES) this.#partial = NO_BYTES;
+    if (isLast) this.#partial = NO_BYTES;
     return next;
   }
 
