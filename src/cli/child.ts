@@ -225,7 +225,9 @@ interface GuardProcess extends Disposable {
 function startGuard(beforeStart: CommandProcesses, options: ChildOptions, onEnd: () => void): GuardProcess {
   // Leaves out the debugger flags, because the guard process cannot use the port of this process's debugger.
   const execArgv = process.execArgv.filter((each) => !each.startsWith('--inspect'));
-  const args = [...execArgv, process.argv[1] as string, GUARD_ARGUMENT];
+  // In a single executable application, Node.js itself adds the path of the program to the arguments.
+  const program = process.getBuiltinModule?.('node:sea')?.isSea() ? [] : [process.argv[1] as string];
+  const args = [...execArgv, ...program, GUARD_ARGUMENT];
   // The guard process inherits no output. Otherwise, a reader of this program's output would wait until the guard
   // process closes the output.
   const guard = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'ignore'], detached: true });

@@ -1,20 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
-import { addAuthCommands } from './commands/auth.js';
-import { addCheckCommands } from './commands/check.js';
-import { addClusterCommands } from './commands/cluster.js';
-import { addCopyCommands } from './commands/copy.js';
-import { addHistoryCommand } from './commands/history.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
-import { addMemberCommands } from './commands/member.js';
-import { addMigrateCommand } from './commands/migrate-etcd3.js';
-import { addMirrorCommand } from './commands/mirror.js';
-import { addRpcCommands } from './commands/rpc.js';
-import { addShardsCommand } from './commands/shards.js';
-import { addShellCommands } from './commands/shell.js';
-import { addTraceCommand, type FlagValues } from './commands/trace.js';
+import type { FlagValues } from './commands/trace.js';
 import { addConnectionFlags } from './context.js';
 import { addExamples } from './examples.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode, signaledCode } from './exit-code.js';
@@ -25,14 +14,28 @@ import { escapeControls, FORMATS } from './output.js';
 const VERSION = '0.1.0';
 
 /**
+ * The commands that programs and scripts run often. If the command line names one of them, the program loads and adds
+ * only the entry of that command, so that it starts quickly.
+ */
+const COMMON_COMMANDS: readonly {
+  readonly names: readonly string[];
+  readonly add: (program: Command, io: Io, setExitCode: SetExitCode) => void;
+}[] = [
+  { names: ['get', 'put', 'del', 'txn', 'watch'], add: addKeyCommands },
+  { names: ['lease'], add: addLeaseCommands },
+  { names: ['lock', 'elect'], add: addLockCommands },
+];
+
+/**
  * Runs the program and resolves with its exit code. Never rejects. If `etcdwire trace` runs the program, `inherited`
  * contains the global flags that the user gave to `etcdwire trace`.
  */
 export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   let exitCode: ExitCode = ExitCode.OK;
-  const program = createProgram(io, (code) => {
+  const setExitCode = (code: ExitCode): void => {
     exitCode = code;
-  });
+  };
+  const program = createProgram(io);
   try {
     // Node.js replaces bytes that are not UTF-8 with U+FFFD. The program refuses such an argument, because it would
     // otherwise use a different key than the user gave.
@@ -42,6 +45,7 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
         'arguments: got bytes that are not UTF-8; allowed: UTF-8 text (for other bytes, use etcdwire call with base64)',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');
+    await addCommands(program, args, io, setExitCode);
     await program.parseAsync(args, { from: 'user' });
     return exitCode;
   } catch (error) {
@@ -54,7 +58,8 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
   }
 }
 
-function createProgram(io: Io, setExitCode: SetExitCode): Command {
+/** Returns the program without commands. */
+function createProgram(io: Io): Command {
   const program = new Command('etcdwire')
     .description('etcd from the command line: keys, watches, fair locks, any RPC, and traces of the wire')
     .version(VERSION)
@@ -74,22 +79,17 @@ function createProgram(io: Io, setExitCode: SetExitCode): Command {
         .env('ETCDCTL_WRITE_OUT'),
     )
     .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON'));
-  addConnectionFlags(program);
-  addKeyCommands(program, io, setExitCode);
-  addHistoryCommand(program, io);
-  addCopyCommands(program, io);
-  addMirrorCommand(program, io);
-  addLeaseCommands(program, io);
-  addLockCommands(program, io, setExitCode);
-  addShardsCommand(program, io);
-  addMemberCommands(program, io);
-  addClusterCommands(program, io, setExitCode);
-  addAuthCommands(program, io);
-  addRpcCommands(program, io);
-  addTraceCommand(program, io, setExitCode, run);
-  addCheckCommands(program, io, setExitCode);
-  addMigrateCommand(program, io);
-  addShellCommands(program, io, VERSION);
+  return addConnectionFlags(program);
+}
+
+/** Adds the command that the arguments name, or all commands if they name none of `COMMON_COMMANDS`. */
+async function addCommands(program: Command, args: readonly string[], io: Io, setExitCode: SetExitCode): Promise<void> {
+  const [name = ''] = program.parseOptions([...args]).operands;
+  const common = COMMON_COMMANDS.find(({ names }) => names.includes(name));
+  for (const { add } of common === undefined ? COMMON_COMMANDS : [common]) add(program, io, setExitCode);
+  if (common === undefined) {
+    const { addOtherCommands } = await import('./other-commands.js');
+    addOtherCommands(program, io, setExitCode, run, VERSION);
+  }
   addExamples(program);
-  return program;
 }

@@ -13,7 +13,7 @@ const README_LINES_MAX = 80;
 const RUN: Readonly<Record<string, readonly string[]>> = {
   'README.md': ['sh', 'ts'],
   'docs/architecture.md': ['text'],
-  'docs/command-line.md': ['console', 'json', 'text'],
+  'docs/command-line.md': ['console', 'json', 'sh', 'text'],
   'docs/connections.md': ['sh', 'ts'],
   'docs/contributing.md': ['sh'],
   'docs/coordination.md': ['ts'],

@@ -1,16 +1,17 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
-  copyFileSync,
   existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import * as nodeModule from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative } from 'node:path';
+import { basename, delimiter, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { installInto } from '../../scripts/pack.js';
@@ -68,7 +69,7 @@ const ONLY_IN_REPOSITORY = /^docs\/(learn\/|playground\.html|benchmarks\/|faults
 describe('the packed package', () => {
   test('contains the build, the sources and the documentation pages, and nothing else', () => {
     const allowed =
-      /^(dist\/.*\.(js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+      /^(dist\/.*\.(c?js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
@@ -105,8 +106,9 @@ describe('the packed package', () => {
     expect(maps.length).toBeGreaterThan(20);
     const missing = maps.flatMap((map) =>
       (JSON.parse(readFileSync(map, 'utf8')) as { sources: string[] }).sources.filter(
-        // The command-line program bundles a library whose sources are not in the package.
-        (source) => !source.includes('/node_modules/') && !existsSync(join(dirname(map), source)),
+        // The command-line program contains libraries whose sources are not in the package, and code of
+        // scripts/build.ts that loads modules of Node.js.
+        (source) => !/\/node_modules\/|^lazy:node:/.test(source) && !existsSync(join(dirname(map), source)),
       ),
     );
     expect(missing).toEqual([]);
@@ -165,14 +167,45 @@ describe('the packed package', () => {
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
   });
 
-  test('contains the command-line program as one file that runs without other files', () => {
-    const [endpoint = ''] = inject('endpoints');
-    const alone = temporaryFolder();
-    const program = join(alone, 'etcdwire.mjs');
-    copyFileSync(join(folder, 'node_modules/etcdwire/dist/cli.js'), program);
-    const args = [program, 'status', '--endpoints', endpoint];
-    const [status] = JSON.parse(execFileSync(process.execPath, args, { cwd: alone, encoding: 'utf8' }));
-    expect(status).toMatchObject({ endpoint, status: { version: inject('etcdVersion') } });
+  test('has a command `get` that loads no code of rare commands, and no module of Node.js that it does not need', () => {
+    const hook = join(temporaryFolder(), 'hook.cjs');
+    const print = 'console.log(JSON.stringify([Object.keys(require.cache), process.moduleLoadList]))';
+    writeFileSync(hook, `process.on('exit', () => ${print});`);
+    const args = ['--require', hook, join(installed(), 'dist/cli.cjs'), 'get', 'k', '-w', 'simple', '--endpoints'];
+    const printed = execFileSync(process.execPath, [...args, inject('endpoints').join(',')], { encoding: 'utf8' });
+    const [files, modules] = JSON.parse(printed.trim().split('\n').at(-1) ?? '') as [string[], string[]];
+    expect(files.map((file) => basename(file))).toEqual(['hook.cjs', 'cli.cjs', 'start.cjs', 'chunk.cjs']);
+    expect(modules).toContain('NativeModule net');
+    const unneeded = /^NativeModule (child_process|crypto|dns\/promises|http|tls)$/;
+    expect(modules.filter((each) => unneeded.test(each))).toEqual([]);
+  });
+
+  test('keeps the compile cache of the command line in the cache folder of the user', (context) => {
+    if (!('enableCompileCache' in nodeModule)) return context.skip('this Node.js has no compile cache');
+    const cache = temporaryFolder();
+    const env = { ...process.env, XDG_CACHE_HOME: cache };
+    execFileSync(process.execPath, [join(installed(), 'dist/cli.cjs'), 'version'], { env });
+    expect(readdirSync(join(cache, 'etcdwire/compile-cache'), { recursive: true }).length).toBeGreaterThan(1);
+  });
+
+  test('has a command line that becomes one executable with the commands of docs/command-line.md', async () => {
+    const project = await emptyProject(tarball, 'commonjs', {}, ['esbuild', '@esbuild', 'postject']);
+    symlinkSync(join(root, 'node_modules/.bin'), join(project, 'node_modules/.bin'));
+    const page = readFileSync(join(root, 'docs/command-line.md'), 'utf8');
+    const [, commands = ''] = /^```sh\nnpm install etcdwire esbuild postject\n(.*?)^```$/ms.exec(page) ?? [];
+    const path = [dirname(process.execPath), process.env.PATH].join(delimiter);
+    const env = { ...process.env, PATH: path, ETCDCTL_ENDPOINTS: inject('endpoints').join(',') };
+    const options = { cwd: project, env, encoding: 'utf8', stdio: 'pipe', timeout: 60_000 } as const;
+    expect(execFileSync('sh', ['-ec', commands], options)).toMatch(/^etcdwire version: /m);
+    const alone = join(temporaryFolder(), 'etcdwire');
+    renameSync(join(project, 'etcdwire'), alone);
+    expect(execFileSync(alone, ['put', 'executable', 'v', '-w', 'simple'], options)).toBe('OK\n');
+    // The installed command loads the code of `status` only when `status` runs.
+    expect(execFileSync(alone, ['status', '-w', 'simple'], options)).toContain(inject('etcdVersion'));
+    // `spawnSync` waits until `sleep` closes standard output, so it returns only if the guard process ends `sleep`.
+    const command = ['sh', '-c', 'echo runs; kill -KILL $PPID; exec sleep 600'];
+    const { stdout, signal, error } = spawnSync(alone, ['lock', 'executable', '--', ...command], options);
+    expect({ stdout, signal, error }).toEqual({ stdout: 'runs\n', signal: 'SIGKILL' });
   });
 
   test('installs no other package, and works without other packages', () => {

@@ -11,7 +11,7 @@ import { rawArguments } from '../arguments.js';
 import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
 import type { Io } from '../io.js';
-import type { LivePage } from '../trace/live-page.js';
+import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
 import { RecordingProxy } from '../trace/recording-proxy.js';
 import { observeQueue, type QueueObserver, type Story, storyOf } from '../trace/story.js';
@@ -27,7 +27,7 @@ interface TraceFlags {
 
 /** The values of flags. Each key is the name of a flag. */
 export type FlagValues = Readonly<Record<string, unknown>>;
-type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Promise<ExitCode>;
+export type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Promise<ExitCode>;
 
 /** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
 const FILE_MODE = 0o600;
@@ -171,7 +171,12 @@ async function trace(
   const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
   const recordings: Recordings = [new Recording(command, args.includes('elect') ? 'leadership' : 'lock')];
   const [recording] = recordings;
-  const live = serve ? await serveLive(recordings) : undefined;
+  const live = serve
+    ? await LivePage.start(
+        () => recordings.map((each) => each.liveTrace) as [Trace, ...Trace[]],
+        () => recordings.reduce((sum, each) => sum + each.version, 0),
+      )
+    : undefined;
   const startMs = monotonicMs();
   let problem: unknown;
   let isAnnounced = false;
@@ -245,15 +250,6 @@ async function trace(
     if (file !== undefined) closeSync(file);
     await live?.stop();
   }
-}
-
-/** Serves the page of the recordings. Only this function loads the HTTP server. */
-async function serveLive(recordings: Recordings): Promise<LivePage> {
-  const { LivePage } = await import('../trace/live-page.js');
-  return LivePage.start(
-    () => recordings.map((each) => each.liveTrace) as [Trace, ...Trace[]],
-    () => recordings.reduce((sum, each) => sum + each.version, 0),
-  );
 }
 
 /**
