@@ -1,26 +1,23 @@
 import { connect } from 'node:net';
-import { pipeline } from 'node:stream';
 import { createWebSocketStream, WebSocketServer } from 'ws';
 
 // A bridge for programs that have WebSockets, but no sockets, such as pages in a browser. Each WebSocket becomes a
-// connection to one etcd server. tunnel.ts is the other end. Whoever may open a WebSocket reaches etcd, so the bridge
-// refuses pages of other origins. Where this is not enough, check who the user is, or let etcd authenticate its users.
-// It listens on this machine only: put a web server with TLS in front of it.
+// connection to one etcd server without TLS. tunnel.ts is the other end. The bridge accepts only pages of the origin
+// in ORIGIN, or without ORIGIN, only programs that send no origin. It listens on this machine only: put a web server
+// with TLS in front of it.
 
-const { PORT = '2380', ETCD = 'http://127.0.0.1:2379', ORIGIN } = process.env;
-const { hostname, port } = new URL(ETCD);
+const { PORT = '8080', ORIGIN, ETCD_HOST = '127.0.0.1', ETCD_PORT = '2379' } = process.env;
 const server = new WebSocketServer({
   host: '127.0.0.1',
   port: Number(PORT),
   perMessageDeflate: false,
-  verifyClient: ({ origin }) => origin === ORIGIN,
+  verifyClient: ({ origin }, done) => done(origin === ORIGIN, 403),
 });
-server.on('listening', () => console.log(`a bridge at port ${PORT} to ${ETCD}`));
+server.on('listening', () => console.log(`a bridge from ws://127.0.0.1:${PORT} to ${ETCD_HOST}:${ETCD_PORT}`));
 server.on('connection', (webSocket) => {
-  const socket = connect(Number(port), hostname).setNoDelay();
-  const stream = createWebSocketStream(webSocket);
-  pipeline(stream, socket, stream, (error) => {
-    if (error) console.error(`a connection has ended: ${error.message}`);
-    webSocket.terminate();
-  });
+  const socket = connect(Number(ETCD_PORT), ETCD_HOST).setNoDelay();
+  socket.on('error', ({ message }) => webSocket.close(1011, message.slice(0, 100)));
+  webSocket.on('close', () => socket.destroy());
+  const stream = createWebSocketStream(webSocket).on('error', () => {});
+  stream.pipe(socket).pipe(stream);
 });

@@ -18,8 +18,9 @@ export class Bridge implements Disposable {
   /** @param origin The origin of the pages that may use the bridge. Undefined for programs that are no pages. */
   static async start(etcd: string, origin: string | undefined): Promise<Bridge> {
     const [port] = await freePorts(1);
+    const { hostname, port: etcdPort } = new URL(etcd);
     const child = spawn(process.execPath, ['--import', 'tsx', PROGRAM], {
-      env: { ...process.env, ETCD: etcd, PORT: String(port), ...(origin !== undefined && { ORIGIN: origin }) },
+      env: { ...process.env, ETCD_HOST: hostname, ETCD_PORT: etcdPort, PORT: String(port), ORIGIN: origin },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const bridge = new Bridge(`ws://127.0.0.1:${port}`, child);

@@ -57,6 +57,8 @@ export async function checkEdge(
       requestMs = await visits(serve);
     },
     'a client of another request': () => otherRequest(serve),
+    'no etcd': () => noEtcd(serve),
+    'a binding with fetch': () => binding(serve),
     'TLS to a proxy': () => tlsToProxy(serve, authority),
     'TLS without ALPN': () => tlsWithoutAlpn(serve, authority, folder),
     'a watch in a Durable Object': () => settings(serve, folder),
@@ -92,6 +94,18 @@ async function otherRequest(serve: Serve): Promise<void> {
   using worker = await serve(SHARED, etcd.endpoints[0] as string);
   const answer = await textOf(worker);
   expect(`the error says what to do: ${answer}`, answer.includes('create a client in each request'));
+}
+
+async function noEtcd(serve: Serve): Promise<void> {
+  using worker = await serve('worker.js', 'http://127.0.0.1:2', { isSilent: true });
+  const statuses = ['GET', 'POST'].map(async (method) => (await worker.fetch({ method })).status);
+  expect('a request fails within its time limits', (await Promise.all(statuses)).join() === '500,500');
+}
+
+async function binding(serve: Serve): Promise<void> {
+  await using etcd = await startEtcd();
+  using worker = await serve('vpc.js', etcd.endpoints[0] as string);
+  expect('the program reaches etcd through the binding', (await textOf(worker)) === 'red');
 }
 
 async function tlsToProxy(serve: Serve, authority: Authority): Promise<void> {

@@ -156,7 +156,7 @@ const config :Workerd.Config = (
       worker = (
         modules = [(name = "${module}", esModule = embed "${module}")],
         compatibilityDate = "2026-11-01",
-        bindings = [(name = "ETCD", text = "${etcd}"), (name = "PROXY", text = "${etcd}")${storage ? object : ''}],${storage ? objects : ''}
+        bindings = [(name = "ETCD", text = "${etcd}"), (name = "PROXY", text = "${etcd}"), (name = "VPC", service = "machine")${storage ? object : ''}],${storage ? objects : ''}
         globalOutbound = "machine" ) ),
     ( name = "machine",
       network = (

@@ -4,6 +4,7 @@ import { WebSocket } from 'ws';
 import { tunnel } from '../../docs/examples/tunnel.js';
 import { Bridge } from '../../scripts/runtimes/bridge.js';
 import { type Client, http2 } from '../../src/index.js';
+import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -52,6 +53,14 @@ test('a bridge refuses pages of other origins, and the error says so', async () 
   const error = await errorOf(etcd.get('a', { timeoutMs: 1_000 }));
   expect(error).toMatchObject({ outcome: 'not-sent' });
   expect(error.message).toContain('was closed with code 1006');
+});
+
+test('the error says why a bridge does not reach etcd', async () => {
+  const [port] = await freePorts(1);
+  const etcd = await bridged(`http://127.0.0.1:${port}`);
+  const error = await errorOf(etcd.get('a', { timeoutMs: 1_000 }));
+  expect(error).toMatchObject({ outcome: 'not-sent' });
+  expect(error.message).toContain(`was closed with code 1011 connect ECONNREFUSED 127.0.0.1:${port}`);
 });
 
 test('a watch over a WebSocket survives a restart of etcd', async () => {

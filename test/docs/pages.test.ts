@@ -17,7 +17,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/connections.md': ['sh', 'ts'],
   'docs/contributing.md': ['sh'],
   'docs/coordination.md': ['ts'],
-  'docs/edge.md': ['js', 'sh'],
+  'docs/edge.md': ['js', 'jsonc', 'sh'],
   'docs/embedding.md': ['js', 'sh'],
   'docs/faults.md': ['sh'],
   'docs/from-etcd3.md': ['ts'],
