@@ -36,7 +36,7 @@ export class SerialRunner {
     const result = this.#runAfter(this.#last, action);
     // `#last` resolves without the value of the action, so that the runner does not keep the value in memory.
     this.#last = result.then(ignore, ignore);
-    return rethrownWithCallers(result);
+    return result;
   }
 
   async #runAfter<T>(last: Promise<void>, action: () => Promise<T>): Promise<T> {
@@ -50,33 +50,31 @@ export class SerialRunner {
   }
 }
 
-/**
- * Returns a promise that only the caller of `run` awaits, so that the stack trace of an error shows the caller.
- * `result` itself is not suitable, because the next action awaits it too, and V8 shows no callers for a promise that is
- * awaited in two places.
- */
-async function rethrownWithCallers<T>(result: Promise<T>): Promise<T> {
-  try {
-    return await result;
-  } catch (error) {
-    throw withCallers(error);
-  }
-}
-
 function ignore(): void {}
 
 const END = { done: true, value: undefined } as const;
 
+/** Rejects with the error. Its stack trace then shows the code that awaits the returned promise. */
+function rethrow(error: unknown): never {
+  throw withCallers(error);
+}
+
 /**
- * Iterates over the single items of batches. Reads each item of a batch only when the caller asks for it. This class is
- * not an async generator: an async generator that iterates over another async generator would cost more time for each
- * item than all other work on the item.
+ * Iterates over the single items of batches. Reads each item of a batch only when the caller asks for it. Concurrent
+ * calls of `next` get their items in the order of the calls.
+ *
+ * This class is not an async generator: an async generator that iterates over another async generator would cost more
+ * time for each item than all other work on the item. A program may have thousands of iterators that wait for a batch,
+ * so the wait is not an async method either, because each frame of such a method takes several hundred bytes.
  */
 export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Item> {
   readonly #batches: AsyncIterator<Batch, unknown>;
   readonly #itemsOf: (batch: Batch) => Iterable<Item>;
   #items: Iterator<Item> | undefined;
-  readonly #reads = new SerialRunner();
+  /** Number of calls of `next` that wait for a batch or for an earlier call. Includes calls that have failed. */
+  #waiting = 0;
+  /** The promise of the latest call that waits. Undefined if `#waiting` is 0. */
+  #last: Promise<IteratorResult<Item, undefined>> | undefined;
   #closed = false;
 
   constructor(batches: AsyncIterator<Batch, unknown>, itemsOf: (batch: Batch) => Iterable<Item>) {
@@ -85,8 +83,14 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
   }
 
   next(): Promise<IteratorResult<Item, undefined>> {
-    const item = this.#reads.isIdle ? this.#nextOfBatch() : undefined;
-    return item ?? this.#reads.run(() => this.#nextOfBatch() ?? this.#nextBatch());
+    if (this.#closed) return Promise.resolve(END);
+    const last = this.#last;
+    const item = last === undefined ? this.#nextOfBatch() : undefined;
+    if (item !== undefined) return item;
+    this.#waiting += 1;
+    const read = (): Promise<IteratorResult<Item, undefined>> | typeof END => this.#read();
+    this.#last = last === undefined ? this.#nextBatch() : last.then(read, read);
+    return this.#last;
   }
 
   async return(): Promise<IteratorResult<Item, undefined>> {
@@ -109,11 +113,25 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
     }
   }
 
-  async #nextBatch(): Promise<IteratorResult<Item, undefined>> {
-    const { done, value } = this.#closed ? END : await this.#batches.next();
-    if (done || this.#closed) return END;
-    this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
-    return this.#nextOfBatch() ?? this.#nextBatch();
+  #nextBatch(): Promise<IteratorResult<Item, undefined>> {
+    return this.#batches.next().then((result) => {
+      if (!result.done && !this.#closed) this.#items = this.#itemsOf(result.value)[Symbol.iterator]();
+      return result.done ? this.#finish(END) : this.#read();
+    }, rethrow);
+  }
+
+  /** Continues the oldest call that waits. */
+  #read(): Promise<IteratorResult<Item, undefined>> | typeof END {
+    if (this.#closed) return this.#finish(END);
+    const item = this.#nextOfBatch();
+    return item === undefined ? this.#nextBatch() : this.#finish(item);
+  }
+
+  /** Ends the wait of the oldest call with this result. */
+  #finish<T>(result: T): T {
+    this.#waiting -= 1;
+    if (this.#waiting === 0) this.#last = undefined;
+    return result;
   }
 
   /** Closes the batches, as a `for await` loop does when its body throws, and throws `error`. */

@@ -102,25 +102,25 @@ export class UniqueQueue<T> {
   }
 }
 
-/** A pending call of `next`. */
-interface Reader<T> {
-  resolve(result: IteratorResult<T, undefined>): void;
-  reject(error: unknown): void;
-}
+/** Settles a pending call of `next`. */
+type Reader<T> = (result: IteratorResult<T, undefined> | Promise<never>) => void;
 
 /**
  * Passes items from a producer that cannot wait to a consumer that can wait. The queue accepts every item until `end`
  * is called. The producer can pause its source while `size` is large. The queue calls `onTake` each time the consumer
  * takes an item out of the queue, so that the producer can resume the source.
+ *
+ * A client may have thousands of queues that are empty and have one reader, so such a queue takes little memory.
  */
 export class AsyncQueue<T> {
-  readonly #items = new Fifo<{ item: T; readonly size: number }>();
+  /** Undefined until an item has to wait for a reader. */
+  #items: Fifo<{ item: T; readonly size: number }> | undefined;
   #size = 0;
   #readers: Reader<T>[] = [];
   #end: { readonly error: unknown } | undefined;
-  readonly #onTake: () => void;
+  readonly #onTake: (() => void) | undefined;
 
-  constructor(onTake: () => void = () => {}) {
+  constructor(onTake?: () => void) {
     this.#onTake = onTake;
   }
 
@@ -130,7 +130,7 @@ export class AsyncQueue<T> {
   }
 
   get isEmpty(): boolean {
-    return this.#items.length === 0;
+    return (this.#items?.length ?? 0) === 0;
   }
 
   get hasEnded(): boolean {
@@ -140,14 +140,15 @@ export class AsyncQueue<T> {
   push(item: T, size = 1): void {
     if (this.#end !== undefined) return;
     const reader = this.#readers.shift();
-    if (reader !== undefined) return reader.resolve({ done: false, value: item });
+    if (reader !== undefined) return reader({ done: false, value: item });
+    this.#items ??= new Fifo();
     this.#items.push({ item, size });
     this.#size += size;
   }
 
   /** Adds an item of size 0. Replaces the last item instead if `isObsolete` returns true for that item. */
   pushLatest(item: T, isObsolete: (last: T) => boolean): void {
-    const { last } = this.#items;
+    const last = this.#items?.last;
     if (last !== undefined && this.#end === undefined && isObsolete(last.item)) last.item = item;
     else this.push(item, 0);
   }
@@ -164,28 +165,35 @@ export class AsyncQueue<T> {
 
   /** Drops the items in the queue, and ends the queue. */
   discard(error?: unknown): void {
-    this.#items.clear();
+    this.#items = undefined;
     this.#size = 0;
     this.end(error);
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
-    const entry = this.#items.shift();
+    return new Promise((resolve) => this.#read(resolve));
+  }
+
+  /** Lets the pending calls of `next` read from another queue. */
+  passReaders(queue: AsyncQueue<T>): void {
+    for (const reader of this.#readers.splice(0)) queue.#read(reader);
+  }
+
+  #read(reader: Reader<T>): void {
+    const entry = this.#items?.shift();
     if (entry !== undefined) {
       this.#size -= entry.size;
-      this.#onTake();
-      return Promise.resolve({ done: false, value: entry.item });
-    }
-    return new Promise((resolve, reject) => {
-      if (this.#end !== undefined) this.#finish({ resolve, reject });
-      else this.#readers.push({ resolve, reject });
-    });
+      this.#onTake?.();
+      reader({ done: false, value: entry.item });
+    } else if (this.#end !== undefined) this.#finish(reader);
+    // `push` would reserve room for 17 readers.
+    else if (this.#readers.length === 0) this.#readers = [reader];
+    else this.#readers.push(reader);
   }
 
   #finish(reader: Reader<T>): void {
     const error = this.#end?.error;
     this.#end = { error: undefined };
-    if (error === undefined) reader.resolve({ done: true, value: undefined });
-    else reader.reject(error);
+    reader(error === undefined ? { done: true, value: undefined } : Promise.reject(error));
   }
 }

@@ -1,5 +1,4 @@
 import type { EtcdError } from '../errors/etcd-error.js';
-import { SerialRunner } from '../runtime/async.js';
 import { after } from '../runtime/timers.js';
 import type { WatchBatch } from './event.js';
 import { type ResponseSpan, ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './server-watch.js';
@@ -32,11 +31,6 @@ const FAR_BEHIND_REVISIONS = 32n;
  */
 const MAX_PAUSE_MS = 5_000;
 
-export interface WatchPartsOptions extends ServerWatchOptions {
-  /** The watch has ended. Called once. The buffer may then still contain batches that the consumer has not taken. */
-  readonly onEnd: () => void;
-}
-
 /**
  * The server watches of one `Watch`: usually one, but several while the watch is far behind the store, because they
  * catch up faster together. Each of these server watches is called a part. A part receives the revisions from its start
@@ -48,11 +42,11 @@ export interface WatchPartsOptions extends ServerWatchOptions {
  * the store. etcd sends the responses of one stream one after another, so the large responses of a watch that catches
  * up would delay the events of the other watches on its stream.
  */
-export class WatchParts implements ServerWatchOwner {
+export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, undefined> {
   readonly #shared: WatchStream;
   /** The stream that carries the server watches: `#shared`, or a separate stream. */
   #stream: WatchStream;
-  readonly #options: WatchPartsOptions;
+  readonly #options: ServerWatchOptions;
   readonly #first: ServerWatch;
   /** The parts in order of their revisions. The consumer takes the batches of the first part. */
   #parts: ServerWatch[];
@@ -70,10 +64,11 @@ export class WatchParts implements ServerWatchOwner {
   #isLevel = false;
   /** Stops the timer that ends the pause of the separate stream. Undefined unless that stream is paused. */
   #stopPause: (() => void) | undefined;
-  readonly #turns = new SerialRunner();
+  /** Called once, when the watch has ended. The buffer may then still contain batches that the consumer has not taken. */
+  onEnd: (() => void) | undefined;
   #ended = false;
 
-  constructor(stream: WatchStream, options: WatchPartsOptions) {
+  constructor(stream: WatchStream, options: ServerWatchOptions) {
     this.#shared = stream;
     this.#stream = stream;
     this.#options = options;
@@ -90,13 +85,14 @@ export class WatchParts implements ServerWatchOwner {
     return this.#first.whenCreated;
   }
 
-  /**
-   * Resolves with the next batch. Runs concurrent calls one after another, so that a call that waits while a part ends
-   * continues with the next part.
-   */
   next(): Promise<IteratorResult<WatchBatch, undefined>> {
-    if (this.#turns.isIdle && !this.#head.batches.isEmpty) return this.#head.batches.next();
-    return this.#turns.run(() => this.#take());
+    this.#dropTakenParts();
+    return this.#head.next();
+  }
+
+  async return(): Promise<IteratorResult<WatchBatch, undefined>> {
+    this.discard();
+    return { done: true, value: undefined };
   }
 
   requestProgress(): void {
@@ -163,6 +159,11 @@ export class WatchParts implements ServerWatchOwner {
     this.#returnIfLevel();
   }
 
+  completed(part: ServerWatch): void {
+    const next = this.#parts[this.#parts.indexOf(part) + 1];
+    if (next !== undefined) part.batches.passReaders(next.batches);
+  }
+
   /**
    * Removes a part that has ended. Ends the whole watch if this part was the last part. Also ends the whole watch if
    * this part ended with an error, because the consumer would otherwise miss the rest of this part's events.
@@ -170,25 +171,21 @@ export class WatchParts implements ServerWatchOwner {
   ended(part: ServerWatch, error: EtcdError | undefined): void {
     this.#stream.remove(part);
     if (error !== undefined || part.until === undefined) this.#end(error);
+    else this.#dropTakenParts();
   }
 
   get #head(): ServerWatch {
     return this.#parts[0] as ServerWatch;
   }
 
-  async #take(): Promise<IteratorResult<WatchBatch, undefined>> {
-    const head = this.#head;
-    const result = await head.batches.next().catch((error: unknown) => {
-      // All parts have ended with this error. Keep only the first part, so that the consumer gets the error only once.
-      this.#parts = [head];
-      throw error;
-    });
-    if (!result.done || this.#parts.length === 1) return result;
-    this.#parts.shift();
-    this.#head.bufferBytes = this.#options.bufferBytes;
-    this.#addParts();
-    this.#returnIfLevel();
-    return this.#take();
+  /** Removes the first parts that have all their events, and whose events the consumer has taken. */
+  #dropTakenParts(): void {
+    while (this.#parts.length > 1 && this.#head.isComplete && this.#head.batches.isEmpty) {
+      this.#parts.shift();
+      this.#head.bufferBytes = this.#options.bufferBytes;
+      this.#addParts();
+      this.#returnIfLevel();
+    }
   }
 
   /** Adds parts until there are `#maxParts`, but no part that would start after the store's revision. */
@@ -261,6 +258,6 @@ export class WatchParts implements ServerWatchOwner {
       part.end(error);
     }
     this.#moveTo(this.#shared);
-    this.#options.onEnd();
+    this.onEnd?.();
   }
 }

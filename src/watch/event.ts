@@ -111,7 +111,8 @@ export function weightOf({ events }: WatchBatch): number {
  */
 export class RevisionAssembler {
   #revision = 0n;
-  #events: WatchEvent[] = [];
+  /** The events of an incomplete revision. Undefined if there are none. */
+  #events: WatchEvent[] | undefined;
 
   /** Takes the events of a response and returns the revisions that are complete now. */
   push(events: readonly WireEvent[], moreFragments: boolean): WatchBatch[] {
@@ -122,6 +123,7 @@ export class RevisionAssembler {
         this.#takeInto(whole);
         this.#revision = kv.modRevision;
       }
+      this.#events ??= [];
       this.#events.push(type === EventType.DELETE ? new DeleteEvent(kv, prevKv) : new PutEvent(kv, prevKv));
     }
     if (!moreFragments) this.#takeInto(whole);
@@ -130,16 +132,16 @@ export class RevisionAssembler {
 
   /** Drops a partial revision, because the next stream sends that revision again from its first event. */
   reset(): void {
-    this.#events = [];
+    this.#events = undefined;
   }
 
   /** Whether the assembler keeps the events of an incomplete revision. */
   get hasPartial(): boolean {
-    return this.#events.length > 0;
+    return this.#events !== undefined;
   }
 
   #takeInto(whole: WatchBatch[]): void {
-    if (this.#events.length > 0) whole.push({ revision: this.#revision, events: this.#events });
-    this.#events = [];
+    if (this.#events !== undefined) whole.push({ revision: this.#revision, events: this.#events });
+    this.#events = undefined;
   }
 }

@@ -84,6 +84,8 @@ export interface ServerWatchOwner {
   filled(watch: ServerWatch): void;
   /** The consumer has taken half of the buffer after `filled`. */
   drained(watch: ServerWatch): void;
+  /** The server watch has received all revisions below its `until`, and is about to end. */
+  completed(watch: ServerWatch): void;
   /** The server watch has ended. Without `error`, it was closed, or has all revisions below its `until`. */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
   /** Ends all server watches of the owner and drops their batches, because the client was closed. */
@@ -130,13 +132,13 @@ export interface ServerWatchOptions {
  *   or canceled, the consumer can still take the batches in the buffer.
  */
 export class ServerWatch {
-  readonly batches: AsyncQueue<WatchBatch>;
+  readonly batches = new AsyncQueue<WatchBatch>();
   readonly #owner: ServerWatchOwner;
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;
   readonly #assembler = new RevisionAssembler();
-  /** The part of the current response that has arrived. */
-  #span = emptySpan();
+  /** The part of the current response that has arrived. Undefined between two responses. */
+  #span: ResponseSpan | undefined;
   /** The watch ID that the latest creation request asked for. */
   requestId = 0n;
   /** How many times in a row the server has refused the watch because of the stream's token. */
@@ -146,6 +148,8 @@ export class ServerWatch {
    * server watch has received all its events. Undefined for the last server watch, which has no end.
    */
   until: bigint | undefined;
+  /** Whether the server watch has received all revisions below `until`. */
+  isComplete = false;
   bufferBytes: number;
   #isSuspended = false;
   /**
@@ -160,7 +164,6 @@ export class ServerWatch {
     this.#options = options;
     this.bufferBytes = options.bufferBytes;
     this.#cursor = new RevisionCursor(options.request.startRevision ?? 0n);
-    this.batches = new AsyncQueue(() => this.#taken());
     this.whenCreated = new Promise((resolve, reject) => {
       this.#creation = { resolve, reject };
     });
@@ -213,6 +216,16 @@ export class ServerWatch {
     this.#owner.created(this, headerRevision);
   }
 
+  /** Takes the next batch from the buffer. Lets the watch continue when half of a full buffer is free. */
+  next(): Promise<IteratorResult<WatchBatch, undefined>> {
+    const batch = this.batches.next();
+    if (this.#isSuspended && this.batches.size <= this.bufferBytes / 2) {
+      this.#isSuspended = false;
+      if (!this.hasEnded) this.#owner.drained(this);
+    }
+    return batch;
+  }
+
   /**
    * Handles the server's report that there are no more events up to this revision. `isCertain` is false if the server
    * may send this report before all earlier events. The cursor then stays unchanged.
@@ -244,6 +257,7 @@ export class ServerWatch {
     const { events } = response;
     const wanted = events.every(isWanted) ? events : events.filter(isWanted);
     const batches = this.#assembler.push(wanted, response.fragment && !isBeyondEnd);
+    this.#span ??= emptySpan();
     const span = this.#span;
     for (const batch of batches) {
       this.#cursor.delivered(batch.revision);
@@ -254,9 +268,13 @@ export class ServerWatch {
       span.weight += size;
       this.batches.push(batch, size);
     }
-    if (isBeyondEnd) return this.end();
+    if (isBeyondEnd) {
+      this.isComplete = true;
+      this.#owner.completed(this);
+      return this.end();
+    }
     if (!response.fragment) {
-      this.#span = emptySpan();
+      this.#span = undefined;
       if (until === undefined) this.#owner.received(span, response.header?.revision ?? 0n);
     }
     if (this.#isSuspended || this.batches.size <= this.bufferBytes) return;
@@ -273,7 +291,7 @@ export class ServerWatch {
   /** Drops the part of a response whose rest does not arrive. */
   dropPartial(): void {
     this.#assembler.reset();
-    this.#span = emptySpan();
+    this.#span = undefined;
   }
 
   /**
@@ -295,12 +313,6 @@ export class ServerWatch {
     this.batches.discard();
     this.#owner.discard();
     this.#creation?.reject(error);
-  }
-
-  #taken(): void {
-    if (!this.#isSuspended || this.batches.size > this.bufferBytes / 2) return;
-    this.#isSuspended = false;
-    if (!this.hasEnded) this.#owner.drained(this);
   }
 }
 

@@ -94,11 +94,9 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       progressNotify: true,
     };
     const trace = traceIn(options) ?? ((signal ?? undefined) === undefined ? undefined : new WaitTrace());
-    let offAbort = (): void => {};
-    const parts = new WatchParts(stream, { request, bufferBytes, progress, trace, onEnd: () => offAbort() });
+    const parts = new WatchParts(stream, { request, bufferBytes, progress, trace });
     this.#parts = parts;
-    if (signal !== undefined && signal !== null)
-      offAbort = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
+    if (signal !== undefined && signal !== null) cancelOnAbort(parts, signal, trace);
     if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));
     else parts.start();
   }
@@ -133,20 +131,12 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
    * }
    */
   batches(): AsyncIterableIterator<WatchBatch> {
-    const batches: AsyncIterableIterator<WatchBatch> = {
-      next: () => this.#parts.next(),
-      return: async () => {
-        await this.close();
-        return { done: true, value: undefined };
-      },
-      [Symbol.asyncIterator]: () => batches,
-    };
-    return batches;
+    return new BatchItemIterator(this.#parts, (batch) => [batch]);
   }
 
   /** Returns the events one by one. Breaking out of the loop closes the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
-    return new BatchItemIterator(this.batches(), ({ events }) => events);
+    return new BatchItemIterator(this.#parts, eventsOf);
   }
 
   /**
@@ -187,4 +177,13 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+function eventsOf({ events }: WatchBatch): readonly WatchEvent[] {
+  return events;
+}
+
+/** This function is separate from the constructor, so that watches without a signal keep no closure for it in memory. */
+function cancelOnAbort(parts: WatchParts, signal: AbortSignal, trace: WaitTrace | undefined): void {
+  parts.onEnd = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
 }
