@@ -21,7 +21,7 @@ export type Init<T> = T extends Scalar
 
 const INITIAL_BYTES = 1_024;
 /** Maximum size of a buffer that a writer reuses. The writer releases a larger buffer after the message. */
-const KEPT_BYTES = 65_536;
+const KEPT_BYTES = 4_096;
 const utf8 = new TextEncoder();
 
 /** The encoding half of a codec. */
@@ -37,8 +37,10 @@ export class Writer {
   #buffer = new Uint8Array(INITIAL_BYTES);
   #at = 0;
 
-  /** Returns a copy of the bytes written so far. */
+  /** Returns the bytes written so far, which the writer does not change later. The caller then calls `reset`. */
   finish(): Uint8Array {
+    // `reset` releases a large buffer, so the bytes need not be copied.
+    if (this.#buffer.length > KEPT_BYTES) return this.#buffer.subarray(0, this.#at);
     return copyOf(this.#buffer, 0, this.#at);
   }
 

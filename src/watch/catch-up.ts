@@ -198,7 +198,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
       if (last.isPartial) return;
       const startRevision = last.position + this.#partRevisions;
       if (startRevision > this.#storeRevision) return;
-      const part = new ServerWatch(this, { ...options, request: { ...options.request, startRevision } });
+      const part = new ServerWatch(this, { ...options, startRevision });
       last.until = startRevision;
       this.#isLevel = false;
       this.#parts.push(part);

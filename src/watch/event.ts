@@ -130,11 +130,6 @@ export class RevisionAssembler {
     return whole;
   }
 
-  /** Drops a partial revision, because the next stream sends that revision again from its first event. */
-  reset(): void {
-    this.#events = undefined;
-  }
-
   /** Whether the assembler keeps the events of an incomplete revision. */
   get hasPartial(): boolean {
     return this.#events !== undefined;

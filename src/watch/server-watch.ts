@@ -1,7 +1,8 @@
 import type { WaitTrace } from '../channel/wait-trace.js';
 import { EtcdError } from '../errors/etcd-error.js';
-import type { WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
+import type { FilterType, WatchCreateRequest, WatchResponse } from '../gen/etcdserverpb/rpc.js';
 import type { Event as WireEvent } from '../gen/mvccpb/kv.js';
+import { type Keys, resolveKeys } from '../kv/keys.js';
 import type { Init } from '../protobuf/codec.js';
 import { AsyncQueue } from '../runtime/queues.js';
 import { RevisionAssembler, type WatchBatch, weightOf } from './event.js';
@@ -93,7 +94,12 @@ export interface ServerWatchOwner {
 }
 
 export interface ServerWatchOptions {
-  readonly request: Init<WatchCreateRequest>;
+  /** The keys as the caller gave them, because the bytes of a key take more memory than its text. */
+  readonly keys: Keys;
+  readonly startRevision: bigint;
+  /** The server leaves out these events. */
+  readonly filter: FilterType | undefined;
+  readonly prevKv: boolean | undefined;
   /**
    * Buffer size in bytes. When the batches in the buffer exceed this size, the client receives no more events of the
    * watch until the consumer has taken half of the buffer.
@@ -136,11 +142,14 @@ export class ServerWatch {
   readonly #owner: ServerWatchOwner;
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;
-  readonly #assembler = new RevisionAssembler();
+  /** Assembles the events of the current response. Undefined between two responses. */
+  #assembler: RevisionAssembler | undefined;
   /** The part of the current response that has arrived. Undefined between two responses. */
   #span: ResponseSpan | undefined;
   /** The watch ID that the latest creation request asked for. */
   requestId = 0n;
+  /** The ID that the server gave the watch when it last created the watch. */
+  liveId = 0n;
   /** How many times in a row the server has refused the watch because of the stream's token. */
   tokenRefusals = 0;
   /**
@@ -163,7 +172,7 @@ export class ServerWatch {
     this.#owner = owner;
     this.#options = options;
     this.bufferBytes = options.bufferBytes;
-    this.#cursor = new RevisionCursor(options.request.startRevision ?? 0n);
+    this.#cursor = new RevisionCursor(options.startRevision);
     this.whenCreated = new Promise((resolve, reject) => {
       this.#creation = { resolve, reject };
     });
@@ -187,12 +196,12 @@ export class ServerWatch {
   }
 
   get isOfOneKey(): boolean {
-    return this.#options.request.rangeEnd?.length === 0;
+    return resolveKeys(this.#options.keys, 'keys').rangeEnd.length === 0;
   }
 
   /** Whether some events of a revision are still to come. `position` does not count that revision. */
   get isPartial(): boolean {
-    return this.#assembler.hasPartial;
+    return this.#assembler?.hasPartial === true;
   }
 
   /**
@@ -204,7 +213,18 @@ export class ServerWatch {
 
   /** Returns a request that creates the watch at the revision in its cursor. */
   createRequest(watchId: bigint, fragment: boolean): Init<WatchCreateRequest> {
-    return { ...this.#options.request, startRevision: this.#cursor.resume, watchId, fragment };
+    const { keys, filter, prevKv } = this.#options;
+    return {
+      ...resolveKeys(keys, 'keys'),
+      startRevision: this.#cursor.resume,
+      filters: filter === undefined ? [] : [filter],
+      prevKv,
+      // Without progress notifications, a watch that has received no events for a long time would, after a reconnect,
+      // continue from an old revision, which may be compacted by then.
+      progressNotify: true,
+      watchId,
+      fragment,
+    };
   }
 
   created(headerRevision: bigint): void {
@@ -233,7 +253,7 @@ export class ServerWatch {
   progressed(headerRevision: bigint, isCertain: boolean): void {
     // The cursor must not pass a partial revision, because the rest of that revision is still to come, even if the
     // revision in the header is higher.
-    if (this.#assembler.hasPartial || this.#cursor.isRepeat(headerRevision + 1n)) return;
+    if (this.isPartial || this.#cursor.isRepeat(headerRevision + 1n)) return;
     if (isCertain) this.#cursor.progressed(headerRevision);
     // A slow consumer needs only the latest of several reports in a row.
     if (this.#options.progress)
@@ -244,7 +264,7 @@ export class ServerWatch {
 
   /** Moves the cursor past this revision, because the server has certainly sent all events up to this revision. */
   resumeAfter(headerRevision: bigint): void {
-    if (!this.#assembler.hasPartial) this.#cursor.progressed(headerRevision);
+    if (!this.isPartial) this.#cursor.progressed(headerRevision);
   }
 
   /** Buffers the events of a response. Ends the watch at `until`, and suspends the watch if the buffer is full. */
@@ -256,6 +276,7 @@ export class ServerWatch {
       kv !== undefined && !this.#cursor.isRepeat(kv.modRevision) && !(isBeyondEnd && kv.modRevision >= until);
     const { events } = response;
     const wanted = events.every(isWanted) ? events : events.filter(isWanted);
+    this.#assembler ??= new RevisionAssembler();
     const batches = this.#assembler.push(wanted, response.fragment && !isBeyondEnd);
     this.#span ??= emptySpan();
     const span = this.#span;
@@ -274,7 +295,7 @@ export class ServerWatch {
       return this.end();
     }
     if (!response.fragment) {
-      this.#span = undefined;
+      this.dropPartial();
       if (until === undefined) this.#owner.received(span, response.header?.revision ?? 0n);
     }
     if (this.#isSuspended || this.batches.size <= this.bufferBytes) return;
@@ -288,9 +309,9 @@ export class ServerWatch {
     this.dropPartial();
   }
 
-  /** Drops the part of a response whose rest does not arrive. */
+  /** Drops the part of the current response that has arrived. On the next stream, the server sends its events again. */
   dropPartial(): void {
-    this.#assembler.reset();
+    this.#assembler = undefined;
     this.#span = undefined;
   }
 

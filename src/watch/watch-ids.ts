@@ -37,8 +37,6 @@ export class WatchIds {
   readonly #requested = new Map<bigint, ServerWatch | undefined>();
   /** The watches that the server has created, by ID. */
   readonly live = new Map<bigint, ServerWatch>();
-  /** The ID of each watch in `live`. */
-  readonly #liveId = new Map<ServerWatch, bigint>();
   /** Whether the server uses the requested IDs. Undefined until the server answers the stream's first creation. */
   #keepsIds: boolean | undefined;
   /** Refusals that the client cannot match to a creation yet. */
@@ -54,7 +52,7 @@ export class WatchIds {
 
   /** Whether the watch is queued, requested or live on this stream. */
   has(watch: ServerWatch): boolean {
-    return this.#queued.has(watch) || this.#isRequested(watch) || this.#liveId.has(watch);
+    return this.#queued.has(watch) || this.#isRequested(watch) || this.#isLive(watch);
   }
 
   /** Creates the watches on the stream. Sends each creation as soon as the client can match its answer. */
@@ -72,16 +70,14 @@ export class WatchIds {
     // The client does not know the watch's ID on the server before the answer to the creation, so it sends the cancel
     // request after that answer.
     if (this.#isRequested(watch)) this.#requested.set(watch.requestId, undefined);
-    const liveId = this.#liveId.get(watch);
-    if (liveId === undefined) return;
-    this.release(liveId, watch);
-    this.#owner.sendCancel(liveId);
+    if (!this.#isLive(watch)) return;
+    this.release(watch);
+    this.#owner.sendCancel(watch.liveId);
   }
 
   /** Forgets a live watch that the server has ended, or that the client is about to cancel. */
-  release(watchId: bigint, watch: ServerWatch): void {
-    this.live.delete(watchId);
-    this.#liveId.delete(watch);
+  release({ liveId }: ServerWatch): void {
+    this.live.delete(liveId);
   }
 
   answered(response: WatchResponse): void {
@@ -96,7 +92,6 @@ export class WatchIds {
     this.#queued.clear();
     this.#requested.clear();
     this.live.clear();
-    this.#liveId.clear();
     this.#keepsIds = undefined;
     this.#refusals = [];
     this.#oneByOne = false;
@@ -104,6 +99,10 @@ export class WatchIds {
 
   #isRequested(watch: ServerWatch): boolean {
     return this.#requested.get(watch.requestId) === watch;
+  }
+
+  #isLive(watch: ServerWatch): boolean {
+    return this.live.get(watch.liveId) === watch;
   }
 
   /** Sends queued creations as long as the client can match their answers. */
@@ -136,7 +135,7 @@ export class WatchIds {
     if (response.canceled) this.#owner.refused(watch, response);
     else {
       this.live.set(watchId, watch);
-      this.#liveId.set(watch, watchId);
+      watch.liveId = watchId;
       this.#owner.created(watch, response.header?.revision ?? 0n);
     }
     return true;

@@ -213,7 +213,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     const watch = this.#ids.live.get(watchId);
     if (watch === undefined) return;
     if (response.canceled) {
-      this.#ids.release(watchId, watch);
+      this.#ids.release(watch);
       this.#refused(watch, response);
     } else if (response.events.length > 0 || response.fragment) watch.receive(response);
     else watch.progressed(revision, true);

@@ -2,7 +2,7 @@ import { traceIn } from '../channel/rpc.js';
 import { WaitTrace } from '../channel/wait-trace.js';
 import { canceled } from '../errors/etcd-error.js';
 import { FilterType } from '../gen/etcdserverpb/rpc.js';
-import { type Keys, resolveKeys } from '../kv/keys.js';
+import { type Keys, ownKeys } from '../kv/keys.js';
 import {
   checkBoolean,
   checkInt64,
@@ -84,17 +84,16 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   /** @internal */
   constructor(stream: WatchStream, keys: Keys, options: WatchOptions) {
     const { only, signal, progress = false, bufferBytes = DEFAULT_BUFFER_BYTES } = options;
-    const request = {
-      ...resolveKeys(keys, 'keys'),
-      startRevision: options.startRevision ?? 0n,
-      filters: only === undefined ? [] : [FILTERS[only]],
-      prevKv: options.prevKv,
-      // Without progress notifications, a watch that has received no events for a long time would, after a reconnect,
-      // continue from an old revision, which may be compacted by then.
-      progressNotify: true,
-    };
     const trace = traceIn(options) ?? ((signal ?? undefined) === undefined ? undefined : new WaitTrace());
-    const parts = new WatchParts(stream, { request, bufferBytes, progress, trace });
+    const parts = new WatchParts(stream, {
+      keys: ownKeys(keys),
+      startRevision: options.startRevision ?? 0n,
+      filter: only && FILTERS[only],
+      prevKv: options.prevKv,
+      bufferBytes,
+      progress,
+      trace,
+    });
     this.#parts = parts;
     if (signal !== undefined && signal !== null) cancelOnAbort(parts, signal, trace);
     if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));

@@ -22,13 +22,6 @@ describe('the revision assembler (S4, S5)', () => {
     expect(assembler.hasPartial).toBe(true);
   });
 
-  test('drops a partial revision when `reset()` is called', () => {
-    const assembler = new RevisionAssembler();
-    assembler.push([event(3n)], true);
-    assembler.reset();
-    expect(shape(assembler.push([event(3n), event(3n)], false))).toEqual([[3n, 2]]);
-  });
-
   test('returns the same revisions no matter where a sequence of events is cut into fragments', () => {
     const sizes = fc.array(fc.integer({ min: 1, max: 5 }), { maxLength: 20 });
     fc.assert(

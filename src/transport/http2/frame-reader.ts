@@ -43,6 +43,8 @@ export class FrameReader {
       at = end;
     }
     if (!this.#closed && at < length) this.#keep(chunk, at, length);
+    // An idle connection keeps no buffer.
+    else if (this.#partialLength === 0) this.#partial = undefined;
   }
 
   /**

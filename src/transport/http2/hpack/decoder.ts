@@ -1,3 +1,4 @@
+import { NO_BYTES } from '../../../runtime/bytes.js';
 import { ConnectionError, ErrorCode } from '../frame.js';
 import { decodeHuffman } from './huffman.js';
 import { DEFAULT_TABLE_BYTES, DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './tables.js';
@@ -18,7 +19,7 @@ export interface HeaderList {
 export class HpackDecoder {
   readonly #table = new DynamicTable();
   readonly #maxListBytes: number;
-  #bytes: Uint8Array = new Uint8Array(0);
+  #bytes: Uint8Array = NO_BYTES;
   #at = 0;
   #end = 0;
 
@@ -50,6 +51,8 @@ export class HpackDecoder {
       listBytes += entryBytes(field);
       if (listBytes <= this.#maxListBytes) fields.push(field);
     }
+    // Release the received bytes, so that they do not stay in memory while the connection is idle.
+    this.#bytes = NO_BYTES;
     return { fields, isTooLarge: listBytes > this.#maxListBytes };
   }
 
