@@ -87,9 +87,9 @@ export class CallQueue {
     if (this.#closed) throw clientClosed('not-sent', method.path);
     if (signal?.aborted) throw canceled(signal, 'not-sent', method.path);
     if (deadline <= monotonicMs()) throw neverSent(call, this.maxInFlight);
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       const { waiting } = this.#queueOf(endpoint, callClass);
-      const entry = new WaitingCall(this, call, waiting, resolve, reject);
+      const entry = new WaitingCall(this, call, waiting, resolve);
       waiting.add(entry);
       this.#size += 1;
       this.#deadlines.add(entry);
@@ -212,8 +212,7 @@ class WaitingCall implements Expiring {
   slot = -1;
   readonly call: UnaryCall<unknown, unknown>;
   readonly waiting: UniqueQueue<WaitingCall>;
-  readonly resolve: (endpoint: PooledEndpoint) => void;
-  readonly reject: (error: EtcdError) => void;
+  readonly resolve: (endpoint: PooledEndpoint | Promise<never>) => void;
   readonly offAbort: (() => void) | undefined;
   readonly #owner: CallQueue;
 
@@ -221,17 +220,19 @@ class WaitingCall implements Expiring {
     owner: CallQueue,
     call: UnaryCall<unknown, unknown>,
     waiting: UniqueQueue<WaitingCall>,
-    resolve: (endpoint: PooledEndpoint) => void,
-    reject: (error: EtcdError) => void,
+    resolve: (endpoint: PooledEndpoint | Promise<never>) => void,
   ) {
     this.#owner = owner;
     this.call = call;
     this.waiting = waiting;
     this.resolve = resolve;
-    this.reject = reject;
     const { signal, method } = call;
     if (signal !== undefined)
       this.offAbort = onAbort(signal, () => this.#end(canceled(signal, 'not-sent', method.path)));
+  }
+
+  reject(error: EtcdError): void {
+    this.resolve(Promise.reject(error));
   }
 
   get deadline(): number {

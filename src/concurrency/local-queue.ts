@@ -8,7 +8,8 @@ import { onAbort } from '../runtime/signals.js';
  */
 export class LocalQueue {
   #occupied = false;
-  readonly #waiters = new UniqueQueue<() => void>();
+  /** Undefined until a locker has to wait. */
+  #waiters: UniqueQueue<() => void> | undefined;
   readonly #onEmpty: () => void;
 
   /** The queue calls `onEmpty` when the last locker has left. */
@@ -31,9 +32,10 @@ export class LocalQueue {
         resolve(this.#occupy());
       };
       const offAbort = onAbort(signal, () => {
-        this.#waiters.delete(waiter);
+        this.#waiters?.delete(waiter);
         reject(signal.reason);
       });
+      this.#waiters ??= new UniqueQueue();
       this.#waiters.add(waiter);
     });
   }
@@ -50,7 +52,7 @@ export class LocalQueue {
       if (left) return;
       left = true;
       this.#occupied = false;
-      this.#waiters.take()?.();
+      this.#waiters?.take()?.();
       if (!this.#occupied) this.#onEmpty();
     };
   }

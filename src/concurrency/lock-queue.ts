@@ -1,4 +1,4 @@
-import type { CoreKeyspace } from '../client/keyspace.js';
+import type { CoreKeyspace, Watch } from '../client/keyspace.js';
 import { clientClosed, EtcdError, type Outcome } from '../errors/etcd-error.js';
 import type { GuardedWrite } from '../kv/guards.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -312,43 +312,71 @@ export function watchOwnKey(
   gone: (error: EtcdError) => void,
   afterMs: number = WATCH_AFTER_MS.waiter,
 ): () => void {
-  // Created only when the watch begins, because most waits and holds end before.
-  let stop: AbortController | undefined;
-  const stopTimer = after(afterMs, () => {
-    stop = new AbortController();
-    const { signal } = stop;
-    const report = (cause?: unknown): void => {
-      if (!signal.aborted) gone(keyGone(cause));
-    };
-    // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
-    ownKeyDeleted(client, own, { signal }).then(() => report(), report);
+  let stop = after(afterMs, () => {
+    const watch = new OwnKeyWatch(client, own, gone);
+    // Releases the timer.
+    stop = () => watch.stop();
+    void watch.run();
   });
-  return () => {
-    stopTimer();
-    stop?.abort(STOPPED);
-  };
+  return () => stop();
 }
 
-async function ownKeyDeleted(
-  client: CoreKeyspace,
-  own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
-  waiting: Waiting,
-): Promise<void> {
-  let startRevision = own.seenAt + 1n;
-  for (;;) {
+/** A program may hold thousands of locks, so this class keeps no AbortController while its watch runs. */
+class OwnKeyWatch {
+  readonly #client: CoreKeyspace;
+  readonly #own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
+  readonly #gone: (error: EtcdError) => void;
+  #watch: Watch | undefined;
+  /** Cancels the calls of `#recheck`. */
+  #checking: AbortController | undefined;
+  #stopped = false;
+
+  constructor(
+    client: CoreKeyspace,
+    own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
+    gone: (error: EtcdError) => void,
+  ) {
+    this.#client = client;
+    this.#own = own;
+    this.#gone = gone;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    void this.#watch?.close();
+    this.#checking?.abort(STOPPED);
+  }
+
+  async run(): Promise<void> {
+    const { key, seenAt } = this.#own;
     try {
-      const deletion = client.watch(own.key, { ...waiting, only: 'delete', startRevision });
-      const { done } = await deletion.batches().next();
-      // The watch ends without an event when the client is closed. The key may still exist.
-      if (done) throw clientClosed();
-      return;
+      for (let startRevision: bigint | undefined = seenAt + 1n; startRevision !== undefined; ) {
+        this.#watch = this.#client.watch(key, { only: 'delete', startRevision });
+        try {
+          const { done } = await this.#watch.batches().next();
+          // The watch ends without an event when the client is closed. The key may still exist.
+          if (done) throw clientClosed();
+          break;
+        } catch (error) {
+          if (!isWatchInterrupted(error)) throw error;
+          startRevision = await this.#recheck();
+        }
+      }
+      if (!this.#stopped) this.#gone(keyGone());
     } catch (error) {
-      if (!isWatchInterrupted(error)) throw error;
-      await pause(REWATCH_MS, waiting.signal);
-      const { header, kvs } = await untilAnswered(waiting, (options) => client.range(own.key, options));
-      if (kvs[0]?.createRevision !== own.createRevision) return;
-      startRevision = header.revision + 1n;
+      // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
+      if (!this.#stopped) this.#gone(keyGone(error));
     }
+  }
+
+  /** Returns the revision from which the next watch starts. Returns undefined if the key does not exist. */
+  async #recheck(): Promise<bigint | undefined> {
+    this.#checking = new AbortController();
+    const { signal } = this.#checking;
+    await pause(REWATCH_MS, signal);
+    const { key, createRevision } = this.#own;
+    const { header, kvs } = await untilAnswered({ signal }, (options) => this.#client.range(key, options));
+    return kvs[0]?.createRevision === createRevision ? header.revision + 1n : undefined;
   }
 }
 

@@ -60,7 +60,8 @@ const SESSION_OPTIONS = { ...LEASE_OPTIONS, lease: leaseIdOf, ...TIME_LIMITS } a
 export class Session implements AsyncDisposable {
   readonly client: CoreKeyspace;
   readonly #keepAlive: KeepAlive;
-  readonly #localQueues = new Map<string, LocalQueue>();
+  /** Undefined until a locker enters a local queue. */
+  #localQueues: Map<string, LocalQueue> | undefined;
   /** @internal The guards (see `Guards`) of the writes that put keys with the session's lease. */
   readonly guards: Guards;
   readonly #end: (loseLease: () => void) => Promise<void>;
@@ -77,7 +78,7 @@ export class Session implements AsyncDisposable {
     });
     // If the session is closing, keep the handler that runs when the client closes, so that the client waits until the
     // lease is revoked.
-    onAbort(this.signal, () => {
+    keepAlive.onLost(() => {
       if (!ending) offClose();
     });
   }
@@ -99,10 +100,10 @@ export class Session implements AsyncDisposable {
     if (!allowLongTtl) checkUsualTtl(ttl);
     const granted = await client.lease.grant({ ...callOptions, ttl: ttl ?? DEFAULT_TTL_S });
     const keepAlive = client.leaseClient.keepAlive(granted);
-    if (!keepAlive.signal.aborted) return new Session(client, keepAlive);
+    if (keepAlive.lostBy === undefined) return new Session(client, keepAlive);
     // The client was closed during the grant, or the grant took longer than the lease lives.
     await client.lease.revoke(granted.id, callOptions).catch(() => {});
-    throw keepAlive.signal.reason;
+    throw keepAlive.lostBy;
   }
 
   /** Returns the fields that `JSON.stringify` writes. */
@@ -163,10 +164,12 @@ export class Session implements AsyncDisposable {
    * caller must enter the queue before its next `await`, because the session discards an empty local queue.
    */
   localQueue(key: string): LocalQueue {
-    const found = this.#localQueues.get(key);
+    this.#localQueues ??= new Map();
+    const queues = this.#localQueues;
+    const found = queues.get(key);
     if (found !== undefined) return found;
-    const queue = new LocalQueue(() => this.#localQueues.delete(key));
-    this.#localQueues.set(key, queue);
+    const queue = new LocalQueue(() => queues.delete(key));
+    queues.set(key, queue);
     return queue;
   }
 

@@ -1,6 +1,6 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import type { Deadlines, Expiring } from '../runtime/deadlines.js';
-import { CheckedSignal, onAbort } from '../runtime/signals.js';
+import { CheckedSignal } from '../runtime/signals.js';
 import { Moment } from './moment.js';
 
 /**
@@ -39,16 +39,18 @@ const MARGIN_MAX_MS = 1_000;
 export class KeepAlive implements AsyncDisposable {
   /** The ID of the lease. */
   readonly id: bigint;
-  readonly #lost: CheckedSignal;
+  /** Created when the program first reads `signal`, because an AbortSignal takes about 1 kB of memory. */
+  #signal: CheckedSignal | undefined;
+  #lostBy: EtcdError | undefined;
+  #onLost: readonly (() => void)[] = [];
   readonly #deadlines: Deadlines<Expiring>;
   /**
-   * The timer of the deadline. Reading `aborted` compares the clocks with the deadline, and aborts the signal if the
-   * deadline has passed.
+   * The timer of the deadline. Reading `lostBy` compares the clocks with the deadline.
    */
   readonly #expiry = {
     slot: -1,
     deadline: Number.POSITIVE_INFINITY,
-    expire: () => void this.#lost.aborted,
+    expire: () => void this.lostBy,
   };
   /**
    * When the client sent the latest acknowledged request, and for how long (`#lifetimeMs`) the lease counts as alive
@@ -63,16 +65,35 @@ export class KeepAlive implements AsyncDisposable {
   constructor(id: bigint, deadlines: Deadlines<Expiring>) {
     this.id = id;
     this.#deadlines = deadlines;
-    this.#lost = new CheckedSignal(() => {
-      const now = new Moment();
-      if (this.#sent === undefined || this.#leftMs(now) > 0) return undefined;
-      deadlines.delete(this.#expiry);
-      return leaseLost(id, 'LeaseUnreachable', `may have expired, because ${this.#whyExpired(now, this.#sent)}`);
-    });
   }
 
   get signal(): AbortSignal {
-    return this.#lost.signal;
+    if (this.#signal === undefined) {
+      this.#signal = new CheckedSignal(() => this.lostBy);
+      if (this.#lostBy !== undefined) this.#signal.abort(this.#lostBy);
+    }
+    return this.#signal.signal;
+  }
+
+  /**
+   * @internal The reason of `signal`. Undefined while the lease is kept alive. Compares the deadline with the clocks of
+   * the machine, and marks the lease as lost if the deadline has passed.
+   */
+  get lostBy(): EtcdError | undefined {
+    if (this.#lostBy !== undefined || this.#sent === undefined) return this.#lostBy;
+    const now = new Moment();
+    if (this.#leftMs(now) > 0) return undefined;
+    const why = `may have expired, because ${this.#whyExpired(now, this.#sent)}`;
+    this.lose(leaseLost(this.id, 'LeaseUnreachable', why));
+    return this.#lostBy;
+  }
+
+  /** @internal Calls `callback` when the lease is lost, unless it is lost already. Returns a function that removes it. */
+  onLost(callback: () => void): () => void {
+    this.#onLost = [...this.#onLost, callback];
+    return () => {
+      this.#onLost = this.#onLost.filter((other) => other !== callback);
+    };
   }
 
   get ttl(): number | undefined {
@@ -84,7 +105,7 @@ export class KeepAlive implements AsyncDisposable {
    * clocks of the machine, as `signal.aborted` does.
    */
   valid(): boolean {
-    return this.#ttl !== undefined && !this.#lost.aborted;
+    return this.#ttl !== undefined && this.lostBy === undefined;
   }
 
   /**
@@ -94,11 +115,11 @@ export class KeepAlive implements AsyncDisposable {
    */
   renewed(): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#lost.aborted) return reject(this.signal.reason);
+      if (this.lostBy !== undefined) return reject(this.lostBy);
       if (this.#ttl !== undefined) return resolve();
-      const offAbort = onAbort(this.signal, () => reject(this.signal.reason));
+      const offLost = this.onLost(() => reject(this.lostBy));
       this.#onFirstRenewal.push(() => {
-        offAbort();
+        offLost();
         resolve();
       });
     });
@@ -116,7 +137,7 @@ export class KeepAlive implements AsyncDisposable {
    * same ID.
    */
   acknowledged(sent: Moment, ttl: number): void {
-    if (this.#lost.aborted || (this.#sent && sent.monotonic < this.#sent.monotonic)) return;
+    if (this.lostBy !== undefined || (this.#sent && sent.monotonic < this.#sent.monotonic)) return;
     const ttlMs = ttl * 1000;
     this.#ttl = ttl;
     this.#sent = sent;
@@ -129,8 +150,11 @@ export class KeepAlive implements AsyncDisposable {
 
   /** @internal Marks the lease as lost: the signal aborts with `reason`. */
   lose(reason: EtcdError): void {
+    if (this.#lostBy !== undefined) return;
+    this.#lostBy = reason;
     this.#deadlines.delete(this.#expiry);
-    this.#lost.abort(reason);
+    for (const callback of this.#onLost) callback();
+    this.#signal?.abort(reason);
   }
 
   #leftMs(now: Moment): number {

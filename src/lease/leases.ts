@@ -74,7 +74,8 @@ export const REPEATABLE_GRANT = { ...leaseMethods.leaseGrant, repeatable: true }
  * alive.signal.addEventListener('abort', () => console.error('lost:', alive.signal.reason));
  * await etcd.put('workers/1', 'up', { lease });
  */
-export interface KeepAlive extends Omit<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose'> {
+export interface KeepAlive
+  extends Omit<LeaseKeepAlive, 'signal' | 'ttl' | 'acknowledged' | 'lose' | 'lostBy' | 'onLost'> {
   /**
    * Aborts when the lease is lost. The abort reason is an `EtcdError`. Each read of `aborted` compares the deadline
    * with the clocks of the machine, so the result is correct even if the timer fires late or the machine was suspended.

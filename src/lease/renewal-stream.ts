@@ -44,9 +44,8 @@ class RenewedLease implements Expiring {
   /** When `Deadlines` calls `expire`: the time of the next renewal, or the end of the time for an answer. */
   deadline = 0;
   readonly id: bigint;
-  /** Called at `deadline`. */
-  readonly expire: () => void;
-  readonly keepAlives = new Set<KeepAlive>();
+  readonly #onTimer: (lease: RenewedLease) => void;
+  keepAlives: readonly KeepAlive[] = [];
   /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   ttl: number | undefined;
   /** The TTL in seconds of the latest `Lease` that a caller passed. Undefined if all callers passed only the ID. */
@@ -67,7 +66,11 @@ class RenewedLease implements Expiring {
 
   constructor(id: bigint, onTimer: (lease: RenewedLease) => void) {
     this.id = id;
-    this.expire = () => onTimer(this);
+    this.#onTimer = onTimer;
+  }
+
+  expire(): void {
+    this.#onTimer(this);
   }
 }
 
@@ -111,10 +114,10 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
       return keepAlive;
     }
     this.use();
-    keepAlive.signal.addEventListener('abort', () => this.#release(keepAlive));
-    const lease = this.#leases.get(id) ?? new RenewedLease(id, (due) => this.#onTimer(due));
+    keepAlive.onLost(() => this.#release(keepAlive));
+    const lease = this.#leases.get(id) ?? new RenewedLease(id, this.#onTimer);
     this.#leases.set(id, lease);
-    lease.keepAlives.add(keepAlive);
+    lease.keepAlives = [...lease.keepAlives, keepAlive];
     if (granted !== undefined) {
       lease.granted = granted.ttl;
       lease.ttl = granted.ttl;
@@ -150,12 +153,13 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
   }
 
   #release(keepAlive: KeepAlive): void {
-    const { reason, problem } = keepAlive.signal.reason as EtcdError;
+    const { reason, problem } = keepAlive.lostBy as EtcdError;
     if (!ASKED_FOR.has(reason))
       this.rpc.settings.events.report({ type: 'lease lost', lease: keepAlive.id.toString(16), reason, problem });
     const lease = this.#leases.get(keepAlive.id);
-    lease?.keepAlives.delete(keepAlive);
-    if (lease?.keepAlives.size === 0) this.#drop(lease);
+    if (lease === undefined) return;
+    lease.keepAlives = lease.keepAlives.filter((other) => other !== keepAlive);
+    if (lease.keepAlives.length === 0) this.#drop(lease);
   }
 
   #drop(lease: RenewedLease): void {
@@ -196,17 +200,17 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     this.#scheduleAt(lease, Math.floor((monotonic + intervalMs(ttl)) / slotMs) * slotMs);
   }
 
-  #onTimer(lease: RenewedLease): void {
+  readonly #onTimer = (lease: RenewedLease): void => {
     // After a suspension of the machine, the deadline of a keepalive may have passed although its timer has not fired.
-    // Reading `aborted` checks the deadline.
-    for (const keepAlive of lease.keepAlives) void keepAlive.signal.aborted;
+    // Reading `lostBy` checks the deadline.
+    for (const keepAlive of lease.keepAlives) void keepAlive.lostBy;
     if (!this.#leases.has(lease.id)) return;
     if (isUnanswered(lease)) return this.#checkAnswer(lease);
     lease.state = 'due';
     if (this.isWaiting) return;
     if (this.#oneByOne) this.goOn();
     else this.#send(lease);
-  }
+  };
 
   /**
    * Acts after the time for an answer has passed: waits longer, starts the grace period, or replaces the stream.

@@ -41,11 +41,10 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   readonly #call: UnaryCall<Request, Response>;
   readonly #head: StreamHead;
   readonly #owner: CallOwner;
-  #resolve!: (response: Response) => void;
-  #reject!: (error: EtcdError) => void;
-  readonly response = new Promise<Response>((resolve, reject) => {
-    this.#resolve = resolve;
-    this.#reject = reject;
+  /** Settles `response`. There is no function that rejects it, because thousands of calls may be waiting. */
+  #settle!: (response: Response | Promise<never>) => void;
+  readonly response = new Promise<Response>((resolve) => {
+    this.#settle = resolve;
   });
   readonly #offAbort: (() => void) | undefined;
   /** Undefined before the first attempt. */
@@ -110,7 +109,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
     const message = this.#message;
     if (message === undefined)
       return this.#fail(badResponse('the server sent status OK without a message', 'MalformedMessage', this.#head));
-    if (this.#finish()) this.#resolve(message);
+    if (this.#finish()) this.#settle(message);
   }
 
   unprocessed(error: EtcdError): void {
@@ -138,7 +137,7 @@ export class UnaryClientCall<Request, Response> implements StreamReceiver, Clien
   }
 
   #fail(error: EtcdError): void {
-    if (this.#finish()) this.#reject(error);
+    if (this.#finish()) this.#settle(Promise.reject(error));
   }
 
   /** Marks the call as ended. Returns false if the call had already ended. */

@@ -64,7 +64,6 @@ export class FrameReader {
     this.#keep(chunk, at, end);
     if (this.#partialLength < frameLength) return end;
     this.#partialLength = 0;
-    this.#partial = undefined;
     this.#pass(partial, 0, frameLength);
     return end;
   }

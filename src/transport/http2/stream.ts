@@ -107,7 +107,8 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   sendWindowBytes = 0;
   #state: 'idle' | 'open' | 'half-closed (local)' | 'closed' = 'idle';
   readonly receiver: StreamReceiver;
-  readonly #assembler: MessageAssembler;
+  /** Undefined until the stream needs it, because thousands of calls may be waiting for their responses. */
+  #lazyAssembler: MessageAssembler | undefined;
   /** Undefined until data arrives. */
   #window: ReceiveWindow | undefined;
   readonly #queue = new SendQueue();
@@ -125,7 +126,12 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   constructor(head: StreamHead, receiver: StreamReceiver) {
     this.head = head;
     this.receiver = receiver;
-    this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver, head.pieceBytes);
+  }
+
+  get #assembler(): MessageAssembler {
+    const { maxReceiveBytes, pieceBytes } = this.head;
+    this.#lazyAssembler ??= new MessageAssembler(maxReceiveBytes, this.receiver, pieceBytes);
+    return this.#lazyAssembler;
   }
 
   /** Whether the stream has been opened, so that the peer may have received its request. */
