@@ -8,8 +8,7 @@ import { onAbort } from '../runtime/signals.js';
  */
 export class LocalQueue {
   #occupied = false;
-  /** Undefined until a locker has to wait. */
-  #waiters: UniqueQueue<() => void> | undefined;
+  readonly #waiters = new UniqueQueue<() => void>();
   readonly #onEmpty: () => void;
 
   /** The queue calls `onEmpty` when the last locker has left. */
@@ -32,10 +31,9 @@ export class LocalQueue {
         resolve(this.#occupy());
       };
       const offAbort = onAbort(signal, () => {
-        this.#waiters?.delete(waiter);
+        this.#waiters.delete(waiter);
         reject(signal.reason);
       });
-      this.#waiters ??= new UniqueQueue();
       this.#waiters.add(waiter);
     });
   }
@@ -52,7 +50,7 @@ export class LocalQueue {
       if (left) return;
       left = true;
       this.#occupied = false;
-      this.#waiters?.take()?.();
+      this.#waiters.take()?.();
       if (!this.#occupied) this.#onEmpty();
     };
   }

@@ -22,9 +22,6 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting 
 
 /** Milliseconds before a holder or a waiter watches its own key. Most holds and waits end sooner, without a watch. */
 export const WATCH_AFTER_MS = { holder: 10, waiter: 100 } as const;
-/** Abort reason of a signal whose reason is never read. An error, the default, would capture a stack trace. */
-const STOPPED = 'stopped';
-
 /** The queue key of one contender, and the queue in which the contender waits. */
 export interface QueueKey {
   readonly key: string;
@@ -313,71 +310,43 @@ export function watchOwnKey(
   afterMs: number = WATCH_AFTER_MS.waiter,
 ): () => void {
   let stop = after(afterMs, () => {
-    const watch = new OwnKeyWatch(client, own, gone);
-    // Releases the timer.
-    stop = () => watch.stop();
-    void watch.run();
-  });
-  return () => stop();
-}
-
-/** A program may hold thousands of locks, so this class keeps no AbortController while its watch runs. */
-class OwnKeyWatch {
-  readonly #client: CoreKeyspace;
-  readonly #own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
-  readonly #gone: (error: EtcdError) => void;
-  #watch: Watch | undefined;
-  /** Cancels the calls of `#recheck`. */
-  #checking: AbortController | undefined;
-  #stopped = false;
-
-  constructor(
-    client: CoreKeyspace,
-    own: Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>,
-    gone: (error: EtcdError) => void,
-  ) {
-    this.#client = client;
-    this.#own = own;
-    this.#gone = gone;
-  }
-
-  stop(): void {
-    this.#stopped = true;
-    void this.#watch?.close();
-    this.#checking?.abort(STOPPED);
-  }
-
-  async run(): Promise<void> {
-    const { key, seenAt } = this.#own;
-    try {
-      for (let startRevision: bigint | undefined = seenAt + 1n; startRevision !== undefined; ) {
-        this.#watch = this.#client.watch(key, { only: 'delete', startRevision });
+    let watch: Watch | undefined;
+    let recheck: AbortController | undefined;
+    let isStopped = false;
+    // Also releases the timer.
+    stop = () => {
+      isStopped = true;
+      void watch?.close();
+      recheck?.abort();
+    };
+    const { key, createRevision, seenAt } = own;
+    const deleted = async (): Promise<void> => {
+      for (let startRevision = seenAt + 1n; !isStopped; ) {
         try {
-          const { done } = await this.#watch.batches().next();
+          watch = client.watch(key, { only: 'delete', startRevision });
+          const { done } = await watch.batches().next();
           // The watch ends without an event when the client is closed. The key may still exist.
           if (done) throw clientClosed();
-          break;
+          return;
         } catch (error) {
           if (!isWatchInterrupted(error)) throw error;
-          startRevision = await this.#recheck();
+          // Created only now, because a program may hold thousands of locks, and a signal takes about 1 kB of memory.
+          recheck = new AbortController();
+          const { signal } = recheck;
+          await pause(REWATCH_MS, signal);
+          const { header, kvs } = await untilAnswered({ signal }, (options) => client.range(key, options));
+          if (kvs[0]?.createRevision !== createRevision) return;
+          startRevision = header.revision + 1n;
         }
       }
-      if (!this.#stopped) this.#gone(keyGone());
-    } catch (error) {
-      // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
-      if (!this.#stopped) this.#gone(keyGone(error));
-    }
-  }
-
-  /** Returns the revision from which the next watch starts. Returns undefined if the key does not exist. */
-  async #recheck(): Promise<bigint | undefined> {
-    this.#checking = new AbortController();
-    const { signal } = this.#checking;
-    await pause(REWATCH_MS, signal);
-    const { key, createRevision } = this.#own;
-    const { header, kvs } = await untilAnswered({ signal }, (options) => this.#client.range(key, options));
-    return kvs[0]?.createRevision === createRevision ? header.revision + 1n : undefined;
-  }
+    };
+    // If the watch fails permanently, nothing shows that the key still exists, so the key counts as gone.
+    const report = (cause: unknown): void => {
+      if (!isStopped) gone(keyGone(cause));
+    };
+    deleted().then(report, report);
+  });
+  return () => stop();
 }
 
 export function keyGone(cause?: unknown): EtcdError {

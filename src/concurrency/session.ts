@@ -60,8 +60,7 @@ const SESSION_OPTIONS = { ...LEASE_OPTIONS, lease: leaseIdOf, ...TIME_LIMITS } a
 export class Session implements AsyncDisposable {
   readonly client: CoreKeyspace;
   readonly #keepAlive: KeepAlive;
-  /** Undefined until a locker enters a local queue. */
-  #localQueues: Map<string, LocalQueue> | undefined;
+  readonly #localQueues = new Map<string, LocalQueue>();
   /** @internal The guards (see `Guards`) of the writes that put keys with the session's lease. */
   readonly guards: Guards;
   readonly #end: (loseLease: () => void) => Promise<void>;
@@ -164,12 +163,10 @@ export class Session implements AsyncDisposable {
    * caller must enter the queue before its next `await`, because the session discards an empty local queue.
    */
   localQueue(key: string): LocalQueue {
-    this.#localQueues ??= new Map();
-    const queues = this.#localQueues;
-    const found = queues.get(key);
+    const found = this.#localQueues.get(key);
     if (found !== undefined) return found;
-    const queue = new LocalQueue(() => queues.delete(key));
-    queues.set(key, queue);
+    const queue = new LocalQueue(() => this.#localQueues.delete(key));
+    this.#localQueues.set(key, queue);
     return queue;
   }
 

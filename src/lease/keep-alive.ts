@@ -42,16 +42,10 @@ export class KeepAlive implements AsyncDisposable {
   /** Created when the program first reads `signal`, because an AbortSignal takes about 1 kB of memory. */
   #signal: CheckedSignal | undefined;
   #lostBy: EtcdError | undefined;
-  #onLost: readonly (() => void)[] = [];
+  readonly #onLost: (() => void)[] = [];
   readonly #deadlines: Deadlines<Expiring>;
-  /**
-   * The timer of the deadline. Reading `lostBy` compares the clocks with the deadline.
-   */
-  readonly #expiry = {
-    slot: -1,
-    deadline: Number.POSITIVE_INFINITY,
-    expire: () => void this.lostBy,
-  };
+  /** The timer of the deadline. Reading `lostBy` compares the clocks with the deadline. */
+  readonly #expiry = { slot: -1, deadline: Number.POSITIVE_INFINITY, expire: () => void this.lostBy };
   /**
    * When the client sent the latest acknowledged request, and for how long (`#lifetimeMs`) the lease counts as alive
    * from then on.
@@ -88,12 +82,9 @@ export class KeepAlive implements AsyncDisposable {
     return this.#lostBy;
   }
 
-  /** @internal Calls `callback` when the lease is lost, unless it is lost already. Returns a function that removes it. */
-  onLost(callback: () => void): () => void {
-    this.#onLost = [...this.#onLost, callback];
-    return () => {
-      this.#onLost = this.#onLost.filter((other) => other !== callback);
-    };
+  /** @internal Calls `callback` when the lease is lost. The caller must check whether the lease is lost already. */
+  onLost(callback: () => void): void {
+    this.#onLost.push(callback);
   }
 
   get ttl(): number | undefined {
@@ -117,11 +108,8 @@ export class KeepAlive implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       if (this.lostBy !== undefined) return reject(this.lostBy);
       if (this.#ttl !== undefined) return resolve();
-      const offLost = this.onLost(() => reject(this.lostBy));
-      this.#onFirstRenewal.push(() => {
-        offLost();
-        resolve();
-      });
+      this.onLost(() => reject(this.lostBy));
+      this.#onFirstRenewal.push(resolve);
     });
   }
 

@@ -44,8 +44,9 @@ class RenewedLease implements Expiring {
   /** When `Deadlines` calls `expire`: the time of the next renewal, or the end of the time for an answer. */
   deadline = 0;
   readonly id: bigint;
-  readonly #onTimer: (lease: RenewedLease) => void;
-  keepAlives: readonly KeepAlive[] = [];
+  /** Called at `deadline`. */
+  readonly expire: () => void;
+  readonly keepAlives = new Set<KeepAlive>();
   /** The TTL in seconds that the latest grant or renewal returned. Undefined before the client knows the TTL. */
   ttl: number | undefined;
   /** The TTL in seconds of the latest `Lease` that a caller passed. Undefined if all callers passed only the ID. */
@@ -66,11 +67,7 @@ class RenewedLease implements Expiring {
 
   constructor(id: bigint, onTimer: (lease: RenewedLease) => void) {
     this.id = id;
-    this.#onTimer = onTimer;
-  }
-
-  expire(): void {
-    this.#onTimer(this);
+    this.expire = () => onTimer(this);
   }
 }
 
@@ -115,9 +112,9 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     }
     this.use();
     keepAlive.onLost(() => this.#release(keepAlive));
-    const lease = this.#leases.get(id) ?? new RenewedLease(id, this.#onTimer);
+    const lease = this.#leases.get(id) ?? new RenewedLease(id, (due) => this.#onTimer(due));
     this.#leases.set(id, lease);
-    lease.keepAlives = [...lease.keepAlives, keepAlive];
+    lease.keepAlives.add(keepAlive);
     if (granted !== undefined) {
       lease.granted = granted.ttl;
       lease.ttl = granted.ttl;
@@ -157,9 +154,8 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     if (!ASKED_FOR.has(reason))
       this.rpc.settings.events.report({ type: 'lease lost', lease: keepAlive.id.toString(16), reason, problem });
     const lease = this.#leases.get(keepAlive.id);
-    if (lease === undefined) return;
-    lease.keepAlives = lease.keepAlives.filter((other) => other !== keepAlive);
-    if (lease.keepAlives.length === 0) this.#drop(lease);
+    lease?.keepAlives.delete(keepAlive);
+    if (lease?.keepAlives.size === 0) this.#drop(lease);
   }
 
   #drop(lease: RenewedLease): void {
@@ -200,7 +196,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     this.#scheduleAt(lease, Math.floor((monotonic + intervalMs(ttl)) / slotMs) * slotMs);
   }
 
-  readonly #onTimer = (lease: RenewedLease): void => {
+  #onTimer(lease: RenewedLease): void {
     // After a suspension of the machine, the deadline of a keepalive may have passed although its timer has not fired.
     // Reading `lostBy` checks the deadline.
     for (const keepAlive of lease.keepAlives) void keepAlive.lostBy;
@@ -210,7 +206,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     if (this.isWaiting) return;
     if (this.#oneByOne) this.goOn();
     else this.#send(lease);
-  };
+  }
 
   /**
    * Acts after the time for an answer has passed: waits longer, starts the grace period, or replaces the stream.

@@ -37,10 +37,8 @@ export class Writer {
   #buffer = new Uint8Array(INITIAL_BYTES);
   #at = 0;
 
-  /** Returns the bytes written so far, which the writer does not change later. The caller then calls `reset`. */
+  /** Returns a copy of the bytes written so far. */
   finish(): Uint8Array {
-    // `reset` releases a large buffer, so the bytes need not be copied.
-    if (this.#buffer.length > KEPT_BYTES) return this.#buffer.subarray(0, this.#at);
     return copyOf(this.#buffer, 0, this.#at);
   }
 

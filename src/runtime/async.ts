@@ -114,9 +114,10 @@ export class BatchItemIterator<Batch, Item> implements AsyncIterableIterator<Ite
   }
 
   #nextBatch(): Promise<IteratorResult<Item, undefined>> {
-    return this.#batches.next().then((result) => {
-      if (!result.done && !this.#closed) this.#items = this.#itemsOf(result.value)[Symbol.iterator]();
-      return result.done ? this.#finish(END) : this.#read();
+    return this.#batches.next().then(({ done, value }) => {
+      if (done) this.#closed = true;
+      if (!this.#closed) this.#items = this.#itemsOf(value as Batch)[Symbol.iterator]();
+      return this.#read();
     }, rethrow);
   }
 

@@ -103,7 +103,7 @@ export class UniqueQueue<T> {
 }
 
 /** Settles a pending call of `next`. */
-type Reader<T> = (result: IteratorResult<T, undefined> | Promise<never>) => void;
+type Reader<T> = (result: IteratorResult<T, undefined> | Promise<IteratorResult<T, undefined>>) => void;
 
 /**
  * Passes items from a producer that cannot wait to a consumer that can wait. The queue accepts every item until `end`
@@ -130,7 +130,7 @@ export class AsyncQueue<T> {
   }
 
   get isEmpty(): boolean {
-    return (this.#items?.length ?? 0) === 0;
+    return !this.#items?.length;
   }
 
   get hasEnded(): boolean {
@@ -160,35 +160,33 @@ export class AsyncQueue<T> {
   end(error?: unknown): void {
     if (this.#end !== undefined) return;
     this.#end = { error };
-    for (const reader of this.#readers.splice(0)) this.#finish(reader);
+    for (const reader of this.takeReaders()) this.#finish(reader);
   }
 
   /** Drops the items in the queue, and ends the queue. */
-  discard(error?: unknown): void {
+  discard(): void {
     this.#items = undefined;
     this.#size = 0;
-    this.end(error);
+    this.end();
   }
 
   next(): Promise<IteratorResult<T, undefined>> {
-    return new Promise((resolve) => this.#read(resolve));
+    return new Promise((resolve) => {
+      const entry = this.#items?.shift();
+      if (entry !== undefined) {
+        this.#size -= entry.size;
+        this.#onTake?.();
+        resolve({ done: false, value: entry.item });
+      } else if (this.#end !== undefined) this.#finish(resolve);
+      // `push` would reserve room for 17 readers.
+      else if (this.#readers.length === 0) this.#readers = [resolve];
+      else this.#readers.push(resolve);
+    });
   }
 
-  /** Lets the pending calls of `next` read from another queue. */
-  passReaders(queue: AsyncQueue<T>): void {
-    for (const reader of this.#readers.splice(0)) queue.#read(reader);
-  }
-
-  #read(reader: Reader<T>): void {
-    const entry = this.#items?.shift();
-    if (entry !== undefined) {
-      this.#size -= entry.size;
-      this.#onTake?.();
-      reader({ done: false, value: entry.item });
-    } else if (this.#end !== undefined) this.#finish(reader);
-    // `push` would reserve room for 17 readers.
-    else if (this.#readers.length === 0) this.#readers = [reader];
-    else this.#readers.push(reader);
+  /** Removes the pending calls of `next`. The caller must settle them. */
+  takeReaders(): Reader<T>[] {
+    return this.#readers.splice(0);
   }
 
   #finish(reader: Reader<T>): void {

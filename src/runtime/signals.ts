@@ -53,30 +53,6 @@ export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Pr
 const readAborted = getterOf('aborted') as (this: AbortSignal) => boolean;
 const readReason = getterOf('reason') as (this: AbortSignal) => unknown;
 
-/** The owner of each signal that has the prototype `CHECKED_PROTOTYPE`. */
-const owners = new WeakMap<AbortSignal, CheckedSignal>();
-/**
- * The prototype of the signals of `CheckedSignal`. If each signal had these properties itself, V8 would keep several
- * hundred bytes more for each.
- */
-const CHECKED_PROTOTYPE = Object.create(AbortSignal.prototype, {
-  aborted: {
-    get(this: AbortSignal) {
-      return owners.get(this)?.aborted;
-    },
-  },
-  reason: {
-    get(this: AbortSignal) {
-      return this.aborted ? readReason.call(this) : undefined;
-    },
-  },
-  throwIfAborted: {
-    value(this: AbortSignal) {
-      if (this.aborted) throw this.reason;
-    },
-  },
-});
-
 /**
  * Owns an AbortSignal that calls `check` each time the program reads `aborted` or `reason`, or calls `throwIfAborted`,
  * until the signal has aborted. `check` returns the reason to abort, or undefined. If the event loop was blocked,
@@ -94,8 +70,16 @@ export class CheckedSignal {
 
   constructor(check: () => unknown) {
     this.#check = check;
-    this.signal = Object.setPrototypeOf(this.#controller.signal, CHECKED_PROTOTYPE);
-    owners.set(this.signal, this);
+    this.signal = this.#controller.signal;
+    Object.defineProperties(this.signal, {
+      aborted: { get: () => this.aborted },
+      reason: { get: () => (this.aborted ? readReason.call(this.signal) : undefined) },
+      throwIfAborted: {
+        value: () => {
+          if (this.aborted) throw this.signal.reason;
+        },
+      },
+    });
   }
 
   get aborted(): boolean {

@@ -159,11 +159,6 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
     this.#returnIfLevel();
   }
 
-  completed(part: ServerWatch): void {
-    const next = this.#parts[this.#parts.indexOf(part) + 1];
-    if (next !== undefined) part.batches.passReaders(next.batches);
-  }
-
   /**
    * Removes a part that has ended. Ends the whole watch if this part was the last part. Also ends the whole watch if
    * this part ended with an error, because the consumer would otherwise miss the rest of this part's events.
@@ -180,7 +175,7 @@ export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, u
 
   /** Removes the first parts that have all their events, and whose events the consumer has taken. */
   #dropTakenParts(): void {
-    while (this.#parts.length > 1 && this.#head.isComplete && this.#head.batches.isEmpty) {
+    while (this.#head.isComplete && this.#head.batches.isEmpty) {
       this.#parts.shift();
       this.#head.bufferBytes = this.#options.bufferBytes;
       this.#addParts();

@@ -111,8 +111,7 @@ export function weightOf({ events }: WatchBatch): number {
  */
 export class RevisionAssembler {
   #revision = 0n;
-  /** The events of an incomplete revision. Undefined if there are none. */
-  #events: WatchEvent[] | undefined;
+  #events: WatchEvent[] = [];
 
   /** Takes the events of a response and returns the revisions that are complete now. */
   push(events: readonly WireEvent[], moreFragments: boolean): WatchBatch[] {
@@ -123,7 +122,6 @@ export class RevisionAssembler {
         this.#takeInto(whole);
         this.#revision = kv.modRevision;
       }
-      this.#events ??= [];
       this.#events.push(type === EventType.DELETE ? new DeleteEvent(kv, prevKv) : new PutEvent(kv, prevKv));
     }
     if (!moreFragments) this.#takeInto(whole);
@@ -132,11 +130,11 @@ export class RevisionAssembler {
 
   /** Whether the assembler keeps the events of an incomplete revision. */
   get hasPartial(): boolean {
-    return this.#events !== undefined;
+    return this.#events.length > 0;
   }
 
   #takeInto(whole: WatchBatch[]): void {
-    if (this.#events !== undefined) whole.push({ revision: this.#revision, events: this.#events });
-    this.#events = undefined;
+    if (this.#events.length > 0) whole.push({ revision: this.#revision, events: this.#events });
+    this.#events = [];
   }
 }

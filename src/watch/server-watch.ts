@@ -85,8 +85,8 @@ export interface ServerWatchOwner {
   filled(watch: ServerWatch): void;
   /** The consumer has taken half of the buffer after `filled`. */
   drained(watch: ServerWatch): void;
-  /** The server watch has received all revisions below its `until`, and is about to end. */
-  completed(watch: ServerWatch): void;
+  /** Resolves with the next batch of the first server watch whose batches the consumer has not all taken. */
+  next(): Promise<IteratorResult<WatchBatch, undefined>>;
   /** The server watch has ended. Without `error`, it was closed, or has all revisions below its `until`. */
   ended(watch: ServerWatch, error: EtcdError | undefined): void;
   /** Ends all server watches of the owner and drops their batches, because the client was closed. */
@@ -166,15 +166,15 @@ export class ServerWatch {
    */
   readonly whenCreated: Promise<bigint>;
   /** Settles `whenCreated`. Undefined after `whenCreated` has resolved. */
-  #creation: { resolve(revision: bigint): void; reject(error: EtcdError): void } | undefined;
+  #settleCreation: ((revision: bigint | Promise<never>) => void) | undefined;
 
   constructor(owner: ServerWatchOwner, options: ServerWatchOptions) {
     this.#owner = owner;
     this.#options = options;
     this.bufferBytes = options.bufferBytes;
     this.#cursor = new RevisionCursor(options.startRevision);
-    this.whenCreated = new Promise((resolve, reject) => {
-      this.#creation = { resolve, reject };
+    this.whenCreated = new Promise((resolve) => {
+      this.#settleCreation = resolve;
     });
     // Mark the rejection as handled, because a caller that does not await the creation gets the error from the
     // iteration.
@@ -187,7 +187,7 @@ export class ServerWatch {
 
   /** Whether the server has created the watch, on this stream or an earlier one. */
   get wasCreated(): boolean {
-    return this.#creation === undefined;
+    return this.#settleCreation === undefined;
   }
 
   /** Whether the client receives no events of the watch, because the buffer is full. */
@@ -231,8 +231,8 @@ export class ServerWatch {
     this.tokenRefusals = 0;
     this.#options.trace?.attached();
     this.#cursor.created(headerRevision);
-    this.#creation?.resolve(headerRevision);
-    this.#creation = undefined;
+    this.#settleCreation?.(headerRevision);
+    this.#settleCreation = undefined;
     this.#owner.created(this, headerRevision);
   }
 
@@ -291,8 +291,11 @@ export class ServerWatch {
     }
     if (isBeyondEnd) {
       this.isComplete = true;
-      this.#owner.completed(this);
-      return this.end();
+      const readers = this.batches.takeReaders();
+      this.end();
+      // The pending calls of `next` continue with the next server watch.
+      for (const reader of readers) reader(this.#owner.next());
+      return;
     }
     if (!response.fragment) {
       this.dropPartial();
@@ -322,7 +325,7 @@ export class ServerWatch {
     if (this.hasEnded) return;
     this.batches.end(error);
     this.#owner.ended(this, error);
-    this.#creation?.reject(error ?? watchClosed());
+    this.#settleCreation?.(Promise.reject(error ?? watchClosed()));
   }
 
   /**
@@ -333,7 +336,7 @@ export class ServerWatch {
     if (this.hasEnded) return;
     this.batches.discard();
     this.#owner.discard();
-    this.#creation?.reject(error);
+    this.#settleCreation?.(Promise.reject(error));
   }
 }
 

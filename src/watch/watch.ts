@@ -95,7 +95,8 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
       trace,
     });
     this.#parts = parts;
-    if (signal !== undefined && signal !== null) cancelOnAbort(parts, signal, trace);
+    if (signal !== undefined && signal !== null)
+      parts.onEnd = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
     if (signal?.aborted) parts.discard(canceled(signal, 'rejected'));
     else parts.start();
   }
@@ -135,7 +136,7 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
 
   /** Returns the events one by one. Breaking out of the loop closes the watch. */
   [Symbol.asyncIterator](): AsyncIterableIterator<WatchEvent> {
-    return new BatchItemIterator(this.#parts, eventsOf);
+    return new BatchItemIterator(this.#parts, ({ events }) => events);
   }
 
   /**
@@ -176,13 +177,4 @@ export class KeyWatch implements AsyncIterable<WatchEvent>, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
-}
-
-function eventsOf({ events }: WatchBatch): readonly WatchEvent[] {
-  return events;
-}
-
-/** This function is separate from the constructor, so that watches without a signal keep no closure for it in memory. */
-function cancelOnAbort(parts: WatchParts, signal: AbortSignal, trace: WaitTrace | undefined): void {
-  parts.onEnd = onAbort(signal, () => parts.discard(canceled(signal, 'rejected', undefined, trace?.failures)));
 }

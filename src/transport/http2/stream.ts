@@ -107,8 +107,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   sendWindowBytes = 0;
   #state: 'idle' | 'open' | 'half-closed (local)' | 'closed' = 'idle';
   readonly receiver: StreamReceiver;
-  /** Undefined until the stream needs it, because thousands of calls may be waiting for their responses. */
-  #lazyAssembler: MessageAssembler | undefined;
+  readonly #assembler: MessageAssembler;
   /** Undefined until data arrives. */
   #window: ReceiveWindow | undefined;
   readonly #queue = new SendQueue();
@@ -126,12 +125,7 @@ export class Http2Stream implements PeerStream<ResponseFields> {
   constructor(head: StreamHead, receiver: StreamReceiver) {
     this.head = head;
     this.receiver = receiver;
-  }
-
-  get #assembler(): MessageAssembler {
-    const { maxReceiveBytes, pieceBytes } = this.head;
-    this.#lazyAssembler ??= new MessageAssembler(maxReceiveBytes, this.receiver, pieceBytes);
-    return this.#lazyAssembler;
+    this.#assembler = new MessageAssembler(head.maxReceiveBytes, receiver, head.pieceBytes);
   }
 
   /** Whether the stream has been opened, so that the peer may have received its request. */
