@@ -121,6 +121,34 @@ describe('the server watches with which one client watch catches up', () => {
     expect((await take(watch, 1_005)).slice(1_000)).toEqual([1_500n, 2_200n, 3_500n, 4_500n, 5_001n]);
   });
 
+  test('pass on the reads that wait, past server watches that end without events', async () => {
+    let onDivided = (_sendRest: () => void): void => {};
+    const whenDivided = new Promise<() => void>((resolve) => {
+      onDivided = resolve;
+    });
+    const etcd = await clientOf(async (stream) => {
+      const [first, second, third, fourth] = await divided(stream);
+      onDivided(() => {
+        stream.send({ ...header(), watchId: second, events: [put(3_500n)] });
+        stream.send({ ...header(), watchId: third, events: [put(4_500n)] });
+        stream.send({ ...header(), watchId: fourth, events: [put(3_900n), put(4_000n)] });
+        stream.send({ ...header(), watchId: first, events: [put(2_200n)] });
+        stream.send({ ...header(), watchId: fourth, events: [put(4_100n)] });
+      });
+    });
+    const watch = etcd.watch(prefix(''), { startRevision: 1n });
+    await take(watch, 1_000, 'stay');
+    const sendRest = await whenDivided;
+    const reads = Array.from({ length: 3 }, () => watch.batches().next());
+    sendRest();
+    const batches = await Promise.all(reads);
+    expect(batches.map(({ done, value }) => [done, value?.revision])).toEqual([
+      [false, 3_900n],
+      [false, 4_000n],
+      [false, 4_100n],
+    ]);
+  });
+
   test('do not deliver events while a server watch for earlier revisions may still receive events', async () => {
     let sendRest = (): void => {};
     const etcd = await clientOf(async (stream) => {
