@@ -75,7 +75,7 @@ export class Held implements AsyncDisposable {
   readonly #stopWatching: () => void;
   readonly #offSessionLost: () => void;
   /** Tells `limit` that the holder has called `release`. */
-  #onRelease: (() => void) | undefined;
+  #onRelease: () => void = () => {};
   /** The deletion of the queue key; undefined while the caller holds the lock. Never rejects. */
   #releasing: Promise<void> | undefined;
 
@@ -211,7 +211,7 @@ export class Held implements AsyncDisposable {
     const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
     checkTimeout(timeoutMs, 'timeoutMs');
     this.#end(lockReleased);
-    this.#onRelease?.();
+    this.#onRelease();
     const released = await settledWithin(timeoutMs, this.#releasing as Promise<void>);
     if (!released) throw timedOut('release', timeoutMs, 'unknown');
   }

@@ -319,11 +319,10 @@ export function watchOwnKey(
       void watch?.close();
       recheck?.abort();
     };
-    const { key, createRevision, seenAt } = own;
     const deleted = async (): Promise<void> => {
-      for (let startRevision = seenAt + 1n; !isStopped; ) {
+      for (let startRevision = own.seenAt + 1n; !isStopped; ) {
         try {
-          watch = client.watch(key, { only: 'delete', startRevision });
+          watch = client.watch(own.key, { only: 'delete', startRevision });
           const { done } = await watch.batches().next();
           // The watch ends without an event when the client is closed. The key may still exist.
           if (done) throw clientClosed();
@@ -332,10 +331,9 @@ export function watchOwnKey(
           if (!isWatchInterrupted(error)) throw error;
           // Created only now, because a program may hold thousands of locks, and a signal takes about 1 kB of memory.
           recheck = new AbortController();
-          const { signal } = recheck;
-          await pause(REWATCH_MS, signal);
-          const { header, kvs } = await untilAnswered({ signal }, (options) => client.range(key, options));
-          if (kvs[0]?.createRevision !== createRevision) return;
+          await pause(REWATCH_MS, recheck.signal);
+          const { header, kvs } = await untilAnswered(recheck, (options) => client.range(own.key, options));
+          if (kvs[0]?.createRevision !== own.createRevision) return;
           startRevision = header.revision + 1n;
         }
       }
