@@ -25,8 +25,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a watch resumes at the current revision',
     file: 'src/watch/server-watch.ts',
-    find: 'startRevision: this.#cursor.resume, watchId',
-    replace: 'startRevision: 0n, watchId',
+    find: 'startRevision: this.#cursor.resume,',
+    replace: 'startRevision: 0n,',
     tests: ['test/watch', 'test/faults/connections'],
   },
   {
@@ -83,8 +83,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a session does not check the clock for an expired lease',
     file: 'src/lease/keep-alive.ts',
-    find: 'if (this.#sent === undefined || this.#leftMs(now) > 0) return undefined;',
-    replace: 'if (this.#sent === undefined || this.#leftMs(now) !== 0.5) return undefined;',
+    find: 'if (this.#leftMs(now) > 0) return undefined;',
+    replace: 'if (this.#leftMs(now) !== 0.5) return undefined;',
     tests: ['test/lease', 'test/concurrency/holder-lost', 'test/faults/holders'],
   },
   {
@@ -469,7 +469,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a watch that moves to another stream keeps a partial revision',
     file: 'src/watch/server-watch.ts',
-    find: '  dropPartial(): void {\n    this.#assembler.reset();',
+    find: '  dropPartial(): void {\n    this.#assembler = undefined;',
     replace: '  dropPartial(): void {',
     tests: ['test/watch/reopened', 'test/fuzz/watch.test.ts'],
   },

@@ -465,7 +465,15 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'CachedRange.waitForRevision': cachedMethod({ revision: INT64, options: options(LIMITS) }, 'waitForRevision'),
   'CachedRange.catchUp': cachedMethod({ options: options(LIMITS) }, 'catchUp'),
   'CachedRange.changes': cachedMethod({ options: options({ initial: BOOLEAN, signal: SIGNAL }) }, 'changes'),
-  http2: call({ options: required({ connect: FUNCTION }, { connect: () => {} }) }, () => http2),
+  http2: call(
+    {
+      options: {
+        ...required({ connect: FUNCTION, windowBytes: right(4_096) }, {}),
+        accepts: ['an empty object', 'an object without a prototype'],
+      },
+    },
+    () => http2,
+  ),
   gateway: call(
     {
       options: options({
