@@ -133,8 +133,8 @@ export async function conformance(
   const checks: CheckResult[] = [];
   const overSockets = sockets ? [['', own] as const] : [];
   const overGateway = own === undefined ? [[' over the gateway', gateway()] as const] : [];
-  const overTunnel =
-    tunnel === undefined ? [] : [[' over a WebSocket', http2({ connect: webSocket(tunnel) })] as const];
+  const hasTunnel = tunnel !== undefined && typeof WebSocket !== 'undefined';
+  const overTunnel = hasTunnel ? [[' over a WebSocket', http2({ connect: webSocket(tunnel) })] as const] : [];
   for (const [suffix, transport] of [...overSockets, ...overGateway, ...overTunnel]) {
     const etcd = new Client({ endpoints: [endpoint], transport });
     for (const [what, perform] of Object.entries(CHECKS)) {
