@@ -20,8 +20,7 @@ const USAGE = `npm run test:runtimes -- [NAME...]
 
 Runs the same checks on each runtime with a real etcd, once with the package as npm installs it and once as a single file in
 an empty folder. Prints a table, and fails if a check fails. Also prints how much memory a small program with a lock needs on
-each runtime. NAME selects the runtimes whose names start with
-it, and \`edge\` the programs of docs/edge.md.
+each runtime. NAME selects the runtimes whose names start with it, and \`edge\` the programs of docs/edge.md.
 `;
 
 /** Number of Node.js processes that contend for the lock during the checks. */
@@ -151,8 +150,8 @@ const rows: Row[] = [];
     process.stderr.write('Chromium: skipped, because it was not found; set CHROMIUM_BIN to its path\n');
   else if (isWanted({ name: 'Chromium' })) {
     await using page = await BrowserPage.open(chromium, await installed.bundle('page', ['browser']));
-    const conform = async (what: object): Promise<string> =>
-      JSON.stringify(await page.conformance({ ...(what as Conformance), secure: [], sockets: false }));
+    const conform: Parameters<typeof attempt>[3] = async (what) =>
+      JSON.stringify(await page.conformance({ ...what, secure: [], sockets: false }));
     await attempt(program, `Chromium ${page.version}`, 'one file', conform, page.origin);
   }
   if (isWanted({ name: 'QuickJS' })) {

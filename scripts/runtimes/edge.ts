@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { Client } from '../../src/index.js';
 import { pause } from '../../src/runtime/timers.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
+import { FaultProxy } from '../../src/testing/index.js';
 import { Authority } from '../../test/support/tls/authority.js';
 import { findEtcd, startEtcd } from '../etcd.js';
 import { type CheckResult, expect, problemOf } from './conformance.js';
@@ -154,21 +155,21 @@ async function settings(serve: Serve, storage: string): Promise<void> {
   const [endpoint = ''] = etcd.endpoints;
   await using client = new Client({ endpoints: [endpoint] });
   await client.put('config/color', 'red');
-  using tap = await Tap.start(endpoint);
-  using worker = await serve('settings.js', `http://${tap.address}`, { storage });
+  await using proxy = await FaultProxy.start(endpoint);
+  using worker = await serve('settings.js', proxy.endpoint, { storage });
   const shown = async (text: string): Promise<boolean> => (await textOf(worker)) === text;
   const showing = (status: string, color: string): string =>
     JSON.stringify({ status, keys: [['config/color', color]] });
   await until('the object shows the keys', () => shown(showing('current', 'red')));
   await client.put('config/color', 'blue');
   await until('the object shows a change', () => shown(showing('current', 'blue')));
-  expect('all requests share one connection', tap.opened === 1);
-  tap.cut();
+  expect('all requests share one connection', proxy.connections === 1);
+  proxy.dropConnections();
   await client.put('config/color', 'green');
   await until('the watch survives a lost connection', () => shown(showing('current', 'green')));
   worker[Symbol.dispose]();
   await etcd.members[0]?.kill();
-  using again = await serve('settings.js', `http://${tap.address}`, { storage });
+  using again = await serve('settings.js', proxy.endpoint, { storage });
   expect('a new object shows the copy while etcd is down', (await textOf(again)) === showing('stored', 'green'));
 }
 

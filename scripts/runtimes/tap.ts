@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, Server as TlsServer } from 'node:tls';
 
-/** A proxy in front of a server that counts and cuts connections. With `tls`, it ends TLS without ALPN. */
+/** A proxy that counts all connections, which `FaultProxy` does not. With `tls`, it ends TLS without ALPN. */
 export class Tap implements Disposable {
   readonly address: string;
   /** Number of connections that clients have opened so far. */
@@ -35,12 +35,8 @@ export class Tap implements Disposable {
     return this.#open.size;
   }
 
-  cut(): void {
-    for (const socket of this.#open) socket.destroy();
-  }
-
   [Symbol.dispose](): void {
     this.#server.close();
-    this.cut();
+    for (const socket of this.#open) socket.destroy();
   }
 }

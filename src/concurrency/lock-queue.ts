@@ -22,6 +22,7 @@ import { isWatchInterrupted, REWATCH_MS, untilAnswered, untilDone, type Waiting 
 
 /** Milliseconds before a holder or a waiter watches its own key. Most holds and waits end sooner, without a watch. */
 export const WATCH_AFTER_MS = { holder: 10, waiter: 100 } as const;
+
 /** The queue key of one contender, and the queue in which the contender waits. */
 export interface QueueKey {
   readonly key: string;

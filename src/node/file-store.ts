@@ -4,17 +4,13 @@ import { invalidInput } from '../errors/etcd-error.js';
 import { PartFile, removeParts } from '../host/part-file.js';
 import type { CopyStore } from '../recipes/persisted-range.js';
 import { checkName } from '../runtime/arguments.js';
-import { SerialRunner } from '../runtime/async.js';
 import { isWellFormed } from '../runtime/bytes.js';
 
 /** The minimum age in milliseconds at which `load` removes an incomplete file that a killed process has left. */
 const PART_AGE_MS = 60_000;
 
-/**
- * Runs the loads and saves of each path in this process one after another. A save that takes longer than its range may
- * otherwise replace a later copy, which the next range for the same file has saved.
- */
-const runners = new Map<string, SerialRunner>();
+/** The last load or save of each path, if it has not ended. */
+const last = new Map<string, Promise<unknown>>();
 
 /**
  * Returns a store for `persisted` that keeps the copy in a file. `save` writes a new file in the same folder, waits
@@ -51,14 +47,23 @@ async function load(path: string): Promise<Uint8Array | undefined> {
   return bytes;
 }
 
+/**
+ * Runs the loads and saves of each path in this process one after another. A save that takes longer than its range may
+ * otherwise replace a later copy, which the next range for the same file has saved.
+ */
 async function inOrder<T>(path: string, action: (path: string) => Promise<T>): Promise<T> {
-  const runner = runners.get(path) ?? new SerialRunner();
-  runners.set(path, runner);
+  const result = runAfter(last.get(path), () => action(path));
+  last.set(path, result);
   try {
-    return await runner.run(() => action(path));
+    return await result;
   } finally {
-    if (runner.isIdle) runners.delete(path);
+    if (last.get(path) === result) last.delete(path);
   }
+}
+
+async function runAfter<T>(before: Promise<unknown> | undefined, action: () => Promise<T>): Promise<T> {
+  await before?.catch(() => {});
+  return action();
 }
 
 /** @throws EtcdError with reason `InvalidInput` if `path` cannot be the path of a file. */

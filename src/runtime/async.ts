@@ -19,39 +19,6 @@ export function once<Args extends readonly unknown[], T>(
   };
 }
 
-/**
- * Runs asynchronous actions one after another, in the order of the calls of `run`. Each action runs even if the
- * previous one fails.
- */
-export class SerialRunner {
-  #pending = 0;
-  #last: Promise<void> = Promise.resolve();
-
-  /** Whether no action is running or waiting. */
-  get isIdle(): boolean {
-    return this.#pending === 0;
-  }
-
-  run<T>(action: () => Promise<T>): Promise<T> {
-    const result = this.#runAfter(this.#last, action);
-    // `#last` resolves without the value of the action, so that the runner does not keep the value in memory.
-    this.#last = result.then(ignore, ignore);
-    return result;
-  }
-
-  async #runAfter<T>(last: Promise<void>, action: () => Promise<T>): Promise<T> {
-    this.#pending += 1;
-    try {
-      await last;
-      return await action();
-    } finally {
-      this.#pending -= 1;
-    }
-  }
-}
-
-function ignore(): void {}
-
 const END = { done: true, value: undefined } as const;
 
 /** Rejects with the error. Its stack trace then shows the code that awaits the returned promise. */

@@ -16,8 +16,7 @@ import { Http2Stream, type StreamHead, type StreamReceiver } from './stream.js';
 const MAX_ATTEMPTS = 4;
 /**
  * If a call has `ofPiece`, the client decodes a response of more than this many bytes in pieces, and with a smaller
- * window, in pieces of the size of the window. Decoding one piece
- * blocks the event loop for a few milliseconds.
+ * window, in pieces of the size of the window. Decoding one piece blocks the event loop for a few milliseconds.
  */
 const PIECE_BYTES = 256 * 1024;
 
