@@ -106,6 +106,8 @@ class PersistedRanges implements Player<PersistedOp> {
     const histories = cluster.histories.length;
     let isDead = false;
     let isUnsaved = false;
+    /** Whether a save has succeeded since the latest notice of a failed save. */
+    let hasSavedSince = false;
     let isTold = false;
     let saves = 0;
     const store: CopyStore = {
@@ -115,13 +117,14 @@ class PersistedRanges implements Player<PersistedOp> {
         if (life.saveMs > 0) await world.sleep(life.saveMs);
         if (life.failsEvery !== undefined && saves % life.failsEvery === 0) throw new Error('disk full');
         if (!isDead) shown.bytes = bytes;
+        hasSavedSince = true;
       },
     };
     const onNotice = ({ type }: PersistedRangeNotice): void => {
       if (isDead) return;
       count(`persisted: ${type}`);
       if (type === 'store-changed') [shown.mayGoBack, isTold] = [true, true];
-      else if (type === 'save-failed') isUnsaved = true;
+      else if (type === 'save-failed') [isUnsaved, hasSavedSince] = [true, false];
       else violated('lost copy', `of process ${index}`);
     };
     const opening = persisted(client, prefix(PREFIX), store, { onNotice, timeoutMs: life.lifeMs });
@@ -130,8 +133,9 @@ class PersistedRanges implements Player<PersistedOp> {
       const endMs = world.time + life.lifeMs;
       let isLevel = false;
       for (let look = 0; ; look += 1) {
-        // Both are 0n while the range reads a restored store.
-        isUnsaved &&= range.revision === 0n || range.savedRevision !== range.revision;
+        // Before the range shows the state whose save has failed, its revisions are those of the former state. Both are
+        // 0n while the range reads a restored store.
+        isUnsaved &&= !hasSavedSince || range.revision === 0n || range.savedRevision !== range.revision;
         this.#look(range, shown, isUnsaved, histories);
         isLevel = isLast && (await this.#isLevel(range));
         if (isLevel) break;
