@@ -25,6 +25,11 @@ const PROGRESS_MS = 120_000;
  * notice that a connection is dead, and a backoff.
  */
 const MAX_LATENESS_MS = 10_000;
+/**
+ * How much later an effect may be if a member is a learner. A client whose only other member has failed asks the
+ * learner, which refuses, until it connects to the other member again: the call then waits for a second backoff.
+ */
+const LEARNER_LATENESS_MS = 2_000;
 /** The kinds of faults that hold back requests or responses. */
 const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy', 'slow follower']);
 /** The TTL of the lease of a client's guards, in seconds. */
@@ -270,7 +275,8 @@ class Play<Op> {
     const lateMs = time - Math.max(causeMs, this.#healedMs, current.stalledUntil);
     // These faults may still hold back a request or a response when the faults end.
     const heldBackMs = this.#plan.faults.map(({ kind, ms }) => (HOLDS_BACK.has(kind) ? ms : 0));
-    if (lateMs > MAX_LATENESS_MS + Math.max(0, ...heldBackMs))
+    const learnerMs = this.#cluster.members.some(({ isLearner }) => isLearner) ? LEARNER_LATENESS_MS : 0;
+    if (lateMs > MAX_LATENESS_MS + learnerMs + Math.max(0, ...heldBackMs))
       this.#violated('late effect', `${what} of ${current.name}: ${lateMs} ms`);
   }
 
