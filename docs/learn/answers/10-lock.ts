@@ -1,7 +1,7 @@
 import { Connection } from '../05-call.js';
 import { call } from '../06-status.js';
 import { grant } from '../08-lease.js';
-import { enter, waitForTurn } from '../09-queue.js';
+import { enter, RANGE, RANGE_RESPONSE, waitForTurn } from '../09-queue.js';
 import { lock } from '../10-lock.js';
 
 /** Exercise 1: runs an action with a lock, and releases the lock also if the action throws. */
@@ -29,14 +29,18 @@ async function join(address: string, name: string) {
 /** Exercise 2: resolves with the lock if it is free, otherwise with undefined. Leaves nothing in the queue then. */
 export async function tryLock(address: string, name: string) {
   const { connection, token, unlock } = await join(address, name);
-  const older = { 1: `${name}/`, 2: `${name}0`, 3: 1, 13: token - 1n };
-  const isFree = (await call(connection, '/etcdserverpb.KV/Range', older)).messages(2).length === 0;
+  const queue = { [RANGE.key]: `${name}/`, [RANGE.rangeEnd]: `${name}0` };
+  const older = { ...queue, [RANGE.maxCreateRevision]: token - 1n, [RANGE.limit]: 1 };
+  const isFree = (await call(connection, '/etcdserverpb.KV/Range', older)).messages(RANGE_RESPONSE.kvs).length === 0;
   if (isFree) return { token, unlock };
   await unlock();
   return undefined;
 }
 
-/** Exercise 3: waits for a lock, but leaves the queue and throws the reason of the signal if the signal aborts. */
+/**
+ * Exercise 3: waits for a lock, but leaves the queue and throws the reason of the signal if the signal aborts. In that
+ * case, `waitForTurn` and its watch run on until the key that they wait for is deleted.
+ */
 export async function lockUntil(address: string, name: string, signal: AbortSignal) {
   const { connection, token, unlock } = await join(address, name);
   const aborted = new Promise<never>((_, reject) => {
