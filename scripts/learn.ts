@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { type DemoServer, startServer } from './demo/server.js';
 import type { Result } from './learn/check-process.js';
 import { CHECKS } from './learn/checks.js';
-import { type Chapter, COURSE, ROOT, readChapters, runDemo, withBlocks } from './learn/course.js';
+import { type Chapter, COURSE, copyProgram, ROOT, readChapters, runDemo, withBlocks } from './learn/course.js';
 
 // Runs the course of docs/learn: checks the reader's programs, and shows what the programs of the course do.
 
@@ -26,6 +26,9 @@ npm run learn -- --serve starts an etcd for your own programs, prints its addres
 
 /** The time limit for all checks of a chapter in milliseconds. After this time, the process of the checks is killed. */
 const TIME_LIMIT_MS = 90_000;
+
+/** The last chapter whose program uses only `node:net`. The later ones use etcdwire. */
+const LAST_OF_SOCKETS = 10;
 
 const OPTIONS = {
   allowPositionals: true,
@@ -122,9 +125,10 @@ function mark(status: Result['status']): string {
 /** Copies the programs of the course that the reader does not have yet, because the chapters build on each other. */
 function copyMissing(chapters: readonly Chapter[], folder: string): void {
   mkdirSync(folder, { recursive: true });
-  for (const file of [...chapters.map(({ name }) => `${name}.ts`), 'cut-proxy.ts']) {
+  const others = chapters.length > LAST_OF_SOCKETS ? ['cut-proxy.ts', 'etcdwire.ts'] : ['cut-proxy.ts'];
+  for (const file of [...chapters.map(({ name }) => `${name}.ts`), ...others]) {
     if (existsSync(join(folder, file))) continue;
-    copyFileSync(join(COURSE, file), join(folder, file));
+    copyProgram(file, folder);
     console.log(`copied ${relative(ROOT, join(COURSE, file))} to ${relative(ROOT, join(folder, file))}`);
   }
 }

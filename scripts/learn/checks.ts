@@ -9,6 +9,7 @@ import { WATCH } from './checks/07-watch.js';
 import { LEASE } from './checks/08-lease.js';
 import { QUEUE } from './checks/09-queue.js';
 import { LOCK } from './checks/10-lock.js';
+import { LIBRARY } from './checks/11-etcdwire.js';
 
 // What the programs of the course must do, and what the answers to its exercises must do.
 
@@ -24,4 +25,5 @@ export const CHECKS: Readonly<Record<number, readonly Check[]>> = {
   8: LEASE,
   9: QUEUE,
   10: LOCK,
+  11: LIBRARY,
 };

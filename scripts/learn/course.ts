@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 // Reads the chapters of docs/learn, and runs their demonstrations.
@@ -55,6 +56,13 @@ export function withBlocks({ page, program }: Chapter, output: string, brokenOut
     .replace(/^```text\n.*?^```$/gms, () => blocks.shift() ?? '');
 }
 
+/** Copies a program of the course into a folder. Its imports from `src` refer to the `src` of this repository there, too. */
+export function copyProgram(file: string, folder: string): void {
+  const source = relative(folder, join(ROOT, 'src')).replaceAll(sep, '/');
+  const program = readFileSync(COURSE + file, 'utf8').replaceAll("'../../src/", `'${source}/`);
+  writeFileSync(join(folder, file), program);
+}
+
 /**
  * Runs the demonstration of a chapter in a separate process, and resolves with what it prints. The programs of the
  * other chapters are those of the course.
@@ -63,7 +71,7 @@ export async function runDemo(chapter: Chapter, address: string, isBroken = fals
   const folder = `${ROOT}.cache/learn-${process.pid}-${chapter.number}${isBroken ? '-broken' : ''}`;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  for (const file of readdirSync(COURSE)) if (file.endsWith('.ts')) cpSync(COURSE + file, `${folder}/${file}`);
+  for (const file of readdirSync(COURSE)) if (file.endsWith('.ts')) copyProgram(file, folder);
   if (isBroken) writeFileSync(`${folder}/${chapter.name}.ts`, chapter.broken);
   writeFileSync(`${folder}/demo.ts`, chapter.demo);
   try {

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
+import { lock as lockOfChapter10 } from '../../../docs/learn/10-lock.js';
+import { startProxy } from '../../../docs/learn/cut-proxy.js';
+import { inspectLock } from '../../../src/concurrency/index.js';
+import { checks, newName, PROGRAM } from '../check.js';
+
+type Chapter = typeof import('../../../docs/learn/11-etcdwire.js') &
+  typeof import('../../../docs/learn/answers/11-etcdwire.js');
+
+export const LIBRARY = checks<Chapter>((check) => {
+  check('lock', PROGRAM, 'waits in one queue with the lock of chapter 10', async ({ lock }, { address, etcd }) => {
+    const name = newName();
+    const first = await lockOfChapter10(address, name);
+    const waiting = lock(address, name);
+    while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
+    await first.unlock();
+    const second = await waiting;
+    assert.ok(second.token > first.token);
+    await second.unlock();
+    assert.equal((await inspectLock(etcd, name)).holder, undefined);
+  });
+  check(
+    'lock',
+    PROGRAM,
+    'gets the lock with one key in the queue if a response is lost',
+    async ({ lock }, { address, etcd }) => {
+      const name = newName();
+      const proxy = await startProxy(address);
+      proxy.loseResponse('/etcdserverpb.KV/Txn');
+      const held = await lock(proxy.address, name);
+      const { holder, waiters } = await inspectLock(etcd, name);
+      assert.deepEqual([holder?.token, waiters], [held.token, []]);
+      await held.unlock();
+      proxy.close();
+    },
+  );
+  check('lock', PROGRAM, 'aborts its signal when the lease is revoked', async ({ lock }, { address, etcd }) => {
+    const name = newName();
+    const held = await lock(address, name);
+    assert.equal(await held.put(`${name}-value`, 'first'), true);
+    const aborted = once(held.signal, 'abort');
+    await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
+    assert.equal(await held.put(`${name}-value`, 'stale'), false);
+    await aborted;
+    assert.equal(held.isHeld(), false);
+    await held.unlock();
+  });
+  check('addLine', 1, 'loses none of ten lines that are added at once', async ({ addLine }, { address, etcd }) => {
+    const name = newName();
+    const lines = Array.from({ length: 10 }, (_, index) => `line ${index}`);
+    await Promise.all(lines.map((line) => addLine(address, name, `${name}-lines`, line)));
+    const written = (await etcd.get(`${name}-lines`))?.text().trimEnd().split('\n');
+    assert.deepEqual(written?.toSorted(), lines);
+  });
+  check(
+    'lockWithin',
+    2,
+    'resolves with undefined if the lock is held, and leaves nothing in the queue',
+    async ({ lockWithin }, { address, etcd }) => {
+      const name = newName();
+      const held = await lockWithin(address, name, 5_000);
+      assert.ok(held !== undefined);
+      assert.equal(await lockWithin(address, name, 300), undefined);
+      assert.deepEqual((await inspectLock(etcd, name)).waiters, []);
+      await held.unlock();
+      assert.equal((await inspectLock(etcd, name)).holder, undefined);
+    },
+  );
+  check(
+    'runUntilDone',
+    3,
+    'runs the action again if the lock was lost, and passes other errors on',
+    async ({ runUntilDone }, { address, etcd }) => {
+      const name = newName();
+      const tokens: (bigint | undefined)[] = [];
+      const runs = await runUntilDone(address, name, async (signal) => {
+        const { holder } = await inspectLock(etcd, name);
+        tokens.push(holder?.token);
+        if (tokens.length > 1) return;
+        await etcd.lease.revoke(holder?.leaseId ?? 0n);
+        if (!signal.aborted) await once(signal, 'abort');
+      });
+      assert.equal(runs, 2);
+      assert.ok((tokens[1] ?? 0n) > (tokens[0] ?? 0n), 'the second run did not have a greater token');
+      const failing = runUntilDone(address, name, async () => {
+        throw new Error('failed');
+      });
+      await assert.rejects(failing, /failed/);
+    },
+  );
+});
