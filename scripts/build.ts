@@ -56,6 +56,17 @@ const lazyNodeModules: Plugin = {
   },
 };
 
+/**
+ * Leaves the certificate authority of `etcdwire proxy` out of the program's other files, because it contains a large
+ * library that few users need.
+ */
+const authorityApart: Plugin = {
+  name: 'authority apart',
+  setup({ onResolve }) {
+    onResolve({ filter: /\/authority\.js$/ }, () => ({ path: './authority.cjs', external: true }));
+  },
+};
+
 const common = {
   absWorkingDir: root,
   bundle: true,
@@ -118,16 +129,22 @@ async function buildProgram(): Promise<void> {
     entryPoints: { cli: 'src/cli/main.ts' },
     chunkNames: 'cli/[name]',
     splitting: true,
-    plugins: [lazyNodeModules],
+    plugins: [lazyNodeModules, authorityApart],
     metafile: true,
   });
-  const licenses = ['commander', 'diff'].flatMap((name) => [
-    `/*! With ${name}:`,
-    readFileSync(join(root, `node_modules/${name}/LICENSE`), 'utf8').trim(),
-    '*/',
-  ]);
+  const { outputFiles, metafile: inputs } = await build({
+    ...options,
+    entryPoints: { 'cli/authority': 'src/cli/proxy/authority.ts' },
+    format: 'cjs',
+    minify: true,
+    sourcemap: false,
+    metafile: true,
+    write: false,
+  });
+  for (const { path, text } of outputFiles) writeFileSync(path, `${licensesOf(packagesIn(inputs))}\n${text}`);
   await build({
     ...options,
+    // The certificate authority is CommonJS already.
     entryPoints: Object.keys(metafile.outputs).filter((path) => path.endsWith('.cjs')),
     outbase: 'dist',
     allowOverwrite: true,
@@ -135,8 +152,26 @@ async function buildProgram(): Promise<void> {
     format: 'cjs',
     supported: { 'dynamic-import': false },
     define: { 'import.meta.url': '__filename' },
-    banner: { js: licenses.join('\n') },
+    banner: { js: licensesOf(['commander', 'diff']) },
   });
+}
+
+function packagesIn({ inputs }: Metafile): readonly string[] {
+  const names = Object.keys(inputs).map((path) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1]);
+  return [...new Set(names.filter((name) => name !== undefined))].sort();
+}
+
+/** Returns the licenses of packages as comments. A license that several packages have appears once. */
+function licensesOf(packages: readonly string[]): string {
+  const names = new Map<string, string[]>();
+  for (const name of packages) {
+    const folder = join(root, 'node_modules', name);
+    const file = readdirSync(folder).find((each) => /^(licen[cs]e|copyrightnotice)/i.test(each));
+    const { license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { readonly license: string };
+    const text = file === undefined ? `License: ${license}` : readFileSync(join(folder, file), 'utf8').trim();
+    names.set(text, [...(names.get(text) ?? []), name]);
+  }
+  return [...names].map(([text, all]) => `/*! With ${all.join(', ')}:\n${text.replaceAll('*/', '* /')}\n*/`).join('\n');
 }
 
 function pathOf(module: string): string {

@@ -8,7 +8,7 @@ import { Client } from '../../src/index.js';
 import { pause } from '../../src/runtime/timers.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import { FaultProxy } from '../../src/testing/index.js';
-import { Authority } from '../../test/support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { findEtcd, startEtcd } from '../etcd.js';
 import { type CheckResult, expect, problemOf } from './conformance.js';
 import { ServedWorker, type Surroundings } from './hosts.js';

@@ -86,6 +86,18 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
     'etcdwire trace --html lock.html -- lock jobs -- true',
     'etcdwire trace --serve -- lock jobs -- ./report.sh',
     "etcdwire trace --html locks.html --beside 'etcdctl lock jobs true' -- lock jobs -- true",
+    'etcdwire trace --serve -- etcdctl lock jobs true',
+  ],
+  proxy: [
+    'seeing-any-program',
+    'etcdwire proxy --listen http://127.0.0.1:23790 --serve',
+    'etcdwire proxy --record traffic.pcapng --quiet',
+    "etcdwire proxy --fault 'drop-answer rpc=Put prefix=jobs/ times=1'",
+  ],
+  show: [
+    'seeing-any-program',
+    'etcdwire show traffic.pcapng --rpc Put,Txn --prefix jobs/',
+    'etcdwire show traffic.pcapng --html traffic.html',
   ],
   completion: [
     'completion',

@@ -5,7 +5,7 @@ import { decode } from '../protobuf/codec.js';
 import type { FieldType } from '../protobuf/schema.js';
 import { enumName, type JsonObject, toJson } from '../reflection/json.js';
 import { methodByPath } from '../reflection/method-table.js';
-import { hexOf } from '../runtime/bytes.js';
+import { hexOf, textOf } from '../runtime/bytes.js';
 import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
 import type { HeaderField } from '../transport/http2/hpack/tables.js';
 import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-framing.js';
@@ -27,7 +27,9 @@ function detailText({ bytes, detail }: WireFrame): string {
     case 'headers':
       return detail.headers.map(headerText).join(', ');
     case 'data':
-      return detail.messages.map((message) => `${shortType(message)} ${JSON.stringify(fieldsOf(message))}`).join(', ');
+      return detail.messages.map(messageText).join(', ');
+    case 'http1':
+      return [...(detail.line === '' ? [] : [detail.line]), ...detail.messages.map(messageText), detail.problem].join(', ');
     case 'ping':
       return detail.opaque;
     case 'other':
@@ -37,6 +39,10 @@ function detailText({ bytes, detail }: WireFrame): string {
       return rows.map((each) => each.text).join(', ');
     }
   }
+}
+
+function messageText(message: WireMessage): string {
+  return `${shortType(message)} ${JSON.stringify(fieldsOf(message))}`;
 }
 
 /** Formats a frame as JSON, with the milliseconds since `startMs`. */
@@ -51,6 +57,7 @@ function detailJson(detail: WireFrame['detail']): JsonObject {
   if (detail.kind === 'settings') return { settings: Object.fromEntries(detail.settings) };
   if (detail.kind === 'data') return { messages: detail.messages.map(messageJson) };
   if (detail.kind === 'headers') return { headers: detail.headers };
+  if (detail.kind === 'http1') return { line: detail.line, messages: detail.messages.map(messageJson) };
   const { kind: _, ...content } = detail;
   return content;
 }
@@ -129,6 +136,7 @@ export interface Row {
 /** Returns rows that explain every byte of a frame, in order. */
 export function frameRows({ type, flags, streamId, bytes, detail }: WireFrame): readonly Row[] {
   if (type === 'PREFACE') return [row(0, bytes.length, quoted(bytes))];
+  if (detail.kind === 'http1') return [row(0, bytes.length, textOf(bytes))];
   const length = bytes.length - FRAME_HEADER_BYTES;
   const stream = streamId === 0 ? 'the connection' : `stream ${streamId}`;
   const head = row(0, FRAME_HEADER_BYTES, `${length} bytes, ${[type, ...flags].join(' ')}, ${stream}`);
@@ -175,6 +183,7 @@ function payloadRows(payload: Uint8Array, detail: WireFrame['detail']): readonly
         ...(payload.length > 8 ? [row(8, payload.length, quoted(detail.debug))] : []),
       ];
     case 'ping':
+    case 'http1':
     case 'other':
       return [row(0, payload.length, 'opaque')];
   }

@@ -127,6 +127,8 @@ export interface HeaderSpan {
   readonly isAdded: boolean;
   /** The new maximum size of the dynamic table in bytes. Undefined for a field. */
   readonly tableBytes?: number;
+  /** Offset of the field's value. Undefined if the value is in a table. */
+  readonly valueAt?: number;
 }
 
 /** Lists the representations of a complete and valid HPACK header block, in order. */
@@ -142,23 +144,28 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
       if (byte < 0x80) return value;
     }
   };
-  const skipLiteral = (prefix: number): void => {
-    const strings = integer(prefix) === 0 ? 2 : 1;
-    // A string consists of its length, then that many bytes (section 5.2).
-    for (let count = 0; count < strings; count += 1) {
-      const length = integer(0x7f);
-      at += length;
-    }
+  // A string consists of its length, then that many bytes (section 5.2).
+  const skipString = (): void => {
+    const length = integer(0x7f);
+    at += length;
+  };
+  /** Skips a literal field, and returns the offset of its value. */
+  const skipLiteral = (prefix: number): number => {
+    if (integer(prefix) === 0) skipString();
+    const valueAt = at;
+    skipString();
+    return valueAt;
   };
   while (at < block.length) {
     const start = at;
     const first = block[start] as number;
     let encoding: string;
+    let valueAt: number | undefined;
     if (first >= 0x80) {
       const index = integer(0x7f);
       encoding = `entry ${index} of the ${index <= STATIC_TABLE.length ? 'static' : 'dynamic'} table`;
     } else if (first >= 0x40) {
-      skipLiteral(0x3f);
+      valueAt = skipLiteral(0x3f);
       encoding = 'added to the dynamic table';
     } else if (first >= 0x20) {
       const tableBytes = integer(0x1f);
@@ -166,9 +173,10 @@ export function* headerSpans(block: Uint8Array): Generator<HeaderSpan, void, und
       yield { start, end: at, kind: 'table size', encoding, isAdded: false, tableBytes };
       continue;
     } else {
-      skipLiteral(0x0f);
+      valueAt = skipLiteral(0x0f);
       encoding = first >= 0x10 ? 'never indexed' : 'not indexed';
     }
-    yield { start, end: at, kind: 'field', encoding, isAdded: first >= 0x40 && first < 0x80 };
+    const isAdded = first >= 0x40 && first < 0x80;
+    yield { start, end: at, kind: 'field', encoding, isAdded, ...(valueAt === undefined ? {} : { valueAt }) };
   }
 }

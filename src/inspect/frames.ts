@@ -17,8 +17,9 @@ import {
 } from '../transport/http2/frame.js';
 import { FrameReader } from '../transport/http2/frame-reader.js';
 import { HpackDecoder } from '../transport/http2/hpack/decoder.js';
+import { literalString } from '../transport/http2/hpack/encoder.js';
 import { DynamicTable, type HeaderField } from '../transport/http2/hpack/tables.js';
-import { MessageAssembler } from '../transport/http2/message-framing.js';
+import { MESSAGE_PREFIX_BYTES, MessageAssembler } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
 import { explain, headerSpans } from './explain.js';
 
@@ -35,11 +36,15 @@ export interface WireFrame {
   readonly streamId: number;
   /**
    * Name of the frame type in RFC 9113, section 6, or `PREFACE` for the preface of section 3.4, which is not a frame.
-   * For a type without a name, its number, such as `0x10`.
+   * For a type without a name, its number, such as `0x10`. `HTTP/1.1` for a message of the JSON gateway, which is not a
+   * frame either; its stream ID is the number of the request on the connection.
    */
   readonly type: string;
   readonly flags: readonly string[];
-  /** The whole frame, including the frame header. The bytes of secrets are 0. */
+  /**
+   * The whole frame, including the frame header. A secret in a header field is replaced by as many asterisks. The bytes
+   * of other secrets are 0.
+   */
   readonly bytes: Uint8Array;
   readonly detail: FrameDetail;
 }
@@ -53,6 +58,16 @@ export type FrameDetail =
       readonly table: readonly HeaderField[];
     }
   | { readonly kind: 'data'; readonly messages: readonly WireMessage[] }
+  | {
+      /** A message of HTTP/1.1, or a part of one, with messages of etcd's JSON gateway. */
+      readonly kind: 'http1';
+      /** The beginning of the first line, such as `POST /v3/kv/put` or `200 OK`. Empty after the first part. */
+      readonly line: string;
+      /** The messages as Protobuf. */
+      readonly messages: readonly WireMessage[];
+      /** The error of a response. Empty if there is none. */
+      readonly problem: string;
+    }
   | { readonly kind: 'windowUpdate'; readonly increment: number }
   | { readonly kind: 'ping'; readonly opaque: string }
   | { readonly kind: 'goAway'; readonly lastStream: number; readonly code: string; readonly debug: string }
@@ -67,6 +82,11 @@ export interface WireMessage {
   readonly typeName: string;
   /** The message without its gRPC prefix. The bytes of secrets are 0. */
   readonly bytes: Uint8Array;
+}
+
+/** Returns the gRPC messages that end in a frame. */
+export function messagesIn({ detail }: Pick<WireFrame, 'detail'>): readonly WireMessage[] {
+  return detail.kind === 'data' || detail.kind === 'http1' ? detail.messages : [];
 }
 
 /**
@@ -117,24 +137,36 @@ const MAX_MESSAGE_BYTES = 2 ** 32;
  * which the connection itself reports.
  */
 export class FrameDecoder {
-  readonly #side: 'client' | 'server';
+  readonly side: 'client' | 'server';
   readonly #streams: StreamMethods;
   readonly #onFrame: (frame: DecodedFrame) => void;
+  readonly #onHeaders: (streamId: number, fields: readonly HeaderField[]) => void;
   readonly #hpack = new HpackDecoder(Number.POSITIVE_INFINITY);
   /** A copy of the decoder's dynamic table. */
   readonly #table = new DynamicTable();
-  readonly #reader = new FrameReader({ frame: (...frame) => this.#frame(...frame) });
+  /** The entries of `#table` without secrets, and the version of `#table` that they belong to. */
+  #tableEntries: { readonly version: number; readonly entries: readonly HeaderField[] } = { version: 0, entries: [] };
+  readonly #reader = new FrameReader(this);
   readonly #assemblers = new Map<number, MessageAssembler>();
   /** The gRPC messages that end in the current DATA frame. */
   #completed: Uint8Array[] = [];
   /** The received fragments of a header block that is not complete yet. */
   #block: Uint8Array[] = [];
+  /** The header block of the current frame without secrets. Undefined if the block contains no secret. */
+  #publicBlock: Uint8Array | undefined;
   #prefaceLeft: number;
 
-  constructor(side: 'client' | 'server', streams: StreamMethods, onFrame: (frame: DecodedFrame) => void) {
-    this.#side = side;
+  /** `onHeaders` receives the fields of each whole header block, with their secrets. */
+  constructor(
+    side: 'client' | 'server',
+    streams: StreamMethods,
+    onFrame: (frame: DecodedFrame) => void,
+    onHeaders: (streamId: number, fields: readonly HeaderField[]) => void = () => {},
+  ) {
+    this.side = side;
     this.#streams = streams;
     this.#onFrame = onFrame;
+    this.#onHeaders = onHeaders;
     this.#prefaceLeft = side === 'client' ? CONNECTION_PREFACE.length : 0;
   }
 
@@ -154,17 +186,21 @@ export class FrameDecoder {
     }
   }
 
-  #frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
-    const whole = new Uint8Array(FRAME_HEADER_BYTES + end - start);
-    writeFrameHeader(whole, 0, end - start, type, flags, streamId);
-    whole.set(bytes.subarray(start, end), FRAME_HEADER_BYTES);
+  /** Decodes a frame. The payload is `bytes` from `start` to `end`. The decoder keeps a copy. */
+  frame(type: number, flags: number, streamId: number, bytes: Uint8Array, start: number, end: number): void {
+    const whole = frameBytes(type, flags, streamId, bytes.subarray(start, end));
     const payload = whole.subarray(FRAME_HEADER_BYTES);
+    this.#publicBlock = undefined;
     const detail = this.#detail(type, flags, streamId, unpadded(type, flags, payload));
     const name = TYPE_NAMES.get(type) ?? `0x${type.toString(16)}`;
-    this.#onFrame({ streamId, type: name, flags: flagNames(type, flags), bytes: whole, detail });
+    const shown =
+      this.#publicBlock === undefined
+        ? whole
+        : frameBytes(type, flags & ~(Flag.PADDED | Flag.PRIORITY), streamId, this.#publicBlock);
+    this.#onFrame({ streamId, type: name, flags: flagNames(type, flags), bytes: shown, detail });
     const ends = type === FrameType.RST_STREAM || (type <= FrameType.HEADERS && (flags & Flag.END_STREAM) !== 0);
     if (ends) this.#assemblers.delete(streamId);
-    if (ends && (this.#side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
+    if (ends && (this.side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
   }
 
   /** Returns the decoded content of a frame. Replaces the bytes of secrets in `payload` with 0. */
@@ -174,7 +210,7 @@ export class FrameDecoder {
         return { kind: 'data', messages: this.#messages(streamId, payload) };
       case FrameType.HEADERS:
       case FrameType.CONTINUATION:
-        return { kind: 'headers', headers: this.#headers(flags, streamId, payload), table: this.#tableEntries() };
+        return { kind: 'headers', headers: this.#headers(flags, streamId, payload), table: this.#entries() };
       case FrameType.SETTINGS:
         return { kind: 'settings', settings: settingsIn(payload) };
       case FrameType.WINDOW_UPDATE:
@@ -197,7 +233,7 @@ export class FrameDecoder {
 
   /**
    * Returns the header fields of the block that ends with this frame, or an empty array if the block continues in
-   * another frame. Sets all of `payload` to 0 if it may contain a secret.
+   * another frame. Sets all of `payload` to 0 if the block has several frames and may contain a secret.
    */
   #headers(flags: number, streamId: number, payload: Uint8Array): readonly HeaderField[] {
     this.#block.push(payload.slice());
@@ -206,14 +242,19 @@ export class FrameDecoder {
       payload.fill(0);
       return [];
     }
+    const isWhole = this.#block.length === 1;
     const block = concatBytes(...this.#block);
     this.#block = [];
     const { fields } = this.#hpack.decode(block, 0, block.length);
+    this.#onHeaders(streamId, fields);
     const shown = fields.map(withoutSecret);
     this.#followTable(block, fields);
-    if (shown.some(([name]) => SECRET_HEADERS.has(name))) payload.fill(0);
+    if (shown.some(([name]) => SECRET_HEADERS.has(name))) {
+      if (isWhole) this.#publicBlock = withoutSecretValues(block, fields);
+      else payload.fill(0);
+    }
     const method = methodByPath.get(shown.find(([name]) => name === ':path')?.[1] ?? '');
-    if (this.#side === 'client' && method !== undefined) this.#streams.set(streamId, method);
+    if (this.side === 'client' && method !== undefined) this.#streams.set(streamId, method);
     return shown;
   }
 
@@ -227,13 +268,19 @@ export class FrameDecoder {
     }
   }
 
-  #tableEntries(): readonly HeaderField[] {
-    return Array.from({ length: this.#table.length }, (_, index) =>
-      withoutSecret(this.#table.get(index) as HeaderField),
-    );
+  #entries(): readonly HeaderField[] {
+    const { version, length } = this.#table;
+    if (this.#tableEntries.version !== version) {
+      const entries = Array.from({ length }, (_, index) => withoutSecret(this.#table.get(index) as HeaderField));
+      this.#tableEntries = { version, entries };
+    }
+    return this.#tableEntries.entries;
   }
 
-  /** Returns the messages that end in this frame. Sets all of `payload` to 0 if it may contain a secret. */
+  /**
+   * Returns the messages that end in this frame. Replaces secrets in `payload`, or all of `payload` if it may contain a
+   * part of a secret.
+   */
   #messages(streamId: number, payload: Uint8Array): readonly WireMessage[] {
     const method = this.#streams.get(streamId);
     if (method === undefined) {
@@ -244,9 +291,19 @@ export class FrameDecoder {
     }
     this.#completed = [];
     this.#assemblerOf(streamId).receive(payload, 0, payload.length);
-    const { typeName } = this.#side === 'client' ? method.request : method.response;
+    const { typeName } = this.side === 'client' ? method.request : method.response;
     const messages = this.#completed.map((bytes) => withoutSecrets({ method: method.path, typeName, bytes }));
-    if (mayContainSecrets(typeName)) payload.fill(0);
+    if (mayContainSecrets(typeName)) {
+      const total = messages.reduce((sum, { bytes }) => sum + MESSAGE_PREFIX_BYTES + bytes.length, 0);
+      if (total !== payload.length) payload.fill(0);
+      else {
+        let at = 0;
+        for (const { bytes } of messages) {
+          payload.set(bytes, at + MESSAGE_PREFIX_BYTES);
+          at += MESSAGE_PREFIX_BYTES + bytes.length;
+        }
+      }
+    }
     return messages;
   }
 
@@ -261,6 +318,13 @@ export class FrameDecoder {
     }
     return assembler;
   }
+}
+
+function frameBytes(type: number, flags: number, streamId: number, payload: Uint8Array): Uint8Array {
+  const whole = new Uint8Array(FRAME_HEADER_BYTES + payload.length);
+  writeFrameHeader(whole, 0, payload.length, type, flags, streamId);
+  whole.set(payload, FRAME_HEADER_BYTES);
+  return whole;
 }
 
 /** Returns the payload without padding and priority fields: RFC 9113, sections 6.1 and 6.2. */
@@ -295,6 +359,21 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set(['token', 'authorization']);
 
 function withoutSecret([name, value]: HeaderField): HeaderField {
   return [name, SECRET_HEADERS.has(name) ? '(not shown)' : value];
+}
+
+/**
+ * Replaces each secret in a header block by as many asterisks, so that the dynamic table keeps its size, and the
+ * following blocks of the connection can still be decoded. `fields` are the decoded fields of the block.
+ */
+function withoutSecretValues(block: Uint8Array, fields: readonly HeaderField[]): Uint8Array {
+  const parts: Uint8Array[] = [];
+  let index = 0;
+  for (const { start, end, kind, valueAt } of headerSpans(block)) {
+    const [name = '', value = ''] = (kind === 'field' ? fields[index++] : undefined) ?? [];
+    if (valueAt === undefined || !SECRET_HEADERS.has(name)) parts.push(block.subarray(start, end));
+    else parts.push(block.subarray(start, valueAt), Uint8Array.from(literalString('*'.repeat(value.length))));
+  }
+  return concatBytes(...parts);
 }
 
 /** Names of fields for passwords, tokens or hashes of passwords. `blob` is a snapshot, with the hashes of all users. */

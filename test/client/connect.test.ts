@@ -8,7 +8,7 @@ import { enableAuth, ROOT, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 const ETCD = inject('endpoints')[0] as string;

@@ -11,7 +11,7 @@ import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
 import { claimsOf, documented, isPublic, programOf, usesMemoryEtcd } from '../support/examples.js';
 import { importingSources, PROGRAM_PAGES, programsOf } from '../support/program.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 
 // These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
 

@@ -8,7 +8,7 @@ import { openClient, unique } from '../support/client.js';
 import { type DnsServer, dnsServer } from '../support/dns-server.js';
 import { errorOf } from '../support/errors.js';
 import { randomNumbers } from '../support/faults/rounds.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 const ETCD = new URL(inject('endpoints')[0] as string);

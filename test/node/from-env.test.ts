@@ -5,7 +5,7 @@ import { Client } from '../../src/index.js';
 import { fromEnv } from '../../src/node/index.js';
 import { errorOf } from '../support/errors.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 const authority = await Authority.create();

@@ -7,7 +7,7 @@ import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { HERE } from '../support/tls/secure-etcd.js';
 
 test('a partitioned member of an `EtcdCluster` has no leader until `heal()` ends the partition', async (context) => {

@@ -9,7 +9,7 @@ import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { NODE_OPTIONS, type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
-import { Authority, type Certificate } from '../support/tls/authority.js';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 
 // These tests connect the HTTP/2 client to a `node:http2` server in place of etcd.
 

@@ -8,7 +8,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { queueLength } from '../support/locks.js';
-import { Authority, type Certificate } from '../support/tls/authority.js';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { Client } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 
 // `new Client` refuses invalid TLS options, and the error does not show their values.
 

@@ -6,7 +6,7 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { nodePeer, nodeStore } from '../support/peers/node-peer.js';
-import { Authority } from '../support/tls/authority.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 

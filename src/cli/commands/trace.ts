@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
+import { parseEndpoint } from '../../host/endpoint.js';
 import { openByteStream } from '../../host/node.js';
 import { mayContainSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
 import { textOf } from '../../runtime/bytes.js';
@@ -11,14 +12,19 @@ import { rawArguments } from '../arguments.js';
 import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code.js';
 import { frameJson, frameText } from '../frames.js';
 import type { Io } from '../io.js';
+import { FaultRules } from '../proxy/fault-rules.js';
+import { WireProxy } from '../proxy/wire-proxy.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
-import { RecordingProxy } from '../trace/recording-proxy.js';
-import { observeQueue, type QueueObserver, type Story, storyOf } from '../trace/story.js';
+import { Recording } from '../trace/recording.js';
+import { observeQueue, type QueueObserver } from '../trace/story.js';
 import type { Trace } from '../trace/trace.js';
 import { findMethod } from './rpc.js';
+import { quotedForShell, withoutShellSecrets } from './shell-words.js';
+import { traceProgram } from './trace-program.js';
 
 interface TraceFlags {
+  readonly record?: string;
   readonly out?: string;
   readonly html?: string;
   readonly serve?: true;
@@ -32,7 +38,13 @@ export type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Pr
 /** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
 const FILE_MODE = 0o600;
 
-export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCode, run: Run): void {
+export function addTraceCommand(
+  program: Command,
+  io: Io,
+  setExitCode: SetExitCode,
+  run: Run,
+  version: string,
+): void {
   program
     .command('trace')
     .configureOutput({
@@ -49,16 +61,22 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
     .argument('<command...>', 'after --, such as -- lock NAME -- COMMAND')
     .option('--out <file>', 'write one line of JSON for each frame to this file instead of text to standard error')
     .option('--html <file>', 'write a page with the queue of the lock, all messages, and the meaning of each byte')
+    .option('--record <file>', 'with a program: write its traffic to this file in the format pcapng')
     .option('--serve', 'show this page in a browser while the command runs, at the URL that is printed')
     .option(
       '--beside <command>',
       'with --html or --serve: afterwards run this shell command, such as "etcdctl lock NAME true", and show its frames too',
     )
-    .description('run another etcdwire command and print all its frames and messages, without passwords and tokens')
-    .action(async (args: string[], flags: TraceFlags) => {
+    .description(
+      'run an etcdwire command, or any program with an etcd client, and print all its frames and messages, without passwords and tokens',
+    )
+    .action(async (args: string[], flags: TraceFlags, self: Command) => {
       checkDashes(program, args, flags);
       if (args[0] === 'trace')
-        throw new CliError(ExitCode.USAGE, 'command to trace: got trace; allowed: any etcdwire command except trace');
+        throw new CliError(ExitCode.USAGE, 'command to trace: got trace; allowed: any other etcdwire command, or a program');
+      if (isProgram(program, args[0])) return setExitCode(await traceProgram(args, io, flags, self, version));
+      if (flags.record !== undefined)
+        throw new CliError(ExitCode.USAGE, '--record: got an etcdwire command; allowed: a program, such as etcdctl');
       const given = Object.entries(program.opts()).filter(([name]) => program.getOptionValueSource(name) === 'cli');
       const runTraced = (tracedIo: Io): Promise<ExitCode> => run(args, tracedIo, Object.fromEntries(given));
       setExitCode(await trace(args, io, flags, runTraced));
@@ -68,6 +86,11 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
 /** Whether `trace` can run a command of this name. */
 function isCommand(program: Command, name: string | undefined): boolean {
   return program.commands.some((command) => command.name() === name);
+}
+
+/** Whether this is the name of a program, and neither a command of etcdwire nor a flag before the command. */
+function isProgram(program: Command, name = '-'): boolean {
+  return !name.startsWith('-') && !isCommand(program, name);
 }
 
 /**
@@ -87,73 +110,6 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
       );
 }
 
-/** Maximum numbers of frames that a live page shows from the beginning of the trace and from its end. */
-const [FIRST_FRAMES, LATEST_FRAMES] = [100, 400];
-
-/** What `trace` has recorded of a program so far: its frames, the states of its queue, and its exit code. */
-class Recording {
-  readonly frames: WireFrame[] = [];
-  observer: QueueObserver | undefined;
-  exitCode: number | undefined;
-  /** What a page shows of standard error. */
-  problems = '';
-  readonly #command: string;
-  readonly #prize: Story['prize'];
-  readonly #startMs = monotonicMs();
-  #endMs: number | undefined;
-  #recorded = 0;
-
-  constructor(command: string, prize: Story['prize']) {
-    this.#command = command;
-    this.#prize = prize;
-  }
-
-  /** A number that grows with each frame and each change of the queue, and when the program ends. */
-  get version(): number {
-    return this.#recorded + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1);
-  }
-
-  get trace(): Trace {
-    return this.#traceOf(this.frames, 0);
-  }
-
-  /** The trace. A long trace lacks the frames in its middle, because the live page is rendered again and again. */
-  get liveTrace(): Trace {
-    const { frames } = this;
-    const shown =
-      frames.length <= FIRST_FRAMES + LATEST_FRAMES
-        ? frames
-        : [...frames.slice(0, FIRST_FRAMES), ...frames.slice(-LATEST_FRAMES)];
-    return this.#traceOf(shown, this.#recorded - shown.length);
-  }
-
-  /** Records a frame. Unless `keepsAll` is true, discards frames that a live page no longer shows. */
-  add(frame: WireFrame, keepsAll: boolean): void {
-    this.#recorded += 1;
-    this.frames.push(frame);
-    if (!keepsAll && this.frames.length > 4 * (FIRST_FRAMES + LATEST_FRAMES))
-      this.frames.splice(FIRST_FRAMES, this.frames.length - FIRST_FRAMES - LATEST_FRAMES);
-  }
-
-  end(exitCode: number): void {
-    this.#endMs = monotonicMs();
-    this.exitCode = exitCode;
-  }
-
-  #traceOf(frames: readonly WireFrame[], leftOut: number): Trace {
-    return {
-      command: this.#command,
-      exitCode: this.exitCode,
-      frames,
-      story: storyOf(frames, this.observer?.states ?? [], this.#prize, leftOut === 0),
-      leftOut,
-      startMs: this.#startMs,
-      endMs: this.#endMs ?? monotonicMs(),
-      problems: this.problems,
-    };
-  }
-}
-
 type Recordings = [Recording, ...Recording[]];
 
 async function trace(
@@ -169,7 +125,7 @@ async function trace(
   const file = out === undefined ? undefined : openSync(out, 'w', FILE_MODE);
   if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
   const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
-  const recordings: Recordings = [new Recording(command, args.includes('elect') ? 'leadership' : 'lock')];
+  const recordings: Recordings = [new Recording(command, { prize: args.includes('elect') ? 'leadership' : 'lock' })];
   const [recording] = recordings;
   const live = serve
     ? await LivePage.start(
@@ -277,11 +233,25 @@ async function runBeside(
     io.stderr.write(`etcdwire: ${shown} was not run, because ${problem}\n`);
     return ExitCode.FAILED;
   }
-  const recording = new Recording(shown, first.trace.story.prize);
+  const recording = new Recording(shown, { prize: first.trace.story.prize });
   recordings.push(recording);
   // If the observer cannot start, the page shows no queue for this command.
   recording.observer = await observe?.().catch(() => undefined);
-  const proxy = await RecordingProxy.start(endpoint, (frame) => recording.add(frame, true));
+  let connections = 0;
+  const proxy = await WireProxy.start({
+    host: '127.0.0.1',
+    port: 0,
+    members: [parseEndpoint(endpoint, 'endpoint')],
+    rules: new FaultRules(),
+    nextConnection: () => {
+      connections += 1;
+      return connections;
+    },
+    onConnection: () => {},
+    onFrame: (frame) => recording.add(frame, true),
+    onClosed: () => {},
+    onProblem: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
+  });
   try {
     // The shell has its own process group, so that a signal reaches all its commands.
     const child = spawn('sh', ['-c', command], {
@@ -345,23 +315,4 @@ function withoutSecrets(args: readonly string[]): readonly string[] {
     if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
     return arg.replace(/^(--(?:dest-|new-user-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
   });
-}
-
-/** A word of a shell command, which may consist of quoted parts. */
-const SHELL_WORD = String.raw`(?:"(?:[^"\\]|\\.)*"|'[^']*'|\\.|[^\s"'\\])+`;
-const SECRET_FLAGS = new RegExp(
-  String.raw`(--(?:dest-|new-user-)?password|--(?:dest-)?user)(\s*=\s*|\s+)${SHELL_WORD}`,
-  'g',
-);
-const SECRET_VARIABLES = new RegExp(String.raw`(\w*(?:PASSWORD|USER|TOKEN|SECRET)\w*)=${SHELL_WORD}`, 'gi');
-const ADDED_USERS = new RegExp(String.raw`(\buser\s+add\s+)${SHELL_WORD}`, 'g');
-
-/** Replaces what may be a password in a shell command with "…". */
-function withoutShellSecrets(command: string): string {
-  return command.replace(SECRET_FLAGS, '$1$2…').replace(SECRET_VARIABLES, '$1=…').replace(ADDED_USERS, '$1…');
-}
-
-/** Quotes an argument for a shell. */
-function quotedForShell(arg: string): string {
-  return /^[\w@%+=:,./…-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", "'\\''")}'`;
 }

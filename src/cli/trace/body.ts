@@ -44,8 +44,15 @@ export function bodyOf(
   }
   const { rows, problem } = messageRows(frame, message);
   const fields = jsonHtml(elidedJson(fieldsOf(message)));
-  return `<p><b>${escapeHtml(message.typeName)}</b> of ${escapeHtml(message.method.slice(1))}, stream ${frame.streamId} of connection ${frame.connection}, in a DATA frame of ${frame.bytes.length} bytes</p>
+  return `<p><b>${escapeHtml(message.typeName)}</b> of ${escapeHtml(message.method.slice(1))}, ${placeOf(frame)}</p>
 <div class="both"><pre>${fields}</pre><table>${rows.join('')}</table></div>${problem}${flow}`;
+}
+
+function placeOf({ connection, streamId, type, bytes }: WireFrame): string {
+  const length = bytes.length.toLocaleString('en');
+  return type === 'HTTP/1.1'
+    ? `request ${streamId} of connection ${connection}, in ${length} bytes of HTTP/1.1, shown as Protobuf`
+    : `stream ${streamId} of connection ${connection}, in a DATA frame of ${length} bytes`;
 }
 
 /**

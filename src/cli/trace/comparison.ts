@@ -1,4 +1,4 @@
-import type { WireFrame } from '../../inspect/frames.js';
+import { messagesIn, type WireFrame } from '../../inspect/frames.js';
 import { escapeHtml } from './body.js';
 import { streamOf } from './story.js';
 import type { Trace } from './trace.js';
@@ -40,7 +40,7 @@ function totalsOf(frames: readonly WireFrame[]): Totals {
   let [messages, bytes] = [0, 0];
   for (const frame of frames) {
     bytes += frame.bytes.length;
-    if (frame.detail.kind === 'data') messages += frame.detail.messages.length;
+    messages += messagesIn(frame).length;
   }
   return { frames: frames.length, messages, bytes };
 }

@@ -6,10 +6,10 @@ import type { Trace } from './trace.js';
 /** Distance in pixels between two columns of the diagram. */
 const COLUMN_WIDTH = 160;
 /**
- * Distance in pixels between the columns of the traced client and etcd. This distance leaves room for the labels of
- * the message arrows.
+ * Distance in pixels between the column of etcd and the one before it. This distance leaves room for the labels of the
+ * message arrows.
  */
-const FIRST_WIDTH = 500;
+const LABEL_WIDTH = 500;
 const ROW_HEIGHT = 48;
 /** Height in pixels that one second without messages takes, and the maximum height of such a gap. */
 export const GAP_PX_PER_SECOND = 40;
@@ -56,13 +56,13 @@ function gapRow(ms: number): string {
   return `<div class="gap" style="height:${height}px">${label}</div>`;
 }
 
-function headings({ participants }: Story): string {
+function headings({ participants, etcd }: Story): string {
   const names = participants.map(({ name, key }, index) => {
-    const x = columnX(index);
+    const x = columnX(index, etcd);
     const second = key === undefined ? '' : `<tspan x="${x}" dy="15" class="key">${escapeHtml(shortKey(key))}</tspan>`;
-    return `<text x="${x}" y="16">${escapeHtml(name)}${second}</text>`;
+    return `<text x="${x}" y="16">${escapeHtml(shortName(name))}${second}</text>`;
   });
-  return svg(participants.length, 44, names.join(''));
+  return svg(columnX(participants.length - 1, etcd), 44, names.join(''));
 }
 
 /** What the rows of a diagram have in common. */
@@ -77,7 +77,7 @@ interface Rows {
 
 function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys }: Rows): string {
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
-  const summary = `${at}${arrow(step, story.participants.length)}${bubble(step, story)}${queueOf(step, story)}`;
+  const summary = `${at}${arrow(step, story)}${bubble(step, story)}${queueOf(step, story)}`;
   const body = bodyOf(step, startMs);
   const stream = step.frame === undefined ? '' : streamOf(step.frame);
   const kind = kinds.get(stream) ?? 'other';
@@ -91,36 +91,39 @@ function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys
   return `<details class="${step.kind}" ${attributes}><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
 }
 
-function arrow({ from, to, label, kind, protocol }: Step, columns: number): string {
-  const lifelines = Array.from(
-    { length: columns },
-    (_, index) => `<line class="life" x1="${columnX(index)}" x2="${columnX(index)}" y1="0" y2="${ROW_HEIGHT}"/>`,
-  );
-  const [start, end] = [columnX(from), columnX(to)];
+function arrow({ from, to, label, kind, protocol }: Step, { participants, etcd }: Story): string {
+  const columns = participants.map((_, index) => columnX(index, etcd));
+  const lifelines = columns.map((x) => `<line class="life" x1="${x}" x2="${x}" y1="0" y2="${ROW_HEIGHT}"/>`);
+  const [start = 0, end = 0] = [columns[from], columns[to]];
   const y = ROW_HEIGHT / 2;
   const title = `<title>${escapeHtml(elided(label))}</title>`;
   if (start === end) {
     const badge = `<text class="badge" x="${start + 12}" y="${y + 5}">${escapeHtml(label)}${title}</text>`;
     return svg(
-      columns,
+      columns.at(-1) ?? 0,
       ROW_HEIGHT,
       `${lifelines.join('')}<g class="${kind}"><circle cx="${start}" cy="${y}" r="6"/>${badge}</g>`,
     );
   }
   const tip = end > start ? -7 : 7;
   const head = `<path d="M${end + tip},${y - 4} L${end},${y} L${end + tip},${y + 4}"/>`;
-  const middle = (start + end) / 2;
-  const shown = escapeHtml(shortened(label, Math.abs(start - end)));
+  // The label of a message stands beside etcd, where no lifeline crosses the arrow.
+  const isMessage = Math.min(from, to) < etcd;
+  const [left, right] = isMessage ? [columnX(etcd - 1, etcd), columnX(etcd, etcd)] : [start, end];
+  const middle = (left + right) / 2;
+  const shown = escapeHtml(shortened(label, Math.abs(left - right)));
   const text = `<text x="${middle}" y="${y - 6}">${shown}${title}</text>`;
   const below =
     protocol === '' ? '' : `<text class="protocol" x="${middle}" y="${y + 14}">${escapeHtml(protocol)}</text>`;
   const line = `<line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>`;
-  return svg(columns, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
+  return svg(columns.at(-1) ?? 0, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
 }
 
 /** Renders the step for a narrow screen: as a message of a conversation, at the side of its sender. */
-function bubble({ from, to, label, kind, protocol }: Step, { participants }: Story): string {
-  const sender = kind === 'seen' ? `${escapeHtml(participants[from]?.name ?? '')} ` : '';
+function bubble({ from, to, label, kind, protocol }: Step, { participants, etcd }: Story): string {
+  const client = Math.min(from, to) === etcd ? Math.max(from, to) : Math.min(from, to);
+  const isNamed = kind === 'seen' || etcd > 1;
+  const sender = isNamed ? `${escapeHtml(participants[client]?.name ?? '')} ` : '';
   const details = protocol === '' ? '' : `<small>${escapeHtml(protocol)}</small>`;
   const side = from > to || kind === 'seen' ? 'received' : 'sent';
   return `<span class="bubble ${side} ${kind}">${sender}${escapeHtml(elided(label))}${details}</span>`;
@@ -135,18 +138,24 @@ function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
   return `<span class="state">${chips.join(' ')}</span>`;
 }
 
-function svg(columns: number, height: number, content: string): string {
-  return `<svg width="${columnX(columns - 1) + COLUMN_WIDTH / 2}" height="${height}">${content}</svg>`;
+/** `lastX` is the position of the last column. */
+function svg(lastX: number, height: number, content: string): string {
+  return `<svg width="${lastX + COLUMN_WIDTH / 2}" height="${height}">${content}</svg>`;
 }
 
-function columnX(index: number): number {
-  return COLUMN_WIDTH / 2 + (index === 0 ? 0 : FIRST_WIDTH + (index - 1) * COLUMN_WIDTH);
+function columnX(index: number, etcd: number): number {
+  return COLUMN_WIDTH / 2 + index * COLUMN_WIDTH + (index >= etcd ? LABEL_WIDTH - COLUMN_WIDTH : 0);
 }
 
 /** Shortens a label to the width of its arrow in pixels. A character takes about 6.2 pixels. */
 function shortened(label: string, width: number): string {
   const most = Math.floor((width - 20) / 6.2);
   return label.length <= most ? label : `${label.slice(0, most - 1)}…`;
+}
+
+/** Shortens the name of a client to the width of its column. */
+function shortName(name: string): string {
+  return name.length <= 24 ? name : `${name.slice(0, 23)}…`;
 }
 
 /** Shortens a long queue key to its last characters, because only these differ between the contenders. */

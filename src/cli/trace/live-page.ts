@@ -2,6 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { CliError } from '../exit-code.js';
+import { type FaultRules, parseFault } from '../proxy/fault-rules.js';
+import { RPC_NAMES } from '../proxy/frame-filter.js';
 import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
 import { liveParts, tracePage } from './page.js';
 import type { Trace } from './trace.js';
@@ -23,6 +26,8 @@ export class LivePage {
   readonly url: string;
   readonly #server: ReturnType<typeof createServer>;
   readonly #tracesNow: () => readonly [Trace, ...Trace[]];
+  /** The faults of a proxy, which the page shows and changes. */
+  readonly #rules: FaultRules | undefined;
   /** The responses that report changes, one for each open page. */
   readonly #listeners = new Set<ServerResponse>();
   /** Returns a number that grows when the trace changes. */
@@ -43,8 +48,10 @@ export class LivePage {
     server: ReturnType<typeof createServer>,
     tracesNow: () => readonly [Trace, ...Trace[]],
     version: () => number,
+    rules: FaultRules | undefined,
   ) {
     this.#server = server;
+    this.#rules = rules;
     this.#tracesNow = tracesNow;
     this.#version = version;
     this.opened = new Promise((resolve) => {
@@ -56,15 +63,22 @@ export class LivePage {
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       // Refuse other host names. With a name that resolves to this machine, a foreign page could read the trace.
       const isAllowed = request.headers.host === `${LOOPBACK}:${port}` && request.url?.startsWith(path);
-      this.#answer(isAllowed ? request.url?.slice(path.length) : undefined, response);
+      const name = isAllowed ? request.url?.slice(path.length) : undefined;
+      if (request.method === 'POST') void this.#setFaults(name, request, response);
+      else this.#answer(name, response);
     });
     this.#tick();
   }
 
-  static async start(tracesNow: () => readonly [Trace, ...Trace[]], version: () => number): Promise<LivePage> {
+  /** With `rules`, the page shows and changes the faults of a proxy. */
+  static async start(
+    tracesNow: () => readonly [Trace, ...Trace[]],
+    version: () => number,
+    rules?: FaultRules,
+  ): Promise<LivePage> {
     const server = createServer();
     await once(server.listen(0, LOOPBACK), 'listening');
-    return new LivePage(server, tracesNow, version);
+    return new LivePage(server, tracesNow, version, rules);
   }
 
   /** Shows the end of the command in all open pages, and stops the server. */
@@ -93,7 +107,7 @@ export class LivePage {
     };
     switch (path) {
       case '':
-        send('text/html', tracePage(this.#tracesNow(), { live: true }));
+        send('text/html', tracePage(this.#tracesNow(), { live: true, faults: this.#rules?.all }));
         this.wasOpened = true;
         response.once('finish', this.#onOpened);
         return;
@@ -113,12 +127,29 @@ export class LivePage {
     }
   }
 
+  /** Replaces the faults by those in the body of the request, one in each line. */
+  async #setFaults(path: string | undefined, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const rules = this.#rules;
+    if (path !== 'faults' || rules === undefined) return void response.writeHead(404).end();
+    try {
+      let text = '';
+      for await (const chunk of request) text += chunk;
+      const lines = text.split('\n').filter((line) => line !== '');
+      // A fault that stays keeps its count.
+      rules.set(lines.map((line) => rules.all.find((fault) => fault.text === line) ?? parseFault(line, 'fault', RPC_NAMES)));
+      response.writeHead(204).end();
+    } catch (error) {
+      const message = error instanceof CliError ? error.message : 'the request has ended too early';
+      response.writeHead(400, { 'content-type': 'text/plain; charset=utf-8' }).end(message);
+    }
+  }
+
   /** Renders the changing parts of the page, once for each version. */
   #render(): string {
     const version = this.#version();
     if (this.#rendered?.version !== version) {
       const startMs = monotonicMs();
-      this.#rendered = { version, html: liveParts(this.#tracesNow()) };
+      this.#rendered = { version, html: liveParts(this.#tracesNow(), this.#rules?.all) };
       this.#renderMs = monotonicMs() - startMs;
     }
     return this.#rendered.html;

@@ -79,7 +79,7 @@ source.onmessage = async ({ data }) => {
   const open = new Set([...document.querySelectorAll('.diagram details[open]')].map(({ dataset }) => dataset.key));
   const focused = document.activeElement?.closest('[data-key]')?.dataset.key;
   const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
-  for (const id of ['summary', 'messages']) byId(id).replaceChildren(...content.getElementById(id).childNodes);
+  for (const id of ['summary', 'faults', 'messages']) byId(id).replaceChildren(...content.getElementById(id).childNodes);
   refresh();
   for (const row of rows) {
     if (open.has(row.dataset.key)) row.open = true;
@@ -91,4 +91,24 @@ source.onmessage = async ({ data }) => {
   }
   if (isAtEnd) scrollTo(0, document.documentElement.scrollHeight);
 };
+`;
+
+/** A script that sends the faults of a proxy to the server after a change in the form or a click on a button. */
+export const FAULTS_SCRIPT = `
+async function setFaults(faults) {
+  const response = await fetch('faults', { method: 'POST', body: faults.join('\\n') });
+  byId('fault-problem').textContent = response.ok ? '' : await response.text();
+}
+const faultsOn = () => [...document.querySelectorAll('[data-fault]')].map(({ dataset }) => dataset.fault);
+byId('fault-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const { kind, duration, rpc, prefix, times } = Object.fromEntries(new FormData(event.target));
+  const words = [duration ? kind + '=' + duration : kind];
+  for (const [name, value] of Object.entries({ rpc, prefix, times })) if (value) words.push(name + '=' + value);
+  setFaults([...faultsOn(), words.join(' ')]);
+});
+document.addEventListener('click', ({ target }) => {
+  const { fault } = target.dataset;
+  if (fault !== undefined) setFaults(faultsOn().filter((each) => each !== fault));
+});
 `;

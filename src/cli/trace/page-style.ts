@@ -58,6 +58,7 @@ g.failure line, g.failure path { stroke: var(--bad); } g.failure text:not(.proto
 g.held circle { fill: var(--good); } g text.badge { text-anchor: start; fill: var(--good); font-weight: 700; }
 g.seen line, g.seen path { stroke: var(--other); } g.seen line { stroke-dasharray: 5 4; }
 g.frame line, g.frame path { stroke: var(--soft); } g.frame text { fill: var(--soft); font-size: 11px; }
+.fault { color: var(--bad); margin: .3em 0; } #fault-form { display: flex; flex-wrap: wrap; gap: .8em; padding: .5em 0; } #fault-problem { color: var(--bad); }
 .state { white-space: nowrap; } .state b { font-size: 11px; font-weight: 500; padding: 1px 8px; border: 1px solid var(--other); border-radius: 9px; color: var(--on); background: var(--other); }
 .state b.own { background: var(--own); border-color: var(--own); } .state b.waits { background: none; color: var(--ink); }
 .state b.first::before { content: "holds: "; }

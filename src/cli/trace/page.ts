@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
+import { FAULT_KINDS, type Fault } from '../proxy/fault-rules.js';
 import { escapeHtml, LIGHT_SCRIPT } from './body.js';
 import { comparison } from './comparison.js';
 import { diagram, GAP_PX_PER_SECOND, KINDS, MAX_GAP_PX } from './diagram.js';
-import { LIVE_SCRIPT, PAGE_SCRIPT } from './page-script.js';
+import { FAULTS_SCRIPT, LIVE_SCRIPT, PAGE_SCRIPT } from './page-script.js';
 import { STYLE } from './page-style.js';
 import { queueChart } from './queue-chart.js';
 import type { Story } from './story.js';
@@ -10,11 +11,15 @@ import type { Trace } from './trace.js';
 
 /**
  * Renders a self-contained page with the queue, the diagram of messages, and the bytes of each message. With a second
- * trace, the page shows both beside each other. If the page is `live`, it asks its server for changes.
+ * trace, the page shows both beside each other. If the page is `live`, it asks its server for changes. With `faults`,
+ * the page shows and changes the faults of a proxy.
  */
-export function tracePage(traces: readonly [Trace, ...Trace[]], { live = false } = {}): string {
+export function tracePage(
+  traces: readonly [Trace, ...Trace[]],
+  { live = false, faults = undefined as readonly Fault[] | undefined } = {},
+): string {
   const [{ command }] = traces;
-  const script = `${LIGHT_SCRIPT}${PAGE_SCRIPT}${live ? LIVE_SCRIPT : ''}`;
+  const script = `${LIGHT_SCRIPT}${PAGE_SCRIPT}${live ? LIVE_SCRIPT : ''}${faults === undefined ? '' : FAULTS_SCRIPT}`;
   const hash = createHash('sha256').update(script).digest('base64');
   // Only the page's own script may run, because a trace may contain text from any client.
   const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; connect-src ${live ? "'self'" : "'none'"}`;
@@ -26,6 +31,8 @@ export function tracePage(traces: readonly [Trace, ...Trace[]], { live = false }
 <title>${escapeHtml(command)}</title>
 <style>${STYLE}</style>
 <div id="summary">${summary(traces)}</div>
+${faults === undefined ? '' : FAULTS_FORM}
+<div id="faults">${faultList(faults)}</div>
 ${legend(traces[0].story, live)}
 <div class="controls">
 <label><input type="checkbox" id="frames"> every HTTP/2 frame</label>
@@ -40,9 +47,27 @@ ${KINDS.map((kind) => `<label><input type="checkbox" data-show="${kind}" checked
 }
 
 /** Renders the parts of the page that change while a program runs. */
-export function liveParts(traces: readonly [Trace, ...Trace[]]): string {
-  return `<div id="summary">${summary(traces)}</div><div id="messages">${messages(traces)}</div>`;
+export function liveParts(traces: readonly [Trace, ...Trace[]], faults: readonly Fault[] | undefined): string {
+  return `<div id="summary">${summary(traces)}</div><div id="faults">${faultList(faults)}</div><div id="messages">${messages(traces)}</div>`;
 }
+
+/** Lists the faults that are on. */
+function faultList(faults: readonly Fault[] = []): string {
+  return faults
+    .map(({ text, left }) => {
+      const count = Number.isFinite(left) ? `, ${left} more times` : '';
+      return `<p class="fault"><b>Fault on:</b> <code>${escapeHtml(text)}</code>${count} <button data-fault="${escapeHtml(text)}">stop it</button></p>`;
+    })
+    .join('');
+}
+
+const FAULTS_FORM = `<details class="legend"><summary>Cause a fault</summary><form id="fault-form">
+<select name="kind">${FAULT_KINDS.map((kind) => `<option>${kind}</option>`).join('')}</select>
+<label>for <input name="duration" size="6" placeholder="500ms"></label>
+<label>RPCs <input name="rpc" size="12" placeholder="all"></label>
+<label>keys that begin with <input name="prefix" size="12" placeholder="anything"></label>
+<label>times <input name="times" size="4" placeholder="every"></label>
+<button>cause it</button> <output id="fault-problem"></output></form></details>`;
 
 function summary(traces: readonly [Trace, ...Trace[]]): string {
   const longestMs = Math.max(...traces.map(({ startMs, endMs }) => endMs - startMs));
@@ -55,9 +80,9 @@ function messages(traces: readonly [Trace, ...Trace[]]): string {
   return traces.length === 1 ? diagrams : `<div class="beside">${diagrams}</div>`;
 }
 
-function header({ command, exitCode, startMs, endMs, problems }: Trace): string {
+function header({ command, exitCode, startMs, endMs, problems, isProgram }: Trace): string {
   const seconds = ((endMs - startMs) / 1_000).toFixed(2);
-  const end = exitCode === undefined ? `Runs for ${seconds} s.` : `Exit code ${exitCode} after ${seconds} s.`;
+  const end = !isProgram ? `${seconds} s.` : exitCode === undefined ? `Runs for ${seconds} s.` : `Exit code ${exitCode} after ${seconds} s.`;
   return `<header>
 <h1><code>${escapeHtml(command)}</code></h1>
 <p>${end} Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>

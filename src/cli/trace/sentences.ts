@@ -1,7 +1,9 @@
 import type { WireMessage } from '../../inspect/frames.js';
-import { GUARD_PREFIX } from '../../kv/keys.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import { GUARD_PREFIX, prefixEnd } from '../../kv/keys.js';
+import { fromBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import { compareBytes } from '../../runtime/bytes.js';
 import { shortType } from '../frames.js';
+import { BASE64_PREFIX } from '../output.js';
 
 /** Name of the traced client in labels. */
 export const THIS_CLIENT = 'this client';
@@ -66,7 +68,7 @@ function rangeRequest(range: JsonObject, queue: Queue): string {
   const { range_end, count_only } = range;
   if (count_only) return range_end === undefined ? `count ${keyName(range, queue)}` : 'count keys';
   if (range_end === undefined) return `get ${keyName(range, queue)}`;
-  return `get ${queuePart(range, queue) ?? `all keys from ${keyName(range, queue)}`}`;
+  return `get ${queuePart(range, queue) ?? rangeName(range, queue)}`;
 }
 
 /** Returns which part of the queue a request asks for; undefined if it does not ask for the queue. */
@@ -128,7 +130,7 @@ function operationSentence(operation: JsonObject, queue: Queue): string {
 /** Leaves out the value of a queue key, because it does not matter to the queue. */
 function putSentence(put: JsonObject, queue: Queue): string {
   const isQueueKey = queue.contenderOf(text(put.key)) !== undefined;
-  return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${text(put.value)}`}`;
+  return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${text(put.value) || '""'}`}`;
 }
 
 function txnResponse({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string {
@@ -170,9 +172,20 @@ function keyName({ key }: JsonObject, queue: Queue, whose: 'my' | 'your' = 'my')
   return contender === undefined ? text(key) : `the queue key of ${contender}`;
 }
 
-/** Returns the name of a key or, for a range, "all keys from" and the name of its first key. */
+/** Returns the name of a key, or describes the keys of a range. */
 function rangeName(range: JsonObject, queue: Queue): string {
-  return `${range.range_end === undefined ? '' : 'all keys from '}${keyName(range, queue)}`;
+  if (range.range_end === undefined) return keyName(range, queue);
+  const [start, end] = [bytesOf(text(range.key)), bytesOf(text(range.range_end))];
+  const isOpen = end.length === 1 && end[0] === 0;
+  if (isOpen) return start.every((byte) => byte === 0) && start.length <= 1 ? 'all keys' : `all keys from ${text(range.key)} on`;
+  if (compareBytes(end, prefixEnd(start)) === 0) return `all keys that begin with ${text(range.key)}`;
+  return `all keys from ${text(range.key)} to before ${text(range.range_end)}`;
+}
+
+/** Returns the bytes that `textOrBase64` has formatted. */
+function bytesOf(shown: string): Uint8Array {
+  if (!shown.startsWith(BASE64_PREFIX)) return new TextEncoder().encode(shown);
+  return fromBase64(shown.slice(BASE64_PREFIX.length), 'key');
 }
 
 function list(value: JsonValue | undefined): readonly JsonObject[] {

@@ -1,11 +1,12 @@
 import { Client, type ClientOptions } from '../../client/client.js';
 import * as watchMethods from '../../gen/methods/watch.js';
-import type { WireFrame, WireMessage } from '../../inspect/frames.js';
+import { messagesIn, type WireFrame, type WireMessage } from '../../inspect/frames.js';
 import { prefix } from '../../kv/keys.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { methodByPath } from '../../reflection/method-table.js';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { fieldsOf } from '../frames.js';
+import type { Lanes } from './lanes.js';
 import { type Queue, sentenceFor, THIS_CLIENT } from './sentences.js';
 import { FlowWindows } from './windows.js';
 
@@ -75,10 +76,10 @@ export async function observeQueue(options: ClientOptions, name: string): Promis
   return { states, stop };
 }
 
-/** A column of the diagram: the traced client, etcd or another contender. */
+/** A column of the diagram: the traced client or the clients of a proxy, etcd, or another contender. */
 interface Participant {
   readonly name: string;
-  /** The queue key of a contender. */
+  /** The queue key of a contender, or the address of a client of a proxy. */
   readonly key: string | undefined;
 }
 
@@ -112,6 +113,8 @@ export interface Step {
 }
 
 export interface Story {
+  /** The index of etcd in `participants`. */
+  readonly etcd: number;
   readonly participants: readonly Participant[];
   readonly steps: readonly Step[];
   readonly states: readonly QueueState[];
@@ -120,8 +123,6 @@ export interface Story {
   readonly prize: 'lock' | 'leadership';
 }
 
-const [CLIENT, ETCD] = [0, 1];
-
 export interface FrameWithFields {
   readonly frame: WireFrame;
   readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
@@ -129,13 +130,13 @@ export interface FrameWithFields {
 
 /**
  * Combines the frames of the traced client with the observed states of the queue, ordered by time. `isWhole` tells
- * whether `wireFrames` contains all frames of the client.
+ * whether `wireFrames` contains all frames of the client. With `lanes`, each connection is a participant.
  */
 export function storyOf(
   wireFrames: readonly WireFrame[],
   observed: readonly QueueState[],
   prize: Story['prize'],
-  isWhole = true,
+  { isWhole = true, lanes = undefined as Lanes | undefined } = {},
 ): Story {
   const frames = wireFrames.map(withFields);
   const ownPuts = new Set(
@@ -151,11 +152,15 @@ export function storyOf(
   const contenders = [...new Set(states.flatMap(({ change, queue }) => [...queue, ...(change ? [change.key] : [])]))];
   const ownKeys = new Set(contenders.filter((key) => ownPuts.has(key)));
   const others = contenders.filter((key) => !ownKeys.has(key));
+  const columns = lanes?.columns(wireFrames);
+  const clients = columns?.lanes.map(({ name, address }) => ({ name, key: address === '' ? undefined : address }));
+  const clientOf = columns?.of ?? (() => 0);
   const participants: Participant[] = [
-    { name: THIS_CLIENT, key: [...ownKeys][0] },
+    ...(clients ?? [{ name: THIS_CLIENT, key: [...ownKeys][0] }]),
     { name: 'etcd', key: undefined },
     ...others.map((key, index) => ({ name: `contender ${index + 1}`, key })),
   ];
+  const etcd = clients?.length ?? 1;
   const indexOf = (key: string): number => participants.findIndex((each) => each.key === key);
   const queueOfLock: Queue = {
     contenderOf: (key) => (ownKeys.has(key) ? THIS_CLIENT : participants[indexOf(key)]?.name),
@@ -168,13 +173,14 @@ export function storyOf(
   const observedStep = { protocol: '', frame: undefined, message: undefined, windows: '' };
   for (const { atMs, change, queue } of states) {
     if (change === undefined || ownKeys.has(change.key)) continue;
-    const [from, to, label] = [indexOf(change.key), ETCD, `${change.type} the queue`];
+    const [from, to, label] = [indexOf(change.key), etcd, `${change.type} the queue`];
     steps.push({ ...observedStep, atMs, from, to, label, kind: 'seen', queue });
   }
   const describer = new FrameDescriber(queueOfLock, isWhole);
   for (const each of frames) {
     const { frame } = each;
-    const [from, to] = frame.direction === 'sent' ? [CLIENT, ETCD] : [ETCD, CLIENT];
+    const client = clientOf(frame.connection);
+    const [from, to] = frame.direction === 'sent' ? [client, etcd] : [etcd, client];
     const queue = queueAt(frame.atMs);
     for (const description of describer.describe(each))
       steps.push({ ...description, atMs: frame.atMs, from, to, frame, queue });
@@ -187,9 +193,9 @@ export function storyOf(
     const isHolder = ownKeys.has(queue[0] ?? '');
     if (!isHolder || states[index - 1]?.queue[0] === queue[0]) continue;
     const label = `${prize.toUpperCase()} HELD, token ${token}`;
-    steps.push({ ...observedStep, atMs, from: CLIENT, to: CLIENT, label, kind: 'held', queue });
+    steps.push({ ...observedStep, atMs, from: 0, to: 0, label, kind: 'held', queue });
   }
-  return { participants, steps: withoutLongRuns(steps.sort((a, b) => a.atMs - b.atMs)), states, ownKeys, prize };
+  return { etcd, participants, steps: withoutLongRuns(steps.sort((a, b) => a.atMs - b.atMs)), states, ownKeys, prize };
 }
 
 /** Maximum number of consecutive frames without a whole message. Of a longer run, the diagram shows only both ends. */
@@ -228,8 +234,7 @@ interface Request {
 
 /** Decodes the messages of a frame. */
 export function withFields(frame: WireFrame): FrameWithFields {
-  const messages = frame.detail.kind === 'data' ? frame.detail.messages : [];
-  return { frame, messages: messages.map((message) => ({ message, fields: fieldsOf(message) })) };
+  return { frame, messages: messagesIn(frame).map((message) => ({ message, fields: fieldsOf(message) })) };
 }
 
 /** Names the stream of a frame by the numbers of its connection and of the stream. */
@@ -273,7 +278,8 @@ export class FrameDescriber {
     };
     if (messages.length === 0) {
       const failure = failureIn(frame, request !== undefined && isStreaming);
-      const label = failure ?? [frame.type, ...frame.flags].join(' ');
+      const name = frame.detail.kind === 'http1' ? `${frame.type} ${frame.detail.line}` : frame.type;
+      const label = failure ?? [name, ...frame.flags].join(' ').trim();
       const protocol = failure === undefined ? '' : protocolOf(request?.method ?? frame.type, 0n);
       return [{ label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined, windows }];
     }
@@ -300,6 +306,8 @@ function failureIn({ detail, direction }: WireFrame, isStreaming: boolean): stri
       // A client ends a stream that it no longer needs with RST_STREAM and CANCEL.
       if (direction === 'sent' && detail.code === 'CANCEL' && isStreaming) return undefined;
       return `the stream is reset: ${detail.code}`;
+    case 'http1':
+      return detail.problem === '' ? undefined : `refused: ${detail.problem}`;
     case 'goAway':
       return direction === 'sent' ? undefined : `the connection is ended: ${detail.debug || detail.code}`;
     default:

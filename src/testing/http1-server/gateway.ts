@@ -1,11 +1,10 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES as STATUS_TEXTS } from 'node:http';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { STATUS_CODES, type StatusCode } from '../../errors/status.js';
+import { gatewayMethods } from '../../inspect/gateway-methods.js';
 import { decode, encode, type Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
 import { fromJson, isJsonObject, type JsonObject, type JsonValue, toJson } from '../../reflection/json.js';
-import { methodByPath } from '../../reflection/method-table.js';
-import { gatewayPath } from '../../transport/gateway/rpcs.js';
+import type { AnyMethod } from '../../reflection/method-table.js';
 import { timeoutOf } from '../http2-server/request.js';
 import type { Clock } from '../memory/clock.js';
 import {
@@ -51,19 +50,7 @@ const JSON_TYPE = { 'content-type': 'application/json' } as const;
 /** The header fields of a response that comes from a gRPC response. */
 const RESULT_FIELDS = { ...JSON_TYPE, 'grpc-metadata-content-type': 'application/grpc' } as const;
 
-/**
- * The paths that the gateway offers besides the paths that the client of this package uses: `additional_bindings` in
- * etcd's `rpc.proto`.
- */
-const OTHER_PATHS = {
-  '/v3/kv/lease/revoke': '/v3/lease/revoke',
-  '/v3/kv/lease/timetolive': '/v3/lease/timetolive',
-  '/v3/kv/lease/leases': '/v3/lease/leases',
-} as const;
-
-type AnyMethod = Method<unknown, unknown>;
-
-const METHODS: ReadonlyMap<string, AnyMethod> = gatewayMethods();
+const METHODS = gatewayMethods();
 
 /** A body may be this many times as long as the largest message, because of base64, field names and whitespace. */
 const MAX_BODY_FACTOR = 16;
@@ -234,16 +221,6 @@ export class Gateway {
   #httpStatus(code: StatusCode): number {
     return code === 'Canceled' && this.#settings.errors === 1 ? CANCELED_BEFORE_V2 : HTTP_STATUS[code];
   }
-}
-
-function gatewayMethods(): Map<string, AnyMethod> {
-  const found = new Map<string, AnyMethod>();
-  for (const method of methodByPath.values()) {
-    const path = gatewayPath(method);
-    if (path !== undefined) found.set(path, method as AnyMethod);
-  }
-  for (const [other, path] of Object.entries(OTHER_PATHS)) found.set(other, found.get(path) as AnyMethod);
-  return found;
 }
 
 function jsonOf({ response }: AnyMethod, message: Init<unknown>): JsonObject {

@@ -16,7 +16,7 @@ import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { enableAuth } from '../../support/auth-etcd.js';
 import { openClient } from '../../support/client.js';
 import { testedVersions } from '../../support/thorough.js';
-import { Authority } from '../../support/tls/authority.js';
+import { Authority } from '../../../src/cli/proxy/authority.js';
 
 // A port of a `MemoryEtcd` also speaks HTTP/1.1: the JSON gateway and the pages such as /health. The answers must be
 // those of a real etcd of the same version.

@@ -20,7 +20,7 @@ import { type ConnectProxy, connectProxy } from '../../support/connect-proxy.js'
 import { errorOf } from '../../support/errors.js';
 import { UNTIMED } from '../../support/http2-peer.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
-import { Authority } from '../../support/tls/authority.js';
+import { Authority } from '../../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../../support/tls/secure-etcd.js';
 
 const ETCD = new URL(inject('endpoints')[0] as string);

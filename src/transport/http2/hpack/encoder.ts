@@ -51,8 +51,8 @@ export class HpackEncoder {
     const added = this.#bytes + bytes <= this.#capacityBytes;
     const literal = [
       ...integer(added ? INCREMENTAL_INDEXING : WITHOUT_INDEXING, nameIndex),
-      ...(nameIndex > 0 ? [] : string(name)),
-      ...string(value),
+      ...(nameIndex > 0 ? [] : literalString(name)),
+      ...literalString(value),
     ];
     if (added) {
       this.#entries.push(field);
@@ -100,7 +100,8 @@ function writeString(bytes: Uint8Array, at: number, text: string): number {
   return at;
 }
 
-function string(text: string): number[] {
+/** Encodes a string without Huffman coding: section 5.2. */
+export function literalString(text: string): number[] {
   const bytes = new Uint8Array(stringBytes(text));
   writeString(bytes, 0, text);
   return [...bytes];

@@ -1,0 +1,112 @@
+import { closeSync, openSync, writeFileSync } from 'node:fs';
+import type { Command } from 'commander';
+import { onAbort } from '../../runtime/signals.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { programOf } from '../arguments.js';
+import { runProgram } from '../child.js';
+import { contextOf } from '../context.js';
+import { CliError, ExitCode } from '../exit-code.js';
+import type { Io } from '../io.js';
+import { FaultRules } from '../proxy/fault-rules.js';
+import { startProxies } from '../proxy/session.js';
+import { JsonLines, lineWriter, Tap } from '../proxy/tap.js';
+import { LivePage } from '../trace/live-page.js';
+import { tracePage } from '../trace/page.js';
+import { Recording } from '../trace/recording.js';
+import type { Trace } from '../trace/trace.js';
+import { quotedForShell, withoutShellSecrets } from './shell-words.js';
+
+interface TraceProgramFlags {
+  readonly record?: string;
+  readonly out?: string;
+  readonly html?: string;
+  readonly serve?: true;
+  readonly beside?: string;
+}
+
+/** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
+const FILE_MODE = 0o600;
+/** In the arguments of the program, the URLs of the proxies take the place of this text. */
+const PLACEHOLDER = '{endpoints}';
+
+/**
+ * Runs a program whose etcd client connects through a proxy, and shows its traffic. The program finds the proxy in
+ * `ETCDCTL_ENDPOINTS`, which etcdctl and `fromEnv` read, or in its arguments. Resolves with the exit code of the
+ * program.
+ */
+export async function traceProgram(
+  args: readonly string[],
+  io: Io,
+  { record, out, html, serve, beside }: TraceProgramFlags,
+  command: Command,
+  version: string,
+): Promise<ExitCode> {
+  if (beside !== undefined)
+    throw new CliError(ExitCode.USAGE, '--beside: got a program to trace; allowed: an etcdwire command to trace');
+  const endpointsFlag = programOf(command).getOptionValueSource('endpoints');
+  // The requests of the program carry its own token, so the proxy does not log in.
+  programOf(command).setOptionValue('user', undefined);
+  const context = contextOf(io, command);
+  // Opens all files first, so that the program does not run if a file cannot be written.
+  const lines = out === undefined ? undefined : new JsonLines(out);
+  if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
+  const hasPage = html !== undefined || serve === true;
+  const title = withoutShellSecrets(args.map(quotedForShell).join(' '));
+  let print: (frame: Parameters<Tap['frame']>[0]) => void = () => {};
+  const tap = new Tap({ filter: {}, record, program: `etcdwire ${version}`, onFrame: (frame) => print(frame) });
+  const recording = new Recording(title, { lanes: tap.lanes, isProgram: true });
+  const writeLine = lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`));
+  const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
+  print = (frame) => {
+    lines?.frame(frame);
+    if (hasPage) recording.add(frame, html !== undefined);
+    if (!hasPage && lines === undefined && record === undefined) writeLine(frame);
+  };
+  const session = await startProxies(context, undefined, {}, {
+    rules: new FaultRules(),
+    onConnection: (connection) => tap.opened(connection),
+    onFrame: (frame) => tap.frame(frame),
+    onPiece: () => tap.capture?.endPacket(),
+    onClosed: (connection, atMs) => tap.closed(connection, atMs),
+    onProblem: note,
+  });
+  const live = serve ? await LivePage.start(() => [recording.liveTrace] as [Trace], () => recording.version) : undefined;
+  try {
+    if (live !== undefined) note(`the trace is at ${live.url}`);
+    const urls = session.urls.join(',');
+    const environment = {
+      ETCDCTL_ENDPOINTS: urls,
+      ETCDCTL_DISCOVERY_SRV: '',
+      ...(session.caFile === undefined ? {} : { ETCDCTL_CACERT: session.caFile }),
+    };
+    const exitCode = await runProgram(args.map((arg) => arg.replaceAll(PLACEHOLDER, urls)), environment);
+    recording.end(exitCode);
+    if (tap.connections === 0) {
+      const given = endpointsFlag === 'cli' ? '--endpoints' : 'its endpoints';
+      note(
+        `${title} has not connected to the proxy; give it ${given} from ETCDCTL_ENDPOINTS, or write ${PLACEHOLDER} in its arguments`,
+      );
+    }
+    if (html !== undefined) {
+      writeFileSync(html, tracePage([recording.trace]), { mode: FILE_MODE });
+      note(`the trace is in ${html}`);
+    }
+    if (live?.wasOpened === false && io.stderr.isTTY && !io.interrupted.aborted) {
+      note('open the page, or press Ctrl-C');
+      await new Promise<void>((resolve) => {
+        void live.opened.then(resolve);
+        onAbort(io.interrupted, resolve);
+      });
+    }
+    tap.capture?.close();
+    if (record !== undefined) note(`the recording is in ${record}; show it with: etcdwire show ${record}`);
+    const problem = lines?.problem ?? tap.capture?.problem;
+    if (problem === undefined) return exitCode;
+    note(`the trace is incomplete: ${problem.message}`);
+    return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
+  } finally {
+    lines?.close();
+    await session.stop();
+    await live?.stop();
+  }
+}

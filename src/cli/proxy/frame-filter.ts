@@ -1,0 +1,85 @@
+import { Option } from 'commander';
+import { messagesIn, type WireFrame } from '../../inspect/frames.js';
+import { allMethods } from '../../reflection/method-table.js';
+import { toBytes } from '../../runtime/bytes.js';
+import { CliError, ExitCode } from '../exit-code.js';
+import type { Lanes } from '../trace/lanes.js';
+import { streamOf } from '../trace/story.js';
+import { keysIn, rpcNamesOf } from './fault-rules.js';
+
+/** The flags that choose which frames a command shows. */
+export interface FilterFlags {
+  readonly rpc?: string;
+  readonly prefix?: string;
+  readonly connection?: string;
+}
+
+export const RPC_NAMES: ReadonlySet<string> = new Set(allMethods.flatMap(({ path }) => rpcNamesOf(path)));
+
+export function filterOptions(): readonly Option[] {
+  return [
+    new Option('--rpc <names>', 'show only these RPCs, separated by commas, such as Put,Txn'),
+    new Option('--prefix <keys>', 'show only requests with a key that begins with this text, and their responses'),
+    new Option('--connection <text>', 'show only connections whose number, name or address contains this text'),
+  ];
+}
+
+/**
+ * Chooses the frames that a command shows. A filter of keys first sees the key in the request, after the header of the
+ * request. So the filter holds the frames of a stream back until it has seen a request that fits.
+ */
+export class FrameFilter {
+  readonly #rpcs: readonly string[];
+  readonly #prefix: Uint8Array;
+  readonly #connection: string;
+  readonly #lanes: Lanes;
+  readonly #show: (frame: WireFrame) => void;
+  /** The frames of streams that have not shown whether they fit. `shown` means that the stream fits. */
+  readonly #streams = new Map<string, WireFrame[] | 'shown'>();
+
+  /** @throws CliError if an RPC does not exist. */
+  constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, show: (frame: WireFrame) => void) {
+    this.#rpcs = rpc.split(',').filter((name) => name !== '');
+    for (const name of this.#rpcs)
+      if (!RPC_NAMES.has(name))
+        throw new CliError(ExitCode.USAGE, `--rpc: got ${JSON.stringify(name)}; allowed: names such as Put or KV/Put; see etcdwire list`);
+    this.#prefix = toBytes(prefix, '--prefix');
+    this.#connection = connection;
+    this.#lanes = lanes;
+    this.#show = show;
+  }
+
+  frame(frame: WireFrame): void {
+    if (!this.#isOfConnection(frame.connection)) return;
+    if (this.#rpcs.length === 0 && this.#prefix.length === 0) return this.#show(frame);
+    if (frame.streamId === 0) return;
+    const stream = streamOf(frame);
+    const held = this.#streams.get(stream) ?? [];
+    if (held === 'shown') this.#show(frame);
+    else if (this.#fits(frame)) {
+      this.#streams.set(stream, 'shown');
+      for (const each of [...held, frame]) this.#show(each);
+    }
+    // The header comes before the first request. Later frames of a stream that does not fit are left out.
+    else if (held.length === 0) this.#streams.set(stream, [frame]);
+    const ends = frame.type === 'RST_STREAM' || (frame.direction === 'received' && frame.flags.includes('END_STREAM'));
+    if (ends) this.#streams.delete(stream);
+  }
+
+  #isOfConnection(connection: number): boolean {
+    if (this.#connection === '') return true;
+    const { name, address } = this.#lanes.laneOf(connection);
+    return `${connection}` === this.#connection || name.includes(this.#connection) || address.includes(this.#connection);
+  }
+
+  #fits(frame: WireFrame): boolean {
+    if (frame.direction === 'received') return false;
+    return messagesIn(frame).some(({ method, typeName, bytes }) => {
+      const names = rpcNamesOf(method);
+      if (this.#rpcs.length > 0 && !this.#rpcs.some((rpc) => names.includes(rpc))) return false;
+      if (this.#prefix.length === 0) return true;
+      return keysIn(typeName, bytes).some((key) => this.#prefix.every((byte, index) => key[index] === byte));
+    });
+  }
+}
+

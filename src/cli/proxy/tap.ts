@@ -1,0 +1,110 @@
+import { closeSync, openSync, writeSync } from 'node:fs';
+import type { WireFrame } from '../../inspect/frames.js';
+import { monotonicMs } from '../../runtime/timers.js';
+import { frameJson, frameText } from '../frames.js';
+import { escapeControls } from '../output.js';
+import { Lanes } from '../trace/lanes.js';
+import type { Queue } from '../trace/sentences.js';
+import { FrameDescriber, withFields } from '../trace/story.js';
+import { CaptureFile } from './capture-file.js';
+import { type FilterFlags, FrameFilter } from './frame-filter.js';
+import { addressText, type ProxiedConnection } from './wire-proxy.js';
+
+/** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
+const FILE_MODE = 0o600;
+
+const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
+
+export interface TapOptions {
+  readonly filter: FilterFlags;
+  /** Path of a recording. It contains all frames, also those that the filter leaves out. */
+  readonly record?: string | undefined;
+  /** Receives each frame that the filter shows. */
+  readonly onFrame: (frame: WireFrame) => void;
+  /** The name and the version of this program. */
+  readonly program: string;
+}
+
+/** What becomes of the frames of a proxy: a recording, and the frames that the user sees. */
+export class Tap {
+  readonly lanes = new Lanes();
+  readonly capture: CaptureFile | undefined;
+  connections = 0;
+  requests = 0;
+  readonly #filter: FrameFilter;
+
+  /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
+  constructor({ filter, record, onFrame, program }: TapOptions) {
+    this.#filter = new FrameFilter(filter, this.lanes, onFrame);
+    this.capture = record === undefined ? undefined : new CaptureFile(record, program);
+  }
+
+  opened(connection: ProxiedConnection): void {
+    this.connections += 1;
+    this.lanes.add(connection.connection, {
+      address: addressText(connection.client),
+      certificateName: connection.certificateName,
+    });
+    this.capture?.opened(connection);
+  }
+
+  frame(frame: WireFrame): void {
+    this.capture?.frame(frame);
+    this.lanes.follow(frame);
+    if (frame.direction === 'sent' && (frame.type === 'HEADERS' || isHttp1Request(frame))) this.requests += 1;
+    this.#filter.frame(frame);
+  }
+
+  closed(connection: number, atMs: number): void {
+    this.capture?.closed(connection, atMs);
+  }
+}
+
+function isHttp1Request({ detail }: WireFrame): boolean {
+  return detail.kind === 'http1' && detail.line !== '';
+}
+
+/** Returns a function that formats frames as lines of text: every frame, or only messages and failures. */
+export function lineWriter(
+  lanes: Lanes,
+  everyFrame: boolean,
+  startMs: number,
+  write: (line: string) => void,
+): (frame: WireFrame) => void {
+  if (everyFrame) return (frame) => write(frameText(frame, startMs));
+  const describer = new FrameDescriber(NO_QUEUE, false);
+  return (frame) => {
+    for (const { label, protocol, kind } of describer.describe(withFields(frame))) {
+      if (kind === 'frame') continue;
+      const time = `${(frame.atMs - startMs).toFixed(1).padStart(9)} ms`;
+      const { name, address } = lanes.laneOf(frame.connection);
+      const who = [name, ...(address === '' ? [] : [`(${address})`])].join(' ');
+      const arrow = frame.direction === 'sent' ? '>' : '<';
+      write(escapeControls(`${time}  ${`${frame.connection}`.padEnd(3)} ${who}  ${arrow} ${label}  · ${protocol}`));
+    }
+  };
+}
+
+/** A file with a line of JSON for each frame. */
+export class JsonLines {
+  problem: Error | undefined;
+  readonly #file: number;
+  readonly #startMs = monotonicMs();
+
+  constructor(path: string) {
+    this.#file = openSync(path, 'w', FILE_MODE);
+  }
+
+  frame(frame: WireFrame): void {
+    if (this.problem !== undefined) return;
+    try {
+      writeSync(this.#file, `${JSON.stringify(frameJson(frame, this.#startMs))}\n`);
+    } catch (error) {
+      this.problem = error as Error;
+    }
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}

@@ -1,0 +1,236 @@
+import { once } from 'node:events';
+import { connect as connectHttp2 } from 'node:http2';
+import { type AddressInfo, createServer, type NetConnectOpts, type Server, type Socket, connect as tcpConnect } from 'node:net';
+import { createSecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
+import type { Endpoint } from '../../host/endpoint.js';
+import { serverNameOf, type TlsOptions } from '../../host/tls.js';
+import type { WireFrame } from '../../inspect/frames.js';
+import type { TcpAddress } from '../../inspect/pcapng-writer.js';
+import { after, monotonicMs } from '../../runtime/timers.js';
+import type { FaultRules } from './fault-rules.js';
+import { type Copy, Relay } from './relay.js';
+
+/** The first bytes of an HTTP/2 connection that are not the beginning of an HTTP/1.1 request. */
+const HTTP2_START = 'PRI';
+/** Time limit in milliseconds for opening a connection to a member. */
+const DIAL_TIMEOUT_MS = 5_000;
+const COPY_TIMEOUT_MS = 10_000;
+
+/** The certificate that the proxy shows to its clients, and its private key, in PEM. */
+export interface ProxyTls {
+  readonly cert: string;
+  readonly key: string;
+  /** The authorities that sign the certificates of clients. Without them, clients need no certificate. */
+  readonly clientCa?: string | undefined;
+}
+
+/** A connection through the proxy. */
+export interface ProxiedConnection {
+  /** The number of the connection, counted from 1. */
+  readonly connection: number;
+  readonly client: TcpAddress;
+  readonly server: TcpAddress;
+  readonly endpoint: string;
+  /** The common name in the certificate of the client. Undefined if the client has shown none. */
+  readonly certificateName: string | undefined;
+  /** Milliseconds on the monotonic clock. */
+  readonly atMs: number;
+}
+
+export interface WireProxyOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Undefined for a proxy without TLS. */
+  readonly listenTls?: ProxyTls | undefined;
+  /** The members. A connection goes to the first one that accepts it; the next connection begins with the next one. */
+  readonly members: readonly Endpoint[];
+  /** TLS options for members whose URL begins with `https:`. */
+  readonly memberTls?: TlsOptions | undefined;
+  readonly rules: FaultRules;
+  readonly onConnection: (connection: ProxiedConnection) => void;
+  readonly onFrame: (frame: WireFrame) => void;
+  /** Runs after each piece of bytes that the proxy has forwarded. */
+  readonly onPiece?: () => void;
+  readonly onClosed: (connection: number, atMs: number) => void;
+  readonly onProblem: (problem: string) => void;
+  /** Returns the number of a new connection, so that the connections of several proxies have different numbers. */
+  readonly nextConnection: () => number;
+}
+
+/**
+ * A proxy between any clients and a cluster. It forwards the bytes of each connection unchanged, and reports each
+ * frame. The proxy ends TLS on both sides, because it could not read the bytes otherwise.
+ */
+export class WireProxy {
+  readonly url: string;
+  readonly #options: WireProxyOptions;
+  readonly #server: Server;
+  readonly #relays = new Set<Relay>();
+  readonly #opening = new Set<Socket>();
+  #dialed = 0;
+
+  private constructor(server: Server, options: WireProxyOptions) {
+    this.#server = server;
+    this.#options = options;
+    const { port } = server.address() as AddressInfo;
+    const host = options.host.includes(':') ? `[${options.host}]` : options.host;
+    this.url = `${options.listenTls === undefined ? 'http' : 'https'}://${host}:${port}`;
+    const secureContext = options.listenTls === undefined ? undefined : contextOf(options.listenTls);
+    server.on('connection', (socket: Socket) => {
+      this.#opening.add(socket);
+      socket.on('error', () => {}).on('close', () => this.#opening.delete(socket));
+      if (secureContext === undefined) return void this.#accept(socket, socket);
+      const tls = new TLSSocket(socket, {
+        isServer: true,
+        secureContext,
+        ALPNProtocols: ['h2', 'http/1.1'],
+        requestCert: options.listenTls?.clientCa !== undefined,
+        rejectUnauthorized: options.listenTls?.clientCa !== undefined,
+      });
+      tls.on('error', (error) => {
+        options.onProblem(`${addressText(addressOf(socket))}: the TLS handshake failed: ${error.message}`);
+        socket.destroy();
+      });
+      tls.once('secure', () => void this.#accept(socket, tls));
+    });
+  }
+
+  /** @throws Error if the proxy cannot listen at the port. */
+  static async start(options: WireProxyOptions): Promise<WireProxy> {
+    const server = createServer({ noDelay: true, allowHalfOpen: false });
+    server.listen(options.port, options.host);
+    await once(server, 'listening');
+    return new WireProxy(server, options);
+  }
+
+  /** Closes all connections, and accepts no new ones. */
+  async stop(): Promise<void> {
+    for (const relay of this.#relays) relay.close();
+    for (const socket of this.#opening) socket.destroy();
+    await new Promise<void>((resolve) => void this.#server.close(() => resolve()));
+  }
+
+  /** `client` is the connection above TLS, or the socket if there is no TLS. */
+  async #accept(socket: Socket, client: Socket): Promise<void> {
+    const first = await new Promise<Uint8Array | undefined>((resolve) => {
+      client.once('data', (bytes: Uint8Array) => {
+        client.pause();
+        resolve(bytes);
+      });
+      client.once('close', () => resolve(undefined));
+    });
+    if (first === undefined) return;
+    client.unshift(first);
+    const isHttp2 = HTTP2_START.startsWith(String.fromCharCode(...first.subarray(0, HTTP2_START.length)));
+    const dialed = await this.#dial(isHttp2);
+    if (dialed === undefined || client.destroyed) {
+      dialed?.server.destroy();
+      return void socket.destroy();
+    }
+    const { endpoint, server } = dialed;
+    const connection = this.#options.nextConnection();
+    const { url } = endpoint;
+    const certificateName = client instanceof TLSSocket ? commonNameOf(client) : undefined;
+    const addresses = { client: addressOf(socket), server: remoteOf(server) };
+    this.#options.onConnection({ connection, ...addresses, endpoint: url, certificateName, atMs: monotonicMs() });
+    const { rules, onFrame, onPiece = () => {}, onClosed } = this.#options;
+    const sendCopy = (copy: Copy): void => this.#sendCopy(endpoint, copy);
+    const options = { client, server, isHttp2, connection, endpoint: url, rules, onFrame, onPiece, sendCopy };
+    const relay: Relay = new Relay(options, () => {
+      this.#relays.delete(relay);
+      socket.destroy();
+      onClosed(connection, monotonicMs());
+    });
+    this.#relays.add(relay);
+    client.resume();
+  }
+
+  /** Connects to a member. Returns undefined if no member accepts the connection. */
+  async #dial(isHttp2: boolean): Promise<{ readonly endpoint: Endpoint; readonly server: Socket } | undefined> {
+    const { members, onProblem } = this.#options;
+    const start = this.#dialed++;
+    for (let index = 0; index < members.length; index += 1) {
+      const endpoint = members[(start + index) % members.length] as Endpoint;
+      try {
+        return { endpoint, server: await this.#connect(endpoint, isHttp2) };
+      } catch (error) {
+        onProblem(`cannot connect to ${endpoint.url}: ${(error as Error).message}`);
+      }
+    }
+    return undefined;
+  }
+
+  async #connect(endpoint: Endpoint, isHttp2: boolean): Promise<Socket> {
+    const { address } = endpoint;
+    const place: NetConnectOpts =
+      'path' in address ? { path: address.path } : { host: address.host, port: address.port, noDelay: true };
+    const { memberTls } = this.#options;
+    const serverName = serverNameOf(endpoint, memberTls);
+    const socket = endpoint.tls
+      ? tlsConnect({
+          ...place,
+          ...(/^[\d.]+$|:/.test(serverName) ? {} : { servername: serverName }),
+          ca: memberTls?.ca as string | undefined,
+          cert: memberTls?.cert as string | undefined,
+          key: memberTls?.key as string | undefined,
+          ALPNProtocols: [isHttp2 ? 'h2' : 'http/1.1'],
+        })
+      : tcpConnect(place);
+    this.#opening.add(socket);
+    const stopTimer = after(DIAL_TIMEOUT_MS, () => socket.destroy(new Error('it did not answer in time')));
+    try {
+      await once(socket, endpoint.tls ? 'secureConnect' : 'connect');
+    } catch (error) {
+      socket.destroy();
+      throw error;
+    } finally {
+      stopTimer();
+      this.#opening.delete(socket);
+    }
+    return socket;
+  }
+
+  /** Sends a request again, on a connection of its own, and ignores the answer. */
+  #sendCopy(endpoint: Endpoint, { delayMs, request }: Copy): void {
+    const failed = (error: Error): void => this.#options.onProblem(`the copy of a request failed: ${error.message}`);
+    const send = async (): Promise<void> => {
+      const isHttp2 = !(request instanceof Uint8Array);
+      const server = await this.#connect(endpoint, isHttp2);
+      after(COPY_TIMEOUT_MS, () => server.destroy(), 'background');
+      if (request instanceof Uint8Array) {
+        server.on('error', failed).write(request);
+        server.once('data', () => server.destroy());
+        return;
+      }
+      const session = connectHttp2(endpoint.url.replace(/^unix:.*/, 'http://localhost'), { createConnection: () => server });
+      session.on('error', failed);
+      const call = session.request(Object.fromEntries(request.fields));
+      call.on('error', failed).on('close', () => session.close());
+      call.resume();
+      call.end(request.data);
+    };
+    after(delayMs, () => void send().catch(failed));
+  }
+}
+
+function contextOf({ cert, key, clientCa }: ProxyTls): ReturnType<typeof createSecureContext> {
+  return createSecureContext({ cert, key, ...(clientCa === undefined ? {} : { ca: clientCa }) });
+}
+
+function commonNameOf(socket: TLSSocket): string | undefined {
+  const name = socket.getPeerCertificate().subject?.CN as string | readonly string[] | undefined;
+  return typeof name === 'object' ? name[0] : name;
+}
+
+function addressOf({ remoteAddress = '127.0.0.1', remotePort = 0 }: Socket): TcpAddress {
+  return { host: remoteAddress.replace(/^::ffff:/, ''), port: remotePort };
+}
+
+/** A Unix socket has no address, so a recording shows a made-up one. */
+function remoteOf(socket: Socket): TcpAddress {
+  return addressOf(socket);
+}
+
+export function addressText({ host, port }: TcpAddress): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

@@ -1,0 +1,36 @@
+import { CONNECTION_PREFACE } from '../transport/http2/frame.js';
+import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from './frames.js';
+import { Http1Decoder, Http1Requests } from './http1.js';
+
+/** Decodes the bytes of both directions of a connection, in HTTP/2 or HTTP/1.1. */
+export class ConnectionDecoder {
+  readonly #onFrame: (direction: WireFrame['direction'], frame: DecodedFrame) => void;
+  #decoders: Readonly<Record<WireFrame['direction'], FrameDecoder | Http1Decoder>> | undefined;
+
+  constructor(onFrame: (direction: WireFrame['direction'], frame: DecodedFrame) => void) {
+    this.#onFrame = onFrame;
+  }
+
+  push(direction: WireFrame['direction'], bytes: Uint8Array): void {
+    this.#decoders ??= this.#decodersFor(bytes);
+    this.#decoders[direction].push(bytes);
+  }
+
+  /** The client sends first. `bytes` are the first ones of the connection. */
+  #decodersFor(bytes: Uint8Array): Readonly<Record<WireFrame['direction'], FrameDecoder | Http1Decoder>> {
+    const onSent = (frame: DecodedFrame): void => this.#onFrame('sent', frame);
+    const onReceived = (frame: DecodedFrame): void => this.#onFrame('received', frame);
+    if (CONNECTION_PREFACE.startsWith(String.fromCharCode(...bytes.subarray(0, CONNECTION_PREFACE.length)))) {
+      const streams: StreamMethods = new Map();
+      return {
+        sent: new FrameDecoder('client', streams, onSent),
+        received: new FrameDecoder('server', streams, onReceived),
+      };
+    }
+    const requests = new Http1Requests();
+    return {
+      sent: new Http1Decoder('client', requests, onSent),
+      received: new Http1Decoder('server', requests, onReceived),
+    };
+  }
+}
