@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { RunningEtcd } from '../../src/testing/index.js';
 import { Authority } from '../../src/cli/proxy/authority.js';
+import type { RunningEtcd } from '../../src/testing/index.js';
 import { startEtcd } from '../etcd.js';
 
 /** The quota of the server's database in bytes. It is larger than what a run writes between two compactions. */

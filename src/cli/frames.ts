@@ -29,7 +29,9 @@ function detailText({ bytes, detail }: WireFrame): string {
     case 'data':
       return detail.messages.map(messageText).join(', ');
     case 'http1':
-      return [...(detail.line === '' ? [] : [detail.line]), ...detail.messages.map(messageText), detail.problem].join(', ');
+      return [...(detail.line === '' ? [] : [detail.line]), ...detail.messages.map(messageText), detail.problem].join(
+        ', ',
+      );
     case 'ping':
       return detail.opaque;
     case 'other':

@@ -189,7 +189,8 @@ export class Http1Decoder {
     for (const line of lines) {
       const json = parsed(line);
       const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : json;
-      if (isJsonObject(error) && typeof error.code === 'number' && error.code !== 0) return String(error.message ?? error.code);
+      if (isJsonObject(error) && typeof error.code === 'number' && error.code !== 0)
+        return String(error.message ?? error.code);
     }
     return /^[45]/.test(this.#line) ? this.#line : '';
   }

@@ -45,7 +45,13 @@ export class PcapngWriter {
 
   /** Begins a connection. `comment` describes the client; it becomes the comment of the first packet. */
   open(client: TcpAddress, server: TcpAddress, comment: string, atMs: number): WrittenConnection {
-    return new WrittenConnection((packet, time, text) => this.#packet(packet, time, text), client, server, comment, atMs);
+    return new WrittenConnection(
+      (packet, time, text) => this.#packet(packet, time, text),
+      client,
+      server,
+      comment,
+      atMs,
+    );
   }
 
   /** `atMs` is the time in milliseconds since 1970. */
@@ -189,10 +195,17 @@ function ipv4Of(host: string): readonly number[] | undefined {
 /** Returns 4 bytes if `asIpv4` is true, and 16 bytes otherwise. */
 function addressBytes(host: string, asIpv4: boolean): Uint8Array {
   const ipv4 = ipv4Of(host);
-  if (ipv4 !== undefined) return Uint8Array.from(asIpv4 ? ipv4 : [...new Array<number>(10).fill(0), 0xff, 0xff, ...ipv4]);
+  if (ipv4 !== undefined)
+    return Uint8Array.from(asIpv4 ? ipv4 : [...new Array<number>(10).fill(0), 0xff, 0xff, ...ipv4]);
   const [head = '', tail] = host.replace(/%.*$/, '').split('::');
   const groups = (text: string): number[] =>
-    text === '' ? [] : text.split(':').flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff]);
+    text === ''
+      ? []
+      : text.split(':').flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff]);
   const [first, last] = [groups(head), tail === undefined ? [] : groups(tail)];
-  return Uint8Array.from([...first, ...new Array<number>(Math.max(0, 16 - first.length - last.length)).fill(0), ...last]);
+  return Uint8Array.from([
+    ...first,
+    ...new Array<number>(Math.max(0, 16 - first.length - last.length)).fill(0),
+    ...last,
+  ]);
 }

@@ -1,4 +1,5 @@
 import { expect, inject, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import {
   Barrier,
   DoubleBarrier,
@@ -19,7 +20,6 @@ import { canary, expectNoCanary, plant, watchOutput } from '../support/canaries.
 import { openClient, unique } from '../support/client.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 
 // These tests make calls fail, at the server or on the way to the server. No error may contain a key, a value, a
 // password or a token. The tests use canaries, which are unique secret texts, and search the errors for the canaries.

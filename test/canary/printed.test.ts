@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { expect, inject, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import {
   Barrier,
   Election,
@@ -15,7 +16,6 @@ import { Service } from '../../src/discovery/index.js';
 import { type ClientOptions, prefix } from '../../src/index.js';
 import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 
 // Checks that Node.js prints no secret when a program inspects objects of this package, and that the debug output, the
 // warnings and the uncaught errors of Node.js contain no secret. The names of locks, elections and services may be

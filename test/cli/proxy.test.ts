@@ -50,7 +50,9 @@ test.runIf(hasEtcdctl)('etcdwire proxy shows the messages of etcdctl, and `show`
   expect((await etcdctl(environment, 'lock', `${key}-lock`, 'true')).code).toBe(0);
   const { code, stdout, stderr } = await stop();
   expect(code).toBe(0);
-  expect(stdout).toMatch(new RegExp(`grpc-go/\\S+ \\(127\\.0\\.0\\.1:\\d+\\) {2}> put ${key} = seen  · Put · stream 1\n`));
+  expect(stdout).toMatch(
+    new RegExp(`grpc-go/\\S+ \\(127\\.0\\.0\\.1:\\d+\\) {2}> put ${key} = seen  · Put · stream 1\n`),
+  );
   expect(stdout).toMatch(/ < put applied {2}· Put · stream 1 · revision \d+ · [\d.]+ ms\n/);
   expect(stdout).toContain(`> get ${key}`);
   expect(stderr).toMatch(/connections: 3, requests: \d+\n/);
@@ -81,54 +83,68 @@ test.runIf(hasEtcdctl)('Wireshark decodes the gRPC calls in a recording of etcdw
   const fields = ['-Y', 'http2', '-e', 'http2.headers.path', '-e', 'http2.headers.status'];
   const { stdout } = await execute(tshark.path, [...decode, ...fields], options);
   expect(stdout).toContain('/etcdserverpb.KV/Put');
-  const malformed = await execute(tshark.path, [...decode, '-Y', '_ws.malformed || tcp.analysis.flags', '-e', 'frame.number'], options);
+  const malformed = await execute(
+    tshark.path,
+    [...decode, '-Y', '_ws.malformed || tcp.analysis.flags', '-e', 'frame.number'],
+    options,
+  );
   expect(malformed.stdout).toBe('');
 });
 
-test.runIf(hasEtcdctl)('etcdwire proxy ends TLS on both sides, and its output contains no password and no token', async ({ skip }) => {
-  const { root, endpoints } = await authEtcd();
-  const file = join(temporaryFolder(), 'traffic.pcapng');
-  const { proxy, url, stop } = await startProxy(['--listen', 'https://127.0.0.1:0', '--record', file, '--frames'], {
-    ETCDCTL_ENDPOINTS: endpoints[0] as string,
-  });
-  const ca = await proxy.stderrMatch(/export ETCDCTL_CACERT=(\S+)/);
-  const environment = { ETCDCTL_ENDPOINTS: url, ETCDCTL_CACERT: ca, ETCDCTL_USER: `${USER.username}:${USER.password}` };
-  const { code, stderr } = await etcdctl(environment, 'put', 'app/k', 'v');
-  if (code !== 0 && /certificate/.test(stderr)) skip(stderr);
-  expect(code).toBe(0);
-  expect(await root.get('app/k')).toBeDefined();
-  const { stdout } = await stop();
-  const shown = await cli(['show', file, '--frames']);
-  for (const text of [stdout, shown.stdout, readFileSync(file, 'latin1')]) {
-    expect(text).not.toContain(USER.password);
-    expect(text).not.toMatch(TOKEN);
-  }
-  expect(shown.stdout).toContain('token: (not shown)');
-  expect(shown.stdout).toContain('PutRequest {"key":"app/k","value":"v"}');
-});
+test.runIf(hasEtcdctl)(
+  'etcdwire proxy ends TLS on both sides, and its output contains no password and no token',
+  async ({ skip }) => {
+    const { root, endpoints } = await authEtcd();
+    const file = join(temporaryFolder(), 'traffic.pcapng');
+    const { proxy, url, stop } = await startProxy(['--listen', 'https://127.0.0.1:0', '--record', file, '--frames'], {
+      ETCDCTL_ENDPOINTS: endpoints[0] as string,
+    });
+    const ca = await proxy.stderrMatch(/export ETCDCTL_CACERT=(\S+)/);
+    const environment = {
+      ETCDCTL_ENDPOINTS: url,
+      ETCDCTL_CACERT: ca,
+      ETCDCTL_USER: `${USER.username}:${USER.password}`,
+    };
+    const { code, stderr } = await etcdctl(environment, 'put', 'app/k', 'v');
+    if (code !== 0 && /certificate/.test(stderr)) skip(stderr);
+    expect(code).toBe(0);
+    expect(await root.get('app/k')).toBeDefined();
+    const { stdout } = await stop();
+    const shown = await cli(['show', file, '--frames']);
+    for (const text of [stdout, shown.stdout, readFileSync(file, 'latin1')]) {
+      expect(text).not.toContain(USER.password);
+      expect(text).not.toMatch(TOKEN);
+    }
+    expect(shown.stdout).toContain('token: (not shown)');
+    expect(shown.stdout).toContain('PutRequest {"key":"app/k","value":"v"}');
+  },
+);
 
-test.runIf(hasEtcdctl)('etcdwire proxy connects to a member with TLS, and names a client by its certificate', async ({ skip }) => {
-  const authority = await Authority.create();
-  const server = await SecureEtcd.start(await authority.issue(HERE), authority);
-  if (server === undefined) return skip('the server of this run has no TLS');
-  const folder = temporaryFolder();
-  const client = await authority.issue({ commonName: 'orders-service' });
-  const listening = await authority.issue(HERE);
-  const path = (name: string, text: string): string => {
-    writeFileSync(join(folder, name), text);
-    return join(folder, name);
-  };
-  const ca = path('ca.pem', authority.cert);
-  const [cert, key] = [path('client.pem', client.cert), path('client.key', client.key)];
-  const files = ['--cacert', ca, '--cert', cert, '--key', key, '--endpoints', server.endpoint];
-  const listen = ['--listen', 'https://127.0.0.1:0', '--listen-cacert', ca];
-  const own = ['--listen-cert', path('own.pem', listening.cert), '--listen-key', path('own.key', listening.key)];
-  const { url, stop } = await startProxy([...files, ...listen, ...own]);
-  const tls = { ETCDCTL_ENDPOINTS: url, ETCDCTL_CACERT: ca, ETCDCTL_CERT: cert, ETCDCTL_KEY: key };
-  expect(await etcdctl(tls, 'put', 'k', 'v')).toMatchObject({ code: 0 });
-  expect((await stop()).stdout).toMatch(/orders-service \(127\.0\.0\.1:\d+\) {2}> put k = v/);
-  await server.stop();
-});
+test.runIf(hasEtcdctl)(
+  'etcdwire proxy connects to a member with TLS, and names a client by its certificate',
+  async ({ skip }) => {
+    const authority = await Authority.create();
+    const server = await SecureEtcd.start(await authority.issue(HERE), authority);
+    if (server === undefined) return skip('the server of this run has no TLS');
+    const folder = temporaryFolder();
+    const client = await authority.issue({ commonName: 'orders-service' });
+    const listening = await authority.issue(HERE);
+    const path = (name: string, text: string): string => {
+      writeFileSync(join(folder, name), text);
+      return join(folder, name);
+    };
+    const ca = path('ca.pem', authority.cert);
+    const [cert, key] = [path('client.pem', client.cert), path('client.key', client.key)];
+    const files = ['--cacert', ca, '--cert', cert, '--key', key, '--endpoints', server.endpoint];
+    const listen = ['--listen', 'https://127.0.0.1:0', '--listen-cacert', ca];
+    const own = ['--listen-cert', path('own.pem', listening.cert), '--listen-key', path('own.key', listening.key)];
+    const { url, stop } = await startProxy([...files, ...listen, ...own]);
+    const tls = { ETCDCTL_ENDPOINTS: url, ETCDCTL_CACERT: ca, ETCDCTL_CERT: cert, ETCDCTL_KEY: key };
+    expect(await etcdctl(tls, 'put', 'k', 'v')).toMatchObject({ code: 0 });
+    expect((await stop()).stdout).toMatch(/orders-service \(127\.0\.0\.1:\d+\) {2}> put k = v/);
+    await server.stop();
+  },
+);
 
 test('etcdwire proxy shows the requests of the JSON gateway', async ({ skip }) => {
   const { url, stop } = await startProxy();
@@ -195,7 +211,10 @@ test.each([
 });
 
 test('etcdwire show exits with exit code 65 when the file is not a capture', async () => {
-  expect(await cli(['show', import.meta.filename])).toMatchObject({ code: 65, stderr: expect.stringContaining('pcapng') });
+  expect(await cli(['show', import.meta.filename])).toMatchObject({
+    code: 65,
+    stderr: expect.stringContaining('pcapng'),
+  });
 });
 
 test.runIf(hasEtcdctl)('etcdwire trace shows the messages of etcdctl, and exits with its exit code', async () => {

@@ -31,7 +31,12 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
     'the queue: this client, contender 1',
   ],
   [RANGE, 'get the queue', {}, 'the queue is empty'],
-  [{ ...RANGE, key: 'other/', limit: '1' }, 'get all keys from other/ to before jobs0', { kvs: [{ key: 'other/1' }] }, 'found other/1'],
+  [
+    { ...RANGE, key: 'other/', limit: '1' },
+    'get all keys from other/ to before jobs0',
+    { kvs: [{ key: 'other/1' }] },
+    'found other/1',
+  ],
 ])(
   'the trace describes the range request %j as "%s", and its response %j as "%s"',
   (request, asked, response, answered) => {
@@ -43,7 +48,9 @@ test.each<readonly [JsonObject, string, JsonObject, string]>([
 test('the trace names the range for a deletion or watch of a range, and the key for a deletion or watch of one key', () => {
   expect(sentence('DeleteRangeRequest', { key: 'a', range_end: 'b' })).toBe('delete all keys that begin with a');
   expect(sentence('DeleteRangeRequest', { key: 'jobs/1' })).toBe('delete my queue key');
-  expect(sentence('WatchRequest', { create_request: { key: 'a', range_end: 'b' } })).toBe('watch all keys that begin with a');
+  expect(sentence('WatchRequest', { create_request: { key: 'a', range_end: 'b' } })).toBe(
+    'watch all keys that begin with a',
+  );
   expect(sentence('WatchRequest', { create_request: { key: 'jobs/2' } })).toBe('watch the queue key of contender 1');
 });
 

@@ -1,6 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { type ConnectOptions, connect, type EtcdError } from '../../src/index.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import type { TransportFactory } from '../../src/transport/transport.js';
@@ -8,7 +9,6 @@ import { enableAuth, ROOT, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 const ETCD = inject('endpoints')[0] as string;

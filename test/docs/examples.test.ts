@@ -5,13 +5,13 @@ import { fileURLToPath } from 'node:url';
 import { format, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findEtcd, startEtcd } from '../../scripts/etcd.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { DoubleBarrier, Session } from '../../src/concurrency/index.js';
 import { Client, EtcdError, prefix } from '../../src/index.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
 import { claimsOf, documented, isPublic, programOf, usesMemoryEtcd } from '../support/examples.js';
 import { importingSources, PROGRAM_PAGES, programsOf } from '../support/program.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 
 // These tests compile the `@example` block of each doc comment as a separate program, and run it against a server.
 

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { connectProxy } from '../support/connect-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { PROGRAM_PAGES, programsOf, runProgram } from '../support/program.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 import { SecureEtcd } from '../support/tls/secure-etcd.js';
 
 // These tests run the programs of README.md and of the pages in `PROGRAM_PAGES`. Each program runs against a new

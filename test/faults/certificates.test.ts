@@ -1,10 +1,10 @@
 import { expect } from 'vitest';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { FaultProxy } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
 import { between } from '../support/faults/rounds.js';
 import { faultRow } from '../support/faults/row.js';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf } from '../support/tls/tls-peer.js';
 import { valueText } from '../support/watch-events.js';

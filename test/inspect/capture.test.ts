@@ -12,7 +12,10 @@ interface Read {
 }
 
 /** Reads a capture in pieces of this many bytes. */
-function readCapture(file: Uint8Array, pieceBytes: number): { readonly connections: readonly Read[]; readonly leftOut: number } {
+function readCapture(
+  file: Uint8Array,
+  pieceBytes: number,
+): { readonly connections: readonly Read[]; readonly leftOut: number } {
   const connections: Read[] = [];
   const reader = new CaptureReader((connection) => {
     const read: Read = { connection, sent: [], received: [], isClosed: false };
@@ -43,15 +46,21 @@ test('CaptureReader reads the bytes of all connections that PcapngWriter has wri
       const parts: Uint8Array[] = [];
       const writer = new PcapngWriter((bytes) => void parts.push(bytes), 'a test');
       const addresses = [CLIENT, { ...CLIENT, port: 40_001 }, { host: 'fe80::1', port: 40_000 }];
-      const opened = addresses.map((client, index) => writer.open(client, SERVER, `connection ${index}`, 1_700_000_000_000));
-      for (const { connection, direction, bytes } of writes) opened[connection]?.bytes(direction, bytes, 1_700_000_000_001.5);
+      const opened = addresses.map((client, index) =>
+        writer.open(client, SERVER, `connection ${index}`, 1_700_000_000_000),
+      );
+      for (const { connection, direction, bytes } of writes)
+        opened[connection]?.bytes(direction, bytes, 1_700_000_000_001.5);
       opened[0]?.close(1_700_000_000_002);
       const { connections, leftOut } = readCapture(concatBytes(...parts), pieceBytes);
       expect(leftOut).toBe(0);
       expect(connections.map(({ isClosed }) => isClosed)).toEqual([true, false, false]);
       for (const [index, { connection, sent, received }] of connections.entries()) {
         expect(connection).toMatchObject({ comment: `connection ${index}`, atMs: 1_700_000_000_000 });
-        for (const [direction, read] of [['sent', sent], ['received', received]] as const) {
+        for (const [direction, read] of [
+          ['sent', sent],
+          ['received', received],
+        ] as const) {
           const written = writes.filter((each) => each.connection === index && each.direction === direction);
           const expected = concatBytes(...written.map(({ bytes }) => bytes));
           expect(Buffer.compare(concatBytes(...read), expected)).toBe(0);
@@ -63,7 +72,9 @@ test('CaptureReader reads the bytes of all connections that PcapngWriter has wri
 });
 
 /** Returns a capture in the format pcap, with Ethernet frames that contain these TCP segments. */
-function pcap(segments: readonly { readonly flags: number; readonly sequence: number; readonly text: string }[]): Uint8Array {
+function pcap(
+  segments: readonly { readonly flags: number; readonly sequence: number; readonly text: string }[],
+): Uint8Array {
   const header = new Uint8Array(24);
   const view = new DataView(header.buffer);
   view.setUint32(0, 0xa1b2c3d4);

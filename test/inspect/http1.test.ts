@@ -65,5 +65,13 @@ test('ConnectionDecoder finds the messages of the JSON gateway, without password
 test('ConnectionDecoder ignores the bytes after malformed HTTP/1.1', () => {
   expect(decode([['sent', `${PUT}nonsense\r\n\r\n${PUT}`]], 1_000)).toHaveLength(1);
   const answer = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
-  expect(decode([['sent', PUT], ['received', answer]], 9)).toHaveLength(1);
+  expect(
+    decode(
+      [
+        ['sent', PUT],
+        ['received', answer],
+      ],
+      9,
+    ),
+  ).toHaveLength(1);
 });

@@ -1,5 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { Client, type LogDetails } from '../../src/index.js';
 import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints } from '../../src/node/index.js';
 import { environment, replaceEnvironment } from '../../src/runtime/environment.js';
@@ -8,7 +9,6 @@ import { openClient, unique } from '../support/client.js';
 import { type DnsServer, dnsServer } from '../support/dns-server.js';
 import { errorOf } from '../support/errors.js';
 import { randomNumbers } from '../support/faults/rounds.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 const ETCD = new URL(inject('endpoints')[0] as string);

@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { Client } from '../../src/index.js';
 import { fromEnv } from '../../src/node/index.js';
 import { errorOf } from '../support/errors.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 const authority = await Authority.create();

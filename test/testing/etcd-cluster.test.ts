@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { EtcdCluster, type StartEtcdOptions } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 import { HERE } from '../support/tls/secure-etcd.js';
 
 test('a partitioned member of an `EtcdCluster` has no leader until `heal()` ends the partition', async (context) => {

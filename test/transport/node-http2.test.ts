@@ -4,12 +4,12 @@ import { constants } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { methods } from '../../src/gen/methods.js';
 import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { NODE_OPTIONS, type NodeCall, nodePeer, nodeStore } from '../support/peers/node-peer.js';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 
 // These tests connect the HTTP/2 client to a `node:http2` server in place of etcd.
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { Mutex, Session } from '../../src/concurrency/index.js';
 import { type Client, prefix, type TlsOptions } from '../../src/index.js';
 import { GUARD_PREFIX } from '../../src/kv/keys.js';
@@ -8,7 +9,6 @@ import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { queueLength } from '../support/locks.js';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure } from '../support/tls/tls-peer.js';
 

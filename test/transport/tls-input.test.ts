@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { Client } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 
 // `new Client` refuses invalid TLS options, and the error does not show their values.
 

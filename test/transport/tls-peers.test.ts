@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
 import { nodePeer, nodeStore } from '../support/peers/node-peer.js';
-import { Authority } from '../../src/cli/proxy/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, relay, secure, tlsPeer } from '../support/tls/tls-peer.js';
 

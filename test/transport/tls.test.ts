@@ -1,9 +1,9 @@
 import { describe, expect, inject, test, vi } from 'vitest';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 import { faultProxy } from '../support/fault-proxy.js';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { HERE, SecureEtcd, useSecureEtcd } from '../support/tls/secure-etcd.js';
 import { refusalOf, secure } from '../support/tls/tls-peer.js';
 

@@ -26,8 +26,14 @@ interface ProxyFlags extends FilterFlags, ListenFlags {
 export function addProxyCommand(program: Command, io: Io, version: string): void {
   const command = program
     .command('proxy')
-    .option('--listen <urls>', 'URL for clients, or one for each member, separated by commas; default: free ports of 127.0.0.1')
-    .option('--listen-cert <file>', 'certificate of the proxy for https, PEM; default: one that it makes, valid for a day')
+    .option(
+      '--listen <urls>',
+      'URL for clients, or one for each member, separated by commas; default: free ports of 127.0.0.1',
+    )
+    .option(
+      '--listen-cert <file>',
+      'certificate of the proxy for https, PEM; default: one that it makes, valid for a day',
+    )
     .option('--listen-key <file>', 'private key of --listen-cert, PEM')
     .option('--listen-cacert <file>', 'require certificates of clients that these authorities sign, PEM')
     .option('--serve', 'show the traffic in a browser, at the URL that is printed')
@@ -101,6 +107,8 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
   }
   note(`connections: ${tap.connections}, requests: ${tap.requests}`);
   const { problem } = tap.capture ?? {};
-  if (problem !== undefined) throw new CliError(ExitCode.CANNOT_WRITE, `the recording is incomplete: ${problem.message}`);
-  if (flags.record !== undefined) note(`the recording is in ${flags.record}; show it with: etcdwire show ${flags.record}`);
+  if (problem !== undefined)
+    throw new CliError(ExitCode.CANNOT_WRITE, `the recording is incomplete: ${problem.message}`);
+  if (flags.record !== undefined)
+    note(`the recording is in ${flags.record}; show it with: etcdwire show ${flags.record}`);
 }

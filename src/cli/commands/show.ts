@@ -29,7 +29,10 @@ const FILE_MODE = 0o600;
 export function addShowCommand(program: Command, io: Io): void {
   const command = program
     .command('show')
-    .argument('<file>', 'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump')
+    .argument(
+      '<file>',
+      'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
+    )
     .option('--html <file>', 'write a page with all messages, and the meaning of each byte')
     .option('--serve', 'show this page in a browser, at the URL that is printed')
     .option('--frames', 'print every HTTP/2 frame, not only messages and failures')
@@ -70,7 +73,10 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
     note(`the page is in ${flags.html}`);
   }
   if (flags.serve !== true) return;
-  const live = await LivePage.start(() => [shown.liveTrace] as [Trace], () => shown.version);
+  const live = await LivePage.start(
+    () => [shown.liveTrace] as [Trace],
+    () => shown.version,
+  );
   note(`the page is at ${live.url}; press Ctrl-C to end`);
   await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
   await live.stop();
@@ -81,7 +87,7 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
  *
  * @throws CliError if the file cannot be read, or is not a capture.
  */
-export async function read(file: string, lanes: Lanes, onFrame: (frame: WireFrame) => void): Promise<number> {
+async function read(file: string, lanes: Lanes, onFrame: (frame: WireFrame) => void): Promise<number> {
   let connections = 0;
   const reader = new CaptureReader((captured) => {
     connections += 1;

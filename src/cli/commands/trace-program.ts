@@ -62,15 +62,25 @@ export async function traceProgram(
     if (hasPage) recording.add(frame, html !== undefined);
     if (!hasPage && lines === undefined && record === undefined) writeLine(frame);
   };
-  const session = await startProxies(context, undefined, {}, {
-    rules: new FaultRules(),
-    onConnection: (connection) => tap.opened(connection),
-    onFrame: (frame) => tap.frame(frame),
-    onPiece: () => tap.capture?.endPacket(),
-    onClosed: (connection, atMs) => tap.closed(connection, atMs),
-    onProblem: note,
-  });
-  const live = serve ? await LivePage.start(() => [recording.liveTrace] as [Trace], () => recording.version) : undefined;
+  const session = await startProxies(
+    context,
+    undefined,
+    {},
+    {
+      rules: new FaultRules(),
+      onConnection: (connection) => tap.opened(connection),
+      onFrame: (frame) => tap.frame(frame),
+      onPiece: () => tap.capture?.endPacket(),
+      onClosed: (connection, atMs) => tap.closed(connection, atMs),
+      onProblem: note,
+    },
+  );
+  const live = serve
+    ? await LivePage.start(
+        () => [recording.liveTrace] as [Trace],
+        () => recording.version,
+      )
+    : undefined;
   try {
     if (live !== undefined) note(`the trace is at ${live.url}`);
     const urls = session.urls.join(',');
@@ -79,7 +89,10 @@ export async function traceProgram(
       ETCDCTL_DISCOVERY_SRV: '',
       ...(session.caFile === undefined ? {} : { ETCDCTL_CACERT: session.caFile }),
     };
-    const exitCode = await runProgram(args.map((arg) => arg.replaceAll(PLACEHOLDER, urls)), environment);
+    const exitCode = await runProgram(
+      args.map((arg) => arg.replaceAll(PLACEHOLDER, urls)),
+      environment,
+    );
     recording.end(exitCode);
     if (tap.connections === 0) {
       const given = endpointsFlag === 'cli' ? '--endpoints' : 'its endpoints';

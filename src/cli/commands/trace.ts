@@ -38,13 +38,7 @@ export type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Pr
 /** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
 const FILE_MODE = 0o600;
 
-export function addTraceCommand(
-  program: Command,
-  io: Io,
-  setExitCode: SetExitCode,
-  run: Run,
-  version: string,
-): void {
+export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCode, run: Run, version: string): void {
   program
     .command('trace')
     .configureOutput({
@@ -73,7 +67,10 @@ export function addTraceCommand(
     .action(async (args: string[], flags: TraceFlags, self: Command) => {
       checkDashes(program, args, flags);
       if (args[0] === 'trace')
-        throw new CliError(ExitCode.USAGE, 'command to trace: got trace; allowed: any other etcdwire command, or a program');
+        throw new CliError(
+          ExitCode.USAGE,
+          'command to trace: got trace; allowed: any other etcdwire command, or a program',
+        );
       if (isProgram(program, args[0])) return setExitCode(await traceProgram(args, io, flags, self, version));
       if (flags.record !== undefined)
         throw new CliError(ExitCode.USAGE, '--record: got an etcdwire command; allowed: a program, such as etcdctl');

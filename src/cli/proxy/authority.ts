@@ -12,6 +12,7 @@ import {
   type X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
+import { environment } from '../../runtime/environment.js';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 86_400_000;
@@ -38,7 +39,7 @@ export interface CertificateOptions {
   readonly usage?: 'clients';
 }
 
-/** A certificate authority for tests. */
+/** A certificate authority, for the proxy and for tests. */
 export class Authority {
   /** The certificate of the authority, in PEM. */
   readonly cert: string;
@@ -121,7 +122,7 @@ function described(
   commonName: string,
   { fromMs = -DAY_MS, untilMs = DAY_MS }: Pick<CertificateOptions, 'fromMs' | 'untilMs'>,
 ) {
-  const [name, now] = [`CN=${commonName}`, Date.now()];
+  const [name, now] = [`CN=${commonName}`, environment.Date.now()];
   return {
     name,
     subject: name,

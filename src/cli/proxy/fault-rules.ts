@@ -15,7 +15,7 @@ import { CliError, ExitCode } from '../exit-code.js';
  * - `refuse`: Answers with the gRPC status UNAVAILABLE, and forwards nothing of the request but its header.
  */
 export const FAULT_KINDS = ['delay', 'drop-answer', 'duplicate', 'cut', 'silent', 'refuse'] as const;
-export type FaultKind = (typeof FAULT_KINDS)[number];
+type FaultKind = (typeof FAULT_KINDS)[number];
 
 /** A fault that the proxy causes, and for which requests. */
 export interface Fault {
@@ -46,7 +46,10 @@ export function parseFault(text: string, argument: string, rpcNames: ReadonlySet
   const takesDuration = name === 'delay' || name === 'duplicate';
   const delayMs = duration === undefined ? 0 : parseDuration(duration);
   if (delayMs === undefined || (duration !== undefined && !takesDuration) || (name === 'delay' && delayMs === 0))
-    throw refused(JSON.stringify(first), takesDuration ? `${name}=DURATION, such as ${name}=500ms` : `${name} without a value`);
+    throw refused(
+      JSON.stringify(first),
+      takesDuration ? `${name}=DURATION, such as ${name}=500ms` : `${name} without a value`,
+    );
   const found = { rpcs: [] as readonly string[], prefix: '', left: Number.POSITIVE_INFINITY };
   for (const filter of filters) {
     const [, key, value = ''] = /^(rpc|prefix|times)=(.+)$/.exec(filter) ?? [];
@@ -120,7 +123,8 @@ export function keysIn(typeName: string, message: Uint8Array): readonly Uint8Arr
   const keys: Uint8Array[] = [];
   try {
     for (const { part, field, start, end } of explain(typeName, message))
-      if (part === 'value' && field !== undefined && KEY_FIELDS.has(field.name)) keys.push(message.subarray(start, end));
+      if (part === 'value' && field !== undefined && KEY_FIELDS.has(field.name))
+        keys.push(message.subarray(start, end));
   } catch {
     // The rest of the request has not arrived. A whole request that is malformed is the server's to refuse.
   }

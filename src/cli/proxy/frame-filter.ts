@@ -42,7 +42,10 @@ export class FrameFilter {
     this.#rpcs = rpc.split(',').filter((name) => name !== '');
     for (const name of this.#rpcs)
       if (!RPC_NAMES.has(name))
-        throw new CliError(ExitCode.USAGE, `--rpc: got ${JSON.stringify(name)}; allowed: names such as Put or KV/Put; see etcdwire list`);
+        throw new CliError(
+          ExitCode.USAGE,
+          `--rpc: got ${JSON.stringify(name)}; allowed: names such as Put or KV/Put; see etcdwire list`,
+        );
     this.#prefix = toBytes(prefix, '--prefix');
     this.#connection = connection;
     this.#lanes = lanes;
@@ -69,7 +72,9 @@ export class FrameFilter {
   #isOfConnection(connection: number): boolean {
     if (this.#connection === '') return true;
     const { name, address } = this.#lanes.laneOf(connection);
-    return `${connection}` === this.#connection || name.includes(this.#connection) || address.includes(this.#connection);
+    return (
+      `${connection}` === this.#connection || name.includes(this.#connection) || address.includes(this.#connection)
+    );
   }
 
   #fits(frame: WireFrame): boolean {
@@ -82,4 +87,3 @@ export class FrameFilter {
     });
   }
 }
-

@@ -40,7 +40,9 @@ export async function startProxies(
 ): Promise<ProxySession> {
   const { endpoints, tls } = await clientOptions();
   const hasTls = tls !== undefined;
-  const members = (endpoints as readonly string[]).map((each) => parseEndpoint(each, '--endpoints', hasTls ? 'https' : 'http'));
+  const members = (endpoints as readonly string[]).map((each) =>
+    parseEndpoint(each, '--endpoints', hasTls ? 'https' : 'http'),
+  );
   const memberTls = await tlsForDial(tls);
   const places = placesOf(listen ?? members.map((member) => `${member.tls ? 'https' : 'http'}://127.0.0.1:0`), members);
   const hosts = [...new Set(places.map(({ host }) => host))];
@@ -84,7 +86,10 @@ function placesOf(listen: readonly string[], members: readonly Endpoint[]): read
   return listen.map((given, index) => {
     const url = URL.canParse(given) ? new URL(given) : undefined;
     if (url === undefined || !/^https?:$/.test(url.protocol) || url.pathname !== '/' || url.username !== '')
-      throw new CliError(ExitCode.USAGE, `--listen: got ${JSON.stringify(given)}; allowed: a URL such as http://127.0.0.1:23790`);
+      throw new CliError(
+        ExitCode.USAGE,
+        `--listen: got ${JSON.stringify(given)}; allowed: a URL such as http://127.0.0.1:23790`,
+      );
     const isTls = url.protocol === 'https:';
     const port = url.port === '' ? (isTls ? 443 : 80) : Number(url.port);
     const own = listen.length === 1 ? members : [members[index] as Endpoint];
@@ -102,14 +107,23 @@ async function listenTlsOf(
 ): Promise<{ readonly tls: ProxyTls; readonly folder: string | undefined }> {
   const clientCa = listenCacert === undefined ? undefined : readText(listenCacert);
   if ((listenCert === undefined) !== (listenKey === undefined))
-    throw new CliError(ExitCode.USAGE, '--listen-cert and --listen-key: got only one of them; allowed: both or neither');
+    throw new CliError(
+      ExitCode.USAGE,
+      '--listen-cert and --listen-key: got only one of them; allowed: both or neither',
+    );
   if (listenCert !== undefined && listenKey !== undefined)
     return { tls: { cert: readText(listenCert), key: readText(listenKey), clientCa }, folder: undefined };
   // This module is large, and most commands do not need it.
   const { Authority } = await import('./authority.js');
   const authority = await Authority.create('etcdwire proxy, for one day');
-  const names = [...new Set([...hosts.filter((host) => !/^(0\.0\.0\.0|::)$/.test(host)), 'localhost', '127.0.0.1', '::1'])];
-  const { cert, key } = await authority.issue({ names, commonName: names.find((name) => isIP(name) === 0) ?? 'localhost', untilMs: DAY_MS });
+  const names = [
+    ...new Set([...hosts.filter((host) => !/^(0\.0\.0\.0|::)$/.test(host)), 'localhost', '127.0.0.1', '::1']),
+  ];
+  const { cert, key } = await authority.issue({
+    names,
+    commonName: names.find((name) => isIP(name) === 0) ?? 'localhost',
+    untilMs: DAY_MS,
+  });
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-proxy-'));
   writeFileSync(join(folder, CA_FILE), authority.cert);
   return { tls: { cert, key, clientCa }, folder };

@@ -1,6 +1,13 @@
 import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
-import { type AddressInfo, createServer, type NetConnectOpts, type Server, type Socket, connect as tcpConnect } from 'node:net';
+import {
+  type AddressInfo,
+  createServer,
+  type NetConnectOpts,
+  type Server,
+  type Socket,
+  connect as tcpConnect,
+} from 'node:net';
 import { createSecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
 import type { Endpoint } from '../../host/endpoint.js';
 import { serverNameOf, type TlsOptions } from '../../host/tls.js';
@@ -8,7 +15,8 @@ import type { WireFrame } from '../../inspect/frames.js';
 import type { TcpAddress } from '../../inspect/pcapng-writer.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
 import type { FaultRules } from './fault-rules.js';
-import { type Copy, Relay } from './relay.js';
+import type { Copy } from './http2-requests.js';
+import { Relay } from './relay.js';
 
 /** The first bytes of an HTTP/2 connection that are not the beginning of an HTTP/1.1 request. */
 const HTTP2_START = 'PRI';
@@ -202,7 +210,9 @@ export class WireProxy {
         server.once('data', () => server.destroy());
         return;
       }
-      const session = connectHttp2(endpoint.url.replace(/^unix:.*/, 'http://localhost'), { createConnection: () => server });
+      const session = connectHttp2(endpoint.url.replace(/^unix:.*/, 'http://localhost'), {
+        createConnection: () => server,
+      });
       session.on('error', failed);
       const call = session.request(Object.fromEntries(request.fields));
       call.on('error', failed).on('close', () => session.close());

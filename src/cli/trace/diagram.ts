@@ -116,7 +116,11 @@ function arrow({ from, to, label, kind, protocol }: Step, { participants, etcd }
   const below =
     protocol === '' ? '' : `<text class="protocol" x="${middle}" y="${y + 14}">${escapeHtml(protocol)}</text>`;
   const line = `<line x1="${start}" x2="${end}" y1="${y}" y2="${y}"/>`;
-  return svg(columns.at(-1) ?? 0, ROW_HEIGHT, `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`);
+  return svg(
+    columns.at(-1) ?? 0,
+    ROW_HEIGHT,
+    `${lifelines.join('')}<g class="${kind}">${line}${head}${text}${below}</g>`,
+  );
 }
 
 /** Renders the step for a narrow screen: as a message of a conversation, at the side of its sender. */

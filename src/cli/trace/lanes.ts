@@ -50,7 +50,10 @@ export class Lanes {
   }
 
   /** Returns the columns for these frames, and the column of each connection. */
-  columns(frames: readonly WireFrame[]): { readonly lanes: readonly Lane[]; readonly of: (connection: number) => number } {
+  columns(frames: readonly WireFrame[]): {
+    readonly lanes: readonly Lane[];
+    readonly of: (connection: number) => number;
+  } {
     const counts = new Map<number, number>();
     for (const { connection } of frames) counts.set(connection, (counts.get(connection) ?? 0) + 1);
     const busiest = [...counts].sort(([, a], [, b]) => b - a).map(([connection]) => connection);

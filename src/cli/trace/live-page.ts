@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
 import { CliError } from '../exit-code.js';
 import { type FaultRules, parseFault } from '../proxy/fault-rules.js';
 import { RPC_NAMES } from '../proxy/frame-filter.js';
-import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
 import { liveParts, tracePage } from './page.js';
 import type { Trace } from './trace.js';
 
@@ -136,7 +136,9 @@ export class LivePage {
       for await (const chunk of request) text += chunk;
       const lines = text.split('\n').filter((line) => line !== '');
       // A fault that stays keeps its count.
-      rules.set(lines.map((line) => rules.all.find((fault) => fault.text === line) ?? parseFault(line, 'fault', RPC_NAMES)));
+      rules.set(
+        lines.map((line) => rules.all.find((fault) => fault.text === line) ?? parseFault(line, 'fault', RPC_NAMES)),
+      );
       response.writeHead(204).end();
     } catch (error) {
       const message = error instanceof CliError ? error.message : 'the request has ended too early';

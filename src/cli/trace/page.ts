@@ -82,7 +82,11 @@ function messages(traces: readonly [Trace, ...Trace[]]): string {
 
 function header({ command, exitCode, startMs, endMs, problems, isProgram }: Trace): string {
   const seconds = ((endMs - startMs) / 1_000).toFixed(2);
-  const end = !isProgram ? `${seconds} s.` : exitCode === undefined ? `Runs for ${seconds} s.` : `Exit code ${exitCode} after ${seconds} s.`;
+  const end = !isProgram
+    ? `${seconds} s.`
+    : exitCode === undefined
+      ? `Runs for ${seconds} s.`
+      : `Exit code ${exitCode} after ${seconds} s.`;
   return `<header>
 <h1><code>${escapeHtml(command)}</code></h1>
 <p>${end} Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>

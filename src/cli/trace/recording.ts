@@ -1,6 +1,6 @@
 import type { WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
-import { Lanes } from './lanes.js';
+import type { Lanes } from './lanes.js';
 import { type QueueObserver, type Story, storyOf } from './story.js';
 import type { Trace } from './trace.js';
 

@@ -177,7 +177,8 @@ function rangeName(range: JsonObject, queue: Queue): string {
   if (range.range_end === undefined) return keyName(range, queue);
   const [start, end] = [bytesOf(text(range.key)), bytesOf(text(range.range_end))];
   const isOpen = end.length === 1 && end[0] === 0;
-  if (isOpen) return start.every((byte) => byte === 0) && start.length <= 1 ? 'all keys' : `all keys from ${text(range.key)} on`;
+  if (isOpen)
+    return start.every((byte) => byte === 0) && start.length <= 1 ? 'all keys' : `all keys from ${text(range.key)} on`;
   if (compareBytes(end, prefixEnd(start)) === 0) return `all keys that begin with ${text(range.key)}`;
   return `all keys from ${text(range.key)} to before ${text(range.range_end)}`;
 }

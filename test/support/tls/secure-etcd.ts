@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { startEtcd } from '../../../scripts/etcd.js';
-import type { RunningEtcd } from '../../../src/testing/index.js';
 import type { Authority, Certificate } from '../../../src/cli/proxy/authority.js';
+import type { RunningEtcd } from '../../../src/testing/index.js';
 
 /** The names for a server certificate. Tests use these names to connect to the server. */
 export const HERE = { names: ['127.0.0.1', 'localhost', '::1'] } as const;

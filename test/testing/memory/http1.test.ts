@@ -3,6 +3,7 @@ import { Agent, request } from 'node:https';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { startEtcd } from '../../../scripts/etcd.js';
+import { Authority } from '../../../src/cli/proxy/authority.js';
 import { gateway } from '../../../src/gateway.js';
 import { Client } from '../../../src/index.js';
 import {
@@ -16,7 +17,6 @@ import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { enableAuth } from '../../support/auth-etcd.js';
 import { openClient } from '../../support/client.js';
 import { testedVersions } from '../../support/thorough.js';
-import { Authority } from '../../../src/cli/proxy/authority.js';
 
 // A port of a `MemoryEtcd` also speaks HTTP/1.1: the JSON gateway and the pages such as /health. The answers must be
 // those of a real etcd of the same version.

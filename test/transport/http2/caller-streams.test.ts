@@ -4,6 +4,7 @@ import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Authority } from '../../../src/cli/proxy/authority.js';
 import { methods } from '../../../src/gen/methods.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
 import type { CallerStream } from '../../../src/host/host.js';
@@ -20,7 +21,6 @@ import { type ConnectProxy, connectProxy } from '../../support/connect-proxy.js'
 import { errorOf } from '../../support/errors.js';
 import { UNTIMED } from '../../support/http2-peer.js';
 import { temporaryFolder } from '../../support/temporary-folder.js';
-import { Authority } from '../../../src/cli/proxy/authority.js';
 import { useSecureEtcd } from '../../support/tls/secure-etcd.js';
 
 const ETCD = new URL(inject('endpoints')[0] as string);
