@@ -1,4 +1,4 @@
-import { type AlarmMember, AlarmType } from '../../gen/etcdserverpb/rpc.js';
+import { AlarmAction, type AlarmMember, type AlarmRequest, AlarmType } from '../../gen/etcdserverpb/rpc.js';
 import type { MemoryVersion } from './settings.js';
 
 /**
@@ -49,6 +49,21 @@ export class Alarms {
   /** Raises an alarm for the member itself. */
   add(kind: AlarmKind): void {
     this.raise(this.#memberId, AlarmType[kind]);
+  }
+
+  /** Carries out an Alarm request. Returns the alarms of its response. */
+  change({ action, memberId, alarm }: AlarmRequest): AlarmMember[] {
+    switch (action) {
+      case AlarmAction.GET:
+        return this.list(alarm);
+      case AlarmAction.ACTIVATE:
+        return this.raise(memberId, alarm);
+      case AlarmAction.DEACTIVATE:
+        return this.clear(memberId, alarm);
+      default:
+        // The process of a real server ends here.
+        return [];
+    }
   }
 
   /** Returns the alarms of a kind, or all alarms if `kind` is `NONE`. */

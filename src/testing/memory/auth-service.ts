@@ -1,12 +1,13 @@
 import { PermissionType } from '../../gen/authpb/auth.js';
+import { AuthenticateRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { NO_BYTES } from '../../runtime/bytes.js';
+import { andThen } from './consensus.js';
 import type { Member } from './member.js';
 import { hashPassword, matchesPassword, type PasswordHash } from './password.js';
-import { propose } from './proposals.js';
-import { type Router, type ServerCall, StatusError, serverError } from './service.js';
+import { type Router, StatusError, serverError } from './service.js';
 
 const ROOT_ROLE = 'root';
 /** The permission that etcd 3.6 and newer report for the role `root`, in `RoleGet` of `auth/store.go`. */
@@ -14,30 +15,46 @@ const ROOT_PERMISSION = { permType: PermissionType.READWRITE, key: NO_BYTES, ran
 
 /** Registers the service Auth. */
 export function registerAuth(router: Router, member: Member): void {
-  const { auth, settings } = member;
+  const { auth, settings, proposals } = member;
   const { store, tokens } = auth;
   const { auth: rpcs } = methods;
-  const hashed = (password: string): PasswordHash => hashPassword(password, settings.random);
+  const hashed = (password: string): string => encodeHash(hashPassword(password, settings.random));
 
-  /** Checks the permission for a request, and proposes the request (see `propose`). @throws StatusError */
-  const admit = <Request, Response>(
-    { path, request: codec }: Method<Request, Response>,
-    request: Request,
-    call: ServerCall,
+  /**
+   * Registers a method. etcd sends the requests of this service through raft, also those that only read. `prepare`
+   * returns the request that the log contains: with the hash instead of the password, because each member would choose
+   * another salt.
+   */
+  const serve = <Request, Response>(
+    method: Method<Request, Response, 'unary'>,
+    apply: (request: Request) => Omit<Init<Response>, 'header'>,
+    prepare: (request: Request) => Request = (request) => request,
   ): void => {
-    auth.authorize(path, request, call);
-    propose(member, codec, request as Init<Request>);
+    const proposed = proposals.define(method.path, method.request, (request, entry) => {
+      auth.admit(method.path, request, entry);
+      const answer = apply(request);
+      return { header: member.header(), ...answer } as Init<Response>;
+    });
+    router.unary(method, (request, call) => {
+      // etcd hashes the password, and so checks its length, before it checks the token.
+      const prepared = prepare(request);
+      return proposed(prepared, auth.authorize(method.path, request, call));
+    });
   };
   /** Registers a method whose response consists of the header. */
   const change = <Request, Response>(
     method: Method<Request, Response, 'unary'>,
     apply: (request: Request) => void,
+    prepare?: (request: Request) => Request,
   ): void =>
-    router.unary(method, (request, call) => {
-      admit(method, request, call);
-      apply(request);
-      return { header: member.header() } as Init<Response>;
-    });
+    serve(
+      method,
+      (request) => {
+        apply(request);
+        return {} as Omit<Init<Response>, 'header'>;
+      },
+      prepare,
+    );
 
   change(rpcs.authEnable, () => {
     if (store.enabled) return;
@@ -48,66 +65,71 @@ export function registerAuth(router: Router, member: Member): void {
     store.disable();
     tokens.reset();
   });
-  router.unary(rpcs.authStatus, (request, call) => {
-    admit(rpcs.authStatus, request, call);
-    return { header: member.header(), enabled: store.enabled, authRevision: store.revision };
-  });
+  serve(rpcs.authStatus, () => ({ enabled: store.enabled, authRevision: store.revision }));
+  // The password of the request in the log is the text of the new token.
+  const assign = proposals.define(
+    rpcs.authenticate.path,
+    AuthenticateRequest,
+    ({ name, password: text }, { index }) => ({
+      header: member.header(),
+      token: tokens.assign(name, text, index),
+    }),
+  );
   router.unary(rpcs.authenticate, ({ name, password }) => {
-    if (!store.enabled) throw serverError('AuthNotEnabled');
-    const user = store.user(name);
-    if (user === undefined) throw serverError('AuthFailed');
-    if (user.noPassword) throw noPasswordUser();
-    if (user.password === undefined || !matchesPassword(user.password, password)) throw serverError('AuthFailed');
-    member.raftIndex += 1n;
-    return { header: member.header(), token: tokens.assign(name, member.raftIndex) };
+    const checked = member.consensus.read(() => {
+      if (!store.enabled) throw serverError('AuthNotEnabled');
+      const user = store.user(name);
+      if (user === undefined) throw serverError('AuthFailed');
+      if (user.noPassword) throw noPasswordUser();
+      if (user.password === undefined || !matchesPassword(user.password, password)) throw serverError('AuthFailed');
+    });
+    return andThen(checked, () => assign({ name, password: tokens.newText() }));
   });
 
-  router.unary(rpcs.userAdd, (request, call) => {
-    const noPassword = request.options?.noPassword ?? false;
-    // etcd hashes the password, and so checks its length, before it checks the token.
-    const password = noPassword ? undefined : hashed(request.password);
-    admit(rpcs.userAdd, request, call);
-    store.addUser(request.name, password, noPassword);
-    return { header: member.header() };
-  });
-  router.unary(rpcs.userGet, (request, call) => {
-    admit(rpcs.userGet, request, call);
-    return { header: member.header(), roles: store.existingUser(request.name).roles };
-  });
-  router.unary(rpcs.userList, (request, call) => {
-    admit(rpcs.userList, request, call);
-    return { header: member.header(), users: store.userNames() };
-  });
+  change(
+    rpcs.userAdd,
+    ({ name, options, hashedPassword }) => {
+      const noPassword = options?.noPassword ?? false;
+      store.addUser(name, noPassword ? undefined : decodeHash(hashedPassword), noPassword);
+    },
+    (request) =>
+      request.options?.noPassword
+        ? { ...request, password: '' }
+        : { ...request, password: '', hashedPassword: hashed(request.password) },
+  );
+  serve(rpcs.userGet, ({ name }) => ({ roles: store.existingUser(name).roles }));
+  serve(rpcs.userList, () => ({ users: store.userNames() }));
   change(rpcs.userDelete, ({ name }) => {
     store.deleteUser(name);
     tokens.invalidate(name);
   });
-  router.unary(rpcs.userChangePassword, (request, call) => {
-    const { name, hashedPassword } = request;
-    const password = request.password === '' ? undefined : hashed(request.password);
-    admit(rpcs.userChangePassword, request, call);
-    const { noPassword } = store.existingUser(name);
-    store.setPassword(name, noPassword ? undefined : (password ?? decodeHash(hashedPassword)));
-    tokens.invalidate(name);
-    return { header: member.header() };
-  });
+  change(
+    rpcs.userChangePassword,
+    ({ name, hashedPassword }) => {
+      const { noPassword } = store.existingUser(name);
+      store.setPassword(name, noPassword ? undefined : decodeHash(hashedPassword));
+      tokens.invalidate(name);
+    },
+    (request) =>
+      request.password === '' ? request : { ...request, password: '', hashedPassword: hashed(request.password) },
+  );
   change(rpcs.userGrantRole, ({ user, role }) => store.grantRole(user, role));
   change(rpcs.userRevokeRole, ({ name, role }) => store.revokeRole(name, role));
 
   change(rpcs.roleAdd, ({ name }) => store.addRole(name));
-  router.unary(rpcs.roleGet, (request, call) => {
-    admit(rpcs.roleGet, request, call);
-    const permissions = store.permissionsOf(request.role);
-    const isRoot = request.role === ROOT_ROLE && settings.version !== '3.5';
-    return { header: member.header(), perm: isRoot ? [ROOT_PERMISSION] : permissions };
+  serve(rpcs.roleGet, ({ role }) => {
+    const permissions = store.permissionsOf(role);
+    const isRoot = role === ROOT_ROLE && settings.version !== '3.5';
+    return { perm: isRoot ? [ROOT_PERMISSION] : permissions };
   });
-  router.unary(rpcs.roleList, (request, call) => {
-    admit(rpcs.roleList, request, call);
-    return { header: member.header(), roles: store.roleNames() };
-  });
+  serve(rpcs.roleList, () => ({ roles: store.roleNames() }));
   change(rpcs.roleDelete, ({ role }) => store.deleteRole(role));
   change(rpcs.roleGrantPermission, ({ name, perm }) => store.grantPermission(name, perm));
   change(rpcs.roleRevokePermission, ({ role, key, rangeEnd }) => store.revokePermission(role, key, rangeEnd));
+}
+
+function encodeHash(hash: PasswordHash): string {
+  return btoa(String.fromCharCode(...hash));
 }
 
 /** Decodes a hash that a client sends instead of a password. @throws StatusError if the text is not Base64. */

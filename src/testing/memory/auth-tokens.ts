@@ -33,12 +33,17 @@ export class Tokens {
     this.#enabledMs = this.#settings.clock.now();
   }
 
-  /** Returns a new token: random letters, a dot, and the raft index of the request that created the token. */
-  assign(user: string, raftIndex: bigint): string {
-    this.#sweep();
+  /** Returns random letters for a new token. */
+  newText(): string {
     const { random } = this.#settings;
     const letter = (): string => LETTERS.charAt(Math.floor(random() * LETTERS.length));
-    const token = `${Array.from({ length: PREFIX_LENGTH }, letter).join('')}.${raftIndex}`;
+    return Array.from({ length: PREFIX_LENGTH }, letter).join('');
+  }
+
+  /** Returns a new token: letters, a dot, and the raft index of the request that created the token. */
+  assign(user: string, text: string, raftIndex: bigint): string {
+    this.#sweep();
+    const token = `${text}.${raftIndex}`;
     this.#tokens.set(token, { user, expiresMs: this.#expiry() });
     return token;
   }

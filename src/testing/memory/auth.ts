@@ -12,19 +12,19 @@ import { NO_BYTES } from '../../runtime/bytes.js';
 import type { Alarms } from './alarms.js';
 import { type AuthSnapshot, AuthStore } from './auth-store.js';
 import { Tokens } from './auth-tokens.js';
+import type { AppliedEntry, Caller } from './command.js';
 import { KeyRange } from './key-range.js';
 import { type ServerCall, StatusError, serverError } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
 import type { Store } from './store.js';
 import { isReadOnly } from './txn.js';
 
-/** Name of the user that makes a call. Undefined if the call has no token, or if authentication is disabled. */
-export type Caller = string | undefined;
-
 /** Checks whether the caller may make the request. `authorize` calls it only while authentication is enabled. */
 type Rule<Request> = (caller: Caller, request: Request) => void;
 
 const BEARER = 'Bearer ';
+/** The start of the paths of the service Auth. etcd checks no revision of the users for its methods. */
+const AUTH_SERVICE = '/etcdserverpb.Auth/';
 const NO_LEASE = 0n;
 const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
 
@@ -47,8 +47,8 @@ const WITH_INTERNAL_MESSAGES: readonly string[] = [
  * Finds out which user makes a call, and whether this user may make it.
  *
  * etcd checks a call in this order: the fields of the request, the token, the size of the request and the alarms, the
- * permissions. Therefore a handler first validates the request, and then calls `authorize`. A handler with checks
- * between the token and the permissions calls `caller` before these checks.
+ * permissions. Therefore a handler first validates the request, and then calls `authorize`. A handler that proposes a
+ * write calls `admit` when it applies the write.
  */
 export class Auth {
   readonly store = new AuthStore();
@@ -86,30 +86,39 @@ export class Auth {
   }
 
   /**
-   * Checks the token of a call, and whether its user may make the request. `path` is the path of the method, such as
-   * `/etcdserverpb.KV/Put`. The service Lease calls this method for each request of a keepalive stream. This method
-   * checks nothing for `Watch` (see `mayWatch`), for `Authenticate` and for the service Health. It also checks nothing
-   * for the services Lock and Election, because their handlers call the methods of KV and Lease with the token of the
-   * caller.
-   *
-   * The reason `AuthOldRevision` does not occur: no other request can change the users between this check and the
-   * request itself.
+   * Checks the token of a call, and what etcd checks of its user when it receives the request. Returns the user. `path`
+   * is the path of the method, such as `/etcdserverpb.KV/Put`. The service Lease calls this method for each request of
+   * a keepalive stream. This method checks no permission for `Watch` (see `mayWatch`), for `Authenticate` and for the
+   * service Health. It also checks none for the services Lock and Election, because their handlers call the methods of
+   * KV and Lease with the token of the caller.
    *
    * @throws StatusError with reason `InvalidAuthToken`, `UserEmpty` or `PermissionDenied`.
    */
-  authorize(path: string, request: unknown, call: ServerCall): void {
-    const [received, applied] = [this.#received.get(path), this.#applied.get(path)];
-    if (received === undefined && applied === undefined) return;
+  authorize(path: string, request: unknown, call: ServerCall): Caller {
+    const received = this.#received.get(path);
     try {
       const caller = this.caller(call);
-      if (!this.store.enabled) return;
-      received?.(caller, request);
-      if (!this.#alarms.permissionsSuspended) applied?.(caller, request);
+      if (this.store.enabled) received?.(caller, request);
+      return caller;
     } catch (error) {
       const message = error instanceof StatusError ? INTERNAL_MESSAGES.get(error.message) : undefined;
       if (message === undefined || this.#version !== '3.5' || !WITH_INTERNAL_MESSAGES.includes(path)) throw error;
       throw new StatusError('Unknown', message);
     }
+  }
+
+  /**
+   * Checks what etcd checks of the user when it applies a request. The caller of this method is a write in raft's log.
+   *
+   * @throws StatusError with reason `UserEmpty`, `PermissionDenied`, or `AuthOldRevision` if the users have changed
+   *   since the member that received the request checked the token.
+   */
+  admit(path: string, request: unknown, { caller, authRevision }: AppliedEntry): void {
+    const applied = this.#applied.get(path);
+    if (!this.store.enabled || this.#alarms.permissionsSuspended || applied === undefined) return;
+    const isOld = caller !== undefined && authRevision < this.store.revision;
+    if (isOld && !path.startsWith(AUTH_SERVICE)) throw serverError('AuthOldRevision');
+    applied(caller, request);
   }
 
   /**

@@ -1,37 +1,53 @@
-import type { ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
+import {
+  Member as MemberMessage,
+  MemberRemoveRequest,
+  MemberUpdateRequest,
+  type ResponseHeader,
+} from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import type { Member } from './member.js';
 import { type Router, serverError } from './service.js';
 
 /** Registers the service Cluster. Members that a client adds never start: see `Membership`. */
 export function registerCluster(router: Router, member: Member): void {
-  const { auth, membership } = member;
+  const { auth, membership, proposals } = member;
   // The headers of this service have no revision: see `header` in etcd's `v3rpc/member.go`.
   const header = (): ResponseHeader => member.header(0n);
   const { cluster } = methods;
+  const add = proposals.define('memberAdd', MemberMessage, (added) => {
+    membership.add(added);
+    return { header: header(), member: added, members: membership.list() };
+  });
+  const remove = proposals.define('memberRemove', MemberRemoveRequest, ({ id }) => {
+    membership.remove(id);
+    return { header: header(), members: membership.list() };
+  });
+  const update = proposals.define('memberUpdate', MemberUpdateRequest, ({ id, peerUrls }) => {
+    membership.update(id, peerUrls);
+    return { header: header(), members: membership.list() };
+  });
 
   router.unary(cluster.memberList, (request, call) => {
     auth.authorize(cluster.memberList.path, request, call);
-    return { header: header(), members: membership.list() };
+    const list = () => ({ header: header(), members: membership.list() });
+    return request.linearizable ? member.consensus.read(list) : list();
   });
   router.unary(cluster.memberAdd, (request, call) => {
     const peerUrls = checkPeerUrls(request.peerUrls);
     auth.authorize(cluster.memberAdd.path, request, call);
-    const added = membership.add(peerUrls, request.isLearner);
-    member.raftIndex += 1n;
-    return { header: header(), member: added, members: membership.list() };
+    membership.checkAdd(peerUrls, request.isLearner);
+    if (!member.consensus.isHealthy) throw serverError('Unhealthy');
+    return add({ id: member.randomId(), name: '', peerUrls, clientUrls: [], isLearner: request.isLearner });
   });
   router.unary(cluster.memberRemove, (request, call) => {
     auth.authorize(cluster.memberRemove.path, request, call);
-    membership.remove(request.id);
-    member.raftIndex += 1n;
-    return { header: header(), members: membership.list() };
+    membership.checkRemove(request.id);
+    return remove(request);
   });
   router.unary(cluster.memberUpdate, (request, call) => {
     auth.authorize(cluster.memberUpdate.path, request, call);
-    membership.update(request.id, request.peerUrls);
-    member.raftIndex += 1n;
-    return { header: header(), members: membership.list() };
+    membership.checkUpdate(request.id, request.peerUrls);
+    return update(request);
   });
   router.unary(cluster.memberPromote, (request, call) => {
     auth.authorize(cluster.memberPromote.path, request, call);

@@ -16,7 +16,8 @@ import { decode, encode, type Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
 import { onAbort } from '../../runtime/signals.js';
-import { type KeyId, keyId } from './key-range.js';
+import type { Change } from './change.js';
+import { type KeyId, KeyRange, keyId } from './key-range.js';
 import type { Member } from './member.js';
 import { type ResponseStream, type Router, type ServerCall, type Service, StatusError, unaryRoute } from './service.js';
 
@@ -28,6 +29,7 @@ const DEFAULT_TTL_SECONDS = 60n;
 const NO_LEASE = 0n;
 /** The character after `/`. A range from `name/` to `name0` contains all keys with the prefix `name/`. */
 const AFTER_SLASH = '0';
+const ALL_KEYS = new KeyRange(Uint8Array.of(0), Uint8Array.of(0));
 
 /**
  * Registers the services Lock and Election. As in etcd, their handlers call methods of the services KV and Lease with
@@ -39,28 +41,28 @@ export function registerConcurrency(router: Router, member: Member, service: Ser
   router.unary(methods.lock.lock, (request, call) => withUnknownStatus(() => queues.lock(request, call)));
   router.unary(methods.lock.unlock, ({ key }, call) =>
     withUnknownStatus(async () => {
-      const { header } = queues.run(methods.kv.deleteRange, { key }, call);
+      const { header } = await queues.run(methods.kv.deleteRange, { key }, call);
       return { header };
     }),
   );
   router.unary(methods.election.campaign, (request, call) => withUnknownStatus(() => queues.campaign(request, call)));
   router.unary(methods.election.proclaim, ({ leader, value }, call) =>
     withUnknownStatus(async () => {
-      const { key, rev, lease } = leadershipOf(queues, leader, call);
-      return { header: queues.proclaim(key, rev, value, lease, call) };
+      const { key, rev, lease } = await leadershipOf(queues, leader, call);
+      return { header: await queues.proclaim(key, rev, value, lease, call) };
     }),
   );
   router.unary(methods.election.leader, ({ name }, call) =>
     withUnknownStatus(async () => {
-      const { header, kvs } = queues.first(name, call);
+      const { header, kvs } = await queues.first(name, call);
       if (kvs[0] === undefined) throw failure('election: no leader');
       return { header, kv: kvs[0] };
     }),
   );
   router.unary(methods.election.resign, ({ leader }, call) =>
     withUnknownStatus(async () => {
-      const { key, rev } = leadershipOf(queues, leader, call);
-      return { header: queues.resign(key, rev, call) };
+      const { key, rev } = await leadershipOf(queues, leader, call);
+      return { header: await queues.resign(key, rev, call) };
     }),
   );
   router.streaming(methods.election.observe, (responses, call) => {
@@ -85,9 +87,9 @@ export function registerConcurrency(router: Router, member: Member, service: Ser
  *
  * @throws StatusError if the request names no leadership.
  */
-function leadershipOf(queues: Queues, leader: LeaderKey | undefined, call: ServerCall): LeaderKey {
+async function leadershipOf(queues: Queues, leader: LeaderKey | undefined, call: ServerCall): Promise<LeaderKey> {
   if (leader === undefined) throw failure('"leader" field must be provided');
-  return { ...leader, lease: queues.leaseOf(leader.lease, call) };
+  return { ...leader, lease: await queues.leaseOf(leader.lease, call) };
 }
 
 /**
@@ -104,24 +106,22 @@ class Queues {
   }
 
   /** Calls another method of the server with the token of the caller. @throws StatusError if the method fails. */
-  run<Request, Response>(
+  async run<Request, Response>(
     method: Method<Request, Response, 'unary'>,
     request: Init<Request>,
     call: ServerCall,
-  ): Response {
+  ): Promise<Response> {
     const answer = unaryRoute(this.#service, method.path).unary(
       decode(method.request, encode(method.request, request)),
       call,
     );
-    if (answer instanceof Promise)
-      throw new Error(`${method.path}: the handler returned a promise; allowed: a response`);
-    return decode(method.response, encode(method.response, answer as Init<Response>));
+    return decode(method.response, encode(method.response, (await answer) as Init<Response>));
   }
 
   /** Returns the lease, or a new lease if the ID is 0. */
-  leaseOf(lease: bigint, call: ServerCall): bigint {
+  async leaseOf(lease: bigint, call: ServerCall): Promise<bigint> {
     if (lease !== NO_LEASE) return lease;
-    return this.run(methods.lease.leaseGrant, { ttl: DEFAULT_TTL_SECONDS }, call).id;
+    return (await this.run(methods.lease.leaseGrant, { ttl: DEFAULT_TTL_SECONDS }, call)).id;
   }
 
   async lock(
@@ -129,17 +129,17 @@ class Queues {
     call: ServerCall,
   ): Promise<{ header: ResponseHeader | undefined; key: Uint8Array }> {
     const { epoch } = this.#member;
-    const lease = this.leaseOf(given, call);
+    const lease = await this.leaseOf(given, call);
     const key = queueKey(name, lease);
     const owner: Init<RequestOp> = { request: { case: 'requestRange', value: firstOf(name) } };
-    const entered = this.#enter(key, NO_BYTES, lease, [owner], call);
+    const entered = await this.#enter(key, NO_BYTES, lease, [owner], call);
     const [own, first] = entered.responses;
     const revision = entered.succeeded ? revisionOf(entered) : (keysIn(own)[0] as KeyValue).createRevision;
     const [holder] = keysIn(first);
     if (holder === undefined || holder.createRevision === revision) return { header: entered.header, key };
     try {
       await this.#becomesFirst(name, revision, call);
-      const { header, kvs } = this.run(methods.kv.range, { key }, call);
+      const { header, kvs } = await this.run(methods.kv.range, { key }, call);
       if (kvs.length === 0) throw failure('mutex: session is expired');
       return { header, key };
     } catch (error) {
@@ -154,14 +154,14 @@ class Queues {
     call: ServerCall,
   ): Promise<{ header: ResponseHeader | undefined; leader: LeaderKey }> {
     const { epoch } = this.#member;
-    const lease = this.leaseOf(given, call);
+    const lease = await this.leaseOf(given, call);
     const key = queueKey(name, lease);
-    const entered = this.#enter(key, value, lease, [], call);
+    const entered = await this.#enter(key, value, lease, [], call);
     const [own] = keysIn(entered.responses[0]);
     const rev = entered.succeeded || own === undefined ? revisionOf(entered) : own.createRevision;
     if (!entered.succeeded && own !== undefined && keyId(own.value) !== keyId(value)) {
       try {
-        this.proclaim(key, rev, value, lease, call);
+        await this.proclaim(key, rev, value, lease, call);
       } catch (error) {
         // `Campaign` of etcd's `client/v3/concurrency/election.go` gives up the leadership with the caller's token.
         this.#cleanUp(epoch, () => this.resign(key, rev, call));
@@ -177,26 +177,26 @@ class Queues {
     return { header: entered.header, leader: { name, key, rev, lease } };
   }
 
-  proclaim(
+  async proclaim(
     key: Uint8Array,
     revision: bigint,
     value: Uint8Array,
     lease: bigint,
     call: ServerCall,
-  ): ResponseHeader | undefined {
+  ): Promise<ResponseHeader | undefined> {
     const put: Init<RequestOp> = { request: { case: 'requestPut', value: { key, value, lease } } };
-    const { succeeded, header } = this.#ifCreatedAt(key, revision, put, call);
+    const { succeeded, header } = await this.#ifCreatedAt(key, revision, put, call);
     if (!succeeded) throw failure('election: not leader');
     return header;
   }
 
-  resign(key: Uint8Array, revision: bigint, call: ServerCall): ResponseHeader | undefined {
+  async resign(key: Uint8Array, revision: bigint, call: ServerCall): Promise<ResponseHeader | undefined> {
     const deletion: Init<RequestOp> = { request: { case: 'requestDeleteRange', value: { key } } };
-    return this.#ifCreatedAt(key, revision, deletion, call).header;
+    return (await this.#ifCreatedAt(key, revision, deletion, call)).header;
   }
 
   /** Reads the first key of a queue. */
-  first(name: Uint8Array, call: ServerCall): RangeResponse {
+  first(name: Uint8Array, call: ServerCall): Promise<RangeResponse> {
     return this.run(methods.kv.range, firstOf(name), call);
   }
 
@@ -209,24 +209,22 @@ class Queues {
   ): Promise<void> {
     const isInQueue = (key: KeyId): boolean => key.startsWith(`${keyId(name)}/`);
     while (!signal.aborted) {
-      const { header, kvs } = this.first(name, call);
+      const { header, kvs } = await this.first(name, call);
+      const after = header?.revision ?? 0n;
       const leader = kvs[0];
       if (leader === undefined) {
-        await this.#commitWith((key, type) => isInQueue(key) && type === EventType.PUT, signal);
+        await this.#changeAfter(after, ({ key, type }) => isInQueue(key) && type === EventType.PUT, signal);
         continue;
       }
+      if (signal.aborted) return;
       responses.send({ header, kv: leader });
       const leaderKey = keyId(leader.key);
-      const stop = this.#member.store.onCommit(({ revision, changes }) => {
-        for (const { key, type, kv } of changes)
-          if (key === leaderKey && type === EventType.PUT)
-            responses.send({ header: this.#member.header(revision), kv });
-      });
-      try {
-        await this.#commitWith((key, type) => key === leaderKey && type === EventType.DELETE, signal);
-      } finally {
-        stop();
-      }
+      const isEnd = ({ key, type, kv }: Change): boolean => {
+        if (key === leaderKey && type === EventType.PUT)
+          responses.send({ header: this.#member.header(kv.modRevision), kv });
+        return key === leaderKey && type === EventType.DELETE;
+      };
+      await this.#changeAfter(after, isEnd, signal);
     }
   }
 
@@ -237,7 +235,7 @@ class Queues {
     lease: bigint,
     others: readonly Init<RequestOp>[],
     call: ServerCall,
-  ): TxnResponse {
+  ): Promise<TxnResponse> {
     const isNew = {
       result: CompareResult.EQUAL,
       target: CompareTarget.CREATE,
@@ -251,7 +249,7 @@ class Queues {
   }
 
   /** Carries out an operation if the key exists and has the create revision `revision`. */
-  #ifCreatedAt(key: Uint8Array, revision: bigint, operation: Init<RequestOp>, call: ServerCall): TxnResponse {
+  #ifCreatedAt(key: Uint8Array, revision: bigint, operation: Init<RequestOp>, call: ServerCall): Promise<TxnResponse> {
     const isSame = {
       result: CompareResult.EQUAL,
       target: CompareTarget.CREATE,
@@ -271,22 +269,26 @@ class Queues {
         sortTarget: SortTarget.CREATE,
         maxCreateRevision: revision - 1n,
       };
-      const [predecessor] = this.run(methods.kv.range, ahead, call).kvs;
-      if (predecessor === undefined) return;
-      const awaited = keyId(predecessor.key);
-      await this.#commitWith((key, type) => key === awaited && type === EventType.DELETE, call.signal);
+      const { header, kvs } = await this.run(methods.kv.range, ahead, call);
+      if (kvs[0] === undefined) return;
+      const awaited = keyId(kvs[0].key);
+      const isDeletion = ({ key, type }: Change): boolean => key === awaited && type === EventType.DELETE;
+      await this.#changeAfter(header?.revision ?? 0n, isDeletion, call.signal);
     }
   }
 
   /**
-   * Resolves at the next commit with a change for which `matches` returns true.
+   * Calls `matches` with each change after a revision. Resolves when `matches` has returned true.
    *
    * @throws StatusError with status `Canceled` if the signal aborts.
    */
-  #commitWith(matches: (key: KeyId, type: EventType) => boolean, signal: AbortSignal): Promise<void> {
+  #changeAfter(revision: bigint, matches: (change: Change) => boolean, signal: AbortSignal): Promise<void> {
+    const { store } = this.#member;
+    for (const { changes } of store.commits(revision + 1n, ALL_KEYS))
+      if (changes.some(matches)) return Promise.resolve();
     return new Promise((resolve, reject) => {
-      const stop = this.#member.store.onCommit(({ changes }) => {
-        if (changes.some(({ key, type }) => matches(key, type))) finish(resolve);
+      const stop = store.onCommit(({ changes }) => {
+        if (changes.some(matches)) finish(resolve);
       });
       const abort = (): void => finish(() => reject(new StatusError('Canceled', 'context canceled')));
       const offAbort = onAbort(signal, abort);
@@ -308,15 +310,16 @@ class Queues {
    * Calls `action`, which removes the key of a call that failed or was canceled, unless the server has stopped since
    * `epoch`. Ignores a `StatusError`, as etcd does.
    */
-  #cleanUp(epoch: number, action: () => void): void {
+  #cleanUp(epoch: number, action: () => Promise<unknown>): void {
     if (epoch !== this.#member.epoch) return;
-    try {
-      action();
-    } catch (error) {
+    action().catch((error: unknown) => {
       if (!(error instanceof StatusError)) throw error;
-    }
+    });
   }
 }
+
+/** The codes of the errors of Go's contexts. */
+const KEPT_CODES: readonly string[] = ['Canceled', 'DeadlineExceeded'];
 
 /** The key of a contender: the name, a slash, and the ID of the lease in hexadecimal. */
 function queueKey(name: Uint8Array, lease: bigint): Uint8Array {
@@ -351,14 +354,14 @@ function failure(message: string): StatusError {
 }
 
 /**
- * Runs a handler. Replaces the status of an error by `Unknown`, unless it is `Canceled`: the services Lock and Election
- * of etcd call KV and Lease through etcd's client package, whose errors have no gRPC status.
+ * Runs a handler. Replaces the status of an error by `Unknown`, unless the error is one of Go's contexts: the services
+ * Lock and Election of etcd call KV and Lease through etcd's client package, whose errors have no gRPC status.
  */
 async function withUnknownStatus<T>(action: () => Promise<T>): Promise<T> {
   try {
     return await action();
   } catch (error) {
-    if (!(error instanceof StatusError) || error.code === 'Canceled') throw error;
+    if (!(error instanceof StatusError) || KEPT_CODES.includes(error.code)) throw error;
     throw failure(error.message);
   }
 }

@@ -16,7 +16,7 @@ import type { Init } from '../../protobuf/codec.js';
 import type { Method } from '../../protobuf/schema.js';
 import { checkDeleteRange, checkPut, checkRange, checkRangeStream, checkTxn } from './kv-checks.js';
 import type { Member } from './member.js';
-import { propose } from './proposals.js';
+import type { Propose } from './proposals.js';
 import { checkQuota, costOfPut, costOfTxn } from './quota.js';
 import { rangeChunks, readRange } from './range.js';
 import {
@@ -27,12 +27,27 @@ import {
   StatusError,
   serverError,
 } from './service.js';
-import { checkBranch, checkLease, chooseBranch, isReadOnly, runBranch, runDeleteRange, runPut } from './txn.js';
+import {
+  checkBranch,
+  checkLease,
+  chooseBranch,
+  isReadOnly,
+  isSerializable,
+  runBranch,
+  runDeleteRange,
+  runPut,
+} from './txn.js';
 import type { WriteTransaction } from './write-transaction.js';
 
 const { kv } = methods;
 
-/** Registers the service KV. Its handlers are synchronous, so the server applies each request before the next one. */
+/** The response of a method. A member that is alone answers at once. */
+type Answer<Response> = Init<Response> | Promise<Init<Response>>;
+
+/**
+ * Registers the service KV. The handlers of a member that is alone are synchronous, so the server applies each request
+ * before the next one.
+ */
 export function registerKv(router: Router, member: Member): void {
   const service = new KvService(member);
   router.unary(kv.range, (request, call) => service.range(request, call));
@@ -53,73 +68,97 @@ export function registerKv(router: Router, member: Member): void {
 class KvService {
   readonly #member: Member;
 
+  readonly #put: Propose<PutRequest, Init<PutResponse>>;
+  readonly #deleteRange: Propose<DeleteRangeRequest, Init<DeleteRangeResponse>>;
+  readonly #txn: Propose<TxnRequest, Init<TxnResponse>>;
+  readonly #compact: Propose<CompactionRequest, Init<CompactionResponse>>;
+
   constructor(member: Member) {
     this.#member = member;
+    const applyPut = (request: PutRequest): Init<PutResponse> => {
+      checkLease(request, member.leases);
+      return this.#write((transaction) => runPut(transaction, request));
+    };
+    this.#put = this.#define(kv.put, applyPut, costOfPut);
+    this.#deleteRange = this.#define(kv.deleteRange, (request) =>
+      this.#write((transaction) => runDeleteRange(transaction, request)),
+    );
+    this.#txn = this.#define(kv.txn, (request) => this.#runTxn(request), costOfTxn);
+    // Discards old versions at once, so the field `physical` makes no difference.
+    this.#compact = this.#define(kv.compact, ({ revision }) => {
+      const { store } = member;
+      if (revision <= store.compacted) throw serverError('Compacted');
+      if (revision > store.revision) throw serverError('FutureRev');
+      store.compact(revision);
+      return { header: member.header() };
+    });
   }
 
-  range(request: RangeRequest, call: ServerCall): Init<RangeResponse> {
-    const { store, settings } = this.#member;
+  range(request: RangeRequest, call: ServerCall): Answer<RangeResponse> {
+    const { store, settings, auth } = this.#member;
     checkRange(request, settings.version);
-    this.#member.auth.authorize(kv.range.path, request, call);
-    const { revision, ...result } = readRange(store, request, settings.version);
-    return { header: this.#member.header(revision), ...result };
+    return this.#read(request.serializable, () => {
+      auth.authorize(kv.range.path, request, call);
+      const { revision, ...result } = readRange(store, request, settings.version);
+      return { header: this.#member.header(revision), ...result };
+    });
   }
 
-  put(request: PutRequest, call: ServerCall): Init<PutResponse> {
+  put(request: PutRequest, call: ServerCall): Answer<PutResponse> {
     checkQuota(this.#member, costOfPut(request));
     checkPut(request);
-    this.#propose(kv.put, request, call, costOfPut(request));
-    this.#member.auth.authorize(kv.put.path, request, call);
-    checkLease(request, this.#member.leases);
-    return this.#write((transaction) => runPut(transaction, request));
+    return this.#put(request, this.#member.auth.authorize(kv.put.path, request, call));
   }
 
-  deleteRange(request: DeleteRangeRequest, call: ServerCall): Init<DeleteRangeResponse> {
+  deleteRange(request: DeleteRangeRequest, call: ServerCall): Answer<DeleteRangeResponse> {
     checkDeleteRange(request);
-    this.#propose(kv.deleteRange, request, call);
-    this.#member.auth.authorize(kv.deleteRange.path, request, call);
-    return this.#write((transaction) => runDeleteRange(transaction, request));
+    return this.#deleteRange(request, this.#member.auth.authorize(kv.deleteRange.path, request, call));
   }
 
-  txn(request: TxnRequest, call: ServerCall): Init<TxnResponse> {
-    const { store, leases, settings, auth } = this.#member;
-    const cost = costOfTxn(request);
-    checkQuota(this.#member, cost);
+  txn(request: TxnRequest, call: ServerCall): Answer<TxnResponse> {
+    const { settings, auth } = this.#member;
+    checkQuota(this.#member, costOfTxn(request));
     checkTxn(request, settings.maxTxnOps, settings.version);
-    if (!isReadOnly(request)) this.#propose(kv.txn, request, call, cost);
-    auth.authorize(kv.txn.path, request, call);
+    if (!isReadOnly(request)) return this.#txn(request, auth.authorize(kv.txn.path, request, call));
+    return this.#read(isSerializable(request), () => {
+      auth.authorize(kv.txn.path, request, call);
+      return this.#runTxn(request);
+    });
+  }
+
+  compact(request: CompactionRequest, call: ServerCall): Answer<CompactionResponse> {
+    return this.#compact(request, this.#member.auth.authorize(kv.compact.path, request, call));
+  }
+
+  /**
+   * Defines a write of the method. etcd checks the alarms and the permissions when it applies a write. `costOf` returns
+   * the number of bytes that the write adds to the database, as `quota.ts` estimates it. The write throws `StatusError`
+   * with `Corrupt`, `NoSpace` or the reasons of `Auth.admit` and `apply`.
+   */
+  #define<Request, Response>(
+    { path, request: codec }: Method<Request, Response>,
+    apply: (request: Request) => Init<Response>,
+    costOf: (request: Request) => number = () => 0,
+  ): Propose<Request, Init<Response>> {
+    const { alarms, auth, proposals } = this.#member;
+    return proposals.define(path, codec, (request, entry) => {
+      if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
+      if (alarms.isInEffect('NOSPACE') && costOf(request) > 0) throw serverError('NoSpace');
+      auth.admit(path, request, entry);
+      return apply(request);
+    });
+  }
+
+  #runTxn(request: TxnRequest): Init<TxnResponse> {
+    const { store, leases, settings } = this.#member;
     const branch = chooseBranch(store, request);
     checkBranch(store, branch, { leases, version: settings.version });
     return this.#write((transaction) => runBranch(transaction, branch, settings.version));
   }
 
-  /** Discards old versions at once, so the field `physical` makes no difference. */
-  compact(request: CompactionRequest, call: ServerCall): Init<CompactionResponse> {
-    const { store, auth } = this.#member;
-    auth.authorize(kv.compact.path, request, call);
-    this.#propose(kv.compact, request, call);
-    if (request.revision <= store.compacted) throw serverError('Compacted');
-    if (request.revision > store.revision) throw serverError('FutureRev');
-    store.compact(request.revision);
-    return { header: this.#member.header() };
-  }
-
-  /**
-   * Proposes a write, as etcd does through raft: see `propose`. `cost` is the number of bytes that the write adds to
-   * the database, as `quota.ts` estimates it. etcd checks the alarms when it applies the write.
-   *
-   * @throws StatusError with `InvalidAuthToken`, `RequestTooLarge`, `Corrupt` or `NoSpace`.
-   */
-  #propose<Request, Response>(
-    { request: codec }: Method<Request, Response>,
-    request: Init<Request>,
-    call: ServerCall,
-    cost = 0,
-  ): void {
-    const { alarms, auth } = this.#member;
-    propose(this.#member, codec, request, auth.caller(call));
-    if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
-    if (alarms.isInEffect('NOSPACE') && cost > 0) throw serverError('NoSpace');
+  /** Runs a read at once if it is serializable: then it may miss the latest writes. */
+  #read<T>(isSerializable: boolean, read: () => T): T | Promise<T> {
+    return isSerializable ? read() : this.#member.consensus.read(read);
   }
 
   #write<Result>(write: (transaction: WriteTransaction) => Result): Result & Pick<Init<PutResponse>, 'header'> {

@@ -3,10 +3,11 @@ import {
   type LeaseKeepAliveRequest,
   type LeaseKeepAliveResponse,
   LeaseRevokeRequest,
+  type ResponseHeader,
 } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
+import { andThen } from './consensus.js';
 import type { Member } from './member.js';
-import { propose } from './proposals.js';
 import { checkQuota } from './quota.js';
 import {
   type RequestSink,
@@ -21,6 +22,8 @@ import {
 // 3.5.33, 3.6.14 and 3.7.1 give the same answers. They list the keys of a lease in random order; this service lists
 // them in byte order.
 
+/** The ID in a LeaseGrant request that lets the server choose. */
+const NO_LEASE = 0n;
 /** The TTL of a lease that does not exist, in the answer of LeaseTimeToLive. */
 const NO_LEASE_TTL = -1n;
 /** The TTL of a lease that does not exist, in the answer of LeaseKeepAlive. */
@@ -32,40 +35,43 @@ const LEASE_BYTES = 64;
 /** Registers the service Lease. */
 export function registerLease(router: Router, member: Member): void {
   const { lease } = methods;
-  const { leases, alarms } = member;
-
-  router.unary(lease.leaseGrant, (request, call) => {
-    checkQuota(member, LEASE_BYTES);
-    member.auth.authorize(lease.leaseGrant.path, request, call);
-    propose(member, LeaseGrantRequest, request);
+  const { auth, leases, alarms, proposals } = member;
+  const grant = proposals.define(lease.leaseGrant.path, LeaseGrantRequest, ({ id, ttl }) => {
     if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
     if (alarms.isInEffect('NOSPACE')) throw serverError('NoSpace');
-    const { id, ttlSeconds } = leases.grant(request.id, request.ttl);
-    return { header: member.header(), id, ttl: ttlSeconds };
+    const granted = leases.grant(id, ttl);
+    return { header: member.header(), id: granted.id, ttl: granted.ttlSeconds };
   });
-
-  router.unary(lease.leaseRevoke, (request, call) => {
-    // Before consensus, etcd checks only that the call has a user, as for LeaseGrant. etcd checks the permissions
-    // afterwards.
-    member.auth.authorize(lease.leaseGrant.path, request, call);
-    propose(member, LeaseRevokeRequest, request);
+  const revoke = proposals.define(lease.leaseRevoke.path, LeaseRevokeRequest, (request, entry) => {
     if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
-    member.auth.authorize(lease.leaseRevoke.path, request, call);
+    auth.admit(lease.leaseRevoke.path, request, entry);
     leases.revoke(request.id);
     return { header: member.header() };
   });
 
+  router.unary(lease.leaseGrant, (request, call) => {
+    checkQuota(member, LEASE_BYTES);
+    auth.authorize(lease.leaseGrant.path, request, call);
+    return grant(request.id === NO_LEASE ? { ...request, id: leases.unusedId() } : request);
+  });
+
+  router.unary(lease.leaseRevoke, (request, call) =>
+    revoke(request, auth.authorize(lease.leaseRevoke.path, request, call)),
+  );
+
   router.unary(lease.leaseTimeToLive, (request, call) => {
-    member.auth.authorize(lease.leaseTimeToLive.path, request, call);
+    auth.authorize(lease.leaseTimeToLive.path, request, call);
     const { id, keys } = request;
-    const ttl = leases.timeToLive(id);
-    if (ttl === undefined) return { header: member.header(), id, ttl: NO_LEASE_TTL };
-    const attached = keys ? leases.keysOf(id) : [];
-    return { header: member.header(), id, ttl: ttl.remaining, grantedTtl: ttl.granted, keys: attached };
+    const asked = member.consensus.atLeader((leaderLeases) => {
+      const ttl = leaderLeases.timeToLive(id);
+      if (ttl === undefined) return { ttl: NO_LEASE_TTL };
+      return { ttl: ttl.remaining, grantedTtl: ttl.granted, keys: keys ? leaderLeases.keysOf(id) : [] };
+    });
+    return andThen(asked, (answer) => ({ header: member.header(), id, ...answer }));
   });
 
   router.unary(lease.leaseLeases, (request, call) => {
-    member.auth.authorize(lease.leaseLeases.path, request, call);
+    auth.authorize(lease.leaseLeases.path, request, call);
     return { header: member.header(), leases: leases.ids.map((id) => ({ id })) };
   });
 
@@ -77,6 +83,9 @@ class KeepAliveStream implements RequestSink<LeaseKeepAliveRequest> {
   readonly #member: Member;
   readonly #responses: ResponseStream<LeaseKeepAliveResponse>;
   readonly #call: ServerCall;
+  #unanswered = 0;
+  /** Settled when the requests so far are answered. */
+  #last: Promise<void> = Promise.resolve();
 
   constructor(member: Member, responses: ResponseStream<LeaseKeepAliveResponse>, call: ServerCall) {
     this.#member = member;
@@ -91,15 +100,32 @@ class KeepAliveStream implements RequestSink<LeaseKeepAliveRequest> {
     const header = this.#member.header();
     try {
       this.#member.auth.authorize(methods.lease.leaseKeepAlive.path, request, this.#call);
-      this.#responses.send({ header, id, ttl: this.#member.leases.renew(id) ?? NOT_RENEWED_TTL });
+      const renewed = this.#member.consensus.atLeader((leases) => leases.renew(id));
+      if (!(renewed instanceof Promise)) return this.#renewed(header, id, renewed);
+      this.#unanswered += 1;
+      this.#last = Promise.all([renewed, this.#last])
+        .then(([ttl]) => this.#renewed(header, id, ttl))
+        .catch((error: unknown) => this.#failed(error))
+        .finally(() => {
+          this.#unanswered -= 1;
+        });
     } catch (error) {
-      if (!(error instanceof StatusError)) throw error;
-      this.#responses.end(error);
+      this.#failed(error);
     }
   }
 
+  #renewed(header: ResponseHeader, id: bigint, ttl: bigint | undefined): void {
+    this.#responses.send({ header, id, ttl: ttl ?? NOT_RENEWED_TTL });
+  }
+
+  #failed(error: unknown): void {
+    if (!(error instanceof StatusError)) throw error;
+    this.#responses.end(error);
+  }
+
   halfClosed(): void {
-    this.#responses.end();
+    if (this.#unanswered === 0) this.#responses.end();
+    else void this.#last.then(() => this.#responses.end());
   }
 
   canceled(): void {}

@@ -18,9 +18,9 @@ const RETRY_MS = 500;
 interface Host {
   readonly store: Store;
   readonly settings: Pick<MemberSettings, 'clock'>;
-  readonly alarms: { isInEffect(alarm: 'CORRUPT'): boolean };
-  raftIndex: bigint;
   randomId(): bigint;
+  /** Proposes to revoke a lease that has expired. */
+  revokeExpired(id: bigint): void;
 }
 
 interface Lease {
@@ -76,14 +76,23 @@ export class Lessor {
   }
 
   /**
-   * Creates a lease. Chooses an ID if `id` is 0. Replaces a TTL below the minimum, also a negative TTL, by the minimum.
+   * Creates a lease. Replaces a TTL below the minimum, also a negative TTL, by the minimum.
    *
    * @throws StatusError with the reason `LeaseTTLTooLarge` or `LeaseExist`.
    */
   grant(id: bigint, ttlSeconds: bigint): LeaseRecord {
     if (ttlSeconds > MAX_TTL_SECONDS) throw serverError('LeaseTTLTooLarge');
     if (this.has(id)) throw serverError('LeaseExist');
-    return this.#add({ id: id === 0n ? this.#unusedId() : id, ttlSeconds });
+    return this.#add({ id, ttlSeconds });
+  }
+
+  /** Returns an ID from 1 to 2^63 - 1: like etcd, clears the bit of the sign. See `LeaseGrant` in `v3_server.go`. */
+  unusedId(): bigint {
+    for (;;) {
+      const id = BigInt.asUintN(63, this.#nextId);
+      this.#nextId += 1n;
+      if (id !== 0n && !this.has(id)) return id;
+    }
   }
 
   /**
@@ -174,15 +183,6 @@ export class Lessor {
     return lease;
   }
 
-  /** Returns an ID from 1 to 2^63 - 1: like etcd, clears the bit of the sign. See `LeaseGrant` in `v3_server.go`. */
-  #unusedId(): bigint {
-    for (;;) {
-      const id = BigInt.asUintN(63, this.#nextId);
-      this.#nextId += 1n;
-      if (id !== 0n && !this.has(id)) return id;
-    }
-  }
-
   #refresh(lease: Lease, extraMs: number): void {
     this.#refreshes += 1;
     lease.refresh = this.#refreshes;
@@ -215,11 +215,8 @@ export class Lessor {
     this.#runBy(nextMs);
   }
 
-  /** Revokes an expired lease, unless the alarm `CORRUPT` is in effect: then the member revokes no lease. */
   #expire({ id }: Lease): void {
-    if (!this.has(id)) return;
-    this.#member.raftIndex += 1n;
-    if (!this.#member.alarms.isInEffect('CORRUPT')) this.revoke(id);
+    if (this.has(id)) this.#member.revokeExpired(id);
   }
 }
 

@@ -1,17 +1,17 @@
-import { AlarmAction, type AlarmMember, AlarmRequest, AlarmType, DowngradeAction } from '../../gen/etcdserverpb/rpc.js';
+import { type AlarmMember, AlarmType, DowngradeAction, DowngradeRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { Sha256 } from '../../host/sha256.js';
 import { onAbort } from '../../runtime/signals.js';
 import { RELEASES } from '../etcd/versions.js';
+import { andThen, REQUEST_TIMEOUT_MS } from './consensus.js';
 import { Crc32c } from './crc32c.js';
 import type { Member } from './member.js';
-import { propose } from './proposals.js';
 import { type Router, type ServerCall, StatusError, serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';
 import { takeSnapshot } from './snapshot.js';
 
-/** How long etcd waits until it has applied a request: 5 s plus two election timeouts of 1 s. */
-const REQUEST_TIMEOUT_MS = 7_000;
+/** The ID of the leader in a status if the member knows no leader. */
+const NO_LEADER = 0n;
 const SNAPSHOT_CHUNK_BYTES = 32_768;
 const ALARM_NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(AlarmType).map(([name, number]) => [number, name]),
@@ -22,14 +22,20 @@ export function registerMaintenance(router: Router, member: Member): void {
   const { auth, store, alarms, downgrade, settings } = member;
   const { maintenance } = methods;
   const header = () => member.header();
+  const changeDowngrade = member.proposals.define('downgrade', DowngradeRequest, ({ action, version }) => {
+    if (action === DowngradeAction.ENABLE) downgrade.enable(version);
+    // etcd 3.6 and newer ignore the error, in `downgradeCancel` of `etcdserver/v3_server.go`.
+    else if (action === DowngradeAction.CANCEL) {
+      if (!downgrade.cancel() && is35) throw serverError('NoInflightDowngrade');
+    } else throw new StatusError('Unknown', 'etcdserver: unknown method');
+  });
   const is35 = settings.version === '3.5';
   /** The version of the database format. etcd 3.5 does not store one. */
   const storageVersion = (): string => (is35 ? '' : `${downgrade.clusterVersion}.0`);
 
   router.unary(maintenance.alarm, (request, call) => {
     auth.authorize(maintenance.alarm.path, request, call);
-    propose(member, AlarmRequest, request);
-    return { header: header(), alarms: changeAlarms(member, request) };
+    return andThen(member.changeAlarms(request), (changed) => ({ header: header(), alarms: changed }));
   });
 
   router.unary(maintenance.status, (request, call) => {
@@ -39,11 +45,14 @@ export function registerMaintenance(router: Router, member: Member): void {
       version: RELEASES[settings.version],
       dbSize: BigInt(store.bytes),
       dbSizeInUse: BigInt(store.bytesInUse),
-      leader: member.memberId,
+      leader: member.consensus.leaderId,
       raftIndex: member.raftIndex,
       raftAppliedIndex: member.raftIndex,
       raftTerm: member.raftTerm,
-      errors: alarms.list(AlarmType.NONE).map((alarm) => describe(alarm, settings.version)),
+      errors: [
+        ...(member.consensus.leaderId === NO_LEADER ? [serverError('NoLeader').message] : []),
+        ...alarms.list(AlarmType.NONE).map((alarm) => describe(alarm, settings.version)),
+      ],
       ...(is35
         ? {}
         : {
@@ -98,32 +107,25 @@ export function registerMaintenance(router: Router, member: Member): void {
 
   router.unary(maintenance.moveLeader, (request, call) => {
     auth.authorize(maintenance.moveLeader.path, request, call);
+    if (member.consensus.leaderId !== member.memberId) throw serverError('NotLeader');
     if (!member.membership.isVoter(request.targetId)) throw serverError('BadLeaderTransferee');
-    return request.targetId === member.memberId ? {} : leaderTransfer(call);
+    if (request.targetId === member.memberId) return {};
+    return member.consensus.moveLeader(request.targetId, call).then(() => ({}));
   });
 
   router.unary(maintenance.downgrade, (request, call) => {
     auth.authorize(maintenance.downgrade.path, request, call);
-    changeDowngrade(member, request.action, request.version);
-    if (is35 && request.action !== DowngradeAction.VALIDATE) return unanswered(member, call);
-    const version = downgrade.clusterVersion;
-    return { header: header(), version: is35 ? `${version}.0` : version };
+    const { action, version: target } = request;
+    const changed =
+      action === DowngradeAction.VALIDATE
+        ? member.consensus.read(() => void downgrade.validate(target))
+        : changeDowngrade(request);
+    return andThen(changed, () => {
+      if (is35 && action !== DowngradeAction.VALIDATE) return unanswered(member, call);
+      const version = downgrade.clusterVersion;
+      return { header: header(), version: is35 ? `${version}.0` : version };
+    });
   });
-}
-
-/** Carries out an Alarm request. Returns the alarms of its response. */
-function changeAlarms({ alarms }: Member, { action, memberId, alarm }: AlarmRequest): AlarmMember[] {
-  switch (action) {
-    case AlarmAction.GET:
-      return alarms.list(alarm);
-    case AlarmAction.ACTIVATE:
-      return alarms.raise(memberId, alarm);
-    case AlarmAction.DEACTIVATE:
-      return alarms.clear(memberId, alarm);
-    default:
-      // The process of a real server ends here.
-      return [];
-  }
 }
 
 /** Returns an alarm as Go prints the message. Go omits a field that has its default value. */
@@ -135,18 +137,6 @@ function describe({ memberId, alarm }: AlarmMember, version: MemoryVersion): str
 }
 
 /**
- * Rejects when the call ends. The member to which the leadership should move never starts, so the transfer never ends.
- */
-function leaderTransfer({ signal }: ServerCall): Promise<never> {
-  return new Promise((_, reject) => {
-    const fail = (): void =>
-      reject(new StatusError('Unknown', 'etcdserver: request timed out, leader transfer took too long'));
-    onAbort(signal, fail);
-    if (signal.aborted) fail();
-  });
-}
-
-/**
  * Ends a call after the time limit of the server. etcd 3.5 starts and cancels downgrades, but never answers these
  * requests, because `Apply` of `etcdserver/apply.go` returns no result for them.
  */
@@ -155,22 +145,4 @@ function unanswered({ settings: { clock } }: Member, { signal }: ServerCall): Pr
     const stop = clock.after(REQUEST_TIMEOUT_MS, () => reject(serverError('Timeout')));
     onAbort(signal, stop);
   });
-}
-
-/** Carries out a Downgrade request. @throws StatusError */
-function changeDowngrade({ downgrade, settings }: Member, action: DowngradeAction, version: string): void {
-  switch (action) {
-    case DowngradeAction.VALIDATE:
-      downgrade.validate(version);
-      break;
-    case DowngradeAction.ENABLE:
-      downgrade.enable(version);
-      break;
-    case DowngradeAction.CANCEL:
-      // etcd 3.6 and newer ignore the error, in `downgradeCancel` of `etcdserver/v3_server.go`.
-      if (!downgrade.cancel() && settings.version === '3.5') throw serverError('NoInflightDowngrade');
-      break;
-    default:
-      throw new StatusError('Unknown', 'etcdserver: unknown method');
-  }
 }

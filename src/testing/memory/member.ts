@@ -1,22 +1,45 @@
-import type { ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
+import {
+  AlarmAction,
+  type AlarmMember,
+  AlarmRequest,
+  AlarmType,
+  LeaseRevokeRequest,
+  type ResponseHeader,
+} from '../../gen/etcdserverpb/rpc.js';
 import { Alarms } from './alarms.js';
 import { Auth } from './auth.js';
+import { Alone, type Consensus } from './consensus.js';
 import { Counters } from './counters.js';
 import { Downgrade } from './downgrade.js';
 import { KeyHashes } from './key-hashes.js';
 import { Lessor } from './lessor.js';
-import { Membership } from './membership.js';
+import { Membership, type Site } from './membership.js';
+import { Proposals, type Propose } from './proposals.js';
 import type { MemberSettings } from './settings.js';
 import { Store } from './store.js';
 
-/** The state that the services of a member share. */
+/** etcd's default of `--initial-advertise-peer-urls`. No member listens there. */
+const PEER_URL = 'http://localhost:2380';
+
+/** The place of a member in a cluster of several members. */
+export interface Place {
+  readonly clusterId: bigint;
+  readonly memberId: bigint;
+  /** The members with which the cluster starts, including this one. */
+  readonly sites: readonly Site[];
+}
+
+/** The state that the services of a member share: the state machine of one member. */
 export class Member {
   readonly settings: MemberSettings;
   readonly store = new Store();
   readonly leases: Lessor;
   readonly clusterId: bigint;
   readonly memberId: bigint;
-  /** The raft index of the latest request that went through consensus. */
+  /** How the member agrees with the other members. */
+  consensus: Consensus = new Alone(this);
+  readonly proposals = new Proposals(this);
+  /** The raft index of the latest request that the member has applied. */
   raftIndex = 4n;
   raftTerm = 2n;
   /**
@@ -31,15 +54,36 @@ export class Member {
   readonly keyHashes = new KeyHashes(this.store);
   readonly counters = new Counters();
 
-  constructor(settings: MemberSettings) {
+  /** Reads or changes the alarms of the cluster. */
+  readonly changeAlarms: Propose<AlarmRequest, AlarmMember[]>;
+  readonly #revokeExpired: Propose<LeaseRevokeRequest, void>;
+
+  /** @param place the place in a cluster. Default: a cluster of its own. */
+  constructor(settings: MemberSettings, place?: Place) {
     this.settings = settings;
-    this.clusterId = this.randomId();
-    this.memberId = this.randomId();
+    this.clusterId = place?.clusterId ?? this.randomId();
+    this.memberId = place?.memberId ?? this.randomId();
     this.alarms = new Alarms(this.memberId, settings.version);
     this.auth = new Auth(settings, this.store, this.alarms);
-    this.membership = new Membership(this.memberId, settings, () => this.randomId());
+    this.membership = new Membership(this.memberId, place?.sites ?? [siteOf(this.memberId, settings, PEER_URL)]);
     this.downgrade = new Downgrade(settings);
     this.leases = new Lessor(this);
+    this.changeAlarms = this.proposals.define('alarm', AlarmRequest, (request) => this.alarms.change(request));
+    this.#revokeExpired = this.proposals.define('leaseExpire', LeaseRevokeRequest, ({ id }) => {
+      // With the alarm `CORRUPT`, no lease is revoked.
+      if (this.leases.has(id) && !this.alarms.isInEffect('CORRUPT')) this.leases.revoke(id);
+    });
+  }
+
+  /** Proposes to revoke a lease that has expired. If the proposal fails, the lessor tries again later. */
+  revokeExpired(id: bigint): void {
+    ignoreFailure(this.#revokeExpired({ id }));
+  }
+
+  /** Raises the alarm `NOSPACE` for this member. */
+  raiseNoSpace(): void {
+    const { memberId } = this;
+    ignoreFailure(this.changeAlarms({ action: AlarmAction.ACTIVATE, memberId, alarm: AlarmType.NOSPACE }));
   }
 
   /**
@@ -55,4 +99,13 @@ export class Member {
   header(revision: bigint = this.store.revision): ResponseHeader {
     return { clusterId: this.clusterId, memberId: this.memberId, revision, raftTerm: this.raftTerm };
   }
+}
+
+/** Returns the entry of a member in the member list of a cluster that starts. */
+export function siteOf(id: bigint, { name, endpoint }: MemberSettings, peerUrl: string): Site {
+  return { id, name, endpoint, listenUrls: new Set(), peerUrls: [peerUrl] };
+}
+
+function ignoreFailure(result: unknown): void {
+  if (result instanceof Promise) result.catch(() => {});
 }

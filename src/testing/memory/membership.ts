@@ -1,13 +1,19 @@
 import type { Member as MemberMessage } from '../../gen/etcdserverpb/rpc.js';
 import { StatusError, serverError } from './service.js';
-import type { MemberSettings } from './settings.js';
 
 /** The maximum number of learners in a cluster: etcd's `--max-learners`. */
 const MAX_LEARNERS = 1;
-/** etcd's default of `--initial-advertise-peer-urls`. No member listens there. */
-const PEER_URLS: readonly string[] = ['http://localhost:2380'];
-
-type MembershipSettings = Pick<MemberSettings, 'name' | 'endpoint'>;
+/** A member with which the cluster starts. */
+export interface Site {
+  readonly id: bigint;
+  readonly name: string;
+  /** The URL that the member advertises to clients while it listens at no port. */
+  readonly endpoint: string;
+  /** The URLs of the ports at which the member listens. */
+  readonly listenUrls: Set<string>;
+  /** The URLs at which the other members reach the member. */
+  readonly peerUrls: readonly string[];
+}
 
 /** A member that was added. It never starts, so it has neither a name nor client URLs. */
 interface AddedMember {
@@ -17,36 +23,42 @@ interface AddedMember {
 }
 
 /**
- * The members of the cluster. Only the member itself is running; a member that was added never starts.
+ * The members of the cluster, as one of them knows them. A member that a client has added never starts.
  *
  * When a client adds a voting member to a real cluster of one member, the cluster has no quorum until the new member
- * starts: reads and writes time out. Here, the member keeps its quorum, so that a test can still use it and remove the
- * other member. Except for the IDs of new members (see `add`), all other answers are those of etcd with its option
+ * starts: reads and writes time out. Here, the quorum never changes, so that a test can still use the cluster and remove
+ * the other member. The members with which a cluster of several members starts cannot be removed. Except for the IDs of new members (see `add`), all other answers are those of etcd with its option
  * `--strict-reconfig-check`.
  */
 export class Membership {
   readonly #id: bigint;
-  readonly #settings: MembershipSettings;
-  readonly #newId: () => bigint;
-  /** The URLs of the ports at which the member listens. */
-  readonly listenUrls = new Set<string>();
-  /** The URLs at which other members would reach this member. */
-  #peerUrls = PEER_URLS;
+  readonly #sites: readonly Site[];
+  /** The peer URLs that clients have changed, by the ID of the member. */
+  readonly #peerUrls = new Map<bigint, readonly string[]>();
   #added: AddedMember[] = [];
 
-  constructor(id: bigint, settings: MembershipSettings, newId: () => bigint) {
+  /** `id` is the ID of the member itself. `sites` are the members with which the cluster starts. */
+  constructor(id: bigint, sites: readonly Site[]) {
     this.#id = id;
-    this.#settings = settings;
-    this.#newId = newId;
+    this.#sites = sites;
+  }
+
+  /** The URLs of the ports at which the member itself listens. */
+  get listenUrls(): Set<string> {
+    return (this.#sites.find(({ id }) => id === this.#id) as Site).listenUrls;
   }
 
   /** All members, ordered by their IDs. */
   list(): MemberMessage[] {
-    const { name, endpoint } = this.#settings;
-    const clientUrls = this.listenUrls.size > 0 ? [...this.listenUrls] : [endpoint];
-    const self = { id: this.#id, name, peerUrls: [...this.#peerUrls], clientUrls, isLearner: false };
-    const others = this.#added.map((added) => ({ ...added, name: '', peerUrls: [...added.peerUrls], clientUrls: [] }));
-    return [self, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+    const running = this.#sites.map(({ id, name, endpoint, listenUrls, peerUrls }) => ({
+      id,
+      name,
+      peerUrls: [...(this.#peerUrls.get(id) ?? peerUrls)],
+      clientUrls: listenUrls.size > 0 ? [...listenUrls] : [endpoint],
+      isLearner: false,
+    }));
+    const added = this.#added.map((each) => ({ ...each, name: '', peerUrls: [...each.peerUrls], clientUrls: [] }));
+    return [...running, ...added].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /** Whether the member exists and votes. */
@@ -54,37 +66,50 @@ export class Membership {
     return this.list().some((member) => member.id === id && !member.isLearner);
   }
 
+  /** Checks whether a member with these URLs may be added. The URLs are valid. @throws StatusError */
+  checkAdd(peerUrls: readonly string[], isLearner: boolean): void {
+    if (this.#added.some((member) => !member.isLearner))
+      throw isLearner || this.#sites.length > 1 ? serverError('Unhealthy') : notEnoughStarted();
+    this.#checkUrls(undefined, peerUrls);
+    const learners = this.#added.filter((member) => member.isLearner).length;
+    if (isLearner && learners >= MAX_LEARNERS) throw serverError('TooManyLearners');
+  }
+
   /**
-   * Adds a member, and returns it. The URLs have been checked.
+   * Adds a member.
    *
    * If a client removes a member and adds it again with the same URLs within a second, etcd derives the same ID for
    * both, and reports `MemberNotFound`. Here, every new member has a new ID.
    *
-   * @throws StatusError
+   * @throws StatusError if the member may not be added: see `checkAdd`.
    */
-  add(peerUrls: readonly string[], isLearner: boolean): MemberMessage {
-    if (this.#added.some((member) => !member.isLearner))
-      throw isLearner ? serverError('Unhealthy') : notEnoughStarted();
-    this.#checkUrls(undefined, peerUrls);
-    const learners = this.#added.filter((member) => member.isLearner).length;
-    if (isLearner && learners >= MAX_LEARNERS) throw serverError('TooManyLearners');
-    const id = this.#newId();
+  add({ id, peerUrls, isLearner }: MemberMessage): void {
+    this.checkAdd(peerUrls, isLearner);
     this.#added.push({ id, peerUrls, isLearner });
-    return { id, name: '', peerUrls: [...peerUrls], clientUrls: [], isLearner };
   }
 
-  /** @throws StatusError if the member does not exist, or if it is the member that runs */
-  remove(id: bigint): void {
-    if (id === this.#id) throw notEnoughStarted();
+  /** @throws StatusError if the member does not exist, or if it is a member that runs */
+  checkRemove(id: bigint): void {
+    if (this.#isSite(id)) throw notEnoughStarted();
     this.#existing(id);
+  }
+
+  /** Removes a member that a client has added. @throws StatusError for the same reasons as `checkRemove`. */
+  remove(id: bigint): void {
+    this.checkRemove(id);
     this.#added = this.#added.filter((member) => member.id !== id);
   }
 
-  /** Replaces the peer URLs of a member. Like etcd, does not check whether they are valid URLs. @throws StatusError */
-  update(id: bigint, peerUrls: readonly string[]): void {
+  /** Checks whether a member may get new peer URLs. Like etcd, does not check whether they are valid URLs. */
+  checkUpdate(id: bigint, peerUrls: readonly string[]): void {
     this.#existing(id);
     this.#checkUrls(id, peerUrls);
-    if (id === this.#id) this.#peerUrls = peerUrls;
+  }
+
+  /** Replaces the peer URLs of a member. @throws StatusError */
+  update(id: bigint, peerUrls: readonly string[]): void {
+    this.checkUpdate(id, peerUrls);
+    if (this.#isSite(id)) this.#peerUrls.set(id, peerUrls);
     else this.#added = this.#added.map((member) => (member.id === id ? { ...member, peerUrls } : member));
   }
 
@@ -94,7 +119,11 @@ export class Membership {
    */
   promote(id: bigint): never {
     this.#existing(id);
-    throw serverError(id === this.#id ? 'MemberNotLearner' : 'LearnerNotReady');
+    throw serverError(this.#isSite(id) ? 'MemberNotLearner' : 'LearnerNotReady');
+  }
+
+  #isSite(id: bigint): boolean {
+    return this.#sites.some((site) => site.id === id);
   }
 
   #existing(id: bigint): void {

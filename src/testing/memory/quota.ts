@@ -39,7 +39,6 @@ function costOfOperations(operations: readonly RequestOp[]): number {
  */
 export function checkQuota(member: Member, cost: number): void {
   if (cost === 0 || member.store.bytes + cost < member.settings.quotaBytes) return;
-  member.alarms.add('NOSPACE');
-  member.raftIndex += 1n;
+  member.raiseNoSpace();
   throw serverError('NoSpace');
 }

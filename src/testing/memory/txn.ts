@@ -64,6 +64,13 @@ export function isReadOnly({ success, failure }: TxnRequest): boolean {
   return [...success, ...failure].every(({ request }) => request?.case === 'requestRange');
 }
 
+/** Whether all operations of a transaction that is read-only are serializable ranges. */
+export function isSerializable({ success, failure }: TxnRequest): boolean {
+  return [...success, ...failure].every(
+    ({ request }) => request?.case === 'requestRange' && request.value.serializable,
+  );
+}
+
 /**
  * Checks the operations against the state before the transaction.
  *

@@ -5,13 +5,14 @@ import { methods } from '../../../src/gen/methods.js';
 import type { Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { NO_BYTES } from '../../../src/runtime/bytes.js';
+import type { Auth } from '../../../src/testing/memory/auth.js';
 import { grantsAccess } from '../../../src/testing/memory/auth-permissions.js';
 import { registerAuth } from '../../../src/testing/memory/auth-service.js';
 import { KeyRange } from '../../../src/testing/memory/key-range.js';
 import { registerKv } from '../../../src/testing/memory/kv-service.js';
 import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { registerMaintenance } from '../../../src/testing/memory/maintenance-service.js';
-import { StatusError, serverError } from '../../../src/testing/memory/service.js';
+import { type ServerCall, StatusError, serverError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
 import { randomNumbers } from '../../support/faults/rounds.js';
 import { ServiceBench, utf8 } from '../../support/memory-services.js';
@@ -408,7 +409,7 @@ describe("MemoryEtcd's authorization", () => {
     for (const service of Object.values(methods))
       for (const method of Object.values(service) as Method<unknown, unknown>[]) {
         try {
-          member.auth.authorize(method.path, method.request.create(), call);
+          authorizeAndAdmit(member.auth, method, call);
           free.push(method.path);
         } catch (error) {
           if (method.path !== auth.userGet.path) expect(error).toEqual(serverError('UserEmpty'));
@@ -427,7 +428,7 @@ describe("MemoryEtcd's authorization", () => {
     for (const service of [auth, cluster, maintenance])
       for (const method of Object.values(service) as Method<unknown, unknown>[]) {
         try {
-          bench.member.auth.authorize(method.path, method.request.create(), call);
+          authorizeAndAdmit(bench.member.auth, method, call);
           permitted.push(method.path);
         } catch (error) {
           expect(error).toEqual(serverError('PermissionDenied'));
@@ -560,3 +561,9 @@ describe("MemoryEtcd's authorization", () => {
     expect(outcome(bench, auth.userList, {})).toBe(NO_USER);
   });
 });
+
+/** Makes all checks of the permissions for an empty request: when a member receives it, and when it applies it. */
+function authorizeAndAdmit(auth: Auth, { path, request }: Method<unknown, unknown>, call: ServerCall): void {
+  const caller = auth.authorize(path, request.create(), call);
+  auth.admit(path, request.create(), { caller, authRevision: auth.store.revision, index: 0n });
+}

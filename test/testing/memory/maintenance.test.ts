@@ -218,7 +218,7 @@ describe("MemoryEtcd's Snapshot", () => {
     const target = openBench();
     target.write({ z: 'lost' });
     target.member.auth.store.addUser('lost', undefined, true);
-    const token = target.member.auth.tokens.assign('root', 9n);
+    const token = target.member.auth.tokens.assign('root', 'abc', 9n);
     restoreSnapshot(target.member, parseSnapshot(takeSnapshot(source.member)));
 
     expect(target.member.store.snapshot()).toEqual(store.snapshot());
@@ -265,7 +265,8 @@ describe("MemoryEtcd's Snapshot", () => {
 describe("MemoryEtcd's MoveLeader", () => {
   test('accepts only the member itself', () => {
     const bench = openBench();
-    const { id: learner } = bench.member.membership.add(['http://a:1'], true);
+    const learner = 5n;
+    bench.member.membership.add({ id: learner, name: '', peerUrls: ['http://a:1'], clientUrls: [], isLearner: true });
     expect(bench.call(moveLeader, { targetId: bench.member.memberId })).toEqual({ header: undefined });
     for (const targetId of [0n, 7n, learner])
       expect(() => bench.call(moveLeader, { targetId })).toThrow(serverError('BadLeaderTransferee'));
@@ -273,7 +274,8 @@ describe("MemoryEtcd's MoveLeader", () => {
 
   test('fails when the call ends, if the target is a member that never starts', async () => {
     const { member, router } = openBench();
-    const { id: targetId } = member.membership.add(['http://a:1'], false);
+    const targetId = 5n;
+    member.membership.add({ id: targetId, name: '', peerUrls: ['http://a:1'], clientUrls: [], isLearner: false });
     const { unary } = unaryRoute(router, moveLeader.path);
     const ending = new AbortController();
     const transfer = Promise.resolve(unary({ targetId }, { metadata: {}, endpoint: '', signal: ending.signal }));

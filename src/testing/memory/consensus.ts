@@ -1,0 +1,86 @@
+import { onAbort } from '../../runtime/signals.js';
+import type { Command } from './command.js';
+import type { Lessor } from './lessor.js';
+import { type ServerCall, StatusError } from './service.js';
+
+/** How long etcd waits until it has applied a request: 5 s plus two election timeouts of 1 s. */
+export const REQUEST_TIMEOUT_MS = 7_000;
+
+/** How a member agrees with the other members of its cluster. */
+export interface Consensus {
+  /** The ID of the leader that the member knows. 0 if it knows none. */
+  readonly leaderId: bigint;
+  /** Whether all members of the cluster run and can reach each other. */
+  readonly isHealthy: boolean;
+  /**
+   * Puts a write into the log, and returns the result of the write at this member.
+   *
+   * @throws StatusError if the write fails.
+   */
+  propose(command: Command): unknown;
+  /** Runs a linearizable read, when the member has applied all writes that were committed before the call. */
+  read<T>(read: () => T): T | Promise<T>;
+  /** Asks the leader for something that no log contains: the remaining time of a lease, or its renewal. */
+  atLeader<T>(ask: (leases: Lessor) => T): T | Promise<T>;
+  /** Moves the leadership from this member to another one. */
+  moveLeader(targetId: bigint, call: ServerCall): Promise<void>;
+}
+
+/** The part of a `Member` that its consensus needs: the state machine. */
+export interface StateMachine {
+  readonly memberId: bigint;
+  /** The raft index of the latest request that the member has applied. */
+  raftIndex: bigint;
+  readonly leases: Lessor;
+  readonly proposals: { apply(command: Command, index: bigint): unknown };
+}
+
+/** A member without other members: its own leader. It applies each write at once. */
+export class Alone implements Consensus {
+  readonly isHealthy = true;
+  readonly #member: StateMachine;
+
+  constructor(member: StateMachine) {
+    this.#member = member;
+  }
+
+  get leaderId(): bigint {
+    return this.#member.memberId;
+  }
+
+  propose(command: Command): unknown {
+    this.#member.raftIndex += 1n;
+    return this.#member.proposals.apply(command, this.#member.raftIndex);
+  }
+
+  read<T>(read: () => T): T {
+    return read();
+  }
+
+  atLeader<T>(ask: (leases: Lessor) => T): T {
+    return ask(this.#member.leases);
+  }
+
+  /** Rejects when the call ends, because a member that was added to this one never starts. */
+  moveLeader(_: bigint, call: ServerCall): Promise<never> {
+    return untilCallEnds(call);
+  }
+}
+
+/** Rejects when the call ends, with etcd's error of a leadership that has not moved in time. */
+export function untilCallEnds({ signal }: ServerCall): Promise<never> {
+  return new Promise((_, reject) => {
+    const fail = (): void =>
+      reject(new StatusError('Unknown', 'etcdserver: request timed out, leader transfer took too long'));
+    onAbort(signal, fail);
+    if (signal.aborted) fail();
+  });
+}
+
+/** Calls `next` with a value, at once unless the value is a promise. */
+export function andThen<T, Result>(
+  value: T | Promise<T>,
+  next: (value: T) => Result | Promise<Result>,
+): Result | Promise<Result> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
