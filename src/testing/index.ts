@@ -29,5 +29,6 @@ export { type Listener, type ListenOptions, listen, type ServerTls } from './htt
 export type { Http2ServerOptions } from './http2-server/server.js';
 export { type Clock, ManualClock } from './memory/clock.js';
 export { MemoryEtcd, type MemoryEtcdOptions } from './memory/memory-etcd.js';
+export type { MemoryMember, RaftEntry, RaftView } from './memory/memory-member.js';
 export type { MemoryVersion } from './memory/settings.js';
 export { memory } from './memory/transport.js';

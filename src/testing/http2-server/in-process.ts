@@ -4,7 +4,8 @@ import { Fifo } from '../../runtime/queues.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import type { EmbeddedTransportFactory } from '../../transport/transport.js';
 import type { Direction } from '../faults/paced-pipe.js';
-import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
+import { checkServer, type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
+import type { MemoryMember } from '../memory/memory-member.js';
 import { Http2Server } from './server.js';
 
 /**
@@ -48,9 +49,14 @@ export function inProcess(server: Http2Server, deliver: Deliver = (_, run) => qu
  * const server = new MemoryEtcd();
  * const etcd = new Client({ transport: memoryOverHttp2(server) });
  */
-export function memoryOverHttp2(server: MemoryEtcd): EmbeddedTransportFactory {
+export function memoryOverHttp2(server: MemoryEtcd | MemoryMember): EmbeddedTransportFactory {
   checkServer(server);
-  return Object.assign(http2Over(inProcess(new Http2Server(server))), { endpoints: [server.endpoint] });
+  const members = membersOf(server);
+  const opens = new Map(members.map((member) => [member.endpoint, inProcess(new Http2Server(member))]));
+  const [first] = opens.values();
+  const open: OpenByteStream = (endpoint, tls, events) =>
+    ((opens.get(endpoint.url) ?? first) as OpenByteStream)(endpoint, tls, events);
+  return Object.assign(http2Over(open), { endpoints: [...opens.keys()] });
 }
 
 /** One connection between a client and a server in the same process. */

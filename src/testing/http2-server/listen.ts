@@ -14,7 +14,8 @@ import {
 import { concatBytes } from '../../runtime/bytes.js';
 import { Http1Server, type HttpService, isHttp1 } from '../http1-server/server.js';
 import { checkClock } from '../memory/clock.js';
-import { checkServer, type MemoryEtcd } from '../memory/memory-etcd.js';
+import { checkServer, type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
+import type { MemoryMember } from '../memory/memory-member.js';
 import type { ServerConnection } from './connection.js';
 import { Http2Server, type Http2ServerOptions } from './server.js';
 
@@ -66,7 +67,8 @@ const LISTEN_OPTIONS = {
 const TLS_OPTIONS = checkedLaterAll('cert', 'key');
 
 /**
- * Opens a port at which other programs, such as etcdctl and curl, reach the server. Like a real member, the port serves
+ * Opens a port at which other programs, such as etcdctl and curl, reach the server: a `MemoryEtcd` with one member, or
+ * one of several members. Like a real member, the port serves
  * gRPC over HTTP/2. Over HTTP/1.1, it serves the JSON gateway at `/v3/`, and the pages `/health`, `/livez`, `/readyz`,
  * `/version` and `/metrics`. The member list of the server contains the URL of the port while the port is open. While
  * the server is stopped, the port resets each new connection. Runs on Node.js only.
@@ -79,10 +81,12 @@ const TLS_OPTIONS = checkedLaterAll('cert', 'key');
  * await using etcd = new Client({ endpoints: [listener.endpoint] });
  * await etcd.put('color', 'blue');
  */
-export async function listen(server: MemoryEtcd, options: ListenOptions = {}): Promise<Listener> {
+export async function listen(server: MemoryEtcd | MemoryMember, options: ListenOptions = {}): Promise<Listener> {
   checkServer(server);
   checkOptions(options, LISTEN_OPTIONS, 'listen');
-  return openPort(server, options);
+  const [member, ...others] = membersOf(server) as [MemoryMember];
+  if (others.length > 0) throw invalidInput('server', 'a MemoryEtcd with several members', 'one of its members');
+  return openPort(member, options);
 }
 
 /** @throws EtcdError with reason `InvalidInput` unless the options contain a certificate and its private key. */

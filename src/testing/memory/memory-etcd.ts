@@ -15,20 +15,13 @@ import {
 import { textOf } from '../../runtime/bytes.js';
 import { environment } from '../../runtime/environment.js';
 import type { Page, Query } from '../http1-server/server.js';
-import { registerAuth } from './auth-service.js';
 import { type Clock, checkClock, realTime } from './clock.js';
-import { registerCluster } from './cluster-service.js';
-import { registerConcurrency } from './concurrency-service.js';
-import { registerHealth } from './health-service.js';
-import { registerKv } from './kv-service.js';
-import { registerLease } from './lease-service.js';
-import { registerMaintenance } from './maintenance-service.js';
+import { type Cluster, startCluster } from './cluster.js';
 import { Member } from './member.js';
-import { type Route, Router } from './service.js';
-import { type MemberSettings, type MemoryVersion, maxMessageBytes } from './settings.js';
+import { MemoryMember } from './memory-member.js';
+import type { Route, Service } from './service.js';
+import type { MemberSettings, MemoryVersion } from './settings.js';
 import { parseSnapshot, restoreSnapshot, takeSnapshot } from './snapshot.js';
-import { statusPage } from './status-pages.js';
-import { registerWatch } from './watch-service.js';
 
 /** Options of a `MemoryEtcd`. */
 export interface MemoryEtcdOptions {
@@ -41,8 +34,10 @@ export interface MemoryEtcdOptions {
    * `Math.random`.
    */
   readonly random?: (() => number) | undefined;
-  /** Name of the member. Default: `default`. */
+  /** Name of the member. With several members, each name also has a number. Default: `default`, or `m0`, `m1`, `m2`. */
   readonly name?: string | undefined;
+  /** Number of members. Several members agree by raft. Default: 1. */
+  readonly members?: number | undefined;
   /** Maximum number of operations in a transaction. Default: 128. */
   readonly maxTxnOps?: number | undefined;
   /** Maximum size of a request in bytes. Default: 1,572,864. */
@@ -60,6 +55,7 @@ const OPTIONS = {
   clock: checkClock,
   random: checkFunction,
   name: checkName,
+  members: checkPositiveCount,
   maxTxnOps: checkPositiveCount,
   maxRequestBytes: checkPositiveCount,
   quotaBytes: checkPositiveCount,
@@ -83,9 +79,9 @@ const GIB = 1_073_741_824;
 const ENDPOINT = 'unix:///memory-etcd';
 
 /**
- * One etcd member in the memory of this process, for tests: not durable, not clustered, not fast under load. Apart from
- * the differences that docs/testing.md lists, it answers all RPCs as a real member does, with the same revisions,
- * errors, watches, leases, locks and users.
+ * An etcd in the memory of this process, for tests: one member, or a cluster of several members. It is neither durable
+ * nor fast under load. Apart from the differences that docs/testing.md lists, it answers all RPCs as a real etcd does,
+ * with the same revisions, errors, watches, leases, locks and users.
  *
  * A client reaches the server in one of three ways: with the transport `memory(server)`, which passes messages; with
  * the transport `memoryOverHttp2(server)`, which passes HTTP/2 frames inside this process; or at a port that `listen`
@@ -100,46 +96,57 @@ const ENDPOINT = 'unix:///memory-etcd';
  * await etcd.put('config/color', 'blue');
  * console.log((await etcd.get('config/color'))?.text()); // blue
  */
-export class MemoryEtcd {
-  /** URL of the server, as clients see it in errors and in the member list. */
-  readonly endpoint: string = ENDPOINT;
-  /** @internal The state of the server. */
-  readonly member: Member;
-  readonly #router = new Router();
-  /** The functions that end the open connections, one for each connection. */
-  readonly #connections = new Set<() => void>();
-  #running = true;
+export class MemoryEtcd implements Service {
+  /** The members. A cluster starts with a leader. */
+  readonly members: readonly MemoryMember[];
+  /** @internal The network between the members. Undefined with one member. */
+  readonly network: Cluster['network'] | undefined;
 
   /** @throws EtcdError with reason `InvalidInput` if an option is unknown or out of range. */
   constructor(options: MemoryEtcdOptions = {}) {
-    this.member = new Member(settingsOf(options, this.endpoint));
-    registerKv(this.#router, this.member);
-    registerWatch(this.#router, this.member);
-    registerLease(this.#router, this.member);
-    registerCluster(this.#router, this.member);
-    registerMaintenance(this.#router, this.member);
-    registerAuth(this.#router, this.member);
-    registerConcurrency(this.#router, this.member, this);
-    registerHealth(this.#router);
+    const settings = settingsOf(options);
+    const [first] = settings as [MemberSettings];
+    if (settings.length === 1) this.members = [new MemoryMember(new Member(first), [first.name])];
+    else ({ members: this.members, network: this.network } = startCluster(settings, first.clock, first.random));
   }
 
-  /** The revision of the store. */
-  get revision(): bigint {
-    return this.member.store.revision;
+  /** URL of the server, as clients see it in errors and in the member list. With several members: of the first one. */
+  get endpoint(): string {
+    return this.#first.endpoint;
   }
 
   /**
-   * Maximum length in bytes of a message that the server receives.
-   *
-   * @internal
+   * The running leader. Undefined if there is none. A member that has been cut off may still consider itself the leader
+   * for a second; if there are two leaders, this is the one with the higher term.
    */
-  get maxMessageBytes(): number {
-    return maxMessageBytes(this.member.settings);
+  get leader(): MemoryMember | undefined {
+    const leaders = this.members.filter(({ isLeader }) => isLeader);
+    return leaders.sort((a, b) => (a.raft?.term ?? 0) - (b.raft?.term ?? 0)).at(-1);
   }
 
-  /** Whether the server accepts connections. */
+  /** The revision of the store. With several members: the highest revision. */
+  get revision(): bigint {
+    return this.#latest.store.revision;
+  }
+
+  /** Whether the server accepts connections: whether at least one member runs. */
   get running(): boolean {
-    return this.#running;
+    return this.members.some(({ running }) => running);
+  }
+
+  /** @internal The state of the server. With several members: of the member that has applied the most. */
+  get member(): Member {
+    return this.#latest;
+  }
+
+  get #first(): MemoryMember {
+    return this.members[0] as MemoryMember;
+  }
+
+  get #latest(): Member {
+    let latest = this.#first.state;
+    for (const { state } of this.members) if (state.raftIndex > latest.raftIndex) latest = state;
+    return latest;
   }
 
   /**
@@ -155,7 +162,7 @@ export class MemoryEtcd {
     const isObject = typeof lease === 'object' && lease !== null;
     const isHeld = isObject && reading(lease, 'lease', () => 'token' in lease);
     const id = isHeld ? this.#leaseOf(lease as HeldLock) : leaseIdOf(lease as LeaseLike, 'lease');
-    if (id !== undefined && this.member.leases.expire(id)) return;
+    if (id !== undefined && (this.leader?.state ?? this.member).leases.expire(id)) return;
     const given = isHeld ? 'a lock whose key does not exist' : `the lease ${id?.toString(16)}, which does not exist`;
     throw invalidInput('lease', given, 'a lease that exists');
   }
@@ -170,28 +177,18 @@ export class MemoryEtcd {
 
   /**
    * Ends all connections, as if the process had been killed. The server refuses connections until `start` is called. No
-   * lease expires while the server is stopped.
+   * lease expires while the server is stopped. Kills all members, if there are several.
    */
   stop(): void {
-    this.#running = false;
-    this.member.epoch += 1;
-    this.member.leases.suspend();
-    for (const end of [...this.#connections]) end();
-    this.#connections.clear();
+    for (const member of this.members) member.kill();
   }
 
   /**
    * Accepts connections again after `stop`. As after the start of a process, the keys, leases and users are the same,
-   * all leases get their full TTL, and tokens are no longer valid.
+   * all leases get their full TTL, and tokens are no longer valid. Several members need an election first.
    */
   start(): void {
-    if (this.#running) return;
-    this.#running = true;
-    this.member.raftTerm += 1n;
-    this.member.leases.renewAll();
-    this.member.auth.tokens.reset();
-    this.member.alarms.restart();
-    this.member.keyHashes.reset();
+    for (const member of this.members) member.restart();
   }
 
   /**
@@ -216,88 +213,77 @@ export class MemoryEtcd {
   restore(snapshot: Uint8Array): void {
     const parsed = parseSnapshot(snapshot);
     this.stop();
-    restoreSnapshot(this.member, parsed);
+    for (const member of this.members) {
+      member.discardLog();
+      restoreSnapshot(member.state, parsed);
+    }
     this.start();
   }
 
-  /**
-   * Registers a connection. The server calls `lost` when it stops. Returns a function that unregisters the connection,
-   * or undefined if the server is stopped.
-   *
-   * @internal
-   */
-  connect(lost: () => void): (() => void) | undefined {
-    if (!this.#running) return undefined;
-    this.#connections.add(lost);
-    return () => void this.#connections.delete(lost);
+  /** @internal */
+  get maxMessageBytes(): number {
+    return this.#first.maxMessageBytes;
   }
 
-  /**
-   * Adds the URL of a port to the member list. Returns a function that removes it.
-   *
-   * @internal
-   */
-  advertise(url: string): () => void {
-    const { listenUrls } = this.member.membership;
-    listenUrls.add(url);
-    return () => void listenUrls.delete(url);
-  }
-
-  /**
-   * Returns the handler of a method.
-   *
-   * @throws StatusError with status `Unimplemented` if the server does not implement the method.
-   *
-   * @internal
-   */
-  find(path: string): Route {
-    const route = this.#router.find(path);
-    this.member.counters.called(path);
-    return route;
-  }
-
-  /**
-   * The major version of grpc-gateway in the version of etcd.
-   *
-   * @internal
-   */
+  /** @internal */
   get gatewayErrors(): 1 | 2 {
-    return this.member.settings.version === '3.5' ? 1 : 2;
+    return this.#first.gatewayErrors;
   }
 
-  /**
-   * Returns a page that the member shows over HTTP/1.1, such as `/health`, or undefined if the member has no page at
-   * the path.
-   *
-   * @internal
-   */
+  /** @internal The first member serves the calls to the server as a whole. */
+  connect(lost: () => void): (() => void) | undefined {
+    return this.#first.connect(lost);
+  }
+
+  /** @internal */
+  advertise(url: string): () => void {
+    return this.#first.advertise(url);
+  }
+
+  /** @internal */
+  find(path: string): Route {
+    return this.#first.find(path);
+  }
+
+  /** @internal */
   page(method: string, path: string, query: Query): Page | undefined {
-    return statusPage(this.member, this.#router.paths, method, path, query);
+    return this.#first.page(method, path, query);
   }
 }
 
-/** @throws EtcdError with reason `InvalidInput` if the value is not a `MemoryEtcd`. */
-export function checkServer(server: MemoryEtcd): void {
-  checkCan(server, 'expireLease', 'server', 'a MemoryEtcd: new MemoryEtcd()');
+/** @throws EtcdError with reason `InvalidInput` if the value is neither a `MemoryEtcd` nor one of its members. */
+export function checkServer(server: MemoryEtcd | MemoryMember): void {
+  checkCan(server, 'advertise', 'server', 'a MemoryEtcd: new MemoryEtcd()');
 }
 
-function settingsOf(options: MemoryEtcdOptions, endpoint: string): MemberSettings {
+/** Returns the members that clients of a server reach. */
+export function membersOf(server: MemoryEtcd | MemoryMember): readonly MemoryMember[] {
+  return server instanceof MemoryEtcd ? server.members : [server];
+}
+
+/** Returns the settings of each member. */
+function settingsOf(options: MemoryEtcdOptions): MemberSettings[] {
   checkOptions(options, OPTIONS, 'MemoryEtcd');
   const {
     version = '3.6',
     clock = realTime,
     random = () => environment.Math.random(),
-    name = 'default',
+    members = 1,
     maxTxnOps = 128,
     maxRequestBytes = 1_572_864,
     quotaBytes = 2 * GIB,
     tokenTtlSeconds = 300,
     progressIntervalMs = 600_000,
   } = options;
-  return {
-    ...{ version, clock, random, name, endpoint, maxTxnOps, maxRequestBytes, quotaBytes },
+  const common = {
+    ...{ version, clock, random, maxTxnOps, maxRequestBytes, quotaBytes },
     ...{ tokenTtlSeconds, progressIntervalMs },
   };
+  if (members === 1) return [{ ...common, name: options.name ?? 'default', endpoint: ENDPOINT }];
+  return Array.from({ length: members }, (_, index) => {
+    const name = options.name === undefined ? `m${index}` : `${options.name}-${index}`;
+    return { ...common, name, endpoint: `${ENDPOINT}-${index}` };
+  });
 }
 
 function checkVersion(version: MemoryVersion, argument: string): void {

@@ -18,7 +18,8 @@ import type {
   TransportOptions,
   UnaryCall,
 } from '../../transport/transport.js';
-import { checkServer, type MemoryEtcd } from './memory-etcd.js';
+import { checkServer, type MemoryEtcd, membersOf } from './memory-etcd.js';
+import type { MemoryMember } from './memory-member.js';
 import {
   CancelableCall,
   checkMessageBytes,
@@ -31,7 +32,7 @@ import {
 import { MemoryStream, type OpenCall } from './transport-stream.js';
 
 /**
- * Returns a transport that calls a server in this process. It encodes and decodes all messages, as for a network, so
+ * Returns a transport that calls a server in this process: all members of a `MemoryEtcd`, or one member. It encodes and decodes all messages, as for a network, so
  * the client and the server share no objects. It opens no byte stream, so a test with it covers neither HTTP/2 nor the
  * network. `memoryOverHttp2` covers HTTP/2, too.
  *
@@ -39,15 +40,17 @@ import { MemoryStream, type OpenCall } from './transport-stream.js';
  * const server = new MemoryEtcd();
  * const etcd = new Client({ transport: memory(server) });
  */
-export function memory(server: MemoryEtcd): EmbeddedTransportFactory {
+export function memory(server: MemoryEtcd | MemoryMember): EmbeddedTransportFactory {
   checkServer(server);
+  const members = membersOf(server);
+  const [first] = members as [MemoryMember];
   const factory = (endpoint: Endpoint, options: TransportOptions): Transport =>
-    new MemoryTransport(server, endpoint, options);
-  return Object.assign(factory, { endpoints: [server.endpoint] });
+    new MemoryTransport(members.find((member) => member.endpoint === endpoint.url) ?? first, endpoint, options);
+  return Object.assign(factory, { endpoints: members.map((member) => member.endpoint) });
 }
 
 class MemoryTransport implements Transport {
-  readonly #server: MemoryEtcd;
+  readonly #server: MemoryMember;
   readonly #endpoint: Endpoint;
   readonly #options: TransportOptions;
   readonly #calls = new Set<OpenCall>();
@@ -58,7 +61,7 @@ class MemoryTransport implements Transport {
   #disconnect: (() => void) | undefined;
   #closed = false;
 
-  constructor(server: MemoryEtcd, endpoint: Endpoint, options: TransportOptions) {
+  constructor(server: MemoryMember, endpoint: Endpoint, options: TransportOptions) {
     this.#server = server;
     this.#endpoint = endpoint;
     this.#options = options;

@@ -1,0 +1,228 @@
+import { describe, expect, test, vi } from 'vitest';
+import { Client, type ClientOptions } from '../../../src/client/client.js';
+import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { EtcdError } from '../../../src/errors/etcd-error.js';
+import { ManualClock } from '../../../src/testing/memory/clock.js';
+import { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
+import type { MemoryMember } from '../../../src/testing/memory/memory-member.js';
+import { memory } from '../../../src/testing/memory/transport.js';
+
+/** A cluster of three members on a clock that runs a hundred times as fast as the real time. */
+class FastCluster implements AsyncDisposable {
+  readonly clock = new ManualClock();
+  readonly server = new MemoryEtcd({ members: 3, clock: this.clock });
+  readonly #clients: Client[] = [];
+  readonly #timer = setInterval(() => this.clock.advance(100), 1);
+
+  client(server: MemoryEtcd | MemoryMember = this.server, options: Partial<ClientOptions> = {}): Client {
+    const client = new Client({ transport: memory(server), ...options });
+    this.#clients.push(client);
+    return client;
+  }
+
+  get leader(): MemoryMember {
+    return this.server.leader as MemoryMember;
+  }
+
+  get followers(): readonly MemoryMember[] {
+    return this.server.members.filter((member) => member !== this.leader);
+  }
+
+  async untilLeader(other?: MemoryMember): Promise<MemoryMember> {
+    await vi.waitFor(() => {
+      if (this.server.leader === undefined || this.server.leader === other) throw new Error('no leader');
+    });
+    return this.leader;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const member of this.server.members) {
+      member.heal();
+      member.restart();
+    }
+    await Promise.all(this.#clients.map((client) => client.close()));
+    clearInterval(this.#timer);
+    this.server.stop();
+  }
+}
+
+const once = { retry: false } as const;
+
+/** Returns the code and the text of the error with which a call ends. */
+async function errorOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+  } catch (error) {
+    if (error instanceof EtcdError) return `${error.code}: ${error.problem}`;
+    throw error;
+  }
+  return 'OK';
+}
+
+describe('a MemoryEtcd with three members', () => {
+  test('has a leader from the start, without the clock', async () => {
+    const server = new MemoryEtcd({ members: 3, clock: new ManualClock() });
+    await using etcd = new Client({ transport: memory(server) });
+    await etcd.put('color', 'blue');
+    expect((await etcd.get('color'))?.text()).toBe('blue');
+    expect(server.members.map(({ state }) => state.store.revision)).toEqual([2n, 2n, 2n]);
+    expect(server.members.map(({ raft }) => raft?.log.map(({ text }) => text))).toEqual([
+      ['', 'put color'],
+      ['', 'put color'],
+      ['', 'put color'],
+    ]);
+  });
+
+  test('lists its members and their leader', async () => {
+    await using cluster = new FastCluster();
+    const etcd = cluster.client();
+    const members = await etcd.cluster.memberList();
+    expect(members.members.map(({ name }) => name).sort()).toEqual(['m0', 'm1', 'm2']);
+    const statuses = await Promise.all(
+      cluster.server.members.map((member) => cluster.client(member).maintenance.status()),
+    );
+    expect(new Set(statuses.map(({ leader }) => leader)).size).toBe(1);
+    expect(new Set(statuses.map(({ memberId }) => memberId)).size).toBe(3);
+    expect(statuses.map(({ raftTerm }) => raftTerm)).toEqual([2n, 2n, 2n]);
+  });
+
+  test('writes through a follower, and reads the write at every member', async () => {
+    await using cluster = new FastCluster();
+    const [follower] = cluster.followers;
+    await cluster.client(follower).put('color', 'blue');
+    for (const member of cluster.server.members)
+      expect((await cluster.client(member).get('color'))?.text()).toBe('blue');
+  });
+
+  test('goes on after its leader has been killed, and the killed member catches up', async () => {
+    await using cluster = new FastCluster();
+    const etcd = cluster.client();
+    await etcd.put('a', '1');
+    const old = cluster.leader;
+    old.kill();
+    await cluster.untilLeader(old);
+    await etcd.put('b', '2');
+    old.restart();
+    await vi.waitFor(() => expect(old.state.store.revision).toBe(3n));
+    expect(old.raft?.role).toBe('follower');
+  });
+
+  test('a member that is cut off answers serializable reads only', async () => {
+    await using cluster = new FastCluster();
+    const etcd = cluster.client();
+    await etcd.put('color', 'blue');
+    const old = cluster.leader;
+    old.cutOff();
+    await vi.waitFor(() => expect(old.isLeader).toBe(false));
+    const lonely = cluster.client(old);
+    await cluster.untilLeader();
+    await cluster.client(cluster.leader).put('color', 'red');
+    expect((await lonely.get('color', { serializable: true }))?.text()).toBe('blue');
+    const results = await Promise.all([
+      errorOf(lonely.put('color', 'green', { timeoutMs: 20_000, ...once })),
+      errorOf(lonely.get('color', { timeoutMs: 20_000, ...once })),
+      errorOf(lonely.lease.timeToLive(7n, { timeoutMs: 20_000, ...once })),
+    ]);
+    expect(results).toEqual([
+      'DeadlineExceeded: context deadline exceeded',
+      'Unavailable: etcdserver: request timed out',
+      'Unavailable: etcdserver: no leader',
+    ]);
+    old.heal();
+    await vi.waitFor(() => expect(old.state.store.get('color')?.value).toEqual(new TextEncoder().encode('red')));
+  });
+
+  test('a minority grants no lock', async () => {
+    await using cluster = new FastCluster();
+    const [follower, other] = cluster.followers as [MemoryMember, MemoryMember];
+    const lonely = cluster.client(follower);
+    await using session = await Session.create(lonely, { ttl: 60 });
+    cluster.leader.kill();
+    other.kill();
+    await expect(new Mutex(session, 'lock').lock({ maxWaitMs: 300 })).rejects.toThrow(EtcdError);
+    expect(follower.state.store.range).toBeDefined();
+    expect(follower.state.store.revision).toBe(1n);
+  });
+
+  test('a watch that requires a leader ends when its member has no leader', async () => {
+    await using cluster = new FastCluster();
+    const [follower] = cluster.followers as [MemoryMember];
+    const etcd = cluster.client(follower);
+    const ended = new Promise<string>((resolve) => {
+      const stream = etcd.raw.watch.watch({ metadata: { hasleader: 'true' } });
+      stream.send({ requestUnion: { case: 'createRequest', value: { key: new TextEncoder().encode('k') } } });
+      void (async () => {
+        try {
+          for await (const _ of stream) cluster.followers.at(-1)?.cutOff();
+        } catch (error) {
+          resolve((error as EtcdError).problem);
+        }
+      })();
+    });
+    follower.cutOff();
+    expect(await ended).toBe('etcdserver: no leader');
+  });
+
+  test('the leader decides when a lease expires, and a new leader gives all leases their TTL again', async () => {
+    const clock = new ManualClock();
+    const server = new MemoryEtcd({ members: 3, clock });
+    await using etcd = new Client({ transport: memory(server) });
+    const { id } = await etcd.lease.grant({ ttl: 10 });
+    await etcd.put('k', '', { lease: id });
+    const advance = async (ms: number): Promise<void> => {
+      for (let passed = 0; passed < ms; passed += 100) {
+        clock.advance(100);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await advance(9_000);
+    const old = server.leader as MemoryMember;
+    old.kill();
+    await advance(3_000);
+    expect(server.leader).toBeDefined();
+    await advance(8_000);
+    expect((await etcd.get('k'))?.key).toBeDefined();
+    await advance(3_500);
+    expect(await etcd.get('k')).toBeUndefined();
+    server.stop();
+  });
+
+  test('MoveLeader moves the leadership, and only the leader accepts it', async () => {
+    await using cluster = new FastCluster();
+    const [follower] = cluster.followers as [MemoryMember];
+    const targetId = follower.state.memberId;
+    const move = (member: MemoryMember): Promise<string> =>
+      errorOf(cluster.client(member).raw.maintenance.moveLeader({ targetId }));
+    expect(await move(follower)).toBe('FailedPrecondition: etcdserver: not leader');
+    expect(await move(cluster.leader)).toBe('OK');
+    expect(cluster.leader).toBe(follower);
+  });
+
+  test('all members apply the same changes of users, and check the same permissions', async () => {
+    await using cluster = new FastCluster();
+    const etcd = cluster.client();
+    await etcd.auth.userAdd('root', 'secret');
+    await etcd.auth.roleAdd('root');
+    await etcd.auth.userGrantRole('root', 'root');
+    await etcd.auth.authEnable();
+    const snapshots = cluster.server.members.map(({ state }) => state.auth.store.snapshot());
+    expect(snapshots[1]).toEqual(snapshots[0]);
+    expect(snapshots[2]).toEqual(snapshots[0]);
+    const auth = { username: 'root', password: 'secret', allowPlaintext: true };
+    const secured = cluster.client(cluster.server, { auth, balance: 'round-robin' });
+    for (let count = 0; count < 6; count += 1) await secured.put('k', `${count}`);
+    expect(await errorOf(etcd.put('k', 'x'))).toBe('InvalidArgument: etcdserver: user name is empty');
+  });
+
+  test('a backup replaces the state of all members', async () => {
+    await using cluster = new FastCluster();
+    const etcd = cluster.client();
+    await etcd.put('a', '1');
+    const backup = cluster.server.snapshot();
+    await etcd.put('a', '2');
+    cluster.server.restore(backup);
+    await cluster.untilLeader();
+    expect((await etcd.get('a'))?.text()).toBe('1');
+    expect(cluster.server.members.map(({ state }) => state.store.revision)).toEqual([2n, 2n, 2n]);
+  });
+});
