@@ -2,9 +2,13 @@ import { describe, expect, test, vi } from 'vitest';
 import { Client, type ClientOptions } from '../../../src/client/client.js';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
+import { WatchCreateRequest } from '../../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../../src/gen/methods.js';
+import type { Method } from '../../../src/protobuf/schema.js';
 import { ManualClock } from '../../../src/testing/memory/clock.js';
 import { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import type { MemoryMember } from '../../../src/testing/memory/memory-member.js';
+import { StatusError, serverError, streamingRoute, unaryRoute } from '../../../src/testing/memory/service.js';
 import { memory } from '../../../src/testing/memory/transport.js';
 
 /** A cluster of three members on a clock that runs a hundred times as fast as the real time. */
@@ -46,18 +50,25 @@ class FastCluster implements AsyncDisposable {
   }
 }
 
-const once = { retry: false } as const;
-
-/** Returns the code and the text of the error with which a call ends. */
-async function errorOf(call: Promise<unknown>): Promise<string> {
+/** Makes one attempt of a call at a member. Returns the code and the text of the error, or `OK`. */
+async function outcome<Request, Response>(
+  member: MemoryMember,
+  { path, request: { create } }: Method<Request, Response, 'unary'>,
+  request: Partial<Request>,
+  metadata: Record<string, string> = {},
+): Promise<string> {
   try {
-    await call;
+    const call = { metadata, endpoint: member.endpoint, signal: new AbortController().signal };
+    await unaryRoute(member, path).unary({ ...create(), ...request }, call);
   } catch (error) {
-    if (error instanceof EtcdError) return `${error.code}: ${error.problem}`;
+    if (error instanceof StatusError) return `${error.code}: ${error.message}`;
     throw error;
   }
   return 'OK';
 }
+
+const { auth, cluster: members, kv, lease, maintenance, watch } = methods;
+const key = new TextEncoder().encode('color');
 
 describe('a MemoryEtcd with three members', () => {
   test('has a leader from the start, without the clock', async () => {
@@ -79,10 +90,10 @@ describe('a MemoryEtcd with three members', () => {
     const members = await etcd.cluster.memberList();
     expect(members.members.map(({ name }) => name).sort()).toEqual(['m0', 'm1', 'm2']);
     const statuses = await Promise.all(
-      cluster.server.members.map((member) => cluster.client(member).maintenance.status()),
+      cluster.server.members.map((member) => cluster.client(member).raw.maintenance.status({})),
     );
     expect(new Set(statuses.map(({ leader }) => leader)).size).toBe(1);
-    expect(new Set(statuses.map(({ memberId }) => memberId)).size).toBe(3);
+    expect(new Set(statuses.map(({ header }) => header?.memberId)).size).toBe(3);
     expect(statuses.map(({ raftTerm }) => raftTerm)).toEqual([2n, 2n, 2n]);
   });
 
@@ -118,16 +129,36 @@ describe('a MemoryEtcd with three members', () => {
     await cluster.untilLeader();
     await cluster.client(cluster.leader).put('color', 'red');
     expect((await lonely.get('color', { serializable: true }))?.text()).toBe('blue');
+    // A real etcd 3.6.14 that is cut off from its peers gives these answers.
     const results = await Promise.all([
-      errorOf(lonely.put('color', 'green', { timeoutMs: 20_000, ...once })),
-      errorOf(lonely.get('color', { timeoutMs: 20_000, ...once })),
-      errorOf(lonely.lease.timeToLive(7n, { timeoutMs: 20_000, ...once })),
+      outcome(old, kv.put, { key }),
+      outcome(old, kv.put, { key }, { hasleader: 'true' }),
+      outcome(old, kv.range, { key }),
+      outcome(old, kv.compact, { revision: 1n }),
+      outcome(old, lease.leaseGrant, { ttl: 10n }),
+      outcome(old, lease.leaseTimeToLive, { id: 7n }),
+      outcome(old, lease.leaseLeases, {}),
+      outcome(old, members.memberList, { linearizable: true }),
+      outcome(old, members.memberList, {}),
+      outcome(old, members.memberAdd, { peerUrls: ['http://127.0.0.1:1'], isLearner: true }),
+      outcome(old, maintenance.alarm, {}),
+      outcome(old, maintenance.hashKv, {}),
+      outcome(old, maintenance.moveLeader, { targetId: old.state.memberId }),
+      outcome(old, auth.userList, {}),
+      outcome(old, methods.lock.lock, { name: key, lease: 7n }),
+      outcome(old, methods.election.leader, { name: key }),
     ]);
+    const noDeadline = 'DeadlineExceeded: context deadline exceeded';
+    const noLeader = 'Unavailable: etcdserver: no leader';
+    const timeout = 'Unavailable: etcdserver: request timed out';
     expect(results).toEqual([
-      'DeadlineExceeded: context deadline exceeded',
-      'Unavailable: etcdserver: request timed out',
-      'Unavailable: etcdserver: no leader',
+      ...[noDeadline, noLeader, timeout, noDeadline, noDeadline, noLeader, 'OK'],
+      ...[timeout, 'OK', 'Unavailable: etcdserver: unhealthy cluster', noDeadline, 'OK'],
+      ...['FailedPrecondition: etcdserver: not leader', noDeadline, noDeadline],
+      'Unknown: etcdserver: request timed out',
     ]);
+    const { leader, errors } = await lonely.raw.maintenance.status({});
+    expect([leader, errors]).toEqual([0n, ['etcdserver: no leader']]);
     old.heal();
     await vi.waitFor(() => expect(old.state.store.get('color')?.value).toEqual(new TextEncoder().encode('red')));
   });
@@ -136,31 +167,24 @@ describe('a MemoryEtcd with three members', () => {
     await using cluster = new FastCluster();
     const [follower, other] = cluster.followers as [MemoryMember, MemoryMember];
     const lonely = cluster.client(follower);
-    await using session = await Session.create(lonely, { ttl: 60 });
+    const session = await Session.open(lonely, { ttl: 60 });
     cluster.leader.kill();
     other.kill();
     await expect(new Mutex(session, 'lock').lock({ maxWaitMs: 300 })).rejects.toThrow(EtcdError);
-    expect(follower.state.store.range).toBeDefined();
     expect(follower.state.store.revision).toBe(1n);
   });
 
   test('a watch that requires a leader ends when its member has no leader', async () => {
     await using cluster = new FastCluster();
     const [follower] = cluster.followers as [MemoryMember];
-    const etcd = cluster.client(follower);
-    const ended = new Promise<string>((resolve) => {
-      const stream = etcd.raw.watch.watch({ metadata: { hasleader: 'true' } });
-      stream.send({ requestUnion: { case: 'createRequest', value: { key: new TextEncoder().encode('k') } } });
-      void (async () => {
-        try {
-          for await (const _ of stream) cluster.followers.at(-1)?.cutOff();
-        } catch (error) {
-          resolve((error as EtcdError).problem);
-        }
-      })();
+    const call = { metadata: { hasleader: 'true' }, endpoint: '', signal: new AbortController().signal };
+    const ended = new Promise((resolve) => {
+      const sink = streamingRoute(follower, watch.watch.path).streaming({ send: () => {}, end: resolve }, call);
+      const create = { ...WatchCreateRequest.create(), key };
+      sink.message({ requestUnion: { case: 'createRequest', value: create } });
     });
     follower.cutOff();
-    expect(await ended).toBe('etcdserver: no leader');
+    expect(await ended).toEqual(serverError('NoLeader'));
   });
 
   test('the leader decides when a lease expires, and a new leader gives all leases their TTL again', async () => {
@@ -191,8 +215,7 @@ describe('a MemoryEtcd with three members', () => {
     await using cluster = new FastCluster();
     const [follower] = cluster.followers as [MemoryMember];
     const targetId = follower.state.memberId;
-    const move = (member: MemoryMember): Promise<string> =>
-      errorOf(cluster.client(member).raw.maintenance.moveLeader({ targetId }));
+    const move = (member: MemoryMember): Promise<string> => outcome(member, maintenance.moveLeader, { targetId });
     expect(await move(follower)).toBe('FailedPrecondition: etcdserver: not leader');
     expect(await move(cluster.leader)).toBe('OK');
     expect(cluster.leader).toBe(follower);
@@ -201,17 +224,18 @@ describe('a MemoryEtcd with three members', () => {
   test('all members apply the same changes of users, and check the same permissions', async () => {
     await using cluster = new FastCluster();
     const etcd = cluster.client();
-    await etcd.auth.userAdd('root', 'secret');
+    await etcd.auth.userAdd('root', { password: 'secret' });
     await etcd.auth.roleAdd('root');
     await etcd.auth.userGrantRole('root', 'root');
-    await etcd.auth.authEnable();
+    await etcd.auth.enable();
     const snapshots = cluster.server.members.map(({ state }) => state.auth.store.snapshot());
     expect(snapshots[1]).toEqual(snapshots[0]);
     expect(snapshots[2]).toEqual(snapshots[0]);
-    const auth = { username: 'root', password: 'secret', allowPlaintext: true };
-    const secured = cluster.client(cluster.server, { auth, balance: 'round-robin' });
+    const login = { username: 'root', password: 'secret', allowPlaintext: true };
+    const secured = cluster.client(cluster.server, { auth: login, balance: 'round-robin' });
     for (let count = 0; count < 6; count += 1) await secured.put('k', `${count}`);
-    expect(await errorOf(etcd.put('k', 'x'))).toBe('InvalidArgument: etcdserver: user name is empty');
+    for (const member of cluster.server.members)
+      expect(await outcome(member, kv.put, { key })).toBe('InvalidArgument: etcdserver: user name is empty');
   });
 
   test('a backup replaces the state of all members', async () => {
