@@ -3,10 +3,10 @@ import { ErrorCode, FrameType } from '../../src/transport/http2/frame.js';
 import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
 import { STREAM_WINDOW_BYTES } from '../../src/transport/http2/settings.js';
 import { FrameLog } from '../support/simulation/bytes/frames.js';
-import { PLAIN_CLUSTER } from '../support/simulation/cluster.js';
 import { planOf } from '../support/simulation/draw-plan.js';
 import { runHistory } from '../support/simulation/history.js';
 import type { Plan } from '../support/simulation/plan.js';
+import { PLAIN_CLUSTER } from '../support/simulation/traits.js';
 import type { Workload } from '../support/simulation/workload.js';
 import { WORKLOADS } from '../support/simulation/workloads/all.js';
 

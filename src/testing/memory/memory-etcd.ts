@@ -144,7 +144,8 @@ export class MemoryEtcd implements Service {
   }
 
   get #latest(): Member {
-    let latest = this.#first.state;
+    // A leader has applied at least as much as its followers.
+    let latest = (this.leader ?? this.#first).state;
     for (const { state } of this.members) if (state.raftIndex > latest.raftIndex) latest = state;
     return latest;
   }

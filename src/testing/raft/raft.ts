@@ -312,13 +312,14 @@ export class Raft<Command> {
     }
   }
 
-  /** Commits the entries that a majority has, if the last of them is of the present term (section 5.4.2). */
+  /** Commits what a majority has, if its last entry is of the term (section 5.4.2). Tells the followers at once. */
   #commit(): void {
     const have = [this.log.length, ...[...this.progress.values()].map(({ matchIndex }) => matchIndex)];
     const index = have.sort((a, b) => b - a)[Math.floor(have.length / 2)] as number;
     if (index <= this.commitIndex || this.termAt(index) !== this.term) return;
     this.#commitUntil(index);
-    // Tells the followers at once, because clients may wait for them.
+    // A program may stop the member while it applies an entry.
+    if (this.role !== 'leader') return;
     this.#sendToAll();
     for (const { from, request } of this.#reads.takeEarly()) this.#startRead(from, request);
   }
@@ -357,8 +358,8 @@ export class Raft<Command> {
   }
 
   #finishTransfer(to: NodeId): void {
-    const isComplete = this.#transfer?.to === to && this.progress.get(to)?.matchIndex === this.log.length;
-    if (isComplete) this.#host.send(to, { type: 'TimeoutNow', term: this.term });
+    if (this.#transfer?.to === to && this.progress.get(to)?.matchIndex === this.log.length)
+      this.#host.send(to, { type: 'TimeoutNow', term: this.term });
   }
 
   /** Starts an election after a random time, so that rarely two members start one at the same time (section 5.2). */
@@ -382,10 +383,9 @@ export class Raft<Command> {
 
   /** Sends heartbeats, unless a majority has been silent for an election timeout: then the member stops leading. */
   #heartbeat(): void {
-    const since = this.#nowMs - ELECTION_MS;
-    const heard = [...this.progress.values()].filter(({ heardMs }) => heardMs > since).length;
+    const heard = [...this.progress.values()].filter(({ heardMs }) => this.#nowMs - heardMs < ELECTION_MS).length;
     if (!this.#isMajority(1 + heard)) return this.#becomeFollower(this.term, undefined);
-    if (this.#transfer !== undefined && this.#transfer.untilMs <= this.#nowMs) this.#transfer = undefined;
+    if ((this.#transfer?.untilMs ?? 0) <= this.#nowMs) this.#transfer = undefined;
     this.#sendToAll();
     this.#runTimer(HEARTBEAT_MS);
   }

@@ -8,9 +8,10 @@ import { type RetryPolicy, retryPolicy } from '../../../src/interceptors/retry-p
 import { collectStats } from '../../../src/interceptors/stats.js';
 import type { TransportFactory } from '../../../src/transport/transport.js';
 import type { Calls } from './calls.js';
-import { ROOT, type SimulatedCluster } from './cluster.js';
+import type { SimulatedCluster } from './cluster.js';
 import type { Process } from './process.js';
 import type { Random } from './random.js';
+import { ROOT } from './traits.js';
 import type { World } from './world.js';
 
 /** Options of a client that change how it makes calls. */

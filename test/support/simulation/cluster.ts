@@ -1,3 +1,4 @@
+import type { ServerReason } from '../../../src/errors/status.js';
 import type {
   Member,
   RangeRequest,
@@ -11,7 +12,8 @@ import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
 import type { Method } from '../../../src/protobuf/schema.js';
 import { textOf, toBytes } from '../../../src/runtime/bytes.js';
 import type { SeenEvent } from '../../../src/testing/checks/history.js';
-import type { Clock } from '../../../src/testing/memory/clock.js';
+import type { Commit } from '../../../src/testing/memory/change.js';
+import { REQUEST_TIMEOUT_MS } from '../../../src/testing/memory/consensus.js';
 import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/testing/memory/memory-etcd.js';
 import {
   type RequestSink,
@@ -23,41 +25,16 @@ import {
   unaryRoute,
 } from '../../../src/testing/memory/service.js';
 import type { Calls } from './calls.js';
+import type { Fault, FaultKind } from './faults.js';
 import { SimulatedMember } from './member.js';
+import { serverClock } from './server-clock.js';
 import { beginStale, isStaleTxn, staleRange, staleTxn } from './stale-reads.js';
+import { type ClusterTraits, OLD_VERSION, PLAIN_CLUSTER, ROOT } from './traits.js';
 import { WatchOutbox } from './watch-outbox.js';
 import type { World } from './world.js';
 
-/** The ways in which a cluster may differ from other clusters. The protocol permits all of them. */
-export interface ClusterTraits {
-  /** Whether a proxy like `etcd grpc-proxy` answers: it chooses watch IDs, and answers creations in any order. */
-  readonly isProxy: boolean;
-  /** Whether answers to progress requests overtake events, as with etcd before 3.5.8. */
-  readonly progressOvertakes: boolean;
-  /** Whether watches that catch up get their events in several responses, as after more than 1,000 revisions. */
-  readonly splitsEvents: boolean;
-  /** Whether the last member is a learner, which serves no client. */
-  readonly hasLearner: boolean;
-  /** Whether authentication is enabled, with tokens that expire soon. */
-  readonly hasAuth: boolean;
-}
-
-export const PLAIN_CLUSTER: ClusterTraits = {
-  isProxy: false,
-  progressOvertakes: false,
-  splitsEvents: false,
-  hasLearner: false,
-  hasAuth: false,
-};
-
-/** The user of all clients, if authentication is enabled. */
-export const ROOT = { username: 'root', password: 'root-secret', allowPlaintext: true } as const;
-/** How long a member waits for a proposal that is not applied, in milliseconds: etcd's limit. */
-export const PROPOSAL_TIMEOUT_MS = 7_000;
 /** How long a token is valid without use, in seconds. */
 const TOKEN_TTL_S = 3;
-/** The version that a cluster reports if its answers to progress requests overtake events. */
-const OLD_VERSION = '3.5.7';
 
 /** A change in the store, with the time when the store made it. */
 export interface TrueEvent extends SeenEvent {
@@ -68,15 +45,6 @@ export interface TrueEvent extends SeenEvent {
 
 /** The call with which the simulation itself changes a store. */
 const COMPACTION: ServerCall = { metadata: {}, endpoint: '', signal: new AbortController().signal };
-
-/** Returns the clock of the servers. `what` describes its timers. */
-export function serverClock(world: World, what: string): Clock {
-  const { outside } = world;
-  return {
-    now: () => outside.clockAt(world.now),
-    after: (delayMs, action) => world.at(world.now + outside.worldMs(delayMs), outside, 'timer', what, action),
-  };
-}
 
 /** A cluster of members with one store, in memory. */
 export class SimulatedCluster {
@@ -99,36 +67,46 @@ export class SimulatedCluster {
   readonly #options: MemoryEtcdOptions;
   readonly #listeners = new Set<(event: TrueEvent) => void>();
 
-  constructor(world: World, members: number, traits: ClusterTraits = PLAIN_CLUSTER) {
+  /** `options` are further options of the server. */
+  constructor(
+    world: World,
+    members: number,
+    traits: ClusterTraits = PLAIN_CLUSTER,
+    options: Pick<MemoryEtcdOptions, 'members'> = {},
+  ) {
     this.traits = traits;
     this.#world = world;
     this.#options = {
       tokenTtlSeconds: TOKEN_TTL_S,
       clock: serverClock(world, 'of the server'),
       random: () => world.random.fraction(),
+      ...options,
     };
     this.server = new MemoryEtcd(this.#options);
     this.members = Array.from({ length: members }, (_, index) => new SimulatedMember(`http://member-${index}:2379`));
-    this.server.member.store.onCommit(({ revision, changes }) => {
-      for (const { type, kv } of changes) {
-        const event: TrueEvent = {
-          revision,
-          type: type === EventType.PUT ? 'put' : 'delete',
-          key: textOf(kv.key),
-          value: textOf(kv.value),
-          ms: world.now,
-          lease: kv.lease,
-          createRevision: kv.createRevision,
-        };
-        this.truth.push(event);
-        this.histories.at(-1)?.push(event);
-        world.note(`${event.type} of ${event.key} = "${event.value}" at revision ${revision}`);
-        for (const listener of this.#listeners) listener(event);
-      }
-    });
+    for (const { state } of this.server.members) state.store.onCommit((commit) => this.committed(commit));
     const last = this.members.at(-1);
     if (traits.hasLearner && last !== undefined && members > 1) last.isLearner = true;
     if (traits.hasAuth) this.#enableAuth();
+  }
+
+  /** Records a commit of a store. */
+  protected committed({ revision, changes }: Commit): void {
+    for (const { type, kv } of changes) {
+      const event: TrueEvent = {
+        revision,
+        type: type === EventType.PUT ? 'put' : 'delete',
+        key: textOf(kv.key),
+        value: textOf(kv.value),
+        ms: this.#world.now,
+        lease: kv.lease,
+        createRevision: kv.createRevision,
+      };
+      this.truth.push(event);
+      this.histories.at(-1)?.push(event);
+      this.#world.note(`${event.type} of ${event.key} = "${event.value}" at revision ${revision}`);
+      for (const listener of this.#listeners) listener(event);
+    }
   }
 
   #enableAuth(): void {
@@ -213,13 +191,16 @@ export class SimulatedCluster {
   ): Uint8Array | Promise<Uint8Array> {
     const request = decode(method.request, bytes);
     if (member.isLearner) throw serverError('NotSupportedForLearner');
-    if (member.foreign !== undefined) return this.#foreignUnary(member.foreign, method, request, call);
+    if (member.foreign !== undefined) {
+      const { method: served, unary } = unaryRoute(member.foreign, method.path);
+      return encode(served.response, unary(request, call) as Init<unknown>);
+    }
     const stale = method.path === methods.kv.range.path && (request as RangeRequest).serializable;
     if (stale)
       return encode(methods.kv.range.response, staleRange(this.server, member.frozenAt, request as RangeRequest, call));
     if (isStaleTxn(method, request))
       return encode(methods.kv.txn.response, staleTxn(this.server, member.frozenAt, request as TxnRequest, call));
-    if (member.isOldLeader) return this.#later(PROPOSAL_TIMEOUT_MS, () => Promise.reject(serverError('Timeout')));
+    if (member.isOldLeader) return this.#later(REQUEST_TIMEOUT_MS, () => Promise.reject(serverError('Timeout')));
     if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
     const isSlow = member.answersAt > this.#world.now;
     if (isSlow && method.path === methods.kv.range.path) throw serverError('TimeoutWaitAppliedIndex');
@@ -231,7 +212,7 @@ export class SimulatedCluster {
       encode(route.method.response, {
         ...(message as Init<unknown>),
         ...(isOldStatus && { version: OLD_VERSION }),
-        ...(isMemberList && { members: this.#memberList() }),
+        ...(isMemberList && { members: this.memberList() }),
       });
     const answer = route.unary(request, call);
     if (isSlow) return this.#whenApplied(member, async () => encoded(await answer));
@@ -262,7 +243,7 @@ export class SimulatedCluster {
     });
   }
 
-  #memberList(): Init<Member>[] {
+  protected memberList(): Init<Member>[] {
     return this.members.map(({ url, isLearner }, index) => ({
       id: BigInt(index + 1),
       name: `member-${index}`,
@@ -279,16 +260,14 @@ export class SimulatedCluster {
     call: ServerCall,
   ): RequestSink<Request> {
     this.received.set(method.path, (this.received.get(method.path) ?? 0) + 1);
-    const nothing: RequestSink<Request> = { message: () => {}, halfClosed: () => {}, canceled: () => {} };
-    if (member.isLearner) {
-      responses.end(serverError('NotSupportedForLearner'));
-      return nothing;
-    }
+    const refuse = (reason: ServerReason): RequestSink<Request> => {
+      responses.end(serverError(reason));
+      return { message: () => {}, halfClosed: () => {}, canceled: () => {} };
+    };
+    if (member.isLearner) return refuse('NotSupportedForLearner');
     const needsLeader = call.metadata.hasleader !== undefined;
-    if (needsLeader && ((member.isIsolated && !member.isOldLeader) || this.isWithoutLeader)) {
-      responses.end(serverError('NoLeader'));
-      return nothing;
-    }
+    const hasLeader = (!member.isIsolated || member.isOldLeader) && !this.isWithoutLeader;
+    if (needsLeader && !hasLeader) return refuse('NoLeader');
     const route = streamingRoute(member.foreign ?? this.server, method.path);
     const isWatch = method.path === methods.watch.watch.path;
     const outbox = new WatchOutbox(this.#world, this.traits, (message) => responses.send(message as Init<Response>));
@@ -334,6 +313,59 @@ export class SimulatedCluster {
     };
   }
 
+  /** Returns the fault that this cluster makes of a fault, and the member that the fault concerns. */
+  adapt({ kind }: Fault, member: SimulatedMember): { readonly kind: FaultKind; readonly member: SimulatedMember } {
+    return { kind, member };
+  }
+
+  /** Stops a member. */
+  stop(member: SimulatedMember): void {
+    member.isDown = true;
+  }
+
+  /** Starts a member that was stopped. */
+  start(member: SimulatedMember): void {
+    member.isDown = false;
+  }
+
+  /** Stops all members. */
+  stopAll(): void {
+    this.server.stop();
+    for (const each of this.members) each.isDown = true;
+  }
+
+  /** Ends the effect of `stopAll` for these members. */
+  startAll(members: readonly SimulatedMember[]): void {
+    this.server.start();
+    for (const each of members) each.isDown = false;
+  }
+
+  /** Cuts a member off from the other members. */
+  isolate(member: SimulatedMember): void {
+    member.isIsolated = true;
+    member.freeze(this.revision);
+    member.endLeaderStreams();
+  }
+
+  /** Connects an isolated member with the other members. */
+  rejoin(member: SimulatedMember): void {
+    member.isIsolated = false;
+    member.thaw();
+  }
+
+  /** Makes the cluster lose its leader until `regainLeader`. */
+  loseLeader(): void {
+    this.isWithoutLeader = true;
+    for (const each of this.members) each.endLeaderStreams();
+  }
+
+  regainLeader(): void {
+    this.isWithoutLeader = false;
+  }
+
+  /** Called when all faults end. */
+  heal(): void {}
+
   /** Lets a server of another cluster answer at the member's address. */
   replace(member: SimulatedMember): void {
     member.thaw();
@@ -341,16 +373,6 @@ export class SimulatedCluster {
     const { unary } = unaryRoute(member.foreign, methods.kv.put.path);
     const put = { ...decode(methods.kv.put.request, new Uint8Array(0)), key: toBytes('k/foreign', 'key') };
     for (let puts = 0; puts < 50; puts += 1) void unary({ ...put, value: toBytes('foreign', 'value') }, COMPACTION);
-  }
-
-  #foreignUnary<Request, Response>(
-    foreign: MemoryEtcd,
-    method: Method<Request, Response>,
-    request: Request,
-    call: ServerCall,
-  ): Uint8Array {
-    const route = unaryRoute(foreign, method.path);
-    return encode(route.method.response, route.unary(request, call) as Init<unknown>);
   }
 
   /** Puts a key many times, as another client does. */

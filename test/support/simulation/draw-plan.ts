@@ -1,9 +1,10 @@
 import { drawBytes } from './bytes/network.js';
 import { drawOptions } from './clients.js';
-import { type ClusterTraits, PLAIN_CLUSTER } from './cluster.js';
 import { drawFaults, FAULT_KINDS, type FaultKind, STORE_FAULTS, STRANGE_COPIES } from './faults.js';
 import type { Plan } from './plan.js';
+import { RAFT_MEMBERS } from './raft-cluster.js';
 import { Random } from './random.js';
+import { type ClusterTraits, PLAIN_CLUSTER } from './traits.js';
 import type { Workload } from './workload.js';
 
 /**
@@ -16,7 +17,8 @@ const MAX_RATE = 1.06;
 /** Draws the plan of the history with this seed. */
 export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
   const random = new Random(seed);
-  const members = random.pick([1, 1, 2, 3]);
+  const drawnMembers = random.pick([1, 1, 2, 3]);
+  const members = workload.hasRaft ? RAFT_MEMBERS : drawnMembers;
   const processes = workload.generate(random);
   const activeMs = random.pick([500, 3_000, 10_000, 20_000]);
   const { without = [], hasStates = false, isRestored = false, isUnary = false, toleratesCopies = false } = workload;
@@ -40,7 +42,7 @@ export function planOf<Op>(workload: Workload<Op>, seed: number): Plan<Op> {
     processes,
     faults: drawFaults(random, { processes: processes.length, members, activeMs, kinds, hasStates }),
     // A store that replaces another store has other users, so the clients could not authenticate.
-    traits: isRestored ? PLAIN_CLUSTER : drawTraits(random, members),
+    traits: isRestored || workload.hasRaft ? PLAIN_CLUSTER : drawTraits(random, members),
   };
 }
 

@@ -14,6 +14,7 @@ import { Nemesis } from './nemesis.js';
 import { Network } from './network.js';
 import type { Plan, ProcessPlan } from './plan.js';
 import { Process } from './process.js';
+import { SimulatedRaftCluster } from './raft-cluster.js';
 import { Random } from './random.js';
 import type { Player, Workload } from './workload.js';
 import { type TraceLine, World } from './world.js';
@@ -117,7 +118,9 @@ class Play<Op> {
   constructor(world: World, workload: Workload<Op>, plan: Plan<Op>) {
     this.#world = world;
     this.#plan = plan;
-    this.#cluster = new SimulatedCluster(world, plan.members, plan.traits);
+    this.#cluster = workload.hasRaft
+      ? new SimulatedRaftCluster(world)
+      : new SimulatedCluster(world, plan.members, plan.traits);
     this.#network = new Network(world, this.#cluster);
     this.#network.delays = plan.delays;
     // With a retry policy, each call has its own backoff. If no message takes time, or timers are late, calls that wait

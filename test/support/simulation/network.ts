@@ -175,6 +175,7 @@ export class Network {
       path.refusedUntil = Math.min(path.refusedUntil, now);
     }
     for (const connection of this.connections) connection.heal();
+    this.cluster.heal();
     this.#ends.hasten();
   }
 }

@@ -1,9 +1,9 @@
 import type { Balance } from '../../../src/channel/endpoint-pool.js';
 import type { BytePlan } from './bytes/network.js';
 import type { ClientPlan } from './clients.js';
-import type { ClusterTraits } from './cluster.js';
 import type { Fault } from './faults.js';
 import type { DelayName } from './network.js';
+import type { ClusterTraits } from './traits.js';
 
 /** The operations of one process. */
 export interface ProcessPlan<Op> {

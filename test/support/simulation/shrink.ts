@@ -1,5 +1,5 @@
-import { PLAIN_CLUSTER } from './cluster.js';
 import type { Plan } from './plan.js';
+import { PLAIN_CLUSTER } from './traits.js';
 
 /** The number of orders of events that `shrink` tries for each smaller plan. */
 const SCHEDULES = 3;

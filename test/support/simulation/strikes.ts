@@ -38,7 +38,9 @@ export class Strikes {
   }
 
   /** Performs a fault that does not concern a call. `member` is the member that the fault concerns. */
-  perform({ kind, ms, variant }: Fault, process: Process, member: SimulatedMember): void {
+  perform(fault: Fault, process: Process, named: SimulatedMember): void {
+    const { kind, member } = this.#cluster.adapt(fault, named);
+    const { ms, variant } = fault;
     const world = this.#world;
     const until = world.now + ms;
     const path = this.#network.path(process, member);
@@ -115,18 +117,15 @@ export class Strikes {
         return;
       case 'restart':
         if (member.isDown) return;
-        member.isDown = true;
+        this.#cluster.stop(member);
         this.#cutConnections(member);
         return this.#undoAfter(ms, () => {
-          member.isDown = this.#isStopped(member);
+          if (!this.#isStopped(member)) this.#cluster.start(member);
         });
       case 'no leader':
         if (this.#cluster.isWithoutLeader) return;
-        this.#cluster.isWithoutLeader = true;
-        for (const each of this.#cluster.members) each.endLeaderStreams();
-        return this.#undoAfter(Math.min(ms, 3_000), () => {
-          this.#cluster.isWithoutLeader = false;
-        });
+        this.#cluster.loseLeader();
+        return this.#undoAfter(Math.min(ms, 3_000), () => this.#cluster.regainLeader());
       case 'overload':
         this.#cluster.isOverloaded = true;
         return this.#undoAfter(Math.min(ms, 3_000), () => {
@@ -141,13 +140,14 @@ export class Strikes {
         for (const each of this.#cluster.members) each.endStreams();
         return;
       case 'forget tokens':
-        return this.#cluster.server.member.auth.tokens.reset();
+        for (const { state } of this.#cluster.server.members) state.auth.tokens.reset();
+        return;
       case 'isolate member for good':
       case 'stop member for good':
         return this.#loseForGood(kind, member);
       case 'isolate member':
         if (member.isIsolated) return;
-        this.#isolate(member);
+        this.#cluster.isolate(member);
         return this.#undoAfter(ms, () => this.#rejoin(member));
       case 'lag':
         member.freeze(this.#cluster.revision);
@@ -177,15 +177,11 @@ export class Strikes {
         });
         return this.#undoAfter(ms, () => this.#rejoin(member));
       case 'restart cluster': {
-        const { server } = this.#cluster;
+        const { server, members } = this.#cluster;
         if (!server.running) return;
-        server.stop();
-        for (const each of this.#cluster.members) each.isDown = true;
+        this.#cluster.stopAll();
         this.#cutConnections();
-        return this.#undoAfter(ms, () => {
-          server.start();
-          for (const each of this.#cluster.members) each.isDown = this.#isStopped(each);
-        });
+        return this.#undoAfter(ms, () => this.#cluster.startAll(members.filter((each) => !this.#isStopped(each))));
       }
       case 'restore a backup': {
         const restore = this.#cluster.backup();
@@ -253,24 +249,15 @@ export class Strikes {
   #loseForGood(kind: 'isolate member for good' | 'stop member for good', member: SimulatedMember): void {
     if (this.#lost !== undefined || this.#cluster.members.length < 3 || member.isLearner) return;
     this.#lost = member;
-    if (kind === 'isolate member for good') return this.#isolate(member);
+    if (kind === 'isolate member for good') return this.#cluster.isolate(member);
     this.#isLostStopped = true;
-    member.isDown = true;
+    this.#cluster.stop(member);
     this.#cutConnections(member);
-  }
-
-  /** Cuts a member off from the other members. */
-  #isolate(member: SimulatedMember): void {
-    member.isIsolated = true;
-    member.freeze(this.#cluster.revision);
-    member.endLeaderStreams();
   }
 
   /** Connects an isolated member with the other members, unless it stays isolated until the end of the history. */
   #rejoin(member: SimulatedMember): void {
-    if (this.#lost === member) return;
-    member.isIsolated = false;
-    member.thaw();
+    if (this.#lost !== member) this.#cluster.rejoin(member);
   }
 
   /** Cuts the connections to a member. Default: to all members. */

@@ -1,6 +1,6 @@
 import type { WatchRequest, WatchResponse } from '../../../src/gen/etcdserverpb/rpc.js';
 import type { Init } from '../../../src/protobuf/codec.js';
-import type { ClusterTraits } from './cluster.js';
+import type { ClusterTraits } from './traits.js';
 import type { World } from './world.js';
 
 /** The maximum time between two parts of a response, in milliseconds: etcd's interval for watches that catch up. */

@@ -54,6 +54,8 @@ export interface Workload<Op> {
   readonly toleratesCopies?: boolean;
   /** Whether the clients make only unary calls, so that a server may limit the streams of a connection. */
   readonly isUnary?: boolean;
+  /** Whether the server is a cluster of three members that agree by raft. */
+  readonly hasRaft?: boolean;
   /** Whether faults may replace the store, for example by a backup. */
   readonly isRestored?: boolean;
   /** Returns how many operations an item of a plan stands for. Default: 1. */

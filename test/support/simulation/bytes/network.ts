@@ -1,8 +1,8 @@
 import type { ByteStream } from '../../../../src/host/host.js';
 import type { Clock } from '../../../../src/testing/memory/clock.js';
-import { serverClock } from '../cluster.js';
 import type { Link, Network } from '../network.js';
 import type { Random } from '../random.js';
+import { serverClock } from '../server-clock.js';
 
 /** The plan by which a history uses HTTP/2 over simulated byte streams. */
 export interface BytePlan {

@@ -1,6 +1,6 @@
 import type { Client } from '../../../../src/client/client.js';
 import type { KeepAlive } from '../../../../src/lease/leases.js';
-import { PROPOSAL_TIMEOUT_MS } from '../cluster.js';
+import { REQUEST_TIMEOUT_MS } from '../../../../src/testing/memory/consensus.js';
 import type { FaultKind } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
@@ -149,7 +149,7 @@ class LeasesPlayer implements Player<LeaseOp> {
     const { delays, timerLagMs, faults } = plan;
     if (isEnded || delays === 'long' || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
     // A call that the old leader has received waits for its proposal to time out, also after the end of the fault.
-    if (ttl * 1_000 < 2 * PROPOSAL_TIMEOUT_MS && faults.some(({ kind }) => kind === 'old leader')) return false;
+    if (ttl * 1_000 < 2 * REQUEST_TIMEOUT_MS && faults.some(({ kind }) => kind === 'old leader')) return false;
     const intervalMs = (ttl * 1_000) / 3;
     const lagMs = this.#context.process(process).leapedAt > world.time - ttl * 1_000 ? intervalMs : 0;
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
