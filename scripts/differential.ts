@@ -12,6 +12,7 @@ import { CONFIRMATIONS, type Counts, type Failure, kindOf, noCounts, run } from 
 import { PROFILE_NAMES } from '../test/support/differential/sequence.js';
 import type { Step } from '../test/support/differential/step.js';
 import { realTarget, type Target } from '../test/support/differential/target.js';
+import { testClusters } from './differential/clusters.js';
 import { UNREACHABLE } from './differential/unreachable.js';
 
 // The differential test sends generated sequences of requests to a `MemoryEtcd` and to a real etcd of the same version,
@@ -20,10 +21,13 @@ import { UNREACHABLE } from './differential/unreachable.js';
 const VERSIONS: readonly MemoryVersion[] = ['3.5', '3.6', '3.7'];
 const USAGE = `npm run test:differential -- [--requests N] [--seed S] [--versions 3.5,3.6,3.7] [--profiles kv,...] [--replay FILE]
 npm run test:differential -- --between 3.5,3.6 [--requests N] [--seed S]
+npm run test:differential -- --members 3 [--requests N] [--seed S] [--versions 3.6]
 
 --requests is the number of requests for each version, 100000 by default. --versions names the versions, by default all
 local versions. --profiles names some of ${PROFILE_NAMES.join(', ')}; the default is all of them.
 --replay plays a sequence that a failed run has saved. --between lists the differences between two versions of etcd.
+--members 3 compares clusters of three members, with elections, cuts and restarts between the requests. Each of them
+takes some seconds, so choose a small number of requests.
 `;
 /** Maximum number of kinds of differences that --between lists. */
 const MOST_KINDS = 100;
@@ -36,6 +40,7 @@ interface Arguments {
   readonly profiles: readonly string[] | undefined;
   readonly replay: string | undefined;
   readonly between: readonly [MemoryVersion, MemoryVersion] | undefined;
+  readonly members: number;
 }
 
 /** The result of the run for one version. */
@@ -50,7 +55,9 @@ interface Result {
 }
 
 const given = await readArguments();
-if (given.between !== undefined) await listDifferences(given.between, given);
+if (given.members !== 1) {
+  for (const version of given.versions) if (!(await testClusters(version, given))) process.exitCode = 1;
+} else if (given.between !== undefined) await listDifferences(given.between, given);
 else if (given.replay !== undefined) await replay(given.replay, given.versions);
 else {
   const results = await Promise.all(given.versions.map((version) => test(version, given)));
@@ -196,6 +203,7 @@ async function readArguments(): Promise<Arguments> {
         profiles: { type: 'string' },
         replay: { type: 'string' },
         between: { type: 'string' },
+        members: { type: 'string', default: '1' },
         help: { type: 'boolean', default: false },
       },
     });
@@ -217,7 +225,9 @@ async function readArguments(): Promise<Arguments> {
     checkList('between', between, VERSIONS);
     if (between !== undefined && between.length !== 2)
       throw new Error(`--between: got "${values.between}"; allowed: two versions, such as 3.5,3.6`);
-    return { requests, seed, versions, profiles, replay: values.replay, between } as Arguments;
+    checkList('members', [values.members], ['1', '3']);
+    const members = Number(values.members);
+    return { requests, seed, versions, profiles, replay: values.replay, between, members } as Arguments;
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n${USAGE}`);
     process.exit(2);

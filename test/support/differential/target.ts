@@ -70,11 +70,11 @@ export class Connection {
     this.#transport = transport;
   }
 
-  async unary(name: string, request: Message, token?: string): Promise<Outcome> {
+  async unary(name: string, request: Message, token?: string, metadata: Metadata = {}): Promise<Outcome> {
     const call = {
       method: rpc(name),
       request: request as Init<Message>,
-      metadata: metadataOf(token),
+      metadata: { ...metadataOf(token), ...metadata },
       timeoutMs: CALL_LIMIT_MS,
       deadline: performance.now() + CALL_LIMIT_MS,
     };
