@@ -18,7 +18,7 @@ const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WOR
        npm run test:simulation -- --mutations [--only WORKLOAD] [--minutes M] [REGEX]
 
 --histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
---only plays one workload. --minutes limits the time instead of the number. --replay plays and shrinks one history, and
+--only plays one workload, or all workloads whose names contain the text, such as "on raft". --minutes limits the time instead of the number. --replay plays and shrinks one history, and
 prints its steps. --keep-going plays on after a history has broken a rule, and reports each failure at once. --coverage
 prints how many lines of each folder of src/ the histories execute, and which functions they never call. It fails if
 they execute too few lines.
@@ -250,7 +250,7 @@ function print(totals: Totals): void {
 /** Returns the command that replays a failed history, and the rules that the history broke. */
 function describe({ seed, workload, violations }: Failure): string {
   const rules = violations.map(({ rule, detail }) => `  ${rule}: ${detail.split('\n')[0]}`);
-  return [`FAILED: npm run test:simulation -- --only ${workload} --replay ${seed}`, ...rules].join('\n');
+  return [`FAILED: npm run test:simulation -- --only '${workload}' --replay ${seed}`, ...rules].join('\n');
 }
 
 async function printReplay(player: Player, seed: number, only: string | undefined): Promise<void> {

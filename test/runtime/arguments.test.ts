@@ -34,7 +34,7 @@ const INTERNAL_CLASSES = [
     'Tick',
   ],
   ...['DnsFollower', 'Snapshot', 'PutEvent', 'KeyValue', 'KeyRange', 'TypedKeys', 'TypedKeyValue', 'Auth', 'Cluster'],
-  ...['ElectionService', 'LockService', 'Maintenance'],
+  ...['ElectionService', 'LockService', 'Maintenance', 'MemoryMember'],
 ];
 
 /** Functions with parameters that this test leaves out. */
@@ -54,9 +54,8 @@ const INTERNAL = new Set([
   ...[
     'Session.losesWith',
     'Leases.withDefaultTimeout',
-    'MemoryEtcd.connect',
-    'MemoryEtcd.advertise',
-    'MemoryEtcd.find',
+    ...['MemoryEtcd', 'MemoryMember'].flatMap((name) => [`${name}.connect`, `${name}.advertise`, `${name}.find`]),
+    ...['MemoryMember.page', 'MemoryMember.onRaftChange'],
   ],
 ]);
 

@@ -985,6 +985,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
         clock: right(new ManualClock()),
         random: FUNCTION,
         name: TEXT_NOT_EMPTY,
+        members: COUNT,
         maxTxnOps: COUNT,
         maxRequestBytes: COUNT,
         quotaBytes: COUNT,

@@ -19,7 +19,7 @@ import { type Clock, checkClock, realTime } from './clock.js';
 import { type Cluster, startCluster } from './cluster.js';
 import { Member } from './member.js';
 import { MemoryMember } from './memory-member.js';
-import type { Route, Service } from './service.js';
+import type { Route } from './service.js';
 import type { MemberSettings, MemoryVersion } from './settings.js';
 import { parseSnapshot, restoreSnapshot, takeSnapshot } from './snapshot.js';
 
@@ -96,7 +96,7 @@ const ENDPOINT = 'unix:///memory-etcd';
  * await etcd.put('config/color', 'blue');
  * console.log((await etcd.get('config/color'))?.text()); // blue
  */
-export class MemoryEtcd implements Service {
+export class MemoryEtcd {
   /** The members. A cluster starts with a leader. */
   readonly members: readonly MemoryMember[];
   /** @internal The network between the members. Undefined with one member. */

@@ -1,5 +1,4 @@
 import type { Page, Query } from '../http1-server/server.js';
-import type { Role } from '../raft/host.js';
 import { registerAuth } from './auth-service.js';
 import { registerCluster } from './cluster-service.js';
 import { registerConcurrency } from './concurrency-service.js';
@@ -11,7 +10,7 @@ import { registerLease } from './lease-service.js';
 import { registerMaintenance } from './maintenance-service.js';
 import type { Member } from './member.js';
 import type { Replica } from './replica.js';
-import { type Route, Router, type Service } from './service.js';
+import { type Route, Router } from './service.js';
 import { maxMessageBytes } from './settings.js';
 import { statusPage } from './status-pages.js';
 import { registerWatch } from './watch-service.js';
@@ -33,7 +32,8 @@ export interface RaftEntry {
 
 /** The raft of a member, for programs that show or check it. The names are those of the paper. */
 export interface RaftView {
-  readonly role: Role;
+  /** A `pre-candidate` has not heard from a leader, and asks whether it could win an election. */
+  readonly role: 'follower' | 'pre-candidate' | 'candidate' | 'leader';
   readonly term: number;
   /** The name of the member that has got the vote of this member in the term. */
   readonly votedFor: string | undefined;
@@ -54,10 +54,9 @@ export interface RaftView {
  * @example
  * const server = new MemoryEtcd({ members: 3 });
  * server.leader?.kill(); // The other two members elect a leader after one to two seconds.
- * const [first] = server.members;
- * await using etcd = new Client({ transport: memory(first) }); // A client of this member only.
+ * for (const { name, raft } of server.members) console.log(name, raft?.role, raft?.term);
  */
-export class MemoryMember implements Service {
+export class MemoryMember {
   /** The name of the member, as the member list shows it. */
   readonly name: string;
   /** URL of the member, as clients see it in errors and in the member list. */

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
+import { memoryCluster, realCluster } from '../../support/differential/cluster-control.js';
+import { compareClusters } from '../../support/differential/cluster-run.js';
 import { compare, showMismatch } from '../../support/differential/compare.js';
 import { memoryTarget } from '../../support/differential/memory-target.js';
 import { rpcs } from '../../support/differential/methods.js';
@@ -17,6 +19,8 @@ import { iterations, testedVersions } from '../../support/thorough.js';
 const SEED = 20_260;
 /** The number of requests for each version in `npm run test:all`. */
 const REQUESTS = 8_000;
+/** The number of sequences for three members. Each takes about 15 s, because etcd needs seconds for an election. */
+const CLUSTER_SEQUENCES = 2;
 const TIMEOUT_MS = 300_000;
 const SAVED = join(import.meta.dirname, 'differential');
 
@@ -43,6 +47,19 @@ describe.each(versions)('MemoryEtcd %s', (version) => {
       const mismatch = await compare(steps, await left.next(), await right.next());
       if (mismatch !== undefined)
         throw new Error(`${file}: the answers differ:\n${showMismatch(steps, mismatch, [left.name, right.name])}`);
+    }
+  });
+});
+
+describe.each(versions)('MemoryEtcd %s with three members', (version) => {
+  test('answers like a real cluster, with elections, cuts and restarts', { timeout: TIMEOUT_MS }, async () => {
+    const real = await realCluster(version);
+    onTestFinished(() => real.close());
+    for (let seed = SEED; seed < SEED + iterations(CLUSTER_SEQUENCES); seed += 1) {
+      const memory = memoryCluster(version);
+      onTestFinished(() => memory.close());
+      const mismatch = await compareClusters(seed, [memory, real]);
+      if (mismatch !== undefined) throw new Error(`the answers differ: ${JSON.stringify(mismatch, undefined, 2)}`);
     }
   });
 });
