@@ -152,7 +152,8 @@ export class MemoryEtcd {
 
   /**
    * Expires a lease now, before the end of its TTL: deletes the lease and its keys. `lease` is the ID of the lease, a
-   * `Lease`, `KeepAlive` or `Session`, or the lock that depends on the lease: a `Held` or a `Leadership`.
+   * `Lease`, `KeepAlive` or `Session`, or the lock that depends on the lease: a `Held` or a `Leadership`. With several
+   * members, the lease ends when the leader has committed its revocation.
    *
    * @throws EtcdError with reason `InvalidInput` if the server has no such lease.
    *

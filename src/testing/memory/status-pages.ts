@@ -42,7 +42,7 @@ export function statusPage(
   if (path !== '/health' && path !== '/version' && !isCheck) return undefined;
   if (method !== 'GET') return textPage(405, 'Method Not Allowed', { allow: 'GET' });
   if (path === '/version') return versionPage(member);
-  if (checks === undefined) return healthPage(member, new Set(query.getAll('exclude')));
+  if (checks === undefined) return healthPage(member, query);
   const excluded = new Set(name === undefined ? query.getAll('exclude') : []);
   const chosen = Object.entries(checks).filter(([each]) => (name ?? each) === each && !excluded.has(each));
   return checkPage(member, chosen, query.has('verbose'));
@@ -55,15 +55,19 @@ function versionPage({ downgrade, settings: { version } }: Member): Page {
   return { status: 200, headers: { 'content-type': 'application/json' }, body };
 }
 
-function healthPage({ alarms, counters }: Member, excluded: ReadonlySet<string>): Page {
+function healthPage({ alarms, counters, consensus }: Member, query: Query): Page {
+  const excluded = new Set(query.getAll('exclude'));
   const names = alarms.list(AlarmType.NONE).map(({ alarm }) => alarmName(alarm));
   const raised = names.find((name) => !excluded.has(name));
-  if (raised === undefined) {
+  const needsLeader = !query.getAll('serializable').includes('true');
+  const hasNoLeader = needsLeader && consensus.leaderId === 0n;
+  const reason = raised === undefined ? hasNoLeader && 'RAFT NO LEADER' : `ALARM ${raised}`;
+  if (reason === false) {
     counters.healthSuccesses += 1;
     return { status: 200, headers: { 'content-type': TEXT }, body: '{"health":"true","reason":""}' };
   }
   counters.healthFailures += 1;
-  return textPage(503, JSON.stringify({ health: 'false', reason: `ALARM ${raised}` }));
+  return textPage(503, JSON.stringify({ health: 'false', reason }));
 }
 
 function alarmName(alarm: AlarmType): string {
