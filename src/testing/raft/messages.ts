@@ -63,21 +63,21 @@ export interface Forward<Command> {
 }
 
 /** A follower asks its leader which index it must apply before it may answer a linearizable read. */
-export interface ReadIndex {
+interface ReadIndex {
   readonly type: 'ReadIndex';
   /** A number that the follower chooses. */
   readonly request: number;
 }
 
 /** The answer to `ReadIndex`. */
-export interface ReadIndexAnswer {
+interface ReadIndexAnswer {
   readonly type: 'ReadIndexAnswer';
   readonly request: number;
   readonly index: number;
 }
 
 /** A leader that wants to give up its leadership asks a follower to start an election now. */
-export interface TimeoutNow {
+interface TimeoutNow {
   readonly type: 'TimeoutNow';
   readonly term: number;
 }

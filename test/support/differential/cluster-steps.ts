@@ -9,7 +9,7 @@ export interface MemberCall extends CallStep {
 }
 
 /** A change of the cluster, which is settled before the next step. `leader` is the position of the leader afterwards. */
-export type ClusterFault =
+type ClusterFault =
   | { readonly fault: 'cut' | 'kill'; readonly at: number; readonly leader: number }
   | { readonly fault: 'heal' | 'move'; readonly leader: number };
 
