@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
 import type { CallOptions } from '../channel/rpc.js';
 import { Client, type ClientOptions } from '../client/client.js';
+import type { TlsOptions } from '../host/tls.js';
 import { discoverSrv } from '../node/dns.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
-import { programOf, timeLimitMs } from './arguments.js';
+import type { TransportFactory } from '../transport/transport.js';
+import { int64, programOf, timeLimitMs } from './arguments.js';
 import { CliError, ExitCode } from './exit-code.js';
 import type { Io } from './io.js';
 import { escapeControls, type Format, Output } from './output.js';
@@ -22,15 +24,24 @@ interface GlobalFlags {
   readonly user?: string | undefined;
   readonly password?: string | undefined;
   readonly plaintextAuth?: boolean;
+  readonly insecureTransport: 'true' | 'false';
+  readonly insecureSkipTlsVerify?: boolean;
   readonly dialTimeout: number;
   readonly commandTimeout: number;
+  readonly keepaliveTime?: number;
+  readonly keepaliveTimeout?: number;
+  /** 0 for the default. */
+  readonly maxRequestBytes?: bigint;
+  /** 0 for the default. */
+  readonly maxRecvBytes?: bigint;
+  readonly debug?: boolean;
   readonly writeOut?: Format;
   readonly hex?: boolean;
 }
 
 /**
  * Adds the connection flags. Except for --plaintext-auth, these flags also exist in etcdctl, with the same environment
- * variables, defaults and meanings. Of the other global flags of etcdctl, this program has only --write-out and --hex.
+ * variables, defaults and meanings.
  */
 export function addConnectionFlags(program: Command): Command {
   const flag = (flags: string, text: string, variable: string): Option =>
@@ -39,23 +50,37 @@ export function addConnectionFlags(program: Command): Command {
     flag(flags, text, variable)
       .default(ms, `${ms / 1_000}s`)
       .argParser(timeLimitMs);
+  const boolean = (flags: string, text: string, variable: string): Option =>
+    flag(flags, text, variable).choices(['true', 'false']).default('true');
+  const bytes = (flags: string, text: string, variable: string): Option => flag(flags, text, variable).argParser(int64);
   return program
     .addOption(flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS').default('127.0.0.1:2379'))
-    .addOption(flag('--discovery-srv <domain>', 'domain whose SRV records name the members', 'DISCOVERY_SRV'))
+    .addOption(flag('-d, --discovery-srv <domain>', 'domain whose SRV records name the members', 'DISCOVERY_SRV'))
     .addOption(flag('--discovery-srv-name <name>', 'name of the cluster in those records', 'DISCOVERY_SRV_NAME'))
-    .addOption(
-      flag('--insecure-discovery <boolean>', 'accept records of members without TLS', 'INSECURE_DISCOVERY')
-        .choices(['true', 'false'])
-        .default('true'),
-    )
+    .addOption(boolean('--insecure-discovery <boolean>', 'accept records of members without TLS', 'INSECURE_DISCOVERY'))
     .addOption(flag('--cacert <file>', 'authorities that sign server certificates, PEM', 'CACERT'))
     .addOption(flag('--cert <file>', 'client certificate, PEM', 'CERT'))
     .addOption(flag('--key <file>', 'private key of the client certificate, PEM', 'KEY'))
     .addOption(flag('--user <name[:password]>', 'user name', 'USER'))
     .addOption(flag('--password <password>', 'password of --user', 'PASSWORD'))
     .option('--plaintext-auth', 'send the password to http: endpoints too, where others can read it')
+    .addOption(
+      boolean('--insecure-transport <boolean>', 'false: endpoints without a scheme use TLS', 'INSECURE_TRANSPORT'),
+    )
+    .addOption(
+      flag('--insecure-skip-tls-verify', 'do not check certificates; only for tests', 'INSECURE_SKIP_TLS_VERIFY'),
+    )
     .addOption(timeLimit('--dial-timeout <duration>', 'time limit for opening a connection', 'DIAL_TIMEOUT', 2_000))
-    .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000));
+    .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000))
+    .addOption(
+      flag('--keepalive-time <duration>', 'time between PINGs; at least 5s', 'KEEPALIVE_TIME').argParser(timeLimitMs),
+    )
+    .addOption(
+      flag('--keepalive-timeout <duration>', 'time limit of a PING', 'KEEPALIVE_TIMEOUT').argParser(timeLimitMs),
+    )
+    .addOption(bytes('--max-request-bytes <bytes>', 'maximum size of a request', 'MAX_REQUEST_BYTES'))
+    .addOption(bytes('--max-recv-bytes <bytes>', 'maximum size of a response', 'MAX_RECV_BYTES'))
+    .addOption(flag('--debug', 'print the settings and all events of the client on standard error', 'DEBUG'));
 }
 
 /** The values of the flags that say where a cluster is and how to log in there. */
@@ -68,7 +93,9 @@ type ClusterFlags = Pick<GlobalFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 
  */
 async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): Promise<ClientOptions> {
   const { cacert, cert, key, user, plaintextAuth } = flags;
-  const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined;
+  io.etcdctl?.checkConnection(flags);
+  const hasTlsFlag =
+    cacert !== undefined || cert !== undefined || key !== undefined || usesTls(flags.insecureTransport, flags);
   const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
   const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
   return {
@@ -80,9 +107,37 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
       : {}),
     ...(user === undefined
       ? {}
-      : { auth: { ...(await login(io, user, flags, userFlag)), allowPlaintext: plaintextAuth } }),
+      : {
+          auth: {
+            ...(await login(io, user, flags, userFlag)),
+            allowPlaintext: plaintextAuth || io.etcdctl !== undefined,
+          },
+        }),
     connectTimeoutMs: flags.dialTimeout,
     timeoutMs: flags.commandTimeout,
+    ...limitsOf(io, flags),
+  };
+}
+
+function usesTls(insecureTransport: 'true' | 'false', { insecureSkipTlsVerify }: GlobalFlags): boolean {
+  return insecureTransport === 'false' || insecureSkipTlsVerify === true;
+}
+
+/** The shortest time between PINGs in milliseconds that etcd allows. The default of etcdctl is shorter. */
+const MIN_PING_INTERVAL_MS = 5_000;
+/** The limit of Go's client for requests, which is larger than that of the server. */
+const GO_MAX_REQUEST_BYTES = 2 * 1_024 * 1_024;
+
+function limitsOf(
+  { etcdctl }: Io,
+  { keepaliveTime, keepaliveTimeout, maxRequestBytes = 0n, maxRecvBytes = 0n }: GlobalFlags,
+): Pick<ClientOptions, 'pingIntervalMs' | 'pingTimeoutMs' | 'maxRequestBytes' | 'maxReceiveBytes'> {
+  const given = (bytes: bigint, other?: number): number | undefined => (bytes === 0n ? other : Number(bytes));
+  return {
+    pingIntervalMs: keepaliveTime === undefined ? undefined : Math.max(keepaliveTime, MIN_PING_INTERVAL_MS),
+    pingTimeoutMs: keepaliveTimeout,
+    maxRequestBytes: given(maxRequestBytes, etcdctl === undefined ? undefined : GO_MAX_REQUEST_BYTES),
+    maxReceiveBytes: given(maxRecvBytes),
   };
 }
 
@@ -143,6 +198,14 @@ export function readText(path: string): string {
 export interface Context {
   readonly io: Io;
   readonly out: Output;
+  /** The values of --endpoints as the user gave them. */
+  readonly endpointNames: readonly string[];
+  /** The value of --command-timeout if the user gave one. */
+  readonly commandTimeoutMs: number | undefined;
+  /** Whether --insecure-skip-tls-verify was given. */
+  readonly skipsTlsVerify: boolean;
+  /** Whether --debug was given. */
+  readonly debugs: boolean;
   /** Options for each call. They cancel the call when the program is interrupted. */
   readonly call: CallOptions;
   /**
@@ -157,10 +220,18 @@ export interface Context {
 
 export function contextOf(io: Io, command: Command): Context {
   // Read only the options of the program, because `user add --no-password` has the name of a global option.
-  const flags = programOf(command).opts<GlobalFlags>();
+  const program = programOf(command);
+  const flags = program.opts<GlobalFlags>();
+  const printer = io.etcdctl?.printer(io.stdout, flags.writeOut ?? 'simple', flags.hex ?? false);
+  const isTimed = program.getOptionValueSource('commandTimeout') !== 'default';
+  if (flags.debug) printSettings(io, program);
   const context: Omit<Context, 'clientOptions'> = {
     io,
-    out: new Output(io.stdout, flags.writeOut, flags.hex),
+    out: new Output(io.stdout, printer === undefined ? flags.writeOut : printer.nearestFormat, flags.hex, printer),
+    endpointNames: flags.endpoints.split(',').map((each) => each.trim()),
+    commandTimeoutMs: isTimed ? flags.commandTimeout : undefined,
+    skipsTlsVerify: flags.insecureSkipTlsVerify ?? false,
+    debugs: flags.debug ?? false,
     call: { signal: io.interrupted },
     atCluster: (cluster, userFlag) => ({
       ...context,
@@ -181,13 +252,48 @@ function once<T>(get: () => Promise<T>): () => Promise<T> {
 
 /** Opens a client, passes it to `use`, and closes it afterwards. */
 export async function withClient<T>(
-  { io, clientOptions }: Context,
+  { io, clientOptions, skipsTlsVerify, debugs }: Context,
   use: (client: Client) => Promise<T>,
   logger?: Logger,
-  options: Pick<ClientOptions, 'maxTxnOps' | 'maxRequestBytes'> = {},
+  options: Pick<ClientOptions, 'maxTxnOps' | 'maxRequestBytes' | 'interceptors'> = {},
 ): Promise<T> {
-  await using client = new Client({ ...(await clientOptions()), ...options, transport: io.transport, logger });
+  const given = await clientOptions();
+  const transport = skipsTlsVerify ? await unverifiedTransport(io, given) : io.transport;
+  await using client = new Client({ ...given, ...options, transport, logger: debugs ? debugLogger(io) : logger });
   return await use(client);
+}
+
+/** Returns a transport that does not check certificates, and prints a warning. @throws CliError in `trace`. */
+async function unverifiedTransport({ stderr, transport }: Io, { tls }: ClientOptions): Promise<TransportFactory> {
+  if (transport !== undefined)
+    throw new CliError(ExitCode.USAGE, '--insecure-skip-tls-verify: got the flag under trace; allowed: no such flag');
+  stderr.write(
+    'etcdwire: warning: --insecure-skip-tls-verify turns off the check of certificates; anyone on the network path can ' +
+      'read and change requests and responses, and read passwords\n',
+  );
+  const { unverifiedTls } = await import('./unverified-tls.js');
+  return unverifiedTls(tls as TlsOptions | undefined);
+}
+
+/** Prints the value of each global flag as the environment variable that sets it, as etcdctl does, but no password. */
+function printSettings({ stderr }: Io, program: Command): void {
+  for (const option of program.options) {
+    const { envVar, long } = option;
+    if (envVar === undefined) continue;
+    const value = program.getOptionValue(option.attributeName());
+    const isSecret = long === '--password' || (long === '--user' && String(value).includes(':'));
+    const shown = value === undefined ? '' : isSecret ? '(hidden)' : String(value);
+    stderr.write(`${envVar}=${escapeControls(shown)}\n`);
+  }
+}
+
+/** Returns a logger that prints every event of the client to standard error. */
+function debugLogger({ stderr }: Io): Logger {
+  const log = (message: string, details: LogDetails): void => {
+    const shown = Object.entries(details).map(([name, value]) => ` ${name}=${JSON.stringify(String(value))}`);
+    stderr.write(`etcdwire: ${escapeControls(message + shown.join(''))}\n`);
+  };
+  return { info: log, warn: log };
 }
 
 /**

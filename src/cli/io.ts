@@ -3,6 +3,7 @@ import { canceled, type EtcdError } from '../errors/etcd-error.js';
 import { LineSplitter } from '../runtime/bytes.js';
 import { orAborted } from '../runtime/signals.js';
 import type { TransportFactory } from '../transport/transport.js';
+import type { EtcdctlMode } from './etcdctl/mode.js';
 import type { Sink } from './output.js';
 
 /** The environment in which the program runs. */
@@ -14,6 +15,8 @@ export interface Io {
   readonly interrupted: AbortSignal;
   /** Creates the client's transport. Default: the client's default transport, HTTP/2. */
   readonly transport?: TransportFactory | undefined;
+  /** Set if the program stands in for etcdctl. */
+  readonly etcdctl?: EtcdctlMode | undefined;
   /**
    * Runs before a command enters the queue of a lock or an election. `name` is the name of the lock or the election.
    */

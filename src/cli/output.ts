@@ -1,6 +1,8 @@
 import type { Codec } from '../protobuf/codec.js';
 import { type BytesToJson, type JsonValue, toJson } from '../reflection/json.js';
 import { hexOf, toBase64, validTextOf } from '../runtime/bytes.js';
+import type { EtcdctlPrinter } from './etcdctl/printer.js';
+import type { Details } from './etcdctl/simple.js';
 
 export const FORMATS = ['table', 'json', 'simple'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -11,6 +13,16 @@ export interface Sink {
   write(data: string | Uint8Array): unknown;
 }
 
+/** How to print a response. */
+interface ResponseOptions {
+  /** Formats bytes in JSON. Default: base64. */
+  readonly bytesToJson?: BytesToJson;
+  /** What etcdctl prints besides the response. */
+  readonly details?: Details;
+  /** Whether etcdctl prints the same text in each format. */
+  readonly sameInAllFormats?: boolean;
+}
+
 /** Prints the results of a command. The default format is `table` on a terminal and `json` elsewhere. */
 export class Output {
   readonly format: Format;
@@ -19,17 +31,25 @@ export class Output {
   readonly #sink: Sink;
   /** Whether keys and values are printed in hexadecimal. */
   readonly isHex: boolean;
+  /** Prints responses as etcdctl does. Undefined in the normal mode. */
+  readonly etcdctl: EtcdctlPrinter | undefined;
 
   /** With `hex`, keys and values are hexadecimal, except in JSON. */
-  constructor(sink: Sink, format: Format | undefined, hex = false) {
+  constructor(sink: Sink, format: Format | undefined, hex = false, etcdctl?: EtcdctlPrinter) {
     this.#sink = sink;
     this.isHex = hex;
+    this.etcdctl = etcdctl;
     this.chosen = format;
     this.format = format ?? (sink.isTTY ? 'table' : 'json');
   }
 
   line(text: string): void {
     this.#sink.write(`${text}\n`);
+  }
+
+  /** Prints a line of text from the server. Escapes control characters, which etcdctl does not. */
+  textLine(text: string): void {
+    this.line(this.etcdctl === undefined ? escapeControls(text) : text);
   }
 
   /** Formats a key or a value. With --hex, each byte becomes an escape such as \x6b, as in etcdctl. */
@@ -47,8 +67,16 @@ export class Output {
   }
 
   /** Prints a response as JSON if the format is `json`, and otherwise calls `print`. */
-  response<T>(codec: Codec<T>, response: T, print: () => void, bytesToJson?: BytesToJson): void {
-    if (this.format === 'json') this.json(toJson(codec, response, bytesToJson));
+  response<T>(
+    codec: Codec<T>,
+    response: T,
+    print: () => void,
+    { bytesToJson, details = {}, sameInAllFormats = false }: ResponseOptions = {},
+  ): void {
+    if (this.etcdctl !== undefined) {
+      if (sameInAllFormats) print();
+      else this.etcdctl.response(codec, response, details, print);
+    } else if (this.format === 'json') this.json(toJson(codec, response, bytesToJson));
     else print();
   }
 

@@ -1,9 +1,11 @@
+import { basename } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { EtcdError } from '../errors/etcd-error.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
 import type { FlagValues } from './commands/trace.js';
+import { addWatchCommand } from './commands/watch.js';
 import { addConnectionFlags } from './context.js';
 import { addExamples } from './examples.js';
 import { CliError, describeFailure, ExitCode, type SetExitCode, signaledCode } from './exit-code.js';
@@ -21,7 +23,8 @@ const COMMON_COMMANDS: readonly {
   readonly names: readonly string[];
   readonly add: (program: Command, io: Io, setExitCode: SetExitCode) => void;
 }[] = [
-  { names: ['get', 'put', 'del', 'txn', 'watch'], add: addKeyCommands },
+  { names: ['get', 'put', 'del', 'txn'], add: addKeyCommands },
+  { names: ['watch'], add: addWatchCommand },
   { names: ['lease'], add: addLeaseCommands },
   { names: ['lock', 'elect'], add: addLockCommands },
 ];
@@ -30,7 +33,10 @@ const COMMON_COMMANDS: readonly {
  * Runs the program and resolves with its exit code. Never rejects. If `etcdwire trace` runs the program, `inherited`
  * contains the global flags that the user gave to `etcdwire trace`.
  */
-export async function run(args: readonly string[], io: Io, inherited: FlagValues = {}): Promise<ExitCode> {
+export async function run(given: readonly string[], outerIo: Io, inherited: FlagValues = {}): Promise<ExitCode> {
+  const io = await inMode(given, outerIo);
+  const { etcdctl } = io;
+  let args = given;
   let exitCode: ExitCode = ExitCode.OK;
   const setExitCode = (code: ExitCode): void => {
     exitCode = code;
@@ -45,17 +51,40 @@ export async function run(args: readonly string[], io: Io, inherited: FlagValues
         'arguments: got bytes that are not UTF-8; allowed: UTF-8 text (for other bytes, use etcdwire call with base64)',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');
+    args = etcdctl?.begin(program, args) ?? args;
     await addCommands(program, args, io, setExitCode);
+    if (etcdctl !== undefined) args = etcdctl.prepare(program, args);
     await program.parseAsync(args, { from: 'user' });
     return exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.OK : ExitCode.USAGE;
+    if (error instanceof CommanderError && error.exitCode === 0) return ExitCode.OK;
+    if (error instanceof CommanderError && etcdctl === undefined) return ExitCode.USAGE;
     if (io.interrupted.aborted && error instanceof EtcdError && error.reason === 'Canceled')
       return signaledCode(io.interrupted.reason as NodeJS.Signals);
     const failure = describeFailure(error);
-    io.stderr.write(`etcdwire: ${escapeControls(failure.message)}\n`);
-    return failure.exitCode;
+    if (etcdctl === undefined) {
+      io.stderr.write(`etcdwire: ${escapeControls(failure.message)}\n`);
+      return failure.exitCode;
+    }
+    const { message, exitCode: code, isVague, isBare } = etcdctl.failure(error);
+    // etcdctl logs the cause of a failed connection in a line of its own, in another format.
+    if (isVague) io.stderr.write(`etcdwire: ${escapeControls(failure.message)}\n`);
+    io.stderr.write(isBare ? `${message}\n` : `Error: ${message}\n`);
+    return code;
   }
+}
+
+/** Returns the input and output with the mode of etcdctl, if the arguments, the environment or the name ask for it. */
+async function inMode(args: readonly string[], io: Io): Promise<Io> {
+  const end = args.indexOf('--');
+  const isAsked =
+    args.slice(0, end === -1 ? undefined : end).includes('--etcdctl') ||
+    process.env.ETCDWIRE_ETCDCTL === '1' ||
+    [process.argv[1] ?? '', process.argv0].some((path) => /^etcdctl(?:\.\w+)?$/.test(basename(path)));
+  if (!isAsked) return io;
+  const { EtcdctlMode } = await import('./etcdctl/mode.js');
+  // Keep the getters of `io`, such as that of `stdin`, which notes that the program reads standard input.
+  return Object.create(io, { etcdctl: { value: new EtcdctlMode(), enumerable: true } }) as Io;
 }
 
 /** Returns the program without commands. */
@@ -78,7 +107,8 @@ function createProgram(io: Io): Command {
         .choices(FORMATS)
         .env('ETCDCTL_WRITE_OUT'),
     )
-    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON'));
+    .addOption(new Option('--hex', 'print keys and values in hexadecimal, except in JSON').env('ETCDCTL_HEX'))
+    .addOption(new Option('--etcdctl', 'print, and exit, as etcdctl 3.6 does; also with ETCDWIRE_ETCDCTL=1'));
   return addConnectionFlags(program);
 }
 

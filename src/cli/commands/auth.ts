@@ -27,7 +27,7 @@ import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
 import { escapeControls, readable } from '../output.js';
 import { askHidden, terminalOf } from '../password.js';
-import { addRangeFlags, rangeOf } from './keys.js';
+import { addRangeFlags, rangeOf } from './key-flags.js';
 
 export function addAuthCommands(program: Command, io: Io): void {
   addUserCommands(program.command('user').description('manage users'), io);

@@ -17,7 +17,7 @@ import { CliError, describeFailure, ExitCode } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import type { Sink } from '../output.js';
 import { keysText, Progress } from '../progress.js';
-import { addRangeFlags, rangeOf } from './keys.js';
+import { addRangeFlags, rangeOf } from './key-flags.js';
 
 interface ExportFlags {
   readonly prefix?: boolean;

@@ -65,12 +65,13 @@ async function timeToLive(context: Context, id: bigint, withKeys: boolean): Prom
   const { out, call } = context;
   const request = { id, keys: withKeys };
   const response = await withClient(context, (client) => client.raw.lease.leaseTimeToLive(request, call));
-  out.response(LeaseTimeToLiveResponse, response, () => {
+  const print = (): void => {
     const { ttl, grantedTtl, keys } = response;
     if (ttl < 0n) return out.line(`lease ${leaseHex(id)} already expired`);
     const attached = withKeys ? `, attached keys(${keys.map(readable).join(', ')})` : '';
     out.line(`lease ${leaseHex(id)} granted with TTL(${grantedTtl}s), remaining(${ttl}s)${attached}`);
-  });
+  };
+  out.response(LeaseTimeToLiveResponse, response, print, { details: { keys: withKeys } });
 }
 
 async function list(context: Context): Promise<void> {
@@ -91,10 +92,8 @@ async function renewOnce(context: Context, id: bigint): Promise<void> {
     throw new CliError(ExitCode.FAILED, 'the server ended the keepalive stream without answering the renewal');
   });
   // etcd answers with TTL 0 if the lease does not exist.
-  if (response.ttl <= 0n) throw gone(id);
-  out.response(LeaseKeepAliveResponse, response, () =>
-    out.line(`lease ${leaseHex(id)} keepalived with TTL(${response.ttl})`),
-  );
+  if (response.ttl <= 0n) throw context.io.etcdctl?.leaseNotFound() ?? gone(id);
+  out.response(LeaseKeepAliveResponse, response, () => out.line(renewed(response)));
 }
 
 /** How often `lease keep-alive` checks whether the lease was renewed, in milliseconds. */
@@ -102,6 +101,7 @@ const RENEWAL_POLL_MS = 100;
 
 async function keepAlive(context: Context, id: bigint): Promise<void> {
   const { io, out, call } = context;
+  if (out.etcdctl !== undefined) return keepAliveAsEtcdctl(context, id);
   await withClient(context, async (client) => {
     if ((await client.lease.timeToLive(id, call)).remainingTtl === undefined) throw gone(id);
     const keepalive = client.lease.keepAlive(id);
@@ -116,6 +116,26 @@ async function keepAlive(context: Context, id: bigint): Promise<void> {
     }
     throw keepalive.signal.aborted ? keepalive.signal.reason : interruptedBy(io);
   });
+}
+
+/** Prints the response to each renewal, as etcdctl does. etcdctl renews a lease after a third of its TTL. */
+async function keepAliveAsEtcdctl({ io, out, ...context }: Context, id: bigint): Promise<void> {
+  await withClient({ io, out, ...context }, async (client) => {
+    const stream = client.raw.lease.leaseKeepAlive({ signal: context.call.signal });
+    stream.send({ id });
+    for await (const response of stream) {
+      if (response.ttl <= 0n) break;
+      out.response(LeaseKeepAliveResponse, response, () => out.line(renewed(response)));
+      await pause((Number(response.ttl) * 1_000) / 3, io.interrupted);
+      if (io.interrupted.aborted) throw interruptedBy(io);
+      stream.send({ id });
+    }
+  });
+  if (out.etcdctl?.format === 'simple') out.line(`lease ${leaseHex(id)} expired or revoked.`);
+}
+
+function renewed({ id, ttl }: LeaseKeepAliveResponse): string {
+  return `lease ${leaseHex(id)} keepalived with TTL(${ttl})`;
 }
 
 function gone(id: bigint): CliError {

@@ -23,7 +23,7 @@ import { CliError, describeFailure, ExitCode } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { escapeControls } from '../output.js';
 import { keysText, Progress } from '../progress.js';
-import { addRangeFlags, rangeOf } from './keys.js';
+import { addRangeFlags, rangeOf } from './key-flags.js';
 
 interface MirrorFlags {
   readonly prefix?: boolean;

@@ -1,0 +1,105 @@
+import type { Command } from 'commander';
+import type { Client } from '../../client/client.js';
+import { keysOf } from '../../kv/keys.js';
+import { toBase64 } from '../../runtime/bytes.js';
+import type { WatchEvent } from '../../watch/event.js';
+import { countAfterDashes, hasDashes } from '../arguments.js';
+import { runProgram } from '../child.js';
+import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
+import { ExitCode, type SetExitCode } from '../exit-code.js';
+import type { Io } from '../io.js';
+import { BASE64_PREFIX, type Output, textOrBase64 } from '../output.js';
+import type { KeyFlags } from './key-flags.js';
+import { eventJson } from './keys.js';
+import { addWatchFlags, noCommand, type Watched, watchedBy } from './watched.js';
+
+export function addWatchCommand(program: Command, io: Io, setExitCode: SetExitCode): void {
+  addWatchFlags(program.command('watch').argument('[key]').argument('[range-end]').argument('[command...]', 'after --'))
+    .description('print events as they arrive, each once and in order, across reconnects, and run a command for each')
+    .addHelpText(
+      'after',
+      `
+The command gets the event in ETCDWIRE_WATCH_TYPE (PUT or DELETE), ETCDWIRE_WATCH_KEY, ETCDWIRE_WATCH_VALUE and
+ETCDWIRE_WATCH_REVISION. Bytes that are not text are base64 after "base64:". The command also gets the variables of
+etcdctl, whose names begin with ETCD_WATCH_ and whose values are in quotes, except the revision. The commands run one
+after the other. If one of them fails, watch ends with its exit code.
+
+With -i, each line of standard input is a watch, such as: watch --prefix config/ -- COMMAND`,
+    )
+    .option('-i, --interactive', 'read watches from standard input')
+    .action(async (...given: readonly unknown[]) => {
+      const command = given.at(-1) as Command;
+      const flags = command.opts<KeyFlags>();
+      if (flags.interactive) {
+        const { watchLines } = await import('../watch-lines.js');
+        const context = contextOf(io, command);
+        return setExitCode(await watchLines(context, (watched, each) => watch(context, watched, each, false)));
+      }
+      const after = countAfterDashes(command);
+      if (after === 0 && hasDashes(command)) throw noCommand(io);
+      const watched = watchedBy(io, flags, command.args, after);
+      setExitCode(await watch(contextOf(io, command), watched, flags));
+    });
+}
+
+/** `isOnly` is false for a watch of `watch -i`. */
+async function watch(context: Context, watched: Watched, flags: KeyFlags, isOnly = true): Promise<ExitCode> {
+  const { io, out } = context;
+  if (out.etcdctl !== undefined) {
+    const { watchAsEtcdctl } = await import('../etcdctl/watch.js');
+    return watchAsEtcdctl(context, watched, flags, isOnly);
+  }
+  return withClient(context, (client) => follow(context, client, watched, flags), endpointLogger(io));
+}
+
+/** Prints the events of a watch until it ends. Resolves with the exit code of the first program that fails, or 0. */
+async function follow(
+  { io, out }: Context,
+  client: Client,
+  { range, program }: Watched,
+  { rev, prevKv }: KeyFlags,
+): Promise<ExitCode> {
+  const startRevision = rev === 0n ? undefined : rev;
+  const events = client.watch(keysOf(range), { startRevision, prevKv, signal: io.interrupted });
+  for await (const event of events) {
+    printEvent(out, event);
+    const code = program.length === 0 ? ExitCode.OK : await runForEvent(program, event);
+    if (code !== ExitCode.OK) return code;
+  }
+  return ExitCode.OK;
+}
+
+/** Formats bytes for an environment variable, which cannot contain a 0 byte. */
+function variableOf(bytes: Uint8Array): string {
+  return bytes.includes(0) ? BASE64_PREFIX + toBase64(bytes) : textOrBase64(bytes);
+}
+
+function runForEvent(program: readonly string[], event: WatchEvent): Promise<ExitCode> {
+  const [key, value] = [variableOf(event.key), event.type === 'put' ? variableOf(event.kv.value) : ''];
+  const [type, revision] = [event.type === 'put' ? 'PUT' : 'DELETE', String(event.modRevision)];
+  const environment = {
+    ETCDWIRE_WATCH_TYPE: type,
+    ETCDWIRE_WATCH_KEY: key,
+    ETCDWIRE_WATCH_VALUE: value,
+    ETCDWIRE_WATCH_REVISION: revision,
+    ETCD_WATCH_EVENT_TYPE: JSON.stringify(type),
+    ETCD_WATCH_KEY: JSON.stringify(key),
+    ETCD_WATCH_VALUE: JSON.stringify(value),
+    ETCD_WATCH_REVISION: revision,
+  };
+  return runProgram(program, environment);
+}
+
+function printEvent(out: Output, event: WatchEvent): void {
+  const { type, key, modRevision, prevKv } = event;
+  const wireType = type === 'put' ? 'PUT' : 'DELETE';
+  if (out.format === 'json') return out.json(eventJson(type, event.type === 'put' ? event.kv : event, prevKv));
+  if (out.format === 'simple') {
+    const previous = prevKv === undefined ? [] : [out.keyText(prevKv.key), out.keyText(prevKv.value)];
+    const value = event.type === 'put' ? out.keyText(event.kv.value) : '';
+    return out.line([wireType, ...previous, out.keyText(key), value].join('\n'));
+  }
+  const value = event.type === 'put' ? `  ${out.keyText(event.kv.value)}` : '';
+  const before = prevKv === undefined ? '' : `  (before: ${out.keyText(prevKv.value)})`;
+  out.line(`${String(modRevision).padStart(8)}  ${type.padEnd(6)}  ${out.keyText(key)}${value}${before}`);
+}

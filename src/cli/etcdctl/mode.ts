@@ -1,0 +1,132 @@
+import { existsSync } from 'node:fs';
+import type { Command } from 'commander';
+import { pause } from '../../runtime/timers.js';
+import { type Io, interruptedBy } from '../io.js';
+import type { Sink } from '../output.js';
+import { checkArguments, prepareGlobalFlags, prepareProgram } from './arguments.js';
+import { ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, usageError } from './errors.js';
+import { goQuoted } from './go-format.js';
+import { normalized, withoutEquals } from './normalize.js';
+import { ETCDCTL_FORMATS, type EtcdctlFormat, EtcdctlPrinter } from './printer.js';
+
+/** What differs when etcdwire stands in for etcdctl. The program loads this class only in that mode. */
+export class EtcdctlMode {
+  /** The path of the command that runs, such as `lease grant`. Empty before the command is known. */
+  #path = '';
+  /** Whether the command logs in, which etcdctl does before everything else. */
+  #hasUser = false;
+
+  /** Changes the global flags, before the program knows which command runs. Returns the arguments as commander reads them. */
+  begin(program: Command, args: readonly string[]): readonly string[] {
+    prepareGlobalFlags(program);
+    return withoutEquals(args);
+  }
+
+  /** Changes the commands so that they accept what etcdctl accepts. Returns the arguments in the form of this program. */
+  prepare(program: Command, args: readonly string[]): readonly string[] {
+    prepareProgram(program);
+    program.hook('preAction', (_, command) => {
+      this.#path = pathOf(command);
+      checkArguments(this.#path, command);
+    });
+    return normalized(program, args);
+  }
+
+  /** @throws EtcdctlError if etcdctl does not have the format. */
+  printer(sink: Sink, format: string, isHex: boolean): EtcdctlPrinter {
+    if (!(ETCDCTL_FORMATS as readonly string[]).includes(format))
+      throw new EtcdctlError(ETCDCTL_EXIT.BAD_FEATURE, 'unsupported output format');
+    return new EtcdctlPrinter(sink, format as EtcdctlFormat, isHex);
+  }
+
+  /** Checks the flags of a connection. @throws EtcdctlError if a certificate or a key is missing. */
+  checkConnection({ cacert = '', cert = '', key = '', user = '' }: ConnectionFlags): void {
+    this.#hasUser = user !== '';
+    if ((cert === '') !== (key === ''))
+      throw badArgs(`KeyFile and CertFile must both be present[key: ${key}, cert: ${cert}]`);
+    for (const file of [cert, key, cacert]) if (file !== '' && !existsSync(file)) throw badArgs(noSuchFile(file));
+  }
+
+  /** @throws EtcdctlError, because etcdctl does not put an empty value that it has read from standard input. */
+  refuseEmptyValue(): never {
+    throw badArgs(NO_VALUE);
+  }
+
+  /** Warns of the deletion of a range, and waits so that the user can interrupt it, as etcdctl does. */
+  async warnOfRange({ stderr, interrupted }: Io, [key, end]: readonly string[]): Promise<void> {
+    if (key === undefined || end === undefined) return;
+    stderr.write(
+      `Warning: Keys between ${goQuoted(key)} and ${goQuoted(end)} will be deleted. Please interrupt the command within ` +
+        'next 2 seconds to cancel. You can provide `--range` flag to avoid the delay.\n',
+    );
+    await pause(RANGE_WARNING_MS, interrupted);
+    if (interrupted.aborted) throw interruptedBy({ interrupted });
+  }
+
+  /** @throws EtcdctlError, because standard input has ended too early. */
+  endOfText(): never {
+    throw this.invalidInput('EOF');
+  }
+
+  /** @throws EtcdctlError, because the standard input of `watch -i` has ended. */
+  endOfWatchText(): never {
+    throw this.invalidInput('error reading watch request line: EOF');
+  }
+
+  /** Returns the error for a wrong line on standard input. */
+  invalidInput(problem: string): EtcdctlError {
+    return new EtcdctlError(ETCDCTL_EXIT.INVALID_INPUT, problem);
+  }
+
+  /** Returns the error for the renewal of a lease that does not exist. */
+  leaseNotFound(): EtcdctlError {
+    return new EtcdctlError(ETCDCTL_EXIT.BAD_CONNECTION, 'etcdserver: requested lease not found');
+  }
+
+  /** Checks the arguments of `watch`, and the keys that the environment names. @throws EtcdctlError if they are wrong. */
+  checkWatch({ prefix }: { readonly prefix?: boolean }, typed: readonly string[], named: readonly string[]): void {
+    const { ETCDCTL_WATCH_KEY: key = '', ETCDCTL_WATCH_RANGE_END: rangeEnd = '' } = process.env;
+    if (key === '' && rangeEnd !== '')
+      throw badArgs(`ETCDCTL_WATCH_KEY is empty but got ETCDCTL_WATCH_RANGE_END=${goQuoted(rangeEnd)}`);
+    if (typed.length > 0 && named.length > 0)
+      throw badArgs('bad number of arguments (found conflicting environment key)');
+    const keys = typed.length === 0 ? named : typed;
+    if (keys.length === 0) throw badArgs('bad number of arguments');
+    if (keys.length === 2 && prefix) throw badArgs('`range_end` and `--prefix` are mutually exclusive');
+  }
+
+  /** Returns the error for a `watch` that ends with `--`. */
+  noWatchCommand(): EtcdctlError {
+    return badArgs('bad number of arguments (found separator --, but no commands)');
+  }
+
+  /** Returns the line on standard error and the exit code of etcdctl for a failure. */
+  failure(error: unknown): EtcdctlError {
+    return usageError(error) ?? etcdctlFailure(error, this.#path, this.#hasUser);
+  }
+}
+
+const NO_VALUE = 'put command needs 1 argument and input from stdin or 2 arguments';
+/** How long etcdctl waits before it deletes a range. */
+const RANGE_WARNING_MS = 2_000;
+
+interface ConnectionFlags {
+  readonly user?: string | undefined;
+  readonly cacert?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+function badArgs(problem: string): EtcdctlError {
+  return new EtcdctlError(ETCDCTL_EXIT.BAD_ARGS, problem);
+}
+
+function noSuchFile(file: string): string {
+  return `open ${file}: no such file or directory`;
+}
+
+/** Returns the names of a command and its parents without the name of the program. */
+function pathOf(command: Command): string {
+  const { parent } = command;
+  return parent === null || parent.parent === null ? command.name() : `${pathOf(parent)} ${command.name()}`;
+}

@@ -1,0 +1,199 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startEtcd } from '../../scripts/etcd.js';
+import { run } from '../../src/cli/program.js';
+import { Client } from '../../src/index.js';
+import type { RunningEtcd } from '../../src/testing/index.js';
+import { enableAuth, ROOT } from './auth-etcd.js';
+import { PROGRAM } from './cli.js';
+import { Authority } from './tls/authority.js';
+import { HERE } from './tls/secure-etcd.js';
+
+/** A command line that both programs run. */
+export interface Line {
+  /** The arguments, separated by spaces. Text in single quotes is one argument. */
+  readonly line: string;
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Ends both programs once their output matches. Without it, both programs must end by themselves. */
+  readonly until?: RegExp;
+  /** Runs etcdwire as a process, because it runs a program whose output the test cannot see otherwise. */
+  readonly process?: boolean;
+  /** Leaves out --user, or names another user. */
+  readonly user?: string;
+  /** Whether the texts on standard error may differ. Default false. */
+  readonly otherStderr?: boolean;
+}
+
+export interface Ran {
+  readonly code: number | null;
+  /** Standard output as Latin-1, so that it shows every byte. */
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The revision, IDs and texts in which two equal servers differ. `NAMES` gives the name of each. */
+const CAPTURED: readonly (readonly [pattern: RegExp, name: string])[] = [
+  [/lease ([0-9a-f]{16}) granted/, 'LEASE'],
+  [/Member +([0-9a-f]{9,16}) added/, 'MEMBER'],
+];
+
+/** Durations and sizes, which differ at each run. */
+const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
+  [/\b(?:\d+m)?[\d.]+(?:ns|µs|ms|s)\b(?=$|"| \||\n)/gm, 'TOOK'],
+  [/"dbSize(InUse)?":\d+/g, '"dbSize$1":SIZE'],
+  [/"raft(Applied)?Index":\d+/g, '"raft$1Index":INDEX'],
+  [/"(DBSize|DBSizeInUse|RaftIndex|RaftAppliedIndex)" : \d+/g, '"$1" : NUMBER'],
+];
+
+/** One of two equal servers with TLS and authentication, and one of the two programs. */
+export class Side {
+  readonly #etcd: RunningEtcd;
+  readonly #flags: readonly string[];
+  readonly #captured = new Map<string, string>();
+
+  constructor(etcd: RunningEtcd, flags: readonly string[]) {
+    this.#etcd = etcd;
+    this.#flags = flags;
+  }
+
+  /** Runs the real etcdctl. */
+  async etcdctl(line: Line): Promise<Ran> {
+    return this.#normalized(await ranProcess(this.#etcd.etcdctl as string, this.#argsOf(line), line));
+  }
+
+  /** Runs etcdwire in the mode of etcdctl. */
+  async etcdwire(line: Line): Promise<Ran> {
+    const args = ['--etcdctl', ...this.#argsOf(line)];
+    if (line.process) return this.#normalized(await ranProcess(process.execPath, [PROGRAM, ...args], line));
+    return this.#normalized(await ranHere(args, line));
+  }
+
+  #argsOf({ line, user = `${ROOT.username}:${ROOT.password}` }: Line): string[] {
+    const words = [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = '']) => quoted ?? word);
+    const named = words.map((word) => word.replace(/\{(\w+)\}/g, (_, name) => this.#captured.get(name) ?? name));
+    const login = user === '' ? [] : ['--user', user];
+    const own = line.includes('--endpoints') ? [] : ['--endpoints', this.#etcd.endpoints[0] as string];
+    const [command = '', ...rest] = named;
+    // The flags come first, so that a line may end with "--" and a program.
+    return [...own, ...this.#flags, ...login, command, ...rest];
+  }
+
+  #normalized({ code, stdout, stderr }: Ran): Ran {
+    for (const [pattern, name] of CAPTURED) {
+      const id = pattern.exec(stdout)?.[1];
+      if (id !== undefined) this.#captured.set(name, id);
+    }
+    return { code, stdout: this.#withNames(stdout), stderr: this.#withNames(stderr) };
+  }
+
+  #withNames(text: string): string {
+    let named = text.replaceAll(`:${new URL(this.#etcd.endpoints[0] as string).port}`, ':PORT');
+    for (const [name, id] of this.#captured)
+      named = named.replaceAll(id, name).replaceAll(String(BigInt(`0x${id}`)), name);
+    for (const [pattern, replacement] of VARYING) named = named.replace(pattern, replacement);
+    // etcdctl logs JSON, and etcdwire explains failures in lines of its own.
+    return named.replace(/^(?:\{"level":|etcdwire: ).*\n/gm, '');
+  }
+}
+
+/**
+ * Starts two servers with TLS and authentication that have equal IDs, so that their answers are equal, too. Resolves
+ * with undefined if there is no etcdctl 3.6.
+ */
+export async function startPair(): Promise<
+  { readonly sides: readonly [Side, Side]; readonly close: () => Promise<void> } | undefined
+> {
+  const folder = mkdtempSync(join(tmpdir(), 'etcdwire-pair-'));
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  };
+  const authority = await Authority.create();
+  const { cert, key } = await authority.issue(HERE);
+  const ca = file('ca.pem', authority.cert);
+  const tls = { certFile: file('cert.pem', cert), keyFile: file('key.pem', key) };
+  // The ID of a member depends on its peer URL. No other member connects to it.
+  const peer = 'http://127.0.0.1:2';
+  const args = [`--initial-advertise-peer-urls=${peer}`, `--initial-cluster=m0=${peer}`];
+  const start = (): Promise<RunningEtcd> => startEtcd({ tls, args, version: '3.6' });
+  const servers = [await start(), await start()] as const;
+  const close = async (): Promise<void> => {
+    for (const each of servers) await each.close();
+    rmSync(folder, { recursive: true });
+  };
+  if (servers[0].etcdctl === undefined || servers[0].members.length === 0) {
+    await close();
+    return undefined;
+  }
+  for (const { endpoints } of servers) {
+    await using client = new Client({ endpoints, tls: { ca: authority.cert } });
+    await enableAuth(client);
+  }
+  const flags = ['--cacert', ca];
+  return { sides: [new Side(servers[0], flags), new Side(servers[1], flags)], close };
+}
+
+/** A program that runs longer is ended, and its result differs from that of the other program. */
+const LIMIT_MS = 8_000;
+
+/** Environment variables of etcdctl that the machine may have would change the results. */
+function environmentOf({ env = {} }: Line): NodeJS.ProcessEnv {
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith('ETCDCTL_'));
+  return { ...Object.fromEntries(others), ...env };
+}
+
+async function ranProcess(program: string, args: readonly string[], line: Line): Promise<Ran> {
+  const child = spawn(program, args, { env: environmentOf(line), timeout: LIMIT_MS, killSignal: 'SIGKILL' });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.setEncoding('latin1').on('data', (text: string) => {
+    stdout += text;
+    if (line.until?.test(stdout)) child.kill('SIGKILL');
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  // `watch -i` ends with its input, so the input must not end before the output is complete.
+  if (line.until === undefined) child.stdin.end(line.stdin ?? '');
+  else child.stdin.write(line.stdin ?? '');
+  const [code] = await new Promise<[number | null]>((resolve) => child.once('close', (value) => resolve([value])));
+  return { code: line.until === undefined ? code : null, stdout, stderr };
+}
+
+/** Runs etcdwire in this process, because starting Node.js for each line takes long. */
+async function ranHere(args: readonly string[], line: Line): Promise<Ran> {
+  const interrupted = new AbortController();
+  let [stdout, stderr] = ['', ''];
+  const writes = (encoding: BufferEncoding, take: (text: string) => void) => ({
+    write: (data: string | Uint8Array): void => take(Buffer.from(data as string).toString(encoding)),
+  });
+  const stdin = async function* (): AsyncGenerator<Uint8Array, void> {
+    if (line.stdin !== undefined) yield Buffer.from(line.stdin);
+    // The input of a line with `until` stays open until the program ends.
+    if (line.until !== undefined) await new Promise(() => {});
+  };
+  const timeout = setTimeout(() => interrupted.abort('SIGTERM'), LIMIT_MS);
+  const before = { ...process.env };
+  Object.assign(process.env, line.env);
+  try {
+    const code = await run(args, {
+      stdin: stdin(),
+      stdout: writes('latin1', (text) => {
+        stdout += text;
+        if (line.until?.test(stdout)) interrupted.abort('SIGTERM');
+      }),
+      stderr: writes('utf8', (text) => {
+        stderr += text;
+      }),
+      interrupted: interrupted.signal,
+    });
+    return { code: line.until === undefined ? code : null, stdout, stderr };
+  } finally {
+    clearTimeout(timeout);
+    interrupted.abort('SIGTERM');
+    for (const name of Object.keys(line.env ?? {})) if (before[name] === undefined) delete process.env[name];
+    Object.assign(process.env, before);
+  }
+}
