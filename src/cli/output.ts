@@ -14,7 +14,7 @@ export interface Sink {
 }
 
 /** How to print a response. */
-interface ResponseOptions {
+export interface ResponseOptions {
   /** Formats bytes in JSON. Default: base64. */
   readonly bytesToJson?: BytesToJson;
   /** What etcdctl prints besides the response. */
@@ -47,9 +47,9 @@ export class Output {
     this.#sink.write(`${text}\n`);
   }
 
-  /** Prints a line of text from the server. Escapes control characters, which etcdctl does not. */
-  textLine(text: string): void {
-    this.line(this.etcdctl === undefined ? escapeControls(text) : text);
+  /** Formats text from the server. Escapes control characters, which etcdctl does not. */
+  text(text: string): string {
+    return this.etcdctl === undefined ? escapeControls(text) : text;
   }
 
   /** Formats a key or a value. With --hex, each byte becomes an escape such as \x6b, as in etcdctl. */

@@ -23,6 +23,8 @@ export interface Line {
   readonly process?: boolean;
   /** Leaves out --user, or names another user. */
   readonly user?: string;
+  /** Changes the server before the line runs. */
+  readonly prepare?: (client: Client) => Promise<unknown>;
   /** Whether the texts on standard error may differ. Default false. */
   readonly otherStderr?: boolean;
 }
@@ -38,11 +40,14 @@ export interface Ran {
 const CAPTURED: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/lease ([0-9a-f]{16}) granted/, 'LEASE'],
   [/Member +([0-9a-f]{9,16}) added/, 'MEMBER'],
+  [/^(?:jobs|name)\/([0-9a-f]{9,16})$/m, 'CONTENDER'],
 ];
 
 /** Durations and sizes, which differ at each run. */
 const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
-  [/\b(?:\d+m)?[\d.]+(?:ns|µs|ms|s)\b(?=$|"| \||\n)/gm, 'TOOK'],
+  [/\b(?:\d+m)?[\d.]+(?:ns|Â?µs|ms|s)\b(?=$|"| \||\n)/gm, 'TOOK'],
+  // Leases of 1000 s lose a second now and then.
+  [/(remaining\(|"ttl":|"TTL" : )99\d/g, '$1REMAINING'],
   [/"dbSize(InUse)?":\d+/g, '"dbSize$1":SIZE'],
   [/"raft(Applied)?Index":\d+/g, '"raft$1Index":INDEX'],
   [/"(DBSize|DBSizeInUse|RaftIndex|RaftAppliedIndex)" : \d+/g, '"$1" : NUMBER'],
@@ -51,29 +56,44 @@ const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 /** One of two equal servers with TLS and authentication, and one of the two programs. */
 export class Side {
   readonly #etcd: RunningEtcd;
+  readonly #authority: string;
   readonly #flags: readonly string[];
   readonly #captured = new Map<string, string>();
+  readonly #folder: string;
 
-  constructor(etcd: RunningEtcd, flags: readonly string[]) {
+  /** `authority` is the certificate of the authority, which is also in the file that `flags` name. */
+  constructor(etcd: RunningEtcd, authority: string, flags: readonly string[], folder: string) {
+    this.#folder = folder;
     this.#etcd = etcd;
+    this.#authority = authority;
     this.#flags = flags;
   }
 
   /** Runs the real etcdctl. */
   async etcdctl(line: Line): Promise<Ran> {
+    await this.#prepare(line);
     return this.#normalized(await ranProcess(this.#etcd.etcdctl as string, this.#argsOf(line), line));
   }
 
   /** Runs etcdwire in the mode of etcdctl. */
   async etcdwire(line: Line): Promise<Ran> {
+    await this.#prepare(line);
     const args = ['--etcdctl', ...this.#argsOf(line)];
     if (line.process) return this.#normalized(await ranProcess(process.execPath, [PROGRAM, ...args], line));
     return this.#normalized(await ranHere(args, line));
   }
 
+  async #prepare({ prepare }: Line): Promise<void> {
+    if (prepare === undefined) return;
+    await using client = new Client({ endpoints: this.#etcd.endpoints, tls: { ca: this.#authority }, auth: ROOT });
+    await prepare(client);
+  }
+
   #argsOf({ line, user = `${ROOT.username}:${ROOT.password}` }: Line): string[] {
     const words = [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = '']) => quoted ?? word);
-    const named = words.map((word) => word.replace(/\{(\w+)\}/g, (_, name) => this.#captured.get(name) ?? name));
+    const named = words.map((word) =>
+      word.replace(/\{(\w+)\}/g, (_, name) => this.#captured.get(name) ?? this.#folder),
+    );
     const login = user === '' ? [] : ['--user', user];
     const own = line.includes('--endpoints') ? [] : ['--endpoints', this.#etcd.endpoints[0] as string];
     const [command = '', ...rest] = named;
@@ -90,7 +110,9 @@ export class Side {
   }
 
   #withNames(text: string): string {
-    let named = text.replaceAll(`:${new URL(this.#etcd.endpoints[0] as string).port}`, ':PORT');
+    let named = text
+      .replaceAll(this.#folder, 'FOLDER')
+      .replaceAll(`:${new URL(this.#etcd.endpoints[0] as string).port}`, ':PORT');
     for (const [name, id] of this.#captured)
       named = named.replaceAll(id, name).replaceAll(String(BigInt(`0x${id}`)), name);
     for (const [pattern, replacement] of VARYING) named = named.replace(pattern, replacement);
@@ -133,7 +155,11 @@ export async function startPair(): Promise<
     await enableAuth(client);
   }
   const flags = ['--cacert', ca];
-  return { sides: [new Side(servers[0], flags), new Side(servers[1], flags)], close };
+  const [one, other] = ['one', 'other'].map((name) => mkdtempSync(join(folder, name))) as [string, string];
+  return {
+    sides: [new Side(servers[0], authority.cert, flags, one), new Side(servers[1], authority.cert, flags, other)],
+    close,
+  };
 }
 
 /** A program that runs longer is ended, and its result differs from that of the other program. */

@@ -25,7 +25,7 @@ import type { Codec } from '../../protobuf/codec.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
-import { escapeControls, readable } from '../output.js';
+import { escapeControls, type ResponseOptions, readable } from '../output.js';
 import { askHidden, terminalOf } from '../password.js';
 import { addRangeFlags, rangeOf } from './key-flags.js';
 
@@ -38,12 +38,14 @@ export function addAuthCommands(program: Command, io: Io): void {
     response: AuthEnableResponse,
     request: enable,
     text: () => 'Authentication Enabled',
+    sameInAllFormats: true,
   });
   addCall(auth, io, 'disable', {
     description: 'turn authentication off',
     response: AuthDisableResponse,
     request: (api, call) => api.authDisable({}, call),
     text: () => 'Authentication Disabled',
+    sameInAllFormats: true,
   });
   addCall(auth, io, 'status', {
     description: 'print whether authentication is on',
@@ -63,6 +65,8 @@ interface NameCall<T> {
   readonly request: (api: Api, call: Call, ...names: string[]) => Promise<T>;
   /** What the command prints, in the words of etcdctl, unless the output is JSON. */
   readonly text: (response: T, ...names: string[]) => string;
+  /** Whether etcdctl prints the text in all formats. */
+  readonly sameInAllFormats?: boolean;
 }
 
 /** `usage` is the name of the command and its arguments, such as "delete <name>". */
@@ -70,7 +74,7 @@ function addCall<T>(
   parent: Command,
   io: Io,
   usage: string,
-  { description, response, request, text }: NameCall<T>,
+  { description, response, request, text, sameInAllFormats = false }: NameCall<T>,
 ): void {
   parent
     .command(usage)
@@ -84,6 +88,7 @@ function addCall<T>(
         response,
         (api, call) => request(api, call, ...names),
         (result) => text(result, ...names),
+        { sameInAllFormats, details: { name: names[0] ?? '' } },
       );
     });
 }
@@ -94,17 +99,20 @@ async function show<T>(
   codec: Codec<T>,
   request: (api: Api, call: Call) => Promise<T>,
   text: (response: T) => string,
+  options: ResponseOptions = {},
 ): Promise<void> {
+  const { out } = context;
   const response = await withClient(context, ({ raw }) => request(raw.auth, context.call));
-  context.out.response(codec, response, () => {
+  const print = (): void => {
     const shown = text(response);
     // Print nothing for an empty list.
     if (shown === '') return;
     for (const line of shown.split('\n')) {
       const [indent = ''] = /^\t?/.exec(line) ?? [];
-      context.out.line(indent + escapeControls(line.slice(indent.length)));
+      out.line(indent + out.text(line.slice(indent.length)));
     }
-  });
+  };
+  out.response(codec, response, print, options);
 }
 
 async function enable(api: Api, call: Call): Promise<AuthEnableResponse> {
@@ -151,6 +159,7 @@ function addUserCommands(user: Command, io: Io): void {
     .description('print the roles of a user')
     .action(async (name: string, { detail }: { readonly detail?: true }, command: Command) => {
       const context = contextOf(io, command);
+      if (detail && io.etcdctl !== undefined) return showRoles(context, name);
       const details: string[] = [];
       const get = async (api: Api, call: Call): Promise<AuthUserGetResponse> => {
         const response = await api.userGet({ name }, call);
@@ -159,7 +168,9 @@ function addUserCommands(user: Command, io: Io): void {
         return response;
       };
       await show(context, AuthUserGetResponse, get, ({ roles }) =>
-        detail ? `User: ${name}${details.join('')}` : `User: ${name}\nRoles: ${roles.join(' ')}`,
+        detail
+          ? `User: ${name}${details.join('')}`
+          : `User: ${name}\nRoles:${roles.map((role) => ` ${role}`).join('')}`,
       );
     });
   addCall(user, io, 'list', {
@@ -173,8 +184,8 @@ function addUserCommands(user: Command, io: Io): void {
     .argument('<name>')
     .option('--interactive <boolean>', 'accepted for compatibility with etcdctl')
     .description('change the password of a user to the first line of standard input that is not empty')
-    .action(async (name: string, _, command: Command) => {
-      const password = await readPassword(io, name);
+    .action(async (name: string, { interactive }: UserFlags, command: Command) => {
+      const password = await readPassword(io, name, interactive);
       const change = (api: Api, call: Call) => api.userChangePassword({ name, password }, call);
       await show(contextOf(io, command), AuthUserChangePasswordResponse, change, () => 'Password updated');
     });
@@ -192,7 +203,22 @@ function addUserCommands(user: Command, io: Io): void {
   });
 }
 
+/** Prints a user and the permissions of each of its roles, as etcdctl does. */
+async function showRoles(context: Context, name: string): Promise<void> {
+  const { out, call } = context;
+  await withClient(context, async ({ raw }) => {
+    const { roles } = await raw.auth.userGet({ name }, call);
+    out.line(`User: ${name}`);
+    for (const role of roles) {
+      out.line('');
+      const response = await raw.auth.roleGet({ role }, call);
+      out.response(AuthRoleGetResponse, response, () => {}, { details: { name: role } });
+    }
+  });
+}
+
 interface UserFlags {
+  readonly interactive?: 'true' | 'false';
   readonly newUserPassword?: string;
   /** False with --no-password. */
   readonly password?: boolean;
@@ -202,7 +228,7 @@ interface UserFlags {
 async function userOf(
   io: Io,
   given: string,
-  { newUserPassword, password = true }: UserFlags,
+  { newUserPassword, password = true, interactive }: UserFlags,
 ): Promise<{ readonly name: string; readonly password: string | undefined }> {
   // As in etcdctl, a colon belongs to the name if a flag says what the password is.
   const colon = !password || newUserPassword !== undefined ? -1 : given.indexOf(':');
@@ -214,15 +240,18 @@ async function userOf(
       'password: got a password together with --no-password; allowed: only one of the two',
     );
   if (!password) return { name, password: undefined };
-  return { name, password: inName ?? newUserPassword ?? (await readPassword(io, name)) };
+  if (inName !== undefined && name === '') io.etcdctl?.refuseEmptyUser();
+  return { name, password: inName ?? newUserPassword ?? (await readPassword(io, name, interactive)) };
 }
 
 /**
  * Reads a password twice from a terminal, which does not show it. Without a terminal, reads the first line of standard
  * input that is not empty.
  */
-async function readPassword(io: Io, name: string): Promise<string> {
-  const terminal = terminalOf(io);
+async function readPassword(io: Io, name: string, interactive: UserFlags['interactive']): Promise<string> {
+  const terminal = interactive === 'false' ? undefined : terminalOf(io);
+  if (terminal === undefined && io.etcdctl !== undefined)
+    return io.etcdctl.readPassword(io, name, interactive !== 'false');
   if (terminal !== undefined) {
     const user = escapeControls(name);
     const [first = '', second] = await askHidden(terminal, io, [
@@ -280,7 +309,8 @@ function addRoleCommands(role: Command, io: Io): void {
       const request = { role: name, ...rangeOf(key, end, flags) };
       const revoke = (api: Api, call: Call) => api.roleRevokePermission(request, call);
       const text = (): string => `Permission of key ${key} is revoked from role ${name}`;
-      await show(contextOf(io, command), AuthRoleRevokePermissionResponse, revoke, text);
+      const range = { key: Buffer.from(key), rangeEnd: request.rangeEnd };
+      await show(contextOf(io, command), AuthRoleRevokePermissionResponse, revoke, text, { details: { name, range } });
     });
 }
 

@@ -1,12 +1,13 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
-import { prefix } from '../../kv/keys.js';
+import { type Command, Option } from 'commander';
 import { monotonicMs, pause } from '../../runtime/timers.js';
 import { timeLimitMs } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
-import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
+import { ExitCode, type SetExitCode } from '../exit-code.js';
 import { type Io, interruptedBy } from '../io.js';
 import { escapeControls } from '../output.js';
 import { Progress } from '../progress.js';
+import { checkDataScale } from './check-datascale.js';
+import { addCheckFlags, type CheckFlags, checkNoKeys, cleanUp } from './check-flags.js';
 
 /** The loads of `etcdctl check perf`: writes per second, and how many may be in progress at once. */
 const LOADS = {
@@ -15,8 +16,6 @@ const LOADS = {
   l: { rate: 8_000, clients: 500 },
   xl: { rate: 15_000, clients: 1_000 },
 } as const;
-/** The long names that etcdctl accepts for the loads. */
-const LOAD_NAMES: Readonly<Record<string, keyof typeof LOADS>> = { small: 's', medium: 'm', large: 'l', xLarge: 'xl' };
 const VALUE = 'x'.repeat(1_024);
 /**
  * The limits of etcdctl: the minimum share of the rate, the maximum time of a write, and the maximum standard deviation
@@ -26,57 +25,32 @@ const LIMITS = { share: 0.9, slowestMs: 500, deviationMs: 100 } as const;
 /** Interval in milliseconds at which the command starts writes. */
 const TICK_MS = 10;
 
-interface PerfFlags {
-  readonly load: keyof typeof LOADS;
-  readonly prefix: string;
+interface PerfFlags extends CheckFlags {
   readonly duration: number;
-  readonly autoCompact?: true;
-  readonly autoDefrag?: true;
 }
 
 export function addCheckCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
-  program
-    .command('check')
-    .description('check the performance of a cluster')
-    .command('perf')
-    .addOption(
-      new Option('--load <load>', 'writes per second: s 150, m 1,000, l 8,000, xl 15,000')
-        .choices([...Object.keys(LOADS), ...Object.keys(LOAD_NAMES)])
-        .argParser(loadNamed)
-        .default('s'),
-    )
-    .option('--prefix <prefix>', 'write keys under this prefix, and delete them afterwards', '/etcdwire-check-perf/')
+  const check = program.command('check').description('check the performance of a cluster');
+  addCheckFlags(check.command('perf'), 'writes per second: s 150, m 1,000, l 8,000, xl 15,000', '/etcdwire-check-perf/')
     .addOption(new Option('--duration <duration>', 'how long to write').default(60_000, '60s').argParser(timeLimitMs))
-    .option('--auto-compact', 'compact the store afterwards')
-    .option('--auto-defrag', 'defragment the members of --endpoints afterwards, one after the other')
     .description('write for a minute, and say whether the cluster is fast enough; exits with 1 if it is not')
     .action(async (flags: PerfFlags, command: Command) => {
       setExitCode(await checkPerformance(contextOf(io, command), flags));
     });
+  const sizes = 'keys of 1 KiB: s 10,000, m 100,000, l 1,000,000, xl 3,000,000';
+  addCheckFlags(check.command('datascale'), sizes, '/etcdwire-check-datascale/')
+    .description('write keys, and print how much memory the member of the first endpoint has used for them')
+    .action((flags: CheckFlags, command: Command) => checkDataScale(contextOf(io, command), flags));
 }
 
-/** @throws InvalidArgumentError if etcdctl has no load of this name. */
-function loadNamed(name: string): keyof typeof LOADS {
-  const load = LOAD_NAMES[name] ?? name;
-  if (load in LOADS) return load as keyof typeof LOADS;
-  throw new InvalidArgumentError('Allowed: s, m, l, xl, small, medium, large, xLarge.');
-}
-
-async function checkPerformance(
-  context: Context,
-  { load, prefix: start, duration, autoCompact, autoDefrag }: PerfFlags,
-): Promise<ExitCode> {
+async function checkPerformance(context: Context, { duration, ...flags }: PerfFlags): Promise<ExitCode> {
   const { io, out, call } = context;
-  const { rate, clients } = LOADS[load];
+  const { prefix: start } = flags;
+  const { rate, clients } = LOADS[flags.load];
   const tookMs: number[] = [];
   const failures = new Map<string, number>();
   await withClient(context, async (client) => {
-    const { count } = start === '' ? { count: 1 } : await client.range(prefix(start), { ...call, countOnly: true });
-    if (count > 0)
-      throw new CliError(
-        ExitCode.USAGE,
-        `--prefix: got "${start}", under which the store has keys; allowed: a prefix without keys, because check perf deletes them`,
-      );
+    await checkNoKeys(context, client, start, 'perf');
     const progress = new Progress(io);
     const running = new Set<Promise<void>>();
     const write = async (index: number): Promise<void> => {
@@ -103,15 +77,13 @@ async function checkPerformance(
     }
     await Promise.all(running);
     progress.erase();
-    const { header } = await client.delete(prefix(start), call);
-    if (autoCompact) await client.compact(header.revision, { ...call, physical: true });
-    if (autoDefrag)
-      for (const endpoint of client.endpoints)
-        await client.maintenance.defragment(endpoint, { signal: io.interrupted });
+    await cleanUp(context, client, flags);
   });
   const verdicts = verdictsOn(tookMs, failures, (rate * duration) / 1_000, duration);
   const isPassed = verdicts.every(({ passed }) => passed);
-  if (out.format === 'json') out.json({ passed: isPassed, checks: verdicts.map((each) => ({ ...each })) });
+  if (out.etcdctl !== undefined) for (const line of etcdctlLines(verdicts, isPassed)) out.line(line);
+  else if (out.format === 'json')
+    out.json({ passed: isPassed, checks: verdicts.map(({ passed, text }) => ({ passed, text })) });
   else
     for (const { passed, text } of [...verdicts, { passed: isPassed, text: '' }])
       out.line(`${passed ? 'PASS' : 'FAIL'}${escapeControls(text)}`);
@@ -121,7 +93,20 @@ async function checkPerformance(
 interface Verdict {
   readonly passed: boolean;
   readonly text: string;
+  /** The whole line of etcdctl if the check has failed. */
+  readonly failure: string;
 }
+
+/** Returns the lines of etcdctl, which prints the failed writes first. */
+function etcdctlLines(verdicts: readonly Verdict[], isPassed: boolean): readonly string[] {
+  const lines = verdicts.map(({ passed, text, failure }) => (passed ? `PASS${text}` : failure));
+  const errors = lines.slice(CHECK_COUNT);
+  const intro = errors.length === 0 ? [] : ['FAIL: too many errors'];
+  return [...intro, ...errors, ...lines.slice(0, CHECK_COUNT), isPassed ? 'PASS' : 'FAIL'];
+}
+
+/** The number of checks that are always made. The verdicts on failed writes follow them. */
+const CHECK_COUNT = 3;
 
 function verdictsOn(
   tookMs: readonly number[],
@@ -134,14 +119,23 @@ function verdictsOn(
   const slowestMs = tookMs.reduce((slowest, each) => Math.max(slowest, each), 0);
   const perSecond = Math.floor((tookMs.length / durationMs) * 1_000);
   const seconds = (ms: number): string => (ms / 1_000).toFixed(6);
-  const atMost = (ms: number, limitMs: number, what: string): Verdict => {
+  const atMost = (ms: number, limitMs: number, what: string, excess: string): Verdict => {
     const passed = ms <= limitMs;
-    return { passed, text: `: ${what} ${seconds(ms)}s${passed ? '' : `, limit ${seconds(limitMs)}s`}` };
+    const text = `: ${what} ${seconds(ms)}s${passed ? '' : `, limit ${seconds(limitMs)}s`}`;
+    return { passed, text, failure: `${excess}: ${seconds(ms)}s` };
   };
   return [
-    { passed: tookMs.length >= LIMITS.share * wanted, text: `: Throughput is ${perSecond} writes/s` },
-    atMost(slowestMs, LIMITS.slowestMs, 'Slowest request took'),
-    atMost(deviationMs, LIMITS.deviationMs, 'Stddev is'),
-    ...[...failures].map(([message, count]) => ({ passed: false, text: `: ${count} writes failed: ${message}` })),
+    {
+      passed: tookMs.length >= LIMITS.share * wanted,
+      text: `: Throughput is ${perSecond} writes/s`,
+      failure: `FAIL: Throughput too low: ${perSecond} writes/s`,
+    },
+    atMost(slowestMs, LIMITS.slowestMs, 'Slowest request took', 'Slowest request took too long'),
+    atMost(deviationMs, LIMITS.deviationMs, 'Stddev is', 'Stddev too high'),
+    ...[...failures].map(([message, count]) => ({
+      passed: false,
+      text: `: ${count} writes failed: ${message}`,
+      failure: `FAIL: ERROR(${message}) -> ${count}`,
+    })),
   ];
 }

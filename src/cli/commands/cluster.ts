@@ -7,18 +7,23 @@ import {
   AlarmResponse,
   AlarmType,
   CompactionResponse,
+  DowngradeAction,
+  DowngradeResponse,
   HashKVResponse,
   StatusResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { saveSnapshot } from '../../node/index.js';
 import { toJson } from '../../reflection/json.js';
-import { monotonicMs } from '../../runtime/timers.js';
 import { int64, memberId } from '../arguments.js';
+import { type Answer, askAll } from '../ask-all.js';
 import { type Context, contextOf, withClient } from '../context.js';
-import { CliError, describeFailure, ExitCode, type SetExitCode } from '../exit-code.js';
+import * as asEtcdctl from '../etcdctl/endpoints.js';
+import { goSize } from '../etcdctl/go-format.js';
+import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { escapeControls, hexId } from '../output.js';
 import { Progress } from '../progress.js';
+import { HASH_HEADINGS, HEALTH_HEADINGS, STATUS_HEADINGS, statusRow } from '../rows.js';
 
 export function addClusterCommands(program: Command, io: Io, setExitCode: SetExitCode): void {
   const endpoint = addClusterFlag(program.command('endpoint')).description(
@@ -50,7 +55,9 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
       const context = contextOf(io, command);
       const compact = (client: Client) => client.raw.kv.compact({ revision, physical }, context.call);
       const response = await withClient(context, compact);
-      context.out.response(CompactionResponse, response, () => context.out.line(`compacted revision ${revision}`));
+      context.out.response(CompactionResponse, response, () => context.out.line(`compacted revision ${revision}`), {
+        sameInAllFormats: true,
+      });
     });
   addClusterFlag(program.command('defrag'))
     .description('give free space of the database back to the file system; a member does not answer meanwhile')
@@ -71,6 +78,7 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     .argument('<member>', 'ID of the new leader in hexadecimal', memberId)
     .description('make another member the leader; needs the endpoint of the leader among --endpoints')
     .action((target: bigint, _, command: Command) => moveLeader(contextOf(io, command), target));
+  addDowngradeCommands(program, io);
   program
     .command('snapshot')
     .description('save the database of a member')
@@ -78,6 +86,31 @@ export function addClusterCommands(program: Command, io: Io, setExitCode: SetExi
     .argument('<file>')
     .description('save the database for etcdutl snapshot restore; the file appears when it is complete and verified')
     .action((file: string, _, command: Command) => save(contextOf(io, command), file));
+}
+
+function addDowngradeCommands(program: Command, io: Io): void {
+  const downgrade = program
+    .command('downgrade')
+    .description('prepare the cluster for a downgrade by one minor version');
+  const add = (usage: string, description: string, action: DowngradeAction): void => {
+    downgrade
+      .command(usage)
+      .description(description)
+      .action(async (...given: readonly unknown[]) => {
+        const context = contextOf(io, given.at(-1) as Command);
+        // The command `cancel` has no argument.
+        const version = action === DowngradeAction.CANCEL ? '' : (given[0] as string);
+        const request = { action, version };
+        const response = await withClient(context, ({ raw }) => raw.maintenance.downgrade(request, context.call));
+        const [name = ''] = usage.split(' ');
+        context.out.response(DowngradeResponse, response, () =>
+          context.out.line(`Downgrade ${name} success, cluster version ${response.version}`),
+        );
+      });
+  };
+  add('validate <version>', 'check whether the cluster can be downgraded to this version', DowngradeAction.VALIDATE);
+  add('enable <version>', 'start the downgrade; then replace the members one by one', DowngradeAction.ENABLE);
+  add('cancel', 'cancel a downgrade that is in progress', DowngradeAction.CANCEL);
 }
 
 /** Whether --cluster was given, to the command itself or to `endpoint`. */
@@ -96,10 +129,13 @@ async function alarms(context: Context, action: AlarmAction): Promise<void> {
     if (action === AlarmAction.GET) return raised;
     // etcd clears an alarm only if the request names both the alarm and its member.
     const cleared = await Promise.all(raised.alarms.map((each) => raw.maintenance.alarm({ ...each, action }, call)));
-    return { ...raised, alarms: cleared.flatMap((each) => each.alarms) };
+    // etcdctl prints no header here.
+    const header = out.etcdctl === undefined ? raised.header : undefined;
+    return { header, alarms: cleared.flatMap((each) => each.alarms) };
   });
+  const end = out.etcdctl === undefined ? '' : ' ';
   out.response(AlarmResponse, response, () => {
-    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${alarmName(alarm)}`);
+    for (const { memberId: id, alarm } of response.alarms) out.line(`memberID:${id} alarm:${alarmName(alarm)}${end}`);
   });
 }
 
@@ -109,41 +145,11 @@ function alarmName(alarm: AlarmType): string {
 
 async function moveLeader(context: Context, target: bigint): Promise<void> {
   const { out, call } = context;
+  if (out.etcdctl !== undefined) return asEtcdctl.moveLeader(context, target);
   await withClient(context, async (client) => {
     const { header } = await client.maintenance.moveLeader(target, call);
     if (out.format === 'json') return out.json({ leader: hexId(target), revision: String(header.revision) });
     out.line(`Leadership transferred to ${hexId(target)}`);
-  });
-}
-
-/** The answer of an endpoint, or the failure of the call. */
-type Answer<T> = { readonly endpoint: string; readonly tookMs: number } & (
-  | { readonly result: T; readonly failure?: undefined }
-  | { readonly result?: undefined; readonly failure: CliError }
-);
-
-/** Asks all endpoints or, if `cluster` is true, all members. If an endpoint fails, its answer contains the failure. */
-function askAll<T>(
-  context: Context,
-  cluster: boolean,
-  ask: (client: Client, options: Context['call'] & { readonly endpoint: string }) => Promise<T>,
-  order: 'at once' | 'in turn' = 'at once',
-): Promise<Answer<T>[]> {
-  return withClient(context, async (client) => {
-    if (cluster) await client.sync(context.call);
-    const answer = async (endpoint: string): Promise<Answer<T>> => {
-      const startMs = monotonicMs();
-      const tookMs = (): number => monotonicMs() - startMs;
-      try {
-        return { endpoint, result: await ask(client, { ...context.call, endpoint }), tookMs: tookMs() };
-      } catch (error) {
-        return { endpoint, failure: describeFailure(error), tookMs: tookMs() };
-      }
-    };
-    if (order === 'at once') return Promise.all(client.endpoints.map(answer));
-    const answers: Answer<T>[] = [];
-    for (const endpoint of client.endpoints) answers.push(await answer(endpoint));
-    return answers;
   });
 }
 
@@ -157,14 +163,16 @@ async function showHealth(context: Context, cluster: boolean): Promise<ExitCode>
     try {
       await client.get('health', options);
       const { alarms: raised } = await client.raw.maintenance.alarm({ action: AlarmAction.GET }, options);
-      if (raised.length === 0) return;
+      if (out.etcdctl !== undefined || raised.length === 0) return raised.map(({ alarm }) => alarm);
       const names = raised.map(({ alarm }) => alarmName(alarm)).join(', ');
       throw new CliError(ExitCode.FAILED, `Active Alarm(s): ${names}`);
     } catch (error) {
       // A member that refuses the user has answered, so it is healthy.
-      if (!(error instanceof EtcdError) || error.reason !== 'PermissionDenied') throw error;
+      if (error instanceof EtcdError && error.reason === 'PermissionDenied') return [];
+      throw error;
     }
   });
+  if (out.etcdctl !== undefined) return asEtcdctl.printHealth(context, answers);
   const rows = answers.map(({ endpoint, failure, tookMs }) => {
     const took = `${tookMs.toFixed(1)}ms`;
     return {
@@ -177,7 +185,7 @@ async function showHealth(context: Context, cluster: boolean): Promise<ExitCode>
   if (out.format === 'json') out.json(rows);
   else if (out.format === 'table')
     out.table(
-      ['ENDPOINT', 'HEALTH', 'TOOK', 'ERROR'],
+      HEALTH_HEADINGS,
       rows.map(({ endpoint, health, took, error = '' }) => [endpoint, String(health), took, error].map(escapeControls)),
     );
   else
@@ -194,6 +202,7 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
   const { out } = context;
   const ask = (client: Client, options: CallOptions) => client.raw.maintenance.hashKv({ revision }, options);
   const answers = await askAll(context, cluster, ask);
+  if (out.etcdctl !== undefined) return asEtcdctl.printHashes(context, answers);
   if (out.format === 'json')
     out.json(
       answers.map(({ endpoint, result, failure }) => ({
@@ -203,7 +212,7 @@ async function showHashes(context: Context, cluster: boolean, revision: bigint):
     );
   else
     out.rows(
-      ['ENDPOINT', 'HASH', 'HASH REVISION'],
+      HASH_HEADINGS,
       answers.map(({ endpoint, result, failure }) =>
         [endpoint, String(result?.hash ?? ''), failure?.message ?? String(result?.hashRevision ?? '')].map(
           escapeControls,
@@ -223,6 +232,7 @@ async function defragment(context: Context, cluster: boolean): Promise<ExitCode>
     ({ maintenance }, { endpoint }) => maintenance.defragment(endpoint, { signal: call.signal }),
     'in turn',
   );
+  if (out.etcdctl !== undefined) return asEtcdctl.printDefragmented(context, answers);
   if (out.format === 'json')
     out.json(
       answers.map(({ endpoint, failure }) =>
@@ -239,22 +249,11 @@ async function defragment(context: Context, cluster: boolean): Promise<ExitCode>
   return exitCodeOf(answers);
 }
 
-const STATUS_HEADINGS = [
-  'ENDPOINT',
-  'ID',
-  'VERSION',
-  'DB SIZE',
-  'LEADER',
-  'LEARNER',
-  'RAFT TERM',
-  'RAFT INDEX',
-  'ERRORS',
-];
-
 /** Prints the status of each endpoint. Resolves with the exit code of the first failure, or 0. */
 async function showStatus(context: Context, cluster: boolean): Promise<ExitCode> {
   const { out } = context;
   const answers = await askAll(context, cluster, ({ raw }, options) => raw.maintenance.status({}, options));
+  if (out.etcdctl !== undefined) return asEtcdctl.printStatus(context, answers);
   if (out.format === 'json') {
     out.json(
       answers.map(({ endpoint, result, failure }) => ({
@@ -262,41 +261,19 @@ async function showStatus(context: Context, cluster: boolean): Promise<ExitCode>
         ...(result === undefined ? { error: failure?.message ?? '' } : { status: toJson(StatusResponse, result) }),
       })),
     );
-  } else out.rows(STATUS_HEADINGS, answers.map(statusRow));
+  } else out.rows(STATUS_HEADINGS, answers.map(rowOf));
   return exitCodeOf(answers);
 }
 
-function statusRow({ endpoint, result: status, failure }: Answer<StatusResponse>): readonly string[] {
-  if (status === undefined)
-    return [endpoint, ...STATUS_HEADINGS.slice(2).map(() => ''), escapeControls(failure?.message ?? '')];
-  const id = status.header?.memberId ?? 0n;
-  return [
-    endpoint,
-    hexId(id),
-    status.version,
-    sizeText(status.dbSize),
-    String(status.leader === id),
-    String(status.isLearner),
-    String(status.raftTerm),
-    String(status.raftIndex),
-    status.errors.join('; '),
-  ].map(escapeControls);
-}
-
-/** Formats a size as etcdctl does, in powers of 1000. */
-function sizeText(bytes: bigint): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  let value = Number(bytes);
-  let unit = 0;
-  while (value >= 1_000 && unit < units.length - 1) {
-    value /= 1_000;
-    unit += 1;
-  }
-  return `${value >= 10 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+function rowOf({ endpoint, result, failure }: Answer<StatusResponse>): readonly string[] {
+  if (result !== undefined) return statusRow(endpoint, result).map(escapeControls);
+  const problem = escapeControls(failure?.message ?? '');
+  return STATUS_HEADINGS.map((heading) => (heading === 'ENDPOINT' ? endpoint : heading === 'ERRORS' ? problem : ''));
 }
 
 async function save(context: Context, file: string): Promise<void> {
   const { out, call } = context;
+  if (out.etcdctl !== undefined) return asEtcdctl.saveAsEtcdctl(context, file);
   await withClient(context, async (client) => {
     const [endpoint = '', ...more] = client.endpoints;
     if (more.length > 0)
@@ -310,7 +287,7 @@ async function save(context: Context, file: string): Promise<void> {
     const bytes = await saveSnapshot(client, endpoint, file, {
       signal: call.signal,
       timeoutMs: call.timeoutMs,
-      onProgress: (written) => progress.show(() => `saved ${sizeText(BigInt(written))} of about ${sizeText(dbSize)}`),
+      onProgress: (written) => progress.show(() => `saved ${goSize(BigInt(written))} of about ${goSize(dbSize)}`),
     }).finally(() => progress.erase());
     if (out.format === 'json') out.json({ file, bytes, endpoint });
     else out.line(`snapshot of ${endpoint} saved to ${file}: ${bytes} bytes`);

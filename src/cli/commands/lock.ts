@@ -152,9 +152,15 @@ async function hold(context: Context, { name, command, flags, value, take }: Hol
         const held = flags.try ? await taking : await speaking(context, client, session, { name, what, taking });
         if (held === undefined) throw new CliError(ExitCode.TRY_AGAIN, `another contender holds ${what}`);
         try {
-          if (command.length > 0) return await runHolding(io, session, { held, what }, command, flags);
-          printHeld(context, held, value);
+          if (command.length > 0) {
+            const code = await runHolding(io, session, { held, what }, command, flags);
+            io.etcdctl?.checkProgram(code);
+            return code;
+          }
+          await printHeld(context, client, held, value);
           await pause(Number.POSITIVE_INFINITY, held.signal, io.interrupted);
+          // etcdctl regards the interruption as the normal end.
+          if (io.etcdctl !== undefined && !held.signal.aborted) return ExitCode.OK;
           throw held.signal.aborted ? lost(what, held) : interruptedBy(io);
         } finally {
           await released(held.release());
@@ -248,7 +254,14 @@ async function runHolding(
   return code;
 }
 
-function printHeld({ out }: Context, { key, token }: Held, value: string | undefined): void {
+async function printHeld(
+  { out, call }: Context,
+  client: Client,
+  { key, token }: Held,
+  value: string | undefined,
+): Promise<void> {
+  if (out.etcdctl !== undefined)
+    return out.etcdctl.keys(await client.raw.kv.range({ key: Buffer.from(key) }, call), {});
   if (out.format === 'json') return out.json({ key, token: String(token), ...(value === undefined ? {} : { value }) });
   out.line(key);
   if (value !== undefined) out.line(value);
@@ -273,7 +286,8 @@ async function printLeaders(context: Context, name: string): Promise<void> {
   const observe = async (client: Client): Promise<void> => {
     await using session = await Session.open(client, call);
     for await (const kv of new Election(session, name).observe({ signal: io.interrupted })) {
-      if (out.format === 'json') out.json(toJson(KeyValue, kv));
+      if (out.etcdctl !== undefined) out.etcdctl.keys(await client.raw.kv.range({ key: kv.key }, call), {});
+      else if (out.format === 'json') out.json(toJson(KeyValue, kv));
       else if (out.format === 'table') out.line(`${readable(kv.key)}  ${readable(kv.value)}`);
       else for (const part of [kv.key, kv.value]) out.line(readable(part));
     }

@@ -1,8 +1,7 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Client } from '../../client/client.js';
 import type { Raw } from '../../client/raw.js';
 import {
-  type Member,
   MemberAddResponse,
   MemberListResponse,
   MemberPromoteResponse,
@@ -14,14 +13,22 @@ import type { Codec } from '../../protobuf/codec.js';
 import { memberId } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import type { Io } from '../io.js';
-import { escapeControls, hexId } from '../output.js';
+import { hexId } from '../output.js';
+import { MEMBER_HEADINGS, memberRow } from '../rows.js';
 
 export function addMemberCommands(program: Command, io: Io): void {
   const member = program.command('member').description('list, add, change and remove members');
   member
     .command('list')
     .description('list the members')
-    .action((_, command: Command) => listMembers(contextOf(io, command)));
+    .addOption(
+      new Option('--consistency <level>', 'l: the list on which the members agree; s: that of the member that answers')
+        .choices(['l', 's'])
+        .default('l'),
+    )
+    .action(({ consistency }: { readonly consistency: 'l' | 's' }, command: Command) =>
+      listMembers(contextOf(io, command), consistency === 'l'),
+    );
   member
     .command('add')
     .argument('<name>', 'the --name of the new member')
@@ -69,8 +76,9 @@ async function addMember(
 ): Promise<void> {
   const { out, call } = context;
   const add = (client: Client) => client.raw.cluster.memberAdd({ peerUrls: [...peerUrls], isLearner }, call);
+  context.io.etcdctl?.checkPeerUrls(peerUrls);
   const response = await withClient(context, add);
-  out.response(MemberAddResponse, response, () => {
+  const print = (): void => {
     const { header, member, members } = response;
     const id = hexId(member?.id ?? 0n);
     out.line(`${isLearner ? 'Learner' : 'Member'} ${id} added to cluster ${hexId(header?.clusterId ?? 0n)}\n`);
@@ -84,7 +92,8 @@ async function addMember(
       ETCD_INITIAL_CLUSTER_STATE: 'existing',
     };
     for (const [setting, value] of Object.entries(settings)) out.line(`${setting}=${JSON.stringify(value)}`);
-  });
+  };
+  out.response(MemberAddResponse, response, print, { details: { name } });
 }
 
 async function changeMember<T extends { header: ResponseHeader | undefined }>(
@@ -97,19 +106,18 @@ async function changeMember<T extends { header: ResponseHeader | undefined }>(
   const { out, call } = context;
   const response = await withClient(context, ({ raw }) => change(raw.cluster, call));
   const { clusterId = 0n } = response.header ?? {};
-  out.response(codec, response, () => out.line(`Member ${hexId(id)} ${done} cluster ${hexId(clusterId)}`));
+  // etcdctl pads an ID with fewer than 16 digits.
+  const shown = (each: bigint): string => hexId(each).padStart(out.etcdctl === undefined ? 0 : 16);
+  out.response(codec, response, () => out.line(`Member ${shown(id)} ${done} cluster ${shown(clusterId)}`));
 }
 
-const MEMBER_HEADINGS = ['ID', 'STATUS', 'NAME', 'PEER ADDRS', 'CLIENT ADDRS', 'IS LEARNER'];
-
-async function listMembers(context: Context): Promise<void> {
+async function listMembers(context: Context, linearizable: boolean): Promise<void> {
   const { out, call } = context;
-  const response = await withClient(context, (client) => client.raw.cluster.memberList({ linearizable: true }, call));
-  out.response(MemberListResponse, response, () => out.rows(MEMBER_HEADINGS, response.members.map(memberRow)));
-}
-
-function memberRow({ id, name, peerUrls, clientUrls, isLearner }: Member): readonly string[] {
-  // A member reports its name when it starts for the first time, so a member without a name has not started.
-  const status = name === '' ? 'unstarted' : 'started';
-  return [hexId(id), status, name, peerUrls.join(','), clientUrls.join(','), String(isLearner)].map(escapeControls);
+  const response = await withClient(context, (client) => client.raw.cluster.memberList({ linearizable }, call));
+  out.response(MemberListResponse, response, () =>
+    out.rows(
+      MEMBER_HEADINGS,
+      response.members.map((member) => memberRow(member).map((cell) => out.text(cell))),
+    ),
+  );
 }

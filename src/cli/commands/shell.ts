@@ -35,10 +35,8 @@ compdef _etcdwire etcdwire`,
 /** Commands of etcdctl that etcdwire does not have, or has under another name, and what to use instead. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'make-mirror': 'use etcdwire mirror --to ENDPOINTS',
-  downgrade: 'use etcdwire call Downgrade, or etcdctl',
   'snapshot restore': 'use etcdutl snapshot restore',
   'snapshot status': 'use etcdutl snapshot status',
-  'check datascale': 'use etcdctl',
 };
 
 /** Adds the commands that help with the command line itself. */
@@ -63,7 +61,12 @@ export function addShellCommands(program: Command, io: Io, version: string): voi
   program
     .command('version')
     .description('print the version of etcdwire')
-    .action((_, command: Command) => contextOf(io, command).out.line(`etcdwire version: ${version}`));
+    .action((_, command: Command) => {
+      const { out } = contextOf(io, command);
+      out.line(`etcdwire version: ${version}`);
+      // Scripts compare the version of the API that etcdctl prints.
+      if (out.etcdctl !== undefined) out.line('API version: 3.6');
+    });
   for (const [path, advice] of Object.entries(ELSEWHERE)) {
     const [first = '', second] = path.split(' ');
     const parent = second === undefined ? program : program.commands.find((each) => each.name() === first);

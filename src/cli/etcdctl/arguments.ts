@@ -159,7 +159,7 @@ const CHECKS: Readonly<Record<string, (command: Command) => void>> = {
     parseMember(command);
     checkPeerUrls(command);
   },
-  'member list': ({ opts }) => checkConsistency(opts),
+  'member list': (command) => checkConsistency(command, 'l'),
   elect: (command) => {
     const { listen } = command.opts();
     if (command.args.length === 1 && !listen) throw badArgs('no proposal argument but -l not set');
@@ -183,7 +183,7 @@ function checkGet(command: Command): void {
   if (prefix && fromKey) throw badArgs(BOTH_RANGES);
   if (keysOnly && countOnly)
     throw badArgs('`--keys-only` and `--count-only` cannot be set at the same time, choose one');
-  checkConsistency(() => limits);
+  checkConsistency(command);
   checkRange(command);
   checkName(command, 'order', order, ['ASCEND', 'DESCEND'], 'bad sort order');
   checkName(command, 'sortBy', sortBy, ['CREATE', 'KEY', 'MODIFY', 'VALUE', 'VERSION'], 'bad sort target');
@@ -223,10 +223,11 @@ function checkName(
   command.setOptionValue(option, given.toUpperCase());
 }
 
-function checkConsistency(opts: () => { readonly consistency?: string }): void {
-  const { consistency = 'l' } = opts();
-  // etcdctl names the value of the flag of `get` here, also for `member list`.
-  if (consistency !== 'l' && consistency !== 's') throw badFeature(`unknown consistency flag "${consistency}"`);
+/** etcdctl names the value of the flag of `get` also for `member list`: `shown` is that value. */
+function checkConsistency(command: Command, shown?: string): void {
+  const { consistency = 'l' } = command.opts<{ readonly consistency?: string }>();
+  if (consistency !== 'l' && consistency !== 's')
+    throw badFeature(`unknown consistency flag "${shown ?? consistency}"`);
 }
 
 function checkLoad(command: Command): void {
@@ -235,6 +236,8 @@ function checkLoad(command: Command): void {
   const short = names[load] ?? load;
   if (!Object.values(names).includes(short)) throw badFeature(`unknown load option ${load}`);
   command.setOptionValue('load', short);
+  if (command.getOptionValueSource('prefix') === 'default')
+    command.setOptionValue('prefix', `/etcdctl-check-${command.name()}/`);
 }
 
 function checkPeerUrls(command: Command): void {

@@ -32,14 +32,21 @@ export class EtcdctlError extends CliError {
 export function etcdctlFailure(error: unknown, path: string, hasUser: boolean): EtcdctlError {
   if (error instanceof EtcdctlError) return error;
   if (error instanceof CliError) return new EtcdctlError(ETCDCTL_EXIT.ERROR, error.message);
-  const text = textOf(error);
+  const text = goErrorText(error);
   // etcdctl logs in while it creates its client, before the call of the command.
-  const isLogin = error instanceof EtcdError && (LOGIN.test(error.method ?? '') || NO_TOKEN.test(error.problem));
-  if (isLogin || (hasUser && text === TIMED_OUT))
+  if (failsAtLogin(error, hasUser))
     return new EtcdctlError(ETCDCTL_EXIT.BAD_CONNECTION, text, { isVague: text === TIMED_OUT });
   if (path === 'lease grant') return new EtcdctlError(ETCDCTL_EXIT.ERROR, `failed to grant lease (${text})`);
   if (path === 'lease revoke') return new EtcdctlError(ETCDCTL_EXIT.ERROR, `failed to revoke lease (${text})`);
   return new EtcdctlError(codeOf(path), text, { isVague: text === TIMED_OUT });
+}
+
+/** Whether etcdctl would fail while it logs in: the credentials are refused, or the server cannot be reached. */
+export function failsAtLogin(error: unknown, hasUser: boolean): boolean {
+  if (!(error instanceof EtcdError)) return false;
+  return (
+    LOGIN.test(error.method ?? '') || NO_TOKEN.test(error.problem) || (hasUser && goErrorText(error) === TIMED_OUT)
+  );
 }
 
 function codeOf(path: string): number {
@@ -53,9 +60,10 @@ const NO_TOKEN = /^could not obtain a token: /;
 const TIMED_OUT = 'context deadline exceeded';
 
 /** Returns the text that etcd's Go client has for an error: the message of the server, or the gRPC status in Go's form. */
-function textOf(error: unknown): string {
+export function goErrorText(error: unknown): string {
   if (!(error instanceof EtcdError)) return error instanceof Error ? error.message : String(error);
   const { code, problem, reason } = error;
+  if (reason === 'Compacted') return 'etcdserver: mvcc: required revision has been compacted';
   if (reason === 'LeaseExpired') return 'etcdserver: requested lease not found';
   if (reason === 'DeadlineExceeded' || reason === 'ConnectFailed') return TIMED_OUT;
   if (/^key: got an empty key\b/.test(problem)) return 'etcdserver: key is not provided';

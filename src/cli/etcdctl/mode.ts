@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import { pause } from '../../runtime/timers.js';
-import { type Io, interruptedBy } from '../io.js';
+import { type Io, interruptedBy, linesOf } from '../io.js';
 import type { Sink } from '../output.js';
 import { checkArguments, prepareGlobalFlags, prepareProgram } from './arguments.js';
-import { ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, usageError } from './errors.js';
+import { ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, failsAtLogin, usageError } from './errors.js';
 import { goQuoted } from './go-format.js';
 import { normalized, withoutEquals } from './normalize.js';
 import { ETCDCTL_FORMATS, type EtcdctlFormat, EtcdctlPrinter } from './printer.js';
@@ -63,6 +63,32 @@ export class EtcdctlMode {
     if (interrupted.aborted) throw interruptedBy({ interrupted });
   }
 
+  /** @throws EtcdctlError, because the name of a user is empty. */
+  refuseEmptyUser(): never {
+    throw badArgs('empty user name is not allowed');
+  }
+
+  /**
+   * Reads a new password from standard input, which is not a terminal: one word, or twice the same line if `interactive`
+   * is true. Prints the questions of etcdctl.
+   *
+   * @throws EtcdctlError if the lines are empty or different.
+   */
+  async readPassword(io: Io, name: string, interactive: boolean): Promise<string> {
+    const lines = linesOf(io);
+    const next = async (): Promise<string> => ((await lines.next()).value ?? '').trim();
+    if (!interactive) return (await next()).split(/\s/)[0] ?? '';
+    io.stdout.write(`Password of ${name}: `);
+    const first = await next();
+    io.stdout.write('\n');
+    if (first === '') throw badArgs('empty password');
+    io.stdout.write(`Type password of ${name} again for confirmation: `);
+    const second = await next();
+    io.stdout.write('\n');
+    if (first !== second) throw badArgs('given passwords are different');
+    return first;
+  }
+
   /** @throws EtcdctlError, because standard input has ended too early. */
   endOfText(): never {
     throw this.invalidInput('EOF');
@@ -76,6 +102,16 @@ export class EtcdctlMode {
   /** Returns the error for a wrong line on standard input. */
   invalidInput(problem: string): EtcdctlError {
     return new EtcdctlError(ETCDCTL_EXIT.INVALID_INPUT, problem);
+  }
+
+  /** Checks the peer URLs of a new member. @throws EtcdctlError if one is wrong. */
+  checkPeerUrls(urls: readonly string[]): void {
+    const refused = (problem: string): EtcdctlError => new EtcdctlError(ETCDCTL_EXIT.ERROR, problem);
+    for (const url of urls) {
+      if (!/^(?:https?|unixs?):\/\//.test(url)) throw refused(`URL scheme must be http, https, unix, or unixs: ${url}`);
+      if (/^http/.test(url) && !/^https?:\/\/[^/]*:\d+/.test(url))
+        throw refused(`URL address does not have the form "host:port": ${url}`);
+    }
   }
 
   /** Returns the error for the renewal of a lease that does not exist. */
@@ -95,9 +131,26 @@ export class EtcdctlMode {
     if (keys.length === 2 && prefix) throw badArgs('`range_end` and `--prefix` are mutually exclusive');
   }
 
+  /** Returns the error of `check` for a prefix under which the store has keys. */
+  prefixHasKeys(start: string, name: 'perf' | 'datascale'): EtcdctlError {
+    const command = `etcdctl del --prefix ${start}`;
+    const shown = name === 'perf' ? `'${command}'` : command;
+    return this.invalidInput(`prefix ${goQuoted(start)} has keys. Delete with ${shown} first`);
+  }
+
+  /** @throws EtcdctlError if the program that `lock` has run has failed. */
+  checkProgram(code: number): void {
+    if (code !== 0) throw new EtcdctlError(code, `exit status ${code}`);
+  }
+
   /** Returns the error for a `watch` that ends with `--`. */
   noWatchCommand(): EtcdctlError {
     return badArgs('bad number of arguments (found separator --, but no commands)');
+  }
+
+  /** Whether etcdctl would have failed while it logs in, before the call of the command. */
+  failsAtLogin(error: unknown): boolean {
+    return failsAtLogin(error, this.#hasUser);
   }
 
   /** Returns the line on standard error and the exit code of etcdctl for a failure. */

@@ -28,7 +28,7 @@ const COMMANDS: Readonly<Record<string, readonly string[]>> = {
   watch: [],
 };
 
-/** Flags that take `true` or `false` in this program, and for which etcdctl also accepts no value. */
+/** Flags that always take `true` or `false` in this program, and for which etcdctl also accepts no value. */
 const VALUED = new Set(['--insecure-discovery', '--insecure-transport', '--dest-insecure-transport']);
 const BOOLEAN = /^(--[\w-]+)=(1|t|T|true|TRUE|True|0|f|F|false|FALSE|False)$/;
 
@@ -38,7 +38,10 @@ const BOOLEAN = /^(--[\w-]+)=(1|t|T|true|TRUE|True|0|f|F|false|FALSE|False)$/;
  */
 export function normalized(program: Command, args: readonly string[]): readonly string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;
-  const flags = args.slice(0, end).flatMap((arg) => flagOf(program, arg));
+  const [name] = program.parseOptions([...args]).operands;
+  // The flag --interactive has a value only in the commands about users.
+  const valued = name !== undefined && 'user'.startsWith(name) ? new Set([...VALUED, '--interactive']) : VALUED;
+  const flags = args.slice(0, end).flatMap((arg) => flagOf(program, arg, valued));
   return [...withWholeNames(program, flags), ...args.slice(end)];
 }
 
@@ -48,10 +51,10 @@ export function withoutEquals(args: readonly string[]): readonly string[] {
   return args.map((arg, at) => (at < end && /^-[wd]=/.test(arg) ? arg.replace('=', '') : arg));
 }
 
-function flagOf(program: Command, arg: string): readonly string[] {
-  if (VALUED.has(arg)) return [`${arg}=true`];
+function flagOf(program: Command, arg: string, valued: ReadonlySet<string>): readonly string[] {
+  if (valued.has(arg)) return [`${arg}=true`];
   const [, name = '', value = ''] = BOOLEAN.exec(arg) ?? [];
-  if (name === '' || VALUED.has(name) || !isSwitch(program, name)) return [arg];
+  if (name === '' || valued.has(name) || !isSwitch(program, name)) return [arg];
   return /^[1tT]/.test(value) ? [name] : [];
 }
 

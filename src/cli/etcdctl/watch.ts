@@ -12,7 +12,7 @@ import type { KeyFlags } from '../commands/key-flags.js';
 import type { Watched } from '../commands/watched.js';
 import { type Context, withClient } from '../context.js';
 import { ExitCode } from '../exit-code.js';
-import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
+import { ETCDCTL_EXIT, EtcdctlError, goErrorText } from './errors.js';
 import { goQuoted } from './go-format.js';
 import type { WatchedEvents } from './go-json.js';
 import type { EtcdctlPrinter } from './printer.js';
@@ -121,7 +121,7 @@ async function followAsEtcdctl(
     }
   } catch (error) {
     if (!(error instanceof EtcdError) || io.interrupted.aborted) throw error;
-    io.stderr.write(`watch was canceled (${error.problem})\n`);
+    io.stderr.write(`watch was canceled (${goErrorText(error)})\n`);
     const { compactRevision } = error;
     // The server cancels the watch with a response whose header has no revision.
     const header = responses.lastHeader && { ...responses.lastHeader, revision: 0n };
