@@ -7,10 +7,11 @@ import { discoverSrv } from '../node/dns.js';
 import type { LogDetails, Logger } from '../runtime/log.js';
 import type { TransportFactory } from '../transport/transport.js';
 import { int64, programOf, timeLimitMs } from './arguments.js';
-import { CliError, ExitCode } from './exit-code.js';
+import { CliError, ExitCode, withFlagNames } from './exit-code.js';
 import type { Io } from './io.js';
 import { escapeControls, type Format, Output } from './output.js';
 import { askHidden, terminalOf } from './password.js';
+import { CertificateRefusal } from './refused-certificate.js';
 
 /** The values of the global flags. */
 interface GlobalFlags {
@@ -259,8 +260,13 @@ export async function withClient<T>(
 ): Promise<T> {
   const given = await clientOptions();
   const transport = skipsTlsVerify ? await unverifiedTransport(io, given) : io.transport;
-  await using client = new Client({ ...given, ...options, transport, logger: debugs ? debugLogger(io) : logger });
-  return await use(client);
+  const refusal = new CertificateRefusal();
+  await using client = new Client({
+    ...{ ...given, ...options, transport },
+    interceptors: [refusal.interceptor, ...(options.interceptors ?? [])],
+    logger: debugs ? debugLogger(io) : logger,
+  });
+  return await refusal.orRefused(client, use(client));
 }
 
 /** Returns a transport that does not check certificates, and prints a warning. @throws CliError in `trace`. */
@@ -305,7 +311,7 @@ export function endpointLogger({ stderr }: Pick<Io, 'stderr'>): Logger {
     // Print only the messages about endpoints. The other messages describe the calls and watches that the failure of an
     // endpoint affects.
     if (!message.startsWith('endpoint ')) return;
-    const cause = problem === undefined ? '' : `: ${escapeControls(String(problem))}; it is tried again`;
+    const cause = problem === undefined ? '' : `: ${escapeControls(withFlagNames(String(problem)))}; it is tried again`;
     // Most error texts name the endpoint already.
     const place = cause.includes(String(endpoint)) ? '' : `: ${endpoint}`;
     stderr.write(`etcdwire: ${message}${place}${cause}\n`);

@@ -74,8 +74,13 @@ export function describeFailure(error: unknown): CliError {
   const last =
     reason === 'DeadlineExceeded' && cause instanceof EtcdError && error.outcome === 'not-sent' ? cause : error;
   const hint = hintFor(last);
-  const message = FLAGS.reduce((text, [option, flag]) => text.replaceAll(option, flag), error.message);
+  const message = withFlagNames(error.message);
   return new CliError(exitCodeOf(last), message + (hint === undefined ? '' : `; ${hint}`));
+}
+
+/** Replaces the names of client options in the text of an error by the flags that set them. */
+export function withFlagNames(message: string): string {
+  return FLAGS.reduce((text, [option, flag]) => text.replaceAll(option, flag), message);
 }
 
 /** Pairs of a client option, as error messages name it, and the flag that sets this option. */

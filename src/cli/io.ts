@@ -25,9 +25,11 @@ export interface Io {
 
 /** Reads all of standard input. @throws EtcdError, reason `Canceled`, if the program is interrupted before the end. */
 export async function readAll(io: Io): Promise<Uint8Array> {
+  const { stdin, stderr } = io;
+  if ('isTTY' in stdin && stdin.isTTY) stderr.write('etcdwire: reading standard input; end it with Ctrl-D\n');
   const chunks: Uint8Array[] = [];
   const reading = (async () => {
-    for await (const chunk of io.stdin) chunks.push(chunk);
+    for await (const chunk of stdin) chunks.push(chunk);
   })();
   await orAborted(reading, io.interrupted).catch((error: unknown) => {
     throw io.interrupted.aborted ? interruptedBy(io) : error;

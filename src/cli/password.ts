@@ -16,7 +16,12 @@ const ENTER = new Set(['\r', '\n']);
  * if standard input or standard error is not a terminal.
  */
 export function terminalOf({ stdin, stderr }: Pick<Io, 'stdin' | 'stderr'>): ReadStream | undefined {
-  return 'isTTY' in stdin && stdin.isTTY === true && stderr.isTTY ? (stdin as unknown as ReadStream) : undefined;
+  return isTyped({ stdin }) && stderr.isTTY ? (stdin as unknown as ReadStream) : undefined;
+}
+
+/** Whether the user types the standard input of the program at a terminal. */
+export function isTyped({ stdin }: Pick<Io, 'stdin'>): boolean {
+  return 'isTTY' in stdin && stdin.isTTY === true;
 }
 
 /**

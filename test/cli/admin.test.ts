@@ -69,7 +69,7 @@ it('`user add` reads the password from standard input, and refuses an empty pass
   await text(endpoints, 'user', 'add', 'root:x');
   await text(endpoints, 'auth', 'enable');
   const login = ['user', 'get', 'anne', '--user', 'anne:secret', '--plaintext-auth'];
-  expect(await text(endpoints, ...login)).toBe('User: anne\nRoles: \n');
+  expect(await text(endpoints, ...login)).toBe('User: anne\nRoles:\n');
 });
 
 it('`user get --detail` prints the permissions of each role', async () => {

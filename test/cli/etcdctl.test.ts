@@ -1,6 +1,21 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Line, type Side, startPair } from '../support/etcdctl-pair.js';
 import { EQUAL_LINES } from './etcdctl-lines.js';
+
+const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
+
+/** Returns the command lines that the page lists because they differ on purpose. */
+function listedLines(): Line[] {
+  const [, section = ''] = /^## In place of etcdctl\n(.*?)^## /ms.exec(PAGE) ?? [];
+  return [...section.matchAll(/^\| `(.*?)` \|/gm)].map(([, cell = '']) => {
+    const text = cell.replaceAll('\\|', '|');
+    const [, input, piped] = /^printf '(.*)' \| etcdctl (.*)$/.exec(text) ?? [];
+    if (piped !== undefined) return { line: piped, stdin: (input as string).replaceAll('\\n', '\n') };
+    const [, name, value = '', line = ''] = /^(?:(\w+)=(\S*) )?etcdctl (.*)$/.exec(text) ?? [];
+    return { line, ...(name === undefined ? {} : { env: { [name]: value } }) };
+  });
+}
 
 let pair: Awaited<ReturnType<typeof startPair>>;
 beforeAll(async () => {
@@ -20,12 +35,29 @@ async function bothRun([one, other]: readonly [Side, Side], line: Line): Promise
   return [shown(theirs), shown(ours)];
 }
 
+function equal([theirs, ours]: readonly [unknown, unknown]): boolean {
+  return JSON.stringify(ours) === JSON.stringify(theirs);
+}
+
 it('the mode of etcdctl prints the same bytes and has the same exit code as etcdctl', async (context) => {
   if (pair === undefined) return context.skip('there is no etcdctl 3.6 on this machine');
   const failures: unknown[] = [];
   for (const each of EQUAL_LINES) {
-    const [theirs, ours] = await bothRun(pair.sides, typeof each === 'string' ? { line: each } : each);
-    if (JSON.stringify(ours) !== JSON.stringify(theirs)) failures.push({ theirs, ours });
+    const both = await bothRun(pair.sides, typeof each === 'string' ? { line: each } : each);
+    if (!equal(both)) failures.push(both);
   }
+  expect(EQUAL_LINES.length).toBeGreaterThanOrEqual(150);
   expect(failures).toEqual([]);
 }, 300_000);
+
+it('the command lines that docs/command-line.md lists differ from etcdctl', async (context) => {
+  if (pair === undefined) return context.skip('there is no etcdctl 3.6 on this machine');
+  const lines = listedLines();
+  expect(lines.length).toBeGreaterThan(5);
+  for (const line of lines) {
+    // The password in --user would answer the question for it.
+    const given = line.line.includes('--user') ? { ...line, user: '' } : line;
+    const both = await bothRun(pair.sides, given);
+    expect.soft([line.line, equal(both) ? both : 'different']).toEqual([line.line, 'different']);
+  }
+}, 100_000);

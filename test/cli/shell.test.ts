@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
 import { cli, PROGRAM } from '../support/cli.js';
@@ -49,6 +49,24 @@ describe('completion', () => {
     expect(completedBy('etcdwire', '--endpoints', '=', 'x', 'lease', 'gr')).toBe(
       'declare -a COMPREPLY=([0]="grant")\n',
     );
+  });
+
+  it('works in bash with the path of a local installation, and with an alias', async (context) => {
+    if (spawnSync('bash', ['--version']).status !== 0) return context.skip('this machine has no bash');
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true });
+    const local = join(folder, 'node_modules/.bin/etcdwire');
+    writeFileSync(local, `#!/bin/sh\nexec ${process.execPath} ${PROGRAM} "$@"\n`);
+    chmodSync(local, 0o755);
+    const completedBy = (typed: string): string => {
+      const set = `COMP_WORDS=(${typed} lease gr); COMP_CWORD=2`;
+      const script = `source <(${local} completion bash); ${set}; _etcdwire; declare -p COMPREPLY`;
+      return spawnSync('bash', ['-c', script], { encoding: 'utf8', cwd: folder }).stdout;
+    };
+    expect(completedBy(local)).toBe('declare -a COMPREPLY=([0]="grant")\n');
+    expect(completedBy('node_modules/.bin/etcdwire')).toBe('declare -a COMPREPLY=([0]="grant")\n');
+    // The name of an alias is not the name of a program, so npx runs the program of the project.
+    expect(completedBy('alias-of-etcdwire')).toBe('declare -a COMPREPLY=([0]="grant")\n');
   });
 
   it('refuses an unknown shell', async () => {

@@ -26,7 +26,7 @@ import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
 import { escapeControls, type ResponseOptions, readable } from '../output.js';
-import { askHidden, terminalOf } from '../password.js';
+import { askHidden, isTyped, terminalOf } from '../password.js';
 import { addRangeFlags, rangeOf } from './key-flags.js';
 
 export function addAuthCommands(program: Command, io: Io): void {
@@ -250,6 +250,13 @@ async function userOf(
  */
 async function readPassword(io: Io, name: string, interactive: UserFlags['interactive']): Promise<string> {
   const terminal = interactive === 'false' ? undefined : terminalOf(io);
+  // Standard error is redirected, so the user would not see that the program waits.
+  if (terminal === undefined && isTyped(io) && interactive !== 'false')
+    throw new CliError(
+      ExitCode.USAGE,
+      'password: cannot ask for it, because standard error is not a terminal; allowed: a line on standard input that ' +
+        'is not a terminal, or, for `user add`, --new-user-password PASSWORD',
+    );
   if (terminal === undefined && io.etcdctl !== undefined)
     return io.etcdctl.readPassword(io, name, interactive !== 'false');
   if (terminal !== undefined) {

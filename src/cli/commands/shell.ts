@@ -5,7 +5,11 @@ import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { shortPath } from './rpc.js';
 
-/** The scripts that connect a shell to the hidden command `__complete`, which prints one candidate per line. */
+/**
+ * The scripts that connect a shell to the hidden command `__complete`, which prints one candidate per line. They run the
+ * program that the user has typed, such as node_modules/.bin/etcdwire. If there is no such program, the typed name is an
+ * alias, and they run the program of the project in the current folder with npx.
+ */
 const SCRIPTS: Readonly<Record<string, string>> = {
   bash: `_etcdwire() {
   local IFS=$'\\n' words=() word afterEquals=
@@ -18,18 +22,27 @@ const SCRIPTS: Readonly<Record<string, string>> = {
       words+=("$word")
     fi
   done
-  COMPREPLY=($(etcdwire __complete -- "\${words[@]}" 2>/dev/null))
+  local program=("\${COMP_WORDS[0]/#\\~/$HOME}")
+  type -P "\${program[0]}" >/dev/null || program=(npx --no -- etcdwire)
+  COMPREPLY=($("\${program[@]}" __complete -- "\${words[@]}" 2>/dev/null))
   if [[ "\${words[\${#words[@]}-1]}" == --*=* ]]; then COMPREPLY=("\${COMPREPLY[@]#*=}"); fi
 }
 complete -o default -F _etcdwire etcdwire`,
   zsh: `#compdef etcdwire
 _etcdwire() {
-  local -a candidates
-  candidates=("\${(@f)$(etcdwire __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  local -a candidates program
+  program=("\${words[1]/#\\~/$HOME}")
+  whence -p -- $program >/dev/null || program=(npx --no -- etcdwire)
+  candidates=("\${(@f)$($program __complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "$candidates" ]]; then compadd -- $candidates; else _files; fi
 }
 compdef _etcdwire etcdwire`,
-  fish: `complete -c etcdwire -a '(etcdwire __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'`,
+  fish: `function __etcdwire_complete
+  set -l program (string replace -r '^~' $HOME -- (commandline -opc)[1])
+  command -q $program; or set program npx --no -- etcdwire
+  $program __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+end
+complete -c etcdwire -a '(__etcdwire_complete)'`,
 };
 
 /** Commands of etcdctl that etcdwire does not have, or has under another name, and what to use instead. */

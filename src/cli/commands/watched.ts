@@ -28,7 +28,7 @@ export function watchedBy(io: Io, flags: KeyFlags, args: readonly string[], afte
   io.etcdctl?.checkWatch(flags, typed, named);
   const before = typed.length === 0 ? named : typed;
   if (before.length === 0)
-    throw new CliError(ExitCode.USAGE, 'key: missing; give a key (before -- and a command), or set ETCDCTL_WATCH_KEY');
+    throw new CliError(ExitCode.USAGE, 'key: missing; give a key before -- or the end, or set ETCDCTL_WATCH_KEY');
   if (before.length > 2)
     throw new CliError(ExitCode.USAGE, `command: got "${before[2]}" without -- before it; allowed: -- and a command`);
   return { range: rangeOf(before[0] as string, before[1], flags), program };
