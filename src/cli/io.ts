@@ -4,7 +4,7 @@ import { LineSplitter } from '../runtime/bytes.js';
 import { orAborted } from '../runtime/signals.js';
 import type { TransportFactory } from '../transport/transport.js';
 import type { EtcdctlMode } from './etcdctl/mode.js';
-import type { Sink } from './output.js';
+import type { Sink } from './output-base.js';
 
 /** The environment in which the program runs. */
 export interface Io {

@@ -3,15 +3,9 @@ import { type BytesToJson, type JsonValue, toJson } from '../reflection/json.js'
 import { hexOf, toBase64, validTextOf } from '../runtime/bytes.js';
 import type { EtcdctlPrinter } from './etcdctl/printer.js';
 import type { Details } from './etcdctl/simple.js';
+import type { Format, Sink } from './output-base.js';
 
-export const FORMATS = ['table', 'json', 'simple'] as const;
-export type Format = (typeof FORMATS)[number];
-
-/** A stream that the program writes to. */
-export interface Sink {
-  readonly isTTY?: boolean | undefined;
-  write(data: string | Uint8Array): unknown;
-}
+export { FORMATS, type Format, hexId, leaseHex, type Sink } from './output-base.js';
 
 /** How to print a response. */
 export interface ResponseOptions {
@@ -140,14 +134,4 @@ export function quoted(value: Uint8Array | string): string {
 export function textOrBase64(bytes: Uint8Array): string {
   const text = validTextOf(bytes);
   return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;
-}
-
-/** Formats the ID of a member as etcdctl does. */
-export function hexId(id: bigint): string {
-  return BigInt.asUintN(64, id).toString(16);
-}
-
-/** Formats the ID of a lease as etcdctl does. */
-export function leaseHex(id: bigint): string {
-  return hexId(id).padStart(16, '0');
 }

@@ -1,6 +1,6 @@
 import type { HashKVResponse, Member, StatusResponse } from '../gen/etcdserverpb/rpc.js';
 import { goSize } from './etcdctl/go-format.js';
-import { hexId } from './output.js';
+import { hexId } from './output-base.js';
 
 // The rows of the tables that the normal mode and the etcdctl mode have in common. They are those of etcdctl 3.6.
 

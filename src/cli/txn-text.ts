@@ -10,6 +10,7 @@ import type { Init } from '../protobuf/codec.js';
 import { textOf, validTextOf } from '../runtime/bytes.js';
 import { defineDel, defineGet, definePut, putRequest } from './commands/key-flags.js';
 import { type Context, readText } from './context.js';
+import { warnOfRange } from './etcdctl/questions.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { linesOf, readAll } from './io.js';
 
@@ -188,7 +189,7 @@ async function parseRequest(io: Io, line: string): Promise<Init<RequestOp>> {
     request = { case: 'requestPut', value: putRequest(key, given, flags) };
   });
   defineDel(parser, async (range, { prevKv, range: isSure }, command) => {
-    if (!isSure) await io.etcdctl?.warnOfRange(io, command.args);
+    if (io.etcdctl !== undefined && !isSure) await warnOfRange(io, command.args);
     request = { case: 'requestDeleteRange', value: { ...range, prevKv } };
   });
   const given = io.etcdctl?.prepare(parser, args) ?? args;

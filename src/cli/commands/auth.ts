@@ -23,6 +23,7 @@ import {
 import { prefix as keysWithPrefix } from '../../kv/keys.js';
 import type { Codec } from '../../protobuf/codec.js';
 import { type Context, contextOf, withClient } from '../context.js';
+import { readNewPassword } from '../etcdctl/questions.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
 import { escapeControls, type ResponseOptions, readable } from '../output.js';
@@ -257,8 +258,7 @@ async function readPassword(io: Io, name: string, interactive: UserFlags['intera
       'password: cannot ask for it, because standard error is not a terminal; allowed: a line on standard input that ' +
         'is not a terminal, or, for `user add`, --new-user-password PASSWORD',
     );
-  if (terminal === undefined && io.etcdctl !== undefined)
-    return io.etcdctl.readPassword(io, name, interactive !== 'false');
+  if (terminal === undefined && io.etcdctl !== undefined) return readNewPassword(io, name, interactive !== 'false');
   if (terminal !== undefined) {
     const user = escapeControls(name);
     const [first = '', second] = await askHidden(terminal, io, [

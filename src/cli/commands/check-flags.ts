@@ -6,7 +6,7 @@ import { CliError, ExitCode } from '../exit-code.js';
 
 // What `check perf` and `check datascale` have in common.
 
-export type Load = 's' | 'm' | 'l' | 'xl';
+type Load = 's' | 'm' | 'l' | 'xl';
 /** The names of the loads, and the long names that etcdctl accepts. */
 const LOADS: Readonly<Record<string, Load>> = {
   ...{ s: 's', m: 'm', l: 'l', xl: 'xl' },

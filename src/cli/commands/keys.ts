@@ -67,7 +67,10 @@ async function del(
   command: Command,
 ): Promise<void> {
   const { io, out, call } = context;
-  if (!isSure) await io.etcdctl?.warnOfRange(io, command.args);
+  if (io.etcdctl !== undefined && !isSure) {
+    const { warnOfRange } = await import('../etcdctl/questions.js');
+    await warnOfRange(io, command.args);
+  }
   const response = await withClient(context, (client) => client.raw.kv.deleteRange({ ...range, prevKv }, call));
   out.response(DeleteRangeResponse, response, () => {
     out.line(String(response.deleted));

@@ -263,7 +263,7 @@ function parseMember(command: Command): void {
 }
 
 /** Parses a number as `strconv.ParseInt` does. */
-export function goInt(text: string | undefined, base: 10 | 16, errorOf: (problem: string) => Error): bigint {
+function goInt(text: string | undefined, base: 10 | 16, errorOf: (problem: string) => Error): bigint {
   return parsed('ParseInt', text ?? '', base, [-(2n ** 63n), 2n ** 63n - 1n], errorOf);
 }
 

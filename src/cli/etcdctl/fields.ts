@@ -2,7 +2,7 @@ import { PermissionType } from '../../gen/authpb/auth.js';
 import type * as pb from '../../gen/etcdserverpb/rpc.js';
 import { AlarmType, type ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { hexId, leaseHex } from '../output.js';
+import { hexId, leaseHex } from '../output-base.js';
 import { goQuoted } from './go-format.js';
 import type { WatchedEvents } from './go-json.js';
 
@@ -10,7 +10,7 @@ import type { WatchedEvents } from './go-json.js';
 type Fields<T> = (response: T, isHex: boolean) => readonly string[];
 
 /** The fields of a response that has only a header. */
-export function headerFields({ header }: { readonly header: ResponseHeader | undefined }, isHex: boolean): string[] {
+function headerFields({ header }: { readonly header: ResponseHeader | undefined }, isHex: boolean): string[] {
   const { clusterId = 0n, memberId = 0n, revision = 0n, raftTerm = 0n } = header ?? {};
   return [
     `"ClusterID" : ${idField(clusterId, isHex)}`,

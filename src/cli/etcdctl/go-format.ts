@@ -1,4 +1,4 @@
-import { textOf, validTextOf } from '../../runtime/bytes.js';
+import { validTextOf } from '../../runtime/bytes.js';
 
 // This file formats values as functions of Go's standard library do, which etcdctl uses for its output.
 
@@ -55,11 +55,6 @@ export function goJsonString(text: string): string {
   return JSON.stringify(text).replace(/[<>&\u2028\u2029\x7f]/g, (character) =>
     character === '\x7f' ? character : `\\u${(character.codePointAt(0) as number).toString(16).padStart(4, '0')}`,
   );
-}
-
-/** Formats bytes as the bytes of a Go string in JSON: bytes that are not UTF-8 become U+FFFD. */
-export function goJsonText(bytes: Uint8Array): string {
-  return goJsonString(textOf(bytes));
 }
 
 /** Formats a duration in milliseconds as `time.Duration.String` does, for example `4.041386ms` or `1m2.5s`. */

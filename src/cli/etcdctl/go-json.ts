@@ -10,7 +10,7 @@ import type {
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { FieldDescriptor } from '../../protobuf/schema.js';
 import { toBase64 } from '../../runtime/bytes.js';
-import { hexId } from '../output.js';
+import { hexId } from '../output-base.js';
 import { goJsonString } from './go-format.js';
 
 // This file formats messages as Go's `encoding/json` formats the structs of etcd's Go client. Unlike in the JSON of

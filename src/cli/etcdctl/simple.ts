@@ -3,7 +3,7 @@ import type * as pb from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import { prefix as keysWithPrefix } from '../../kv/keys.js';
 import { hexOf } from '../../runtime/bytes.js';
-import { hexId, leaseHex } from '../output.js';
+import { hexId, leaseHex } from '../output-base.js';
 import type { WatchedEvents } from './go-json.js';
 
 /** What a format needs besides the response. */
