@@ -127,7 +127,7 @@ async function buildProgram(): Promise<void> {
   const { metafile } = await build({
     ...options,
     entryPoints: { cli: 'src/cli/main.ts' },
-    chunkNames: 'cli/[name]',
+    chunkNames: 'cli/[name]-[hash]',
     splitting: true,
     plugins: [lazyNodeModules, authorityApart],
     metafile: true,

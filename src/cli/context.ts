@@ -12,6 +12,7 @@ import type { Io } from './io.js';
 import { escapeControls, type Format, Output } from './output.js';
 import { askHidden, terminalOf } from './password.js';
 import { CertificateRefusal } from './refused-certificate.js';
+import { unverifiedTls } from './unverified-tls.js';
 
 /** The values of the global flags. */
 interface GlobalFlags {
@@ -259,7 +260,7 @@ export async function withClient<T>(
   options: Pick<ClientOptions, 'maxTxnOps' | 'maxRequestBytes' | 'interceptors'> = {},
 ): Promise<T> {
   const given = await clientOptions();
-  const transport = skipsTlsVerify ? await unverifiedTransport(io, given) : io.transport;
+  const transport = skipsTlsVerify ? unverifiedTransport(io, given) : io.transport;
   const refusal = new CertificateRefusal();
   await using client = new Client({
     ...{ ...given, ...options, transport },
@@ -270,14 +271,13 @@ export async function withClient<T>(
 }
 
 /** Returns a transport that does not check certificates, and prints a warning. @throws CliError in `trace`. */
-async function unverifiedTransport({ stderr, transport }: Io, { tls }: ClientOptions): Promise<TransportFactory> {
+function unverifiedTransport({ stderr, transport }: Io, { tls }: ClientOptions): TransportFactory {
   if (transport !== undefined)
     throw new CliError(ExitCode.USAGE, '--insecure-skip-tls-verify: got the flag under trace; allowed: no such flag');
   stderr.write(
     'etcdwire: warning: --insecure-skip-tls-verify turns off the check of certificates; anyone on the network path can ' +
       'read and change requests and responses, and read passwords\n',
   );
-  const { unverifiedTls } = await import('./unverified-tls.js');
   return unverifiedTls(tls as TlsOptions | undefined);
 }
 

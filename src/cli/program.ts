@@ -82,7 +82,7 @@ async function inMode(args: readonly string[], io: Io): Promise<Io> {
     process.env.ETCDWIRE_ETCDCTL === '1' ||
     [process.argv[1] ?? '', process.argv0].some((path) => /^etcdctl(?:\.\w+)?$/.test(basename(path)));
   if (!isAsked) return io;
-  const { EtcdctlMode } = await import('./etcdctl/mode.js');
+  const { EtcdctlMode } = await import('./lazy.js');
   // Keep the getters of `io`, such as that of `stdin`, which notes that the program reads standard input.
   return Object.create(io, { etcdctl: { value: new EtcdctlMode(), enumerable: true } }) as Io;
 }

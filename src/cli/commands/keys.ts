@@ -68,7 +68,7 @@ async function del(
 ): Promise<void> {
   const { io, out, call } = context;
   if (io.etcdctl !== undefined && !isSure) {
-    const { warnOfRange } = await import('../etcdctl/questions.js');
+    const { warnOfRange } = await import('../lazy.js');
     await warnOfRange(io, command.args);
   }
   const response = await withClient(context, (client) => client.raw.kv.deleteRange({ ...range, prevKv }, call));
@@ -82,7 +82,7 @@ async function txn(context: Context, file: string, { base64 = false, interactive
   const { out, call } = context;
   const { bytesFromJson, bytesToJson } = bytesAs(base64);
   const response = await withClient(context, async (client) => {
-    const { readTxn } = await import('../txn-text.js');
+    const { readTxn } = await import('../lazy.js');
     const request = await readTxn(context, file, interactive, (json, source) =>
       messageFrom(TxnRequest, json, source, { bytesFromJson }),
     );

@@ -31,7 +31,7 @@ With -i, each line of standard input is a watch, such as: watch --prefix config/
       const command = given.at(-1) as Command;
       const flags = command.opts<KeyFlags>();
       if (flags.interactive) {
-        const { watchLines } = await import('../watch-lines.js');
+        const { watchLines } = await import('../lazy.js');
         const context = contextOf(io, command);
         return setExitCode(await watchLines(context, (watched, each) => watch(context, watched, each, false)));
       }
@@ -46,7 +46,7 @@ With -i, each line of standard input is a watch, such as: watch --prefix config/
 async function watch(context: Context, watched: Watched, flags: KeyFlags, isOnly = true): Promise<ExitCode> {
   const { io, out } = context;
   if (out.etcdctl !== undefined) {
-    const { watchAsEtcdctl } = await import('../etcdctl/watch.js');
+    const { watchAsEtcdctl } = await import('../lazy.js');
     return watchAsEtcdctl(context, watched, flags, isOnly);
   }
   return withClient(context, (client) => follow(context, client, watched, flags), endpointLogger(io));
