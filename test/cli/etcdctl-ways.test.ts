@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
+import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { authEtcd, ROOT } from '../support/auth-etcd.js';
 import { cli, PROGRAM, RunningCli } from '../support/cli.js';
@@ -9,7 +10,6 @@ import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { NO_TERMINAL, UNDER_TERMINAL } from '../support/terminal.js';
-import { Authority, type Certificate } from '../support/tls/authority.js';
 import { HERE, useSecureEtcd } from '../support/tls/secure-etcd.js';
 
 // Tests what the command line took over from etcdctl for its normal mode, and how the mode of etcdctl is chosen.

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startEtcd } from '../../scripts/etcd.js';
 import { run } from '../../src/cli/program.js';
+import { Authority } from '../../src/cli/proxy/authority.js';
 import { Client } from '../../src/index.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { enableAuth, ROOT } from './auth-etcd.js';
 import { PROGRAM } from './cli.js';
-import { Authority } from './tls/authority.js';
 import { HERE } from './tls/secure-etcd.js';
 
 /** A command line that both programs run. */

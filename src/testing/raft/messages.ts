@@ -57,7 +57,7 @@ export interface Appended {
 }
 
 /** A follower forwards a command to its leader. If the message is lost, so is the command. */
-export interface Forward<Command> {
+interface Forward<Command> {
   readonly type: 'Forward';
   readonly command: Command;
 }
