@@ -154,6 +154,33 @@ async function buildProgram(): Promise<void> {
     define: { 'import.meta.url': '__filename' },
     banner: { js: licensesOf(['commander', 'diff']) },
   });
+  renameProgramFiles();
+}
+
+/**
+ * Gives the files of the program names that do not change with their content: `start.cjs` instead of
+ * `start-QGHFKBRF.cjs`, and `shared-1.cjs` and so on for the chunks that several files share.
+ */
+function renameProgramFiles(): void {
+  const folder = join(root, 'dist/cli');
+  const names = new Map<string, string>();
+  for (const file of readdirSync(folder).sort()) {
+    const [, name = '', hash] = /^(.*)-([A-Z0-9]{8})\.cjs$/.exec(file) ?? [];
+    if (hash === undefined) continue;
+    const shared = [...names.values()].filter((each) => each.startsWith('shared-')).length;
+    names.set(`${name}-${hash}.cjs`, name === 'chunk' ? `shared-${shared + 1}.cjs` : `${name}.cjs`);
+  }
+  const files = [join(root, 'dist/cli.cjs'), ...readdirSync(folder).map((file) => join(folder, file))];
+  for (const file of files) {
+    let text = readFileSync(file, 'utf8');
+    let path = file;
+    for (const [old, name] of names) {
+      text = text.replaceAll(old, name);
+      path = path.replace(old, name);
+    }
+    rmSync(file);
+    writeFileSync(path, text, { mode: file.endsWith('dist/cli.cjs') ? 0o755 : 0o644 });
+  }
 }
 
 function packagesIn({ inputs }: Metafile): readonly string[] {

@@ -114,7 +114,8 @@ test('the trace page shows the traced command with shell quoting, and a later tr
   expect(await cli(['trace', '--html', file, '--', ...command])).toMatchObject({ code: 0 });
   const page = readFileSync(file, 'utf8');
   expect(page).toContain('sh -c &#39;echo &#39;\\&#39;&#39;a b&#39;\\&#39;&#39;&#39;');
-  expect(await cli(['trace', '--html', file, '--', 'bogus'])).toMatchObject({ code: 64 });
+  expect(await cli(['trace', '--html', file, '--', 'get', '--bogus'])).toMatchObject({ code: 64 });
+  expect(await cli(['trace', '--html', file, '--', 'bogus'])).toMatchObject({ code: 127 });
   expect(readFileSync(file, 'utf8')).toBe(page);
 });
 
