@@ -70,26 +70,33 @@ test.runIf(hasEtcdctl)('etcdwire proxy shows the messages of etcdctl, and `show`
   expect(readFileSync(page, 'utf8')).toContain(`put ${key} = seen`);
 });
 
-test.runIf(hasEtcdctl)('Wireshark decodes the gRPC calls in a recording of etcdwire proxy', async ({ skip }) => {
-  const tshark = await debianProgram('tshark', 'tshark').catch((error: Error) => error);
-  if (tshark instanceof Error) return skip(`tshark is missing: ${tshark.message}`);
-  const file = join(temporaryFolder(), 'traffic.pcapng');
-  const { url, stop } = await startProxy(['--record', file, '--quiet']);
-  await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', unique(), 'seen');
-  expect(await stop()).toMatchObject({ code: 0, stdout: '' });
-  const port = new URL(inject('endpoints')[0] as string).port;
-  const decode = ['-r', file, '-d', `tcp.port==${port},http2`, '-T', 'fields'];
-  const options = { env: tshark.environment, timeout: 60_000 };
-  const fields = ['-Y', 'http2', '-e', 'http2.headers.path', '-e', 'http2.headers.status'];
-  const { stdout } = await execute(tshark.path, [...decode, ...fields], options);
-  expect(stdout).toContain('/etcdserverpb.KV/Put');
-  const malformed = await execute(
-    tshark.path,
-    [...decode, '-Y', '_ws.malformed || tcp.analysis.flags', '-e', 'frame.number'],
-    options,
-  );
-  expect(malformed.stdout).toBe('');
-});
+/** The first run may have to get tshark from a Debian package. */
+const TSHARK_TIMEOUT_MS = 200_000;
+
+test.runIf(hasEtcdctl)(
+  'Wireshark decodes the gRPC calls in a recording of etcdwire proxy',
+  { timeout: TSHARK_TIMEOUT_MS },
+  async ({ skip }) => {
+    const tshark = await debianProgram('tshark', 'tshark').catch((error: Error) => error);
+    if (tshark instanceof Error) return skip(`tshark is missing: ${tshark.message}`);
+    const file = join(temporaryFolder(), 'traffic.pcapng');
+    const { url, stop } = await startProxy(['--record', file, '--quiet']);
+    await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', unique(), 'seen');
+    expect(await stop()).toMatchObject({ code: 0, stdout: '' });
+    const port = new URL(inject('endpoints')[0] as string).port;
+    const decode = ['-r', file, '-d', `tcp.port==${port},http2`, '-T', 'fields'];
+    const options = { env: tshark.environment, timeout: 60_000 };
+    const fields = ['-Y', 'http2', '-e', 'http2.headers.path', '-e', 'http2.headers.status'];
+    const { stdout } = await execute(tshark.path, [...decode, ...fields], options);
+    expect(stdout).toContain('/etcdserverpb.KV/Put');
+    const malformed = await execute(
+      tshark.path,
+      [...decode, '-Y', '_ws.malformed || tcp.analysis.flags', '-e', 'frame.number'],
+      options,
+    );
+    expect(malformed.stdout).toBe('');
+  },
+);
 
 test.runIf(hasEtcdctl)(
   'etcdwire proxy ends TLS on both sides, and its output contains no password and no token',
