@@ -1,11 +1,24 @@
 import { concatBytes, textOf } from '../runtime/bytes.js';
-import { LINKTYPE_RAW, type TcpAddress } from './pcapng-writer.js';
+import {
+  ACK,
+  BYTE_ORDER_MAGIC,
+  ENHANCED_PACKET,
+  FIN,
+  INTERFACE_DESCRIPTION,
+  LINKTYPE_RAW,
+  OPTION_COMMENT,
+  RST,
+  SECTION_HEADER,
+  SYN,
+  TCP_PROTOCOL,
+  type TcpAddress,
+} from './pcapng-writer.js';
 
 /** A TCP connection in a capture. */
 export interface CapturedConnection {
   readonly client: TcpAddress;
   readonly server: TcpAddress;
-  /** The comment of the first packet. Empty if there is none. */
+  /** The comment of the first packet. Empty if the packet has no comment. */
   readonly comment: string;
   /** Time of the first packet, in milliseconds since 1970. */
   readonly atMs: number;
@@ -21,10 +34,8 @@ export interface CapturedBytes {
 export class CaptureError extends Error {}
 
 // https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/ and https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/.
-const [SECTION_HEADER, INTERFACE_DESCRIPTION, ENHANCED_PACKET] = [0x0a0d0d0a, 1, 6];
-const BYTE_ORDER_MAGIC = 0x1a2b3c4d;
 const [PCAP_MICROS, PCAP_NANOS] = [0xa1b2c3d4, 0xa1b23c4d];
-const [OPTION_COMMENT, OPTION_TIME_RESOLUTION] = [1, 9];
+const OPTION_TIME_RESOLUTION = 9;
 const PCAP_HEADER_BYTES = 24;
 const PCAP_PACKET_HEADER_BYTES = 16;
 /** Maximum length of a block. A longer one is a sign of a damaged file. */
@@ -42,8 +53,6 @@ const LINK_HEADER_BYTES: Readonly<Record<number, number>> = {
   276: 20, // LINUX_SLL2
 };
 const [ETHERNET, VLAN_TAG, VLAN_BYTES] = [1, 0x8100, 4];
-const TCP_PROTOCOL = 6;
-const [FIN, SYN, RST, ACK] = [0x01, 0x02, 0x04, 0x10];
 /** Maximum number of bytes that wait for a missing packet. */
 const MAX_WAITING_BYTES = 2 ** 22;
 

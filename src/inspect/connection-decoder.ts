@@ -2,6 +2,11 @@ import { CONNECTION_PREFACE } from '../transport/http2/frame.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from './frames.js';
 import { Http1Decoder, Http1Requests } from './http1.js';
 
+/** Whether a connection whose client first sends these bytes uses HTTP/2. */
+export function beginsHttp2(bytes: Uint8Array): boolean {
+  return CONNECTION_PREFACE.startsWith(String.fromCharCode(...bytes.subarray(0, CONNECTION_PREFACE.length)));
+}
+
 /** Decodes the bytes of both directions of a connection, in HTTP/2 or HTTP/1.1. */
 export class ConnectionDecoder {
   readonly #onFrame: (direction: WireFrame['direction'], frame: DecodedFrame) => void;
@@ -20,7 +25,7 @@ export class ConnectionDecoder {
   #decodersFor(bytes: Uint8Array): Readonly<Record<WireFrame['direction'], FrameDecoder | Http1Decoder>> {
     const onSent = (frame: DecodedFrame): void => this.#onFrame('sent', frame);
     const onReceived = (frame: DecodedFrame): void => this.#onFrame('received', frame);
-    if (CONNECTION_PREFACE.startsWith(String.fromCharCode(...bytes.subarray(0, CONNECTION_PREFACE.length)))) {
+    if (beginsHttp2(bytes)) {
       const streams: StreamMethods = new Map();
       return {
         sent: new FrameDecoder('client', streams, onSent),

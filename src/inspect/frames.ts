@@ -65,7 +65,7 @@ export type FrameDetail =
       readonly line: string;
       /** The messages as Protobuf. */
       readonly messages: readonly WireMessage[];
-      /** The error of a response. Empty if there is none. */
+      /** The error of a response. Empty for any other message. */
       readonly problem: string;
     }
   | { readonly kind: 'windowUpdate'; readonly increment: number }
@@ -377,7 +377,7 @@ function withoutSecretValues(block: Uint8Array, fields: readonly HeaderField[]):
 }
 
 /** Names of fields for passwords, tokens or hashes of passwords. `blob` is a snapshot, with the hashes of all users. */
-const SECRET_FIELDS: ReadonlySet<string> = new Set(['password', 'hashedPassword', 'token', 'blob']);
+export const SECRET_FIELDS: ReadonlySet<string> = new Set(['password', 'hashedPassword', 'token', 'blob']);
 
 export function mayContainSecrets(typeName: string): boolean {
   return messageFields[typeName]?.some(({ name }) => SECRET_FIELDS.has(name)) ?? false;

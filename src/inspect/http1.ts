@@ -3,7 +3,7 @@ import { encode } from '../protobuf/codec.js';
 import { fromJson, isJsonObject, type JsonValue } from '../reflection/json.js';
 import type { AnyMethod } from '../reflection/method-table.js';
 import { concatBytes, textOf } from '../runtime/bytes.js';
-import type { DecodedFrame, WireMessage } from './frames.js';
+import { type DecodedFrame, SECRET_FIELDS, type WireMessage } from './frames.js';
 import { gatewayMethods } from './gateway-methods.js';
 
 const METHODS = gatewayMethods();
@@ -183,7 +183,7 @@ export class Http1Decoder {
     }
   }
 
-  /** Returns the error in a response of the gateway: `{"code": 5, "message": "…"}`. Empty if there is none. */
+  /** Returns the error in a response of the gateway: `{"code": 5, "message": "…"}`. Empty for any other response. */
   #problem(lines: readonly string[]): string {
     if (this.#side === 'client') return '';
     for (const line of lines) {
@@ -218,8 +218,7 @@ function parsed(line: string): JsonValue {
 }
 
 const SECRET_LINES = /^((?:proxy-)?authorization|grpc-metadata-(?:token|authorization)|cookie)(:\s*)([^\r\n]*)/gim;
-const SECRET_NAMES = ['password', 'hashedPassword', 'token', 'blob'];
-const SECRET_VALUES = new RegExp(`("(?:${SECRET_NAMES.join('|')})"\\s*:\\s*")((?:[^"\\\\]|\\\\.)*)`, 'g');
+const SECRET_VALUES = new RegExp(`("(?:${[...SECRET_FIELDS].join('|')})"\\s*:\\s*")((?:[^"\\\\]|\\\\.)*)`, 'g');
 
 /** Replaces each secret in the text of an HTTP message by as many asterisks. */
 function withoutSecretText(bytes: Uint8Array): Uint8Array {
@@ -231,7 +230,7 @@ function withoutSecretText(bytes: Uint8Array): Uint8Array {
 }
 
 function withoutSecretJson(value: Readonly<Record<string, JsonValue>>): Readonly<Record<string, JsonValue>> {
-  return Object.fromEntries(Object.entries(value).filter(([name]) => !SECRET_NAMES.includes(name)));
+  return Object.fromEntries(Object.entries(value).filter(([name]) => !SECRET_FIELDS.has(name)));
 }
 
 function latin1(bytes: Uint8Array): string {

@@ -6,14 +6,17 @@ export interface TcpAddress {
 }
 
 // Block types and option codes of pcapng: https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/.
-const [SECTION_HEADER, INTERFACE_DESCRIPTION, ENHANCED_PACKET] = [0x0a0d0d0a, 1, 6];
-const [BYTE_ORDER_MAGIC, MAJOR_VERSION] = [0x1a2b3c4d, 1];
-const [OPTION_COMMENT, OPTION_PROGRAM] = [1, 4];
+export const [SECTION_HEADER, INTERFACE_DESCRIPTION, ENHANCED_PACKET] = [0x0a0d0d0a, 1, 6] as const;
+export const BYTE_ORDER_MAGIC = 0x1a2b3c4d;
+export const OPTION_COMMENT = 1;
+const [MAJOR_VERSION, OPTION_PROGRAM] = [1, 4];
 /** The packets begin with an IP header: LINKTYPE_RAW in https://www.tcpdump.org/linktypes.html. */
 export const LINKTYPE_RAW = 101;
 
-const [FIN, SYN, PUSH, ACK] = [0x01, 0x02, 0x08, 0x10];
-const TCP_PROTOCOL = 6;
+/** The flags of TCP: RFC 9293, section 3.1. */
+export const [FIN, SYN, RST, ACK] = [0x01, 0x02, 0x04, 0x10] as const;
+const PUSH = 0x08;
+export const TCP_PROTOCOL = 6;
 const TCP_HEADER_BYTES = 20;
 const IPV4_HEADER_BYTES = 20;
 const IPV6_HEADER_BYTES = 40;

@@ -14,7 +14,8 @@ import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 
 const execute = promisify(execFile);
 const etcdctlPath = inject('etcdctl') as string;
-const hasEtcdctl = etcdctlPath !== undefined;
+/** Says why a test that needs etcdctl is skipped. */
+const NO_ETCDCTL = etcdctlPath === undefined ? 'etcdctl is missing on this machine' : undefined;
 
 /** Runs etcdctl. Resolves with its output and its exit code. */
 async function etcdctl(
@@ -40,7 +41,8 @@ async function startProxy(args: readonly string[] = [], environment: Readonly<Re
   return { proxy, url, stop };
 }
 
-test.runIf(hasEtcdctl)('etcdwire proxy shows the messages of etcdctl, and `show` prints its recording', async () => {
+test('etcdwire proxy shows the messages of etcdctl, and `show` prints its recording', async ({ skip }) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
   const file = join(temporaryFolder(), 'traffic.pcapng');
   const key = unique();
   const { url, stop } = await startProxy(['--record', file]);
@@ -73,85 +75,80 @@ test.runIf(hasEtcdctl)('etcdwire proxy shows the messages of etcdctl, and `show`
 /** The first run may have to get tshark from a Debian package. */
 const TSHARK_TIMEOUT_MS = 200_000;
 
-test.runIf(hasEtcdctl)(
-  'Wireshark decodes the gRPC calls in a recording of etcdwire proxy',
-  { timeout: TSHARK_TIMEOUT_MS },
-  async ({ skip }) => {
-    const tshark = await debianProgram('tshark', 'tshark').catch((error: Error) => error);
-    if (tshark instanceof Error) return skip(`tshark is missing: ${tshark.message}`);
-    const file = join(temporaryFolder(), 'traffic.pcapng');
-    const { url, stop } = await startProxy(['--record', file, '--quiet']);
-    await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', unique(), 'seen');
-    expect(await stop()).toMatchObject({ code: 0, stdout: '' });
-    const port = new URL(inject('endpoints')[0] as string).port;
-    const decode = ['-r', file, '-d', `tcp.port==${port},http2`, '-T', 'fields'];
-    const options = { env: tshark.environment, timeout: 60_000 };
-    const fields = ['-Y', 'http2', '-e', 'http2.headers.path', '-e', 'http2.headers.status'];
-    const { stdout } = await execute(tshark.path, [...decode, ...fields], options);
-    expect(stdout).toContain('/etcdserverpb.KV/Put');
-    const malformed = await execute(
-      tshark.path,
-      [...decode, '-Y', '_ws.malformed || tcp.analysis.flags', '-e', 'frame.number'],
-      options,
-    );
-    expect(malformed.stdout).toBe('');
-  },
-);
+test('Wireshark decodes the gRPC calls in a recording of etcdwire proxy', { timeout: TSHARK_TIMEOUT_MS }, async ({
+  skip,
+}) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
+  const tshark = await debianProgram('tshark', 'tshark').catch((error: Error) => error);
+  if (tshark instanceof Error) return skip(`tshark is missing: ${tshark.message}`);
+  const file = join(temporaryFolder(), 'traffic.pcapng');
+  const { url, stop } = await startProxy(['--record', file, '--quiet']);
+  await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', unique(), 'seen');
+  expect(await stop()).toMatchObject({ code: 0, stdout: '' });
+  const port = new URL(inject('endpoints')[0] as string).port;
+  const decode = ['-r', file, '-d', `tcp.port==${port},http2`, '-T', 'fields'];
+  const options = { env: tshark.environment, timeout: 60_000 };
+  const fields = ['-Y', 'http2', '-e', 'http2.headers.path', '-e', 'http2.headers.status'];
+  const { stdout } = await execute(tshark.path, [...decode, ...fields], options);
+  expect(stdout).toContain('/etcdserverpb.KV/Put');
+  const malformed = await execute(
+    tshark.path,
+    [...decode, '-Y', '_ws.malformed || tcp.analysis.flags', '-e', 'frame.number'],
+    options,
+  );
+  expect(malformed.stdout).toBe('');
+});
 
-test.runIf(hasEtcdctl)(
-  'etcdwire proxy ends TLS on both sides, and its output contains no password and no token',
-  async ({ skip }) => {
-    const { root, endpoints } = await authEtcd();
-    const file = join(temporaryFolder(), 'traffic.pcapng');
-    const { proxy, url, stop } = await startProxy(['--listen', 'https://127.0.0.1:0', '--record', file, '--frames'], {
-      ETCDCTL_ENDPOINTS: endpoints[0] as string,
-    });
-    const ca = await proxy.stderrMatch(/export ETCDCTL_CACERT=(\S+)/);
-    const environment = {
-      ETCDCTL_ENDPOINTS: url,
-      ETCDCTL_CACERT: ca,
-      ETCDCTL_USER: `${USER.username}:${USER.password}`,
-    };
-    const { code, stderr } = await etcdctl(environment, 'put', 'app/k', 'v');
-    if (code !== 0 && /certificate/.test(stderr)) skip(stderr);
-    expect(code).toBe(0);
-    expect(await root.get('app/k')).toBeDefined();
-    const { stdout } = await stop();
-    const shown = await cli(['show', file, '--frames']);
-    for (const text of [stdout, shown.stdout, readFileSync(file, 'latin1')]) {
-      expect(text).not.toContain(USER.password);
-      expect(text).not.toMatch(TOKEN);
-    }
-    expect(shown.stdout).toContain('token: (not shown)');
-    expect(shown.stdout).toContain('PutRequest {"key":"app/k","value":"v"}');
-  },
-);
+test('etcdwire proxy ends TLS on both sides, and its output contains no password and no token', async ({ skip }) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
+  const { root, endpoints } = await authEtcd();
+  const file = join(temporaryFolder(), 'traffic.pcapng');
+  const { proxy, url, stop } = await startProxy(['--listen', 'https://127.0.0.1:0', '--record', file, '--frames'], {
+    ETCDCTL_ENDPOINTS: endpoints[0] as string,
+  });
+  const ca = await proxy.stderrMatch(/export ETCDCTL_CACERT=(\S+)/);
+  const environment = {
+    ETCDCTL_ENDPOINTS: url,
+    ETCDCTL_CACERT: ca,
+    ETCDCTL_USER: `${USER.username}:${USER.password}`,
+  };
+  const { code, stderr } = await etcdctl(environment, 'put', 'app/k', 'v');
+  if (code !== 0 && /certificate/.test(stderr)) skip(stderr);
+  expect(code).toBe(0);
+  expect(await root.get('app/k')).toBeDefined();
+  const { stdout } = await stop();
+  const shown = await cli(['show', file, '--frames']);
+  for (const text of [stdout, shown.stdout, readFileSync(file, 'latin1')]) {
+    expect(text).not.toContain(USER.password);
+    expect(text).not.toMatch(TOKEN);
+  }
+  expect(shown.stdout).toContain('token: (not shown)');
+  expect(shown.stdout).toContain('PutRequest {"key":"app/k","value":"v"}');
+});
 
-test.runIf(hasEtcdctl)(
-  'etcdwire proxy connects to a member with TLS, and names a client by its certificate',
-  async ({ skip }) => {
-    const authority = await Authority.create();
-    const server = await SecureEtcd.start(await authority.issue(HERE), authority);
-    if (server === undefined) return skip('the server of this run has no TLS');
-    const folder = temporaryFolder();
-    const client = await authority.issue({ commonName: 'orders-service' });
-    const listening = await authority.issue(HERE);
-    const path = (name: string, text: string): string => {
-      writeFileSync(join(folder, name), text);
-      return join(folder, name);
-    };
-    const ca = path('ca.pem', authority.cert);
-    const [cert, key] = [path('client.pem', client.cert), path('client.key', client.key)];
-    const files = ['--cacert', ca, '--cert', cert, '--key', key, '--endpoints', server.endpoint];
-    const listen = ['--listen', 'https://127.0.0.1:0', '--listen-cacert', ca];
-    const own = ['--listen-cert', path('own.pem', listening.cert), '--listen-key', path('own.key', listening.key)];
-    const { url, stop } = await startProxy([...files, ...listen, ...own]);
-    const tls = { ETCDCTL_ENDPOINTS: url, ETCDCTL_CACERT: ca, ETCDCTL_CERT: cert, ETCDCTL_KEY: key };
-    expect(await etcdctl(tls, 'put', 'k', 'v')).toMatchObject({ code: 0 });
-    expect((await stop()).stdout).toMatch(/orders-service \(127\.0\.0\.1:\d+\) {2}> put k = v/);
-    await server.stop();
-  },
-);
+test('etcdwire proxy connects to a member with TLS, and names a client by its certificate', async ({ skip }) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
+  const authority = await Authority.create();
+  const server = await SecureEtcd.start(await authority.issue(HERE), authority);
+  if (server === undefined) return skip('the server of this run has no TLS');
+  const folder = temporaryFolder();
+  const client = await authority.issue({ commonName: 'orders-service' });
+  const listening = await authority.issue(HERE);
+  const path = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  };
+  const ca = path('ca.pem', authority.cert);
+  const [cert, key] = [path('client.pem', client.cert), path('client.key', client.key)];
+  const files = ['--cacert', ca, '--cert', cert, '--key', key, '--endpoints', server.endpoint];
+  const listen = ['--listen', 'https://127.0.0.1:0', '--listen-cacert', ca];
+  const own = ['--listen-cert', path('own.pem', listening.cert), '--listen-key', path('own.key', listening.key)];
+  const { url, stop } = await startProxy([...files, ...listen, ...own]);
+  const tls = { ETCDCTL_ENDPOINTS: url, ETCDCTL_CACERT: ca, ETCDCTL_CERT: cert, ETCDCTL_KEY: key };
+  expect(await etcdctl(tls, 'put', 'k', 'v')).toMatchObject({ code: 0 });
+  expect((await stop()).stdout).toMatch(/orders-service \(127\.0\.0\.1:\d+\) {2}> put k = v/);
+  await server.stop();
+});
 
 test('etcdwire proxy shows the requests of the JSON gateway', async ({ skip }) => {
   const { url, stop } = await startProxy();
@@ -166,23 +163,27 @@ test('etcdwire proxy shows the requests of the JSON gateway', async ({ skip }) =
   expect(stdout).toContain('< put applied');
 });
 
-test.runIf(hasEtcdctl).each([
+test.for([
   ['cut rpc=Put', { applied: 0n, fails: true }],
   ['refuse rpc=Put', { applied: 0n, fails: true }],
   ['drop-answer rpc=KV/Put', { applied: 1n, fails: true }],
   ['duplicate rpc=Put', { applied: 2n, fails: false }],
   ['delay=300ms rpc=Put', { applied: 1n, fails: false }],
   ['silent rpc=Put', { applied: 0n, fails: true }],
-])('etcdwire proxy with the fault "%s" causes it for the chosen key only', async (fault, { applied, fails }) => {
-  const key = unique();
-  const { url, stop } = await startProxy(['--fault', `${fault} prefix=${key}/`]);
-  const environment = { ETCDCTL_ENDPOINTS: url };
-  expect((await etcdctl(environment, 'put', `${key}-other`, 'v')).code).toBe(0);
-  const { code } = await etcdctl(environment, 'put', `${key}/k`, 'v', '--command-timeout=2s');
-  expect(code !== 0).toBe(fails);
-  await expect.poll(async () => (await openClient().get(`${key}/k`))?.version ?? 0n).toBe(applied);
-  expect((await stop()).stderr).toContain(`fault: ${fault} prefix=${key}/\n`);
-});
+] as const)(
+  'etcdwire proxy with the fault "%s" causes it for the chosen key only',
+  async ([fault, { applied, fails }], { skip }) => {
+    if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
+    const key = unique();
+    const { url, stop } = await startProxy(['--fault', `${fault} prefix=${key}/`]);
+    const environment = { ETCDCTL_ENDPOINTS: url };
+    expect((await etcdctl(environment, 'put', `${key}-other`, 'v')).code).toBe(0);
+    const { code } = await etcdctl(environment, 'put', `${key}/k`, 'v', '--command-timeout=2s');
+    expect(code !== 0).toBe(fails);
+    await expect.poll(async () => (await openClient().get(`${key}/k`))?.version ?? 0n).toBe(applied);
+    expect((await stop()).stderr).toContain(`fault: ${fault} prefix=${key}/\n`);
+  },
+);
 
 test('the page of etcdwire proxy turns faults on and off', async () => {
   const { proxy, url, stop } = await startProxy(['--serve', '--quiet']);
@@ -224,7 +225,8 @@ test('etcdwire show exits with exit code 65 when the file is not a capture', asy
   });
 });
 
-test.runIf(hasEtcdctl)('etcdwire trace shows the messages of etcdctl, and exits with its exit code', async () => {
+test('etcdwire trace shows the messages of etcdctl, and exits with its exit code', async ({ skip }) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
   const key = unique();
   const { code, stdout, stderr } = await cli(['trace', '--', etcdctlPath, 'put', key, 'v']);
   expect({ code, stdout }).toEqual({ code: 0, stdout: 'OK\n' });

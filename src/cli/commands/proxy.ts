@@ -1,15 +1,15 @@
 import type { Command } from 'commander';
+import type { WireFrame } from '../../inspect/frames.js';
 import { orAborted } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import { frameJson } from '../frames.js';
 import type { Io } from '../io.js';
 import { FAULT_KINDS, FaultRules, parseFault } from '../proxy/fault-rules.js';
-import { type FilterFlags, filterOptions, RPC_NAMES } from '../proxy/frame-filter.js';
-import { type ListenFlags, startProxies } from '../proxy/session.js';
-import { lineWriter, Tap } from '../proxy/tap.js';
+import { type FilterFlags, filterOptions } from '../proxy/frame-filter.js';
+import type { ListenFlags } from '../proxy/session.js';
+import { framePrinter, Tap } from '../proxy/tap.js';
 import { LivePage } from '../trace/live-page.js';
 import { Recording } from '../trace/recording.js';
 import type { Trace } from '../trace/trace.js';
@@ -55,42 +55,23 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
   // The requests of the clients carry their own tokens, so the proxy does not log in.
   programOf(command).setOptionValue('user', undefined);
   const context = contextOf(io, command);
-  const rules = new FaultRules(flags.fault.map((text) => parseFault(text, '--fault', RPC_NAMES)));
+  const rules = new FaultRules(flags.fault.map((text) => parseFault(text, '--fault')));
   const startMs = monotonicMs();
-  const line = (text: string): void => context.out.line(text);
-  let print: (frame: Parameters<Tap['frame']>[0]) => void = () => {};
-  let recording: Recording | undefined;
-  const tap = new Tap({
-    filter: flags,
-    record: flags.record,
-    program,
-    onFrame: (frame) => {
-      recording?.add(frame, false);
-      print(frame);
-    },
-  });
-  if (flags.quiet !== true)
-    print =
-      context.out.chosen === 'json'
-        ? (frame) => context.out.json(frameJson(frame, startMs))
-        : lineWriter(tap.lanes, flags.frames === true, startMs, line);
+  const onFrame = (frame: WireFrame): void => {
+    recording?.add(frame, false);
+    print(frame);
+  };
+  const tap = new Tap({ filter: flags, record: flags.record, program, onFrame });
+  const recording = flags.serve ? new Recording('etcdwire proxy', { lanes: tap.lanes }) : undefined;
+  const print = flags.quiet ? () => {} : framePrinter(context.out, tap.lanes, flags.frames === true, startMs);
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
-  const session = await startProxies(context, flags.listen?.split(','), flags, {
-    rules,
-    onConnection: (connection) => tap.opened(connection),
-    onFrame: (frame) => tap.frame(frame),
-    onPiece: () => tap.capture?.endPacket(),
-    onClosed: (connection, atMs) => tap.closed(connection, atMs),
-    onProblem: note,
-  });
+  const session = await tap.start(context, flags.listen?.split(','), flags, rules, note);
   let live: LivePage | undefined;
   try {
-    if (flags.serve) {
-      recording = new Recording('etcdwire proxy', { lanes: tap.lanes });
-      const page = recording;
+    if (recording !== undefined) {
       live = await LivePage.start(
-        () => [page.liveTrace] as [Trace],
-        () => page.version + rules.version,
+        () => [recording.liveTrace] as [Trace],
+        () => recording.version + rules.version,
         rules,
       );
       note(`the traffic is at ${live.url}`);

@@ -1,4 +1,4 @@
-import { createReadStream, writeFileSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
 import { type CapturedConnection, CaptureError, CaptureReader } from '../../inspect/capture-reader.js';
 import { ConnectionDecoder } from '../../inspect/connection-decoder.js';
@@ -6,14 +6,14 @@ import type { WireFrame } from '../../inspect/frames.js';
 import { orAborted } from '../../runtime/signals.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import { frameJson } from '../frames.js';
 import type { Io } from '../io.js';
 import { type FilterFlags, FrameFilter, filterOptions } from '../proxy/frame-filter.js';
-import { lineWriter } from '../proxy/tap.js';
+import { framePrinter } from '../proxy/tap.js';
 import { addressText } from '../proxy/wire-proxy.js';
 import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
+import { writePrivateFile } from '../trace/private-files.js';
 import { Recording } from '../trace/recording.js';
 import type { Trace } from '../trace/trace.js';
 
@@ -22,9 +22,6 @@ interface ShowFlags extends FilterFlags {
   readonly serve?: true;
   readonly frames?: true;
 }
-
-/** Permissions of the page. Only the owner may read it, because it contains keys and values. */
-const FILE_MODE = 0o600;
 
 export function addShowCommand(program: Command, io: Io): void {
   const command = program
@@ -51,11 +48,7 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
   const filter = new FrameFilter(flags, lanes, (frame) => {
     recording ??= new Recording(file, { lanes, startMs: frame.atMs });
     if (hasPage) return recording.add(frame, false);
-    const startMs = frame.atMs;
-    print ??=
-      out.chosen === 'json'
-        ? (each) => out.json(frameJson(each, startMs))
-        : lineWriter(lanes, flags.frames === true, startMs, (text) => out.line(text));
+    print ??= framePrinter(out, lanes, flags.frames === true, frame.atMs);
     print(frame);
   });
   const leftOut = await read(file, lanes, (frame) => {
@@ -69,7 +62,7 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
   const shown = recording;
   shown.end(undefined, lastMs);
   if (flags.html !== undefined) {
-    writeFileSync(flags.html, tracePage([shown.trace]), { mode: FILE_MODE });
+    writePrivateFile(flags.html, tracePage([shown.trace]));
     note(`the page is in ${flags.html}`);
   }
   if (flags.serve !== true) return;

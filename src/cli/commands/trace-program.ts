@@ -1,6 +1,5 @@
-import { closeSync, openSync, writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { onAbort } from '../../runtime/signals.js';
+import type { WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { programOf } from '../arguments.js';
 import { runProgram } from '../child.js';
@@ -8,10 +7,10 @@ import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
-import { startProxies } from '../proxy/session.js';
-import { JsonLines, lineWriter, Tap } from '../proxy/tap.js';
+import { lineWriter, Tap } from '../proxy/tap.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
+import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-files.js';
 import { Recording } from '../trace/recording.js';
 import type { Trace } from '../trace/trace.js';
 import { quotedForShell, withoutShellSecrets } from './shell-words.js';
@@ -24,8 +23,6 @@ interface TraceProgramFlags {
   readonly beside?: string;
 }
 
-/** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
-const FILE_MODE = 0o600;
 /** In the arguments of the program, the URLs of the proxies take the place of this text. */
 const PLACEHOLDER = '{endpoints}';
 
@@ -49,32 +46,19 @@ export async function traceProgram(
   const context = contextOf(io, command);
   // Opens all files first, so that the program does not run if a file cannot be written.
   const lines = out === undefined ? undefined : new JsonLines(out);
-  if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
+  if (html !== undefined) checkPrivateFile(html);
   const hasPage = html !== undefined || serve === true;
   const title = withoutShellSecrets(args.map(quotedForShell).join(' '));
-  let print: (frame: Parameters<Tap['frame']>[0]) => void = () => {};
-  const tap = new Tap({ filter: {}, record, program: `etcdwire ${version}`, onFrame: (frame) => print(frame) });
-  const recording = new Recording(title, { lanes: tap.lanes, isProgram: true });
-  const writeLine = lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`));
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
-  print = (frame) => {
+  const onFrame = (frame: WireFrame): void => {
     lines?.frame(frame);
     if (hasPage) recording.add(frame, html !== undefined);
     if (!hasPage && lines === undefined && record === undefined) writeLine(frame);
   };
-  const session = await startProxies(
-    context,
-    undefined,
-    {},
-    {
-      rules: new FaultRules(),
-      onConnection: (connection) => tap.opened(connection),
-      onFrame: (frame) => tap.frame(frame),
-      onPiece: () => tap.capture?.endPacket(),
-      onClosed: (connection, atMs) => tap.closed(connection, atMs),
-      onProblem: note,
-    },
-  );
+  const tap = new Tap({ filter: {}, record, program: `etcdwire ${version}`, onFrame });
+  const recording = new Recording(title, { lanes: tap.lanes, isProgram: true });
+  const writeLine = lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`));
+  const session = await tap.start(context, undefined, {}, new FaultRules(), note);
   const live = serve
     ? await LivePage.start(
         () => [recording.liveTrace] as [Trace],
@@ -101,16 +85,10 @@ export async function traceProgram(
       );
     }
     if (html !== undefined) {
-      writeFileSync(html, tracePage([recording.trace]), { mode: FILE_MODE });
+      writePrivateFile(html, tracePage([recording.trace]));
       note(`the trace is in ${html}`);
     }
-    if (live?.wasOpened === false && io.stderr.isTTY && !io.interrupted.aborted) {
-      note('open the page, or press Ctrl-C');
-      await new Promise<void>((resolve) => {
-        void live.opened.then(resolve);
-        onAbort(io.interrupted, resolve);
-      });
-    }
+    await live?.untilOpened(io);
     tap.capture?.close();
     if (record !== undefined) note(`the recording is in ${record}; show it with: etcdwire show ${record}`);
     const problem = lines?.problem ?? tap.capture?.problem;

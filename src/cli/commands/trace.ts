@@ -1,21 +1,21 @@
 import { spawn } from 'node:child_process';
-import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { Command } from 'commander';
 import { parseEndpoint } from '../../host/endpoint.js';
 import { openByteStream } from '../../host/node.js';
 import { mayContainSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
 import { textOf } from '../../runtime/bytes.js';
-import { onAbort, orAborted } from '../../runtime/signals.js';
+import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import { rawArguments } from '../arguments.js';
 import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code.js';
-import { frameJson, frameText } from '../frames.js';
+import { frameText } from '../frames.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
 import { WireProxy } from '../proxy/wire-proxy.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
+import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-files.js';
 import { Recording } from '../trace/recording.js';
 import { observeQueue, type QueueObserver } from '../trace/story.js';
 import type { Trace } from '../trace/trace.js';
@@ -34,9 +34,6 @@ interface TraceFlags {
 /** The values of flags. Each key is the name of a flag. */
 export type FlagValues = Readonly<Record<string, unknown>>;
 export type Run = (args: readonly string[], io: Io, inherited: FlagValues) => Promise<ExitCode>;
-
-/** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
-const FILE_MODE = 0o600;
 
 export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCode, run: Run, version: string): void {
   program
@@ -119,8 +116,8 @@ async function trace(
   if (beside !== undefined && !hasPage)
     throw new CliError(ExitCode.USAGE, '--beside: got no --html and no --serve; allowed: --beside with one of them');
   // Opens both files first, so that the command does not run if a file cannot be written.
-  const file = out === undefined ? undefined : openSync(out, 'w', FILE_MODE);
-  if (html !== undefined) closeSync(openSync(html, 'a', FILE_MODE));
+  const lines = out === undefined ? undefined : new JsonLines(out);
+  if (html !== undefined) checkPrivateFile(html);
   const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
   const recordings: Recordings = [new Recording(command, { prize: args.includes('elect') ? 'leadership' : 'lock' })];
   const [recording] = recordings;
@@ -131,7 +128,6 @@ async function trace(
       )
     : undefined;
   const startMs = monotonicMs();
-  let problem: unknown;
   let isAnnounced = false;
   /** Prints the URL of the live page as soon as the page has content. Does nothing from the second call on. */
   const announce = (): void => {
@@ -142,17 +138,8 @@ async function trace(
   const onFrame = (frame: WireFrame): void => {
     announce();
     if (hasPage) recording.add(frame, html !== undefined);
-    if (file === undefined) {
-      if (!hasPage) io.stderr.write(`${frameText(frame, startMs)}\n`);
-    } else if (problem === undefined) {
-      try {
-        // Writes each line at once, because the command may run for a long time.
-        writeSync(file, `${JSON.stringify(frameJson(frame, startMs))}\n`);
-      } catch (error) {
-        // The command must continue even if the trace cannot be written, so `trace` reports the problem at the end.
-        problem = error;
-      }
-    }
+    if (lines !== undefined) lines.frame(frame);
+    else if (!hasPage) io.stderr.write(`${frameText(frame, startMs)}\n`);
   };
   let stderr = '';
   const readStderr = {
@@ -184,23 +171,19 @@ async function trace(
     try {
       if (html !== undefined) {
         const traces = recordings.map((each) => each.trace) as [Trace, ...Trace[]];
-        writeFileSync(html, tracePage(traces), { mode: FILE_MODE });
+        writePrivateFile(html, tracePage(traces));
         io.stderr.write(`etcdwire: the trace is in ${html}\n`);
       }
-      if (problem !== undefined) throw problem;
+      if (lines?.problem !== undefined) throw lines.problem;
     } catch (error) {
       io.stderr.write(`etcdwire: the trace is incomplete: ${(error as Error).message}\n`);
       // If the command failed too, its exit code is more important than that of the trace.
       return exitCode === ExitCode.OK ? ExitCode.CANNOT_WRITE : exitCode;
     }
-    // A user at a terminal needs time to open the page of a short command.
-    if (live?.wasOpened === false && io.stderr.isTTY && !io.interrupted.aborted) {
-      io.stderr.write('etcdwire: open the page, or press Ctrl-C\n');
-      await orAborted(live.opened, io.interrupted).catch(() => {});
-    }
+    await live?.untilOpened(io);
     return exitCode === ExitCode.OK ? (besideCode as ExitCode) : exitCode;
   } finally {
-    if (file !== undefined) closeSync(file);
+    lines?.close();
     await live?.stop();
   }
 }

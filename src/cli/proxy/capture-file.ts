@@ -1,13 +1,12 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, writeSync } from 'node:fs';
 import type { WireFrame } from '../../inspect/frames.js';
 import { PcapngWriter, type WrittenConnection } from '../../inspect/pcapng-writer.js';
 import { concatBytes } from '../../runtime/bytes.js';
 import { environment } from '../../runtime/environment.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
+import { openPrivateFile } from '../trace/private-files.js';
 import { addressText, type ProxiedConnection } from './wire-proxy.js';
 
-/** Permissions of the file. Only the owner may read it, because it contains keys and values. */
-const FILE_MODE = 0o600;
 /** The file is written when this many bytes are waiting, or after `FLUSH_MS`. */
 const FLUSH_BYTES = 65_536;
 const FLUSH_MS = 200;
@@ -39,7 +38,7 @@ export class CaptureFile {
 
   /** @throws Error if the file cannot be written. */
   constructor(path: string, program: string) {
-    this.#file = openSync(path, 'w', FILE_MODE);
+    this.#file = openPrivateFile(path);
     this.#writer = new PcapngWriter((bytes) => this.#add(bytes), program);
     this.#flush();
     if (this.problem !== undefined) throw this.problem;

@@ -1,8 +1,7 @@
-import { explain } from '../../inspect/explain.js';
 import { parseDuration } from '../../node/duration.js';
 import type { AnyMethod } from '../../reflection/method-table.js';
-import { monotonicMs } from '../../runtime/timers.js';
 import { CliError, ExitCode } from '../exit-code.js';
+import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
 
 /**
  * What the proxy does with a request.
@@ -22,10 +21,8 @@ export interface Fault {
   readonly kind: FaultKind;
   /** The delay of a delayed request or of a copy. */
   readonly delayMs: number;
-  /** Names of RPCs, such as `Put` or `KV/Put`. Empty for all RPCs. */
-  readonly rpcs: readonly string[];
-  /** The beginning of the keys of a request. Empty for all requests. */
-  readonly prefix: string;
+  /** The requests that the fault concerns. */
+  readonly filter: RequestFilter;
   /** Number of requests that still meet the fault. */
   left: number;
   /** The fault as text, as `parseFault` accepts it. */
@@ -37,7 +34,7 @@ const SYNTAX =
   `the kinds are ${FAULT_KINDS.join(', ')}`;
 
 /** @throws CliError if the text is not a fault. `argument` is the name of the flag in the error. */
-export function parseFault(text: string, argument: string, rpcNames: ReadonlySet<string>): Fault {
+export function parseFault(text: string, argument: string): Fault {
   const refused = (given: string, allowed = SYNTAX): CliError =>
     new CliError(ExitCode.USAGE, `${argument}: got ${given}; allowed: ${allowed}`);
   const [first = '', ...filters] = text.trim().split(/\s+/);
@@ -50,31 +47,26 @@ export function parseFault(text: string, argument: string, rpcNames: ReadonlySet
       JSON.stringify(first),
       takesDuration ? `${name}=DURATION, such as ${name}=500ms` : `${name} without a value`,
     );
-  const found = { rpcs: [] as readonly string[], prefix: '', left: Number.POSITIVE_INFINITY };
+  let rpcs: readonly string[] = [];
+  let prefix = '';
+  let left = Number.POSITIVE_INFINITY;
   for (const filter of filters) {
     const [, key, value = ''] = /^(rpc|prefix|times)=(.+)$/.exec(filter) ?? [];
     if (key === 'rpc') {
-      found.rpcs = value.split(',');
-      const unknown = found.rpcs.find((rpc) => !rpcNames.has(rpc));
-      if (unknown !== undefined) throw refused(`rpc=${unknown}`, 'names such as Put or KV/Put; see etcdwire list');
-    } else if (key === 'prefix') found.prefix = value;
-    else if (key === 'times' && /^[1-9]\d{0,8}$/.test(value)) found.left = Number(value);
+      rpcs = value.split(',');
+      const unknown = unknownRpc(rpcs);
+      if (unknown !== undefined) throw refused(`rpc=${unknown}`, ALLOWED_RPCS);
+    } else if (key === 'prefix') prefix = value;
+    else if (key === 'times' && /^[1-9]\d{0,8}$/.test(value)) left = Number(value);
     else throw refused(JSON.stringify(filter));
   }
-  return { kind: name, delayMs, ...found, text: text.trim().replace(/\s+/g, ' ') };
-}
-
-/** Returns the names by which a filter can name an RPC: `Put`, `KV/Put` and `etcdserverpb.KV/Put`. */
-export function rpcNamesOf(path: string): readonly string[] {
-  const full = path.slice(1);
-  return [full.slice(full.indexOf('/') + 1), full.slice(full.indexOf('.') + 1), full];
+  const filter = new RequestFilter(rpcs, prefix);
+  return { kind: name, delayMs, filter, left, text: text.trim().replace(/\s+/g, ' ') };
 }
 
 /** The faults that the proxy causes at present. */
 export class FaultRules {
   #faults: readonly Fault[];
-  /** Time of the latest change, in milliseconds on the monotonic clock. */
-  changedMs = 0;
   /** Increases with every change. */
   version = 0;
 
@@ -94,39 +86,14 @@ export class FaultRules {
   set(faults: readonly Fault[]): void {
     this.#faults = faults;
     this.version += 1;
-    this.changedMs = monotonicMs();
   }
 
   /** Returns the first fault that concerns a request, and counts it. `message` may be the beginning of the request. */
   take(method: AnyMethod, message: Uint8Array): Fault | undefined {
-    const names = rpcNamesOf(method.path);
-    let keys: readonly Uint8Array[] | undefined;
-    const fault = this.#faults.find(({ rpcs, prefix }) => {
-      if (rpcs.length > 0 && !rpcs.some((rpc) => names.includes(rpc))) return false;
-      if (prefix === '') return true;
-      keys ??= keysIn(method.request.typeName, message);
-      const bytes = new TextEncoder().encode(prefix);
-      return keys.some((key) => bytes.every((byte, index) => key[index] === byte));
-    });
+    const fault = this.#faults.find(({ filter }) => filter.fits(method.path, method.request.typeName, message));
     if (fault === undefined) return undefined;
     fault.left -= 1;
     if (fault.left === 0) this.set(this.#faults.filter((each) => each !== fault));
     return fault;
   }
-}
-
-/** Fields that contain a key or the name of a lock or an election. */
-const KEY_FIELDS: ReadonlySet<string> = new Set(['key', 'name']);
-
-/** Returns the keys in a request, also in its operations. Returns those that it can find if the request is incomplete. */
-export function keysIn(typeName: string, message: Uint8Array): readonly Uint8Array[] {
-  const keys: Uint8Array[] = [];
-  try {
-    for (const { part, field, start, end } of explain(typeName, message))
-      if (part === 'value' && field !== undefined && KEY_FIELDS.has(field.name))
-        keys.push(message.subarray(start, end));
-  } catch {
-    // The rest of the request has not arrived. A whole request that is malformed is the server's to refuse.
-  }
-  return keys;
 }

@@ -1,11 +1,9 @@
 import { Option } from 'commander';
 import { messagesIn, type WireFrame } from '../../inspect/frames.js';
-import { allMethods } from '../../reflection/method-table.js';
-import { toBytes } from '../../runtime/bytes.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Lanes } from '../trace/lanes.js';
 import { streamOf } from '../trace/story.js';
-import { keysIn, rpcNamesOf } from './fault-rules.js';
+import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
 
 /** The flags that choose which frames a command shows. */
 export interface FilterFlags {
@@ -13,8 +11,6 @@ export interface FilterFlags {
   readonly prefix?: string;
   readonly connection?: string;
 }
-
-export const RPC_NAMES: ReadonlySet<string> = new Set(allMethods.flatMap(({ path }) => rpcNamesOf(path)));
 
 export function filterOptions(): readonly Option[] {
   return [
@@ -29,8 +25,7 @@ export function filterOptions(): readonly Option[] {
  * request. So the filter holds the frames of a stream back until it has seen a request that fits.
  */
 export class FrameFilter {
-  readonly #rpcs: readonly string[];
-  readonly #prefix: Uint8Array;
+  readonly #requests: RequestFilter;
   readonly #connection: string;
   readonly #lanes: Lanes;
   readonly #show: (frame: WireFrame) => void;
@@ -39,14 +34,11 @@ export class FrameFilter {
 
   /** @throws CliError if an RPC does not exist. */
   constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, show: (frame: WireFrame) => void) {
-    this.#rpcs = rpc.split(',').filter((name) => name !== '');
-    for (const name of this.#rpcs)
-      if (!RPC_NAMES.has(name))
-        throw new CliError(
-          ExitCode.USAGE,
-          `--rpc: got ${JSON.stringify(name)}; allowed: names such as Put or KV/Put; see etcdwire list`,
-        );
-    this.#prefix = toBytes(prefix, '--prefix');
+    const rpcs = rpc.split(',').filter((name) => name !== '');
+    const unknown = unknownRpc(rpcs);
+    if (unknown !== undefined)
+      throw new CliError(ExitCode.USAGE, `--rpc: got ${JSON.stringify(unknown)}; allowed: ${ALLOWED_RPCS}`);
+    this.#requests = new RequestFilter(rpcs, prefix);
     this.#connection = connection;
     this.#lanes = lanes;
     this.#show = show;
@@ -54,7 +46,7 @@ export class FrameFilter {
 
   frame(frame: WireFrame): void {
     if (!this.#isOfConnection(frame.connection)) return;
-    if (this.#rpcs.length === 0 && this.#prefix.length === 0) return this.#show(frame);
+    if (this.#requests.isEmpty) return this.#show(frame);
     if (frame.streamId === 0) return;
     const stream = streamOf(frame);
     const held = this.#streams.get(stream) ?? [];
@@ -79,11 +71,6 @@ export class FrameFilter {
 
   #fits(frame: WireFrame): boolean {
     if (frame.direction === 'received') return false;
-    return messagesIn(frame).some(({ method, typeName, bytes }) => {
-      const names = rpcNamesOf(method);
-      if (this.#rpcs.length > 0 && !this.#rpcs.some((rpc) => names.includes(rpc))) return false;
-      if (this.#prefix.length === 0) return true;
-      return keysIn(typeName, bytes).some((key) => this.#prefix.every((byte, index) => key[index] === byte));
-    });
+    return messagesIn(frame).some(({ method, typeName, bytes }) => this.#requests.fits(method, typeName, bytes));
   }
 }

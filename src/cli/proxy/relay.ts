@@ -64,28 +64,25 @@ export class Relay {
     this.#isSilent = true;
   }
 
-  report(direction: WireFrame['direction'], frame: DecodedFrame): WireFrame {
+  #report(direction: WireFrame['direction'], frame: DecodedFrame): void {
     const { connection, endpoint, onFrame } = this.#options;
-    const whole = { atMs: monotonicMs(), connection, endpoint, direction, ...frame };
-    onFrame(whole);
-    return whole;
+    onFrame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame });
   }
 
   /** Runs `action` after the delay, unless the relay is closed before. */
-  later(delayMs: number, action: () => void): () => void {
+  later(delayMs: number, action: () => void): void {
     const cancel = after(delayMs, () => {
       this.#cancelTimers.delete(cancel);
       action();
     });
     this.#cancelTimers.add(cancel);
-    return cancel;
   }
 
   #http2(): readonly [Direction, Direction] {
     const { client, server, rules, sendCopy } = this.#options;
     const streams: StreamMethods = new Map();
     const toClient = new FrameDirection(client, (onFrame) => new FrameDecoder('server', streams, onFrame), {
-      report: (frame) => this.report('received', frame),
+      report: (frame) => this.#report('received', frame),
       decide: (frame) => (requests.isLost(frame) ? 'cut' : 'forward'),
       cut: () => this.close(),
     });
@@ -97,7 +94,7 @@ export class Relay {
     const decoder = (onFrame: (frame: DecodedFrame) => void): FrameDecoder =>
       new FrameDecoder('client', streams, onFrame, (streamId, fields) => requests.opened(streamId, fields));
     const toServer: FrameDirection = new FrameDirection(server, decoder, {
-      report: (frame) => this.report('sent', frame),
+      report: (frame) => this.#report('sent', frame),
       decide: (frame, bytes) => requests.decide(frame, bytes),
       cut: () => this.close(),
     });
@@ -112,12 +109,12 @@ export class Relay {
     let held: Uint8Array[] = [];
     let fault: Fault | undefined;
     const requests = new Http1Decoder('client', open, (frame) => {
-      this.report('sent', frame);
+      this.#report('sent', frame);
       const [message] = messagesIn(frame);
       const method = message === undefined ? undefined : open.open.at(-1)?.method;
       if (message !== undefined && method !== undefined) fault = rules.take(method, message.bytes) ?? fault;
     });
-    const responses = new Http1Decoder('server', open, (frame) => void this.report('received', frame));
+    const responses = new Http1Decoder('server', open, (frame) => this.#report('received', frame));
     const toServer: Direction = {
       push: (bytes) => {
         requests.push(bytes);

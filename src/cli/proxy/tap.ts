@@ -1,17 +1,15 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
 import type { WireFrame } from '../../inspect/frames.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import type { Context } from '../context.js';
 import { frameJson, frameText } from '../frames.js';
-import { escapeControls } from '../output.js';
+import { escapeControls, type Output } from '../output.js';
 import { Lanes } from '../trace/lanes.js';
 import type { Queue } from '../trace/sentences.js';
 import { FrameDescriber, withFields } from '../trace/story.js';
 import { CaptureFile } from './capture-file.js';
+import type { FaultRules } from './fault-rules.js';
 import { type FilterFlags, FrameFilter } from './frame-filter.js';
+import { type ListenFlags, type ProxySession, startProxies } from './session.js';
 import { addressText, type ProxiedConnection } from './wire-proxy.js';
-
-/** Permissions of the written files. Only the owner may read a trace, because it contains keys and values. */
-const FILE_MODE = 0o600;
 
 const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
 
@@ -39,7 +37,25 @@ export class Tap {
     this.capture = record === undefined ? undefined : new CaptureFile(record, program);
   }
 
-  opened(connection: ProxiedConnection): void {
+  /** Starts the proxies whose frames the tap receives: see `startProxies`. */
+  start(
+    context: Context,
+    listen: readonly string[] | undefined,
+    flags: ListenFlags,
+    rules: FaultRules,
+    onProblem: (problem: string) => void,
+  ): Promise<ProxySession> {
+    return startProxies(context, listen, flags, {
+      rules,
+      onConnection: (connection) => this.#opened(connection),
+      onFrame: (frame) => this.#frame(frame),
+      onPiece: () => this.capture?.endPacket(),
+      onClosed: (connection, atMs) => this.capture?.closed(connection, atMs),
+      onProblem,
+    });
+  }
+
+  #opened(connection: ProxiedConnection): void {
     this.connections += 1;
     this.lanes.add(connection.connection, {
       address: addressText(connection.client),
@@ -48,20 +64,27 @@ export class Tap {
     this.capture?.opened(connection);
   }
 
-  frame(frame: WireFrame): void {
+  #frame(frame: WireFrame): void {
     this.capture?.frame(frame);
     this.lanes.follow(frame);
     if (frame.direction === 'sent' && (frame.type === 'HEADERS' || isHttp1Request(frame))) this.requests += 1;
     this.#filter.frame(frame);
   }
-
-  closed(connection: number, atMs: number): void {
-    this.capture?.closed(connection, atMs);
-  }
 }
 
 function isHttp1Request({ detail }: WireFrame): boolean {
   return detail.kind === 'http1' && detail.line !== '';
+}
+
+/** Returns a function that prints frames as lines of text, or as lines of JSON if the user has chosen JSON. */
+export function framePrinter(
+  out: Output,
+  lanes: Lanes,
+  everyFrame: boolean,
+  startMs: number,
+): (frame: WireFrame) => void {
+  if (out.chosen === 'json') return (frame) => out.json(frameJson(frame, startMs));
+  return lineWriter(lanes, everyFrame, startMs, (text) => out.line(text));
 }
 
 /** Returns a function that formats frames as lines of text: every frame, or only messages and failures. */
@@ -83,28 +106,4 @@ export function lineWriter(
       write(escapeControls(`${time}  ${`${frame.connection}`.padEnd(3)} ${who}  ${arrow} ${label}  · ${protocol}`));
     }
   };
-}
-
-/** A file with a line of JSON for each frame. */
-export class JsonLines {
-  problem: Error | undefined;
-  readonly #file: number;
-  readonly #startMs = monotonicMs();
-
-  constructor(path: string) {
-    this.#file = openSync(path, 'w', FILE_MODE);
-  }
-
-  frame(frame: WireFrame): void {
-    if (this.problem !== undefined) return;
-    try {
-      writeSync(this.#file, `${JSON.stringify(frameJson(frame, this.#startMs))}\n`);
-    } catch (error) {
-      this.problem = error as Error;
-    }
-  }
-
-  close(): void {
-    closeSync(this.#file);
-  }
 }

@@ -11,6 +11,7 @@ import {
 import { createSecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
 import type { Endpoint } from '../../host/endpoint.js';
 import { serverNameOf, type TlsOptions } from '../../host/tls.js';
+import { beginsHttp2 } from '../../inspect/connection-decoder.js';
 import type { WireFrame } from '../../inspect/frames.js';
 import type { TcpAddress } from '../../inspect/pcapng-writer.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
@@ -18,8 +19,6 @@ import type { FaultRules } from './fault-rules.js';
 import type { Copy } from './http2-requests.js';
 import { Relay } from './relay.js';
 
-/** The first bytes of an HTTP/2 connection that are not the beginning of an HTTP/1.1 request. */
-const HTTP2_START = 'PRI';
 /** Time limit in milliseconds for opening a connection to a member. */
 const DIAL_TIMEOUT_MS = 5_000;
 const COPY_TIMEOUT_MS = 10_000;
@@ -129,7 +128,7 @@ export class WireProxy {
     });
     if (first === undefined) return;
     client.unshift(first);
-    const isHttp2 = HTTP2_START.startsWith(String.fromCharCode(...first.subarray(0, HTTP2_START.length)));
+    const isHttp2 = beginsHttp2(first);
     const dialed = await this.#dial(isHttp2);
     if (dialed === undefined || client.destroyed) {
       dialed?.server.destroy();
@@ -139,7 +138,7 @@ export class WireProxy {
     const connection = this.#options.nextConnection();
     const { url } = endpoint;
     const certificateName = client instanceof TLSSocket ? commonNameOf(client) : undefined;
-    const addresses = { client: addressOf(socket), server: remoteOf(server) };
+    const addresses = { client: addressOf(socket), server: addressOf(server) };
     this.#options.onConnection({ connection, ...addresses, endpoint: url, certificateName, atMs: monotonicMs() });
     const { rules, onFrame, onPiece = () => {}, onClosed } = this.#options;
     const sendCopy = (copy: Copy): void => this.#sendCopy(endpoint, copy);
@@ -232,13 +231,9 @@ function commonNameOf(socket: TLSSocket): string | undefined {
   return typeof name === 'object' ? name[0] : name;
 }
 
+/** Returns the address of the peer. A Unix socket has none, so a recording shows a made-up one. */
 function addressOf({ remoteAddress = '127.0.0.1', remotePort = 0 }: Socket): TcpAddress {
   return { host: remoteAddress.replace(/^::ffff:/, ''), port: remotePort };
-}
-
-/** A Unix socket has no address, so a recording shows a made-up one. */
-function remoteOf(socket: Socket): TcpAddress {
-  return addressOf(socket);
 }
 
 export function addressText({ host, port }: TcpAddress): string {

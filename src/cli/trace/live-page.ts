@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { orAborted } from '../../runtime/signals.js';
 import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
 import { CliError } from '../exit-code.js';
+import type { Io } from '../io.js';
 import { type FaultRules, parseFault } from '../proxy/fault-rules.js';
-import { RPC_NAMES } from '../proxy/frame-filter.js';
 import { liveParts, tracePage } from './page.js';
 import type { Trace } from './trace.js';
 
@@ -38,8 +39,8 @@ export class LivePage {
   /** The HTML of the changing parts of the page, and the version of the trace that the HTML shows. */
   #rendered: { readonly version: number; readonly html: string } | undefined;
   /** Resolves when a browser has fetched the page. */
-  readonly opened: Promise<void>;
-  wasOpened = false;
+  readonly #opened: Promise<void>;
+  #wasOpened = false;
   #onOpened: () => void = () => {};
   /** Runs after a page has fetched the content at the end of the command. */
   #onFetched: () => void = () => {};
@@ -54,7 +55,7 @@ export class LivePage {
     this.#rules = rules;
     this.#tracesNow = tracesNow;
     this.#version = version;
-    this.opened = new Promise((resolve) => {
+    this.#opened = new Promise((resolve) => {
       this.#onOpened = resolve;
     });
     const { port } = server.address() as AddressInfo;
@@ -79,6 +80,13 @@ export class LivePage {
     const server = createServer();
     await once(server.listen(0, LOOPBACK), 'listening');
     return new LivePage(server, tracesNow, version, rules);
+  }
+
+  /** At a terminal, waits until a browser has fetched the page, because the user needs time to open it. */
+  async untilOpened({ stderr, interrupted }: Io): Promise<void> {
+    if (this.#wasOpened || !stderr.isTTY || interrupted.aborted) return;
+    stderr.write('etcdwire: open the page, or press Ctrl-C\n');
+    await orAborted(this.#opened, interrupted).catch(() => {});
   }
 
   /** Shows the end of the command in all open pages, and stops the server. */
@@ -108,7 +116,7 @@ export class LivePage {
     switch (path) {
       case '':
         send('text/html', tracePage(this.#tracesNow(), { live: true, faults: this.#rules?.all }));
-        this.wasOpened = true;
+        this.#wasOpened = true;
         response.once('finish', this.#onOpened);
         return;
       case 'content?changed':
@@ -136,9 +144,7 @@ export class LivePage {
       for await (const chunk of request) text += chunk;
       const lines = text.split('\n').filter((line) => line !== '');
       // A fault that stays keeps its count.
-      rules.set(
-        lines.map((line) => rules.all.find((fault) => fault.text === line) ?? parseFault(line, 'fault', RPC_NAMES)),
-      );
+      rules.set(lines.map((line) => rules.all.find((fault) => fault.text === line) ?? parseFault(line, 'fault')));
       response.writeHead(204).end();
     } catch (error) {
       const message = error instanceof CliError ? error.message : 'the request has ended too early';

@@ -1,8 +1,8 @@
 import type { Page, Query } from '../http1-server/server.js';
 import { registerAuth } from './auth-service.js';
 import { registerCluster } from './cluster-service.js';
+import { describeCommand } from './command.js';
 import { registerConcurrency } from './concurrency-service.js';
-import { describeCommand } from './describe-command.js';
 import { registerHealth } from './health-service.js';
 import { registerKv } from './kv-service.js';
 import { GuardedRouter } from './leader-guard.js';
