@@ -119,11 +119,18 @@ export class MirrorTarget {
     }
   }
 
-  /** Whether `client` reads the position that this process has written. If so, `client` uses the same cluster. */
+  /**
+   * Whether `client` reads the position that this process has written. If so, `client` uses the same cluster.
+   *
+   * @throws PositionMoved if another process has moved the position meanwhile. The read then proves nothing.
+   */
   async isSameCluster(client: Client): Promise<boolean> {
-    const { positionKey, call } = this.#options;
+    const { client: target, positionKey, call } = this.#options;
     const kv = await client.get(positionKey, call);
-    return kv !== undefined && parsePosition(kv.value)?.run === this.#run;
+    if (kv !== undefined && parsePosition(kv.value)?.run === this.#run) return true;
+    // In the same cluster, the read would have found the position, because the position is still there afterwards.
+    if ((await target.get(positionKey, call))?.modRevision !== this.#modRevision) throw positionMoved();
+    return false;
   }
 
   /** Deletes the position if no other mirror has moved it. */
@@ -195,7 +202,7 @@ export class MirrorTarget {
     const { client, positionKey, call } = this.#options;
     const isOwn = compare.modRevision(positionKey, '==', this.#modRevision);
     const { succeeded, header } = await client.txn({ if: [isOwn], then: ops }, call);
-    if (!succeeded) throw new PositionMoved('another process has changed the position of the mirror (--position-key)');
+    if (!succeeded) throw positionMoved();
     return header.revision;
   }
 
@@ -222,6 +229,10 @@ export class MirrorTarget {
 /** Returns a random name for this run of a mirror, which distinguishes it from all other mirrors. */
 export function newRun(): string {
   return randomId().toString(16);
+}
+
+function positionMoved(): PositionMoved {
+  return new PositionMoved('another process has changed the position of the mirror (--position-key)');
 }
 
 /** Returns the error for a mirror whose position another mirror has taken over. */
