@@ -17,12 +17,12 @@ it('`shards` prints who owns which shard, as rows for people and as one object f
   await expect.poll(async () => (await shardOwners(etcd, name)).workers[0]?.owned).toBe(2);
   const { workers, shards: all } = await shardOwners(etcd, name);
   const leaseId = workers[0]?.leaseId ?? 0n;
-  const hex = leaseId.toString(16);
+  const hex = leaseId.toString(16).padStart(16, '0');
   const tokens = all.map(({ owner }) => `${owner?.token}`);
   const { stdout } = await cli(['-w', 'simple', 'shards', name]);
   expect(stdout.split('\n')).toEqual([
     `0, host\\u000a1, ${hex}, ${tokens[0]}`,
-    `1, , ${all[1]?.owner?.leaseId.toString(16)}, ${locked.token}`,
+    `1, , ${all[1]?.owner?.leaseId.toString(16).padStart(16, '0')}, ${locked.token}`,
     `2, host\\u000a1, ${hex}, ${tokens[2]}`,
     '',
   ]);
