@@ -14,7 +14,7 @@ import { median } from './median.js';
 const [ROUNDS, PUTS_OF_ROUND] = [20, 200];
 const [CONCURRENT, CONCURRENT_PUTS] = [256, 20_000];
 
-const etcd = await startEtcd({ args: ['--unsafe-no-fsync'] });
+const etcd = await startEtcd();
 const folder = mkdtempSync(join(tmpdir(), 'etcdwire-proxy-cost-'));
 const program = join(import.meta.dirname, '../dist/cli.cjs');
 const args = ['proxy', '--quiet', '--record', join(folder, 'traffic.pcapng'), '--endpoints', etcd.endpoints.join(',')];

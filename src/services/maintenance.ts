@@ -285,7 +285,9 @@ export interface SnapshotSink {
  * digest.
  *
  * @example
- * for await (const chunk of etcd.maintenance.snapshot('http://10.0.0.1:2379')) process.stdout.write(chunk);
+ * let bytes = 0;
+ * for await (const chunk of etcd.maintenance.snapshot('http://10.0.0.1:2379')) bytes += chunk.length;
+ * console.log(`the snapshot has ${bytes} bytes`);
  */
 export class Snapshot implements AsyncIterable<Uint8Array> {
   readonly #responses: AsyncGenerator<wire.SnapshotResponse, void>;

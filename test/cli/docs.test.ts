@@ -1,8 +1,8 @@
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { text } from 'node:stream/consumers';
+import { expect, onTestFinished, test } from 'vitest';
 import { PROGRAM } from '../support/cli.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
@@ -10,8 +10,18 @@ import { temporaryFolder } from '../support/temporary-folder.js';
 // This test runs the example shell sessions in docs/command-line.md. A command follows "$ ", and continues on lines
 // that begin with "> ". All other lines are the output of the previous command.
 
+/** Kills all processes of a process group, if any process of the group still runs. */
+function endGroup(leader: number | undefined): void {
+  if (leader === undefined) return;
+  try {
+    process.kill(-leader, 'SIGKILL');
+  } catch {
+    // The group has ended.
+  }
+}
+
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
-const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, text]) => text as string);
+const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, session]) => session as string);
 
 test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
   'shell session %i in docs/command-line.md prints the output that the page shows',
@@ -33,9 +43,14 @@ test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
       PATH: `${folder}${delimiter}${process.env.PATH}`,
       ETCDCTL_ENDPOINTS: endpoints.join(','),
     };
-    const { stdout } = await promisify(execFile)('sh', ['-c', script.join('\n')], { env, cwd: folder }).catch(
-      (error) => error,
-    );
-    expect(stdout).toBe(session);
+    // The shell leads a process group, so that a command that does not end does not outlive the test.
+    const shell = spawn('sh', ['-c', script.join('\n')], {
+      env,
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      detached: true,
+    });
+    onTestFinished(() => endGroup(shell.pid));
+    expect(await text(shell.stdout)).toBe(session);
   },
 );

@@ -171,8 +171,10 @@ describe('a mirror of a range whose history is compacted after every 50 deletes'
         if (deletes % 50 === 0) await writer.compact(header.revision).catch(() => {});
       }
     };
+    const stop = new AbortController();
     const writing = Promise.all(Array.from({ length: 20 }, lane)).then(() => finish(writer, start));
-    for await (const message of etcd.mirror(prefix(start))) {
+    writing.catch((error: unknown) => stop.abort(error));
+    for await (const message of etcd.mirror(prefix(start), { signal: stop.signal })) {
       if (message.type === 'resync') keys.clear();
       if (message.type === 'keys') for (const kv of message.kvs) keys.set(kv.keyText(), kv.text());
       for (const event of message.type === 'events' ? message.events : []) {

@@ -57,6 +57,16 @@ test('an `EtcdCluster` keeps its data when one member joins and another member i
   expect((await etcd.range(prefix('k'))).count).toBe(1);
 });
 
+test('an `EtcdCluster` runs with `fsync` if an argument asks for it', async (context) => {
+  const { cluster } = await ownEtcd({ args: ['--unsafe-no-fsync=false'] });
+  if (cluster === undefined) return context.skip('the tests run against servers that they did not start');
+  const etcd = openClient({ endpoints: cluster.endpoints });
+  await etcd.put('k', 'x');
+  for (const member of cluster.members) await member.kill();
+  await cluster.start();
+  expect((await etcd.get('k', { timeoutMs: 20_000 }))?.text()).toBe('x');
+});
+
 test('an `EtcdCluster` over TLS knows its leader, partitions it, and lets members join and leave', async (context) => {
   const authority = await Authority.create();
   const folder = temporaryFolder();

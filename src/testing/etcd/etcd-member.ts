@@ -170,6 +170,9 @@ export class EtcdMember {
     // etcd also reads its flags from environment variables named ETCD_*. The member gets none of the ETCD_* variables
     // of this process, because they are not meant for it.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('ETCD_')));
+    // The data needs to survive the end of the process, but not of the machine. Without fsync, other programs that
+    // write to the disk cannot delay the member for seconds. etcd refuses a setting that comes in both ways.
+    if (!args.some((arg) => /^--?unsafe-no-fsync\b/.test(arg))) env.ETCD_UNSAFE_NO_FSYNC = 'true';
     const log = openSync(logFile, 'a');
     const child = spawn(etcd, args, { env, stdio: ['ignore', log, log] });
     closeSync(log);

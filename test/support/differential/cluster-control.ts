@@ -53,7 +53,7 @@ export function memoryCluster(version: MemoryVersion): ClusterControl {
 
 /** Starts a real cluster of three members. */
 export async function realCluster(version: MemoryVersion): Promise<ClusterControl> {
-  const etcd = await startEtcd({ version, members: MEMBERS, peerProxies: true, args: ['--unsafe-no-fsync'] });
+  const etcd = await startEtcd({ version, members: MEMBERS, peerProxies: true });
   const { cluster } = etcd;
   if (cluster === undefined) throw new Error('the differential test kills members, so it needs a cluster of its own');
   const at = (position: number): EtcdMember => cluster.members[position] as EtcdMember;
