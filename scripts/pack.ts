@@ -23,26 +23,26 @@ const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 interface Manifest {
   readonly version: string;
   readonly files: readonly string[];
-  repository?: { readonly type: 'git'; readonly url: string };
 }
 
 /**
  * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy of the sources,
- * because the build replaces dist/, which another process may be using. In a GitHub workflow, adds the repository to
- * package.json, because `npm publish --provenance` requires it.
+ * because the build replaces dist/, which another process may be using. In a GitHub workflow, adds the addresses of the
+ * repository, its README and its issues to package.json: npm shows them, and `npm publish --provenance` requires the
+ * first.
  */
 export function pack(into: string): string {
   const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
   try {
+    const repository = repositoryOfWorkflow();
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
     const files = manifest.files.filter((name) => name !== 'dist' && !name.startsWith('!'));
     for (const name of [...BUILD_SOURCES, ...files]) cpSync(join(root, name), join(copy, name), { recursive: true });
     const left = manifest.files.filter((name) => name.startsWith('!')).map((name) => name.slice(1));
     for (const name of left) rmSync(join(copy, name), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    const repository = repositoryOfWorkflow();
-    if (repository !== undefined) manifest.repository = { type: 'git', url: `git+${repository}.git` };
-    writeFileSync(join(copy, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+    const packed = { ...manifest, ...(repository === undefined ? {} : addressesOf(repository)) };
+    writeFileSync(join(copy, 'package.json'), `${JSON.stringify(packed, null, 2)}\n`);
     const target = repository === undefined ? undefined : `${repository}/blob/v${manifest.version}`;
     for (const page of pagesIn(copy, files)) redirectLinks(copy, page, files, target);
     // The script `prepack` builds dist/, so it must run even if npm's configuration disables scripts.
@@ -67,6 +67,15 @@ export function installInto(folder: string): string {
   const tarball = pack(folder);
   execFileSync('tar', ['-xzf', tarball, '-C', installed, '--strip-components=1']);
   return tarball;
+}
+
+/** Returns the fields of package.json that name the repository at this address. */
+export function addressesOf(repository: string): object {
+  return {
+    repository: { type: 'git', url: `git+${repository}.git` },
+    homepage: `${repository}#readme`,
+    bugs: { url: `${repository}/issues` },
+  };
 }
 
 function repositoryOfWorkflow(): string | undefined {

@@ -79,7 +79,7 @@ export class Channel implements Transport {
   readonly #endpoints: EndpointPool;
   readonly #queue: CallQueue;
   readonly #closed = new AbortController();
-  readonly cluster = new ClusterIdentity();
+  readonly cluster: ClusterIdentity = new ClusterIdentity();
 
   constructor(
     endpoints: readonly Endpoint[],

@@ -13,7 +13,7 @@ export class WaitTrace implements AttemptObserver {
    * The latest failure at each endpoint, by URL. A response, or a stream that carries the watch again, removes all
    * failures.
    */
-  readonly failures = new Map<string, EtcdError>();
+  readonly failures: Map<string, EtcdError> = new Map<string, EtcdError>();
   /** Whether a server may have received one of the calls. */
   reached = false;
   /** Outcome of the writes of the wait. Undefined until the wait records an outcome. */

@@ -22,11 +22,6 @@ export type Compare =
     }
   | { readonly target: 'value'; readonly keys: Keys; readonly operator: Operator; readonly operand: BytesLike };
 
-const comparison =
-  (target: 'version' | 'createRevision' | 'modRevision' | 'lease') =>
-  (keys: Keys, operator: Operator, operand: bigint): Compare =>
-    ownCondition({ target, keys, operator, operand });
-
 /**
  * Makes the conditions of a transaction. Copies the caller's bytes.
  *
@@ -40,13 +35,17 @@ const comparison =
  */
 export const compare = {
   /** Compares the key's version: the number of puts since the key was created, or 0n if the key does not exist. */
-  version: comparison('version'),
+  version: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+    ownCondition({ target: 'version', keys, operator, operand }),
   /** Compares the revision at which the key was created, or 0n if the key does not exist. */
-  createRevision: comparison('createRevision'),
+  createRevision: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+    ownCondition({ target: 'createRevision', keys, operator, operand }),
   /** Compares the revision of the key's last put, or 0n if the key does not exist. */
-  modRevision: comparison('modRevision'),
+  modRevision: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+    ownCondition({ target: 'modRevision', keys, operator, operand }),
   /** Compares the ID of the key's lease, or 0n if the key has no lease. */
-  lease: comparison('lease'),
+  lease: (keys: Keys, operator: Operator, operand: bigint): Compare =>
+    ownCondition({ target: 'lease', keys, operator, operand }),
   /** Requires that the key exists or, for a range, that the range contains at least one key. */
   exists: (keys: Keys): Compare => compare.createRevision(keys, '>', 0n),
   /** Requires that the key does not exist or, for a range, that the range contains no key. */

@@ -159,7 +159,7 @@ const firstOf = (target: Sort['target'], order: Sort['order']) => (): FirstOf =>
  * @example
  * const { kvs } = await etcd.range(prefix('queue/'), withFirstCreate());
  */
-export const withFirstCreate = firstOf('createRevision', 'asc');
+export const withFirstCreate: () => FirstOf = firstOf('createRevision', 'asc');
 
 /**
  * Selects the key that was created last.
@@ -167,7 +167,7 @@ export const withFirstCreate = firstOf('createRevision', 'asc');
  * @example
  * const { kvs } = await etcd.range(prefix('queue/'), withLastCreate());
  */
-export const withLastCreate = firstOf('createRevision', 'desc');
+export const withLastCreate: () => FirstOf = firstOf('createRevision', 'desc');
 
 /**
  * Selects the smallest key, in byte order.
@@ -175,7 +175,7 @@ export const withLastCreate = firstOf('createRevision', 'desc');
  * @example
  * const { kvs } = await etcd.range(prefix('log/'), withFirstKey());
  */
-export const withFirstKey = firstOf('key', 'asc');
+export const withFirstKey: () => FirstOf = firstOf('key', 'asc');
 
 /**
  * Selects the largest key, in byte order.
@@ -183,7 +183,7 @@ export const withFirstKey = firstOf('key', 'asc');
  * @example
  * const { kvs } = await etcd.range(prefix('log/'), withLastKey());
  */
-export const withLastKey = firstOf('key', 'desc');
+export const withLastKey: () => FirstOf = firstOf('key', 'desc');
 
 /**
  * Selects the key whose last put is the oldest.
@@ -191,7 +191,7 @@ export const withLastKey = firstOf('key', 'desc');
  * @example
  * const { kvs } = await etcd.range(prefix('session/'), withFirstRev());
  */
-export const withFirstRev = firstOf('modRevision', 'asc');
+export const withFirstRev: () => FirstOf = firstOf('modRevision', 'asc');
 
 /**
  * Selects the key whose last put is the newest.
@@ -199,7 +199,7 @@ export const withFirstRev = firstOf('modRevision', 'asc');
  * @example
  * const { kvs } = await etcd.range(prefix('session/'), withLastRev());
  */
-export const withLastRev = firstOf('modRevision', 'desc');
+export const withLastRev: () => FirstOf = firstOf('modRevision', 'desc');
 
 /**
  * Selects keys that were created at or before this revision. Combine the result with the result of one of the functions

@@ -140,7 +140,7 @@ export class RenewalStream extends ResumableStream<LeaseKeepAliveRequest, LeaseK
     for (const keepAlive of lease.keepAlives) keepAlive.lose(reason);
   }
 
-  protected get userCount() {
+  protected get userCount(): { readonly leases: number } {
     return { leases: this.#leases.size };
   }
 

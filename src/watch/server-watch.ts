@@ -138,7 +138,7 @@ export interface ServerWatchOptions {
  *   or canceled, the consumer can still take the batches in the buffer.
  */
 export class ServerWatch {
-  readonly batches = new AsyncQueue<WatchBatch>();
+  readonly batches: AsyncQueue<WatchBatch> = new AsyncQueue<WatchBatch>();
   readonly #owner: ServerWatchOwner;
   readonly #options: ServerWatchOptions;
   readonly #cursor: RevisionCursor;

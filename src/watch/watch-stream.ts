@@ -163,7 +163,7 @@ export class WatchStream extends ResumableStream<WatchRequest, WatchResponse> {
     for (const own of this.#ownStreams) own.close();
   }
 
-  protected get userCount() {
+  protected get userCount(): { readonly watches: number } {
     return { watches: this.#watches.size };
   }
 

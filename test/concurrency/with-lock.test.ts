@@ -77,14 +77,14 @@ describe('`withLock`', () => {
     const { etcd, direct, proxy } = await proxied();
     const name = unique('lock');
     const holder = await lock(direct, name);
-    const waiting = errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 500, ttl: 60 }));
+    const waiting = errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 4_000, ttl: 60 }));
     await queueLength(direct, name, 2);
     proxy.blackhole();
     const start = performance.now();
     // The reason depends on whether the client was waiting for an answer when the server fell silent.
     expect(['LockTaken', 'DeadlineExceeded']).toContain((await waiting).reason);
     // The call must not wait for the deletion of its queue key and the revocation of its lease, which would take 10 s.
-    expect(performance.now() - start).toBeLessThan(6_000);
+    expect(performance.now() - start).toBeLessThan(9_000);
     await holder.release();
   });
 

@@ -168,14 +168,23 @@ export async function startPair(): Promise<
  */
 const LIMIT_MS = 60_000;
 
+/**
+ * Returns the environment variables of a line. The limit of a call is longer than the 5 s of etcdctl, for the same
+ * reason as `LIMIT_MS`. etcdctl refuses a limit that comes in both ways.
+ */
+function variablesOf({ env = {} }: Line, args: readonly string[]): Readonly<Record<string, string>> {
+  const isLimited = args.some((arg) => arg.startsWith('--command-timeout'));
+  return { ...(isLimited ? {} : { ETCDCTL_COMMAND_TIMEOUT: '40s' }), ...env };
+}
+
 /** Environment variables of etcdctl that the machine may have would change the results. */
-function environmentOf({ env = {} }: Line): NodeJS.ProcessEnv {
+function environmentOf(line: Line, args: readonly string[]): NodeJS.ProcessEnv {
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith('ETCDCTL_'));
-  return { ...Object.fromEntries(others), ...env };
+  return { ...Object.fromEntries(others), ...variablesOf(line, args) };
 }
 
 async function ranProcess(program: string, args: readonly string[], line: Line): Promise<Ran> {
-  const child = spawn(program, args, { env: environmentOf(line), timeout: LIMIT_MS, killSignal: 'SIGKILL' });
+  const child = spawn(program, args, { env: environmentOf(line, args), timeout: LIMIT_MS, killSignal: 'SIGKILL' });
   let [stdout, stderr] = ['', ''];
   child.stdout.setEncoding('latin1').on('data', (text: string) => {
     stdout += text;
@@ -206,8 +215,8 @@ async function ranHere(args: readonly string[], line: Line): Promise<Ran> {
     if (line.until !== undefined) await new Promise(() => {});
   };
   const timeout = setTimeout(() => interrupted.abort('SIGTERM'), LIMIT_MS);
-  const before = { ...process.env };
-  Object.assign(process.env, line.env);
+  const [before, variables] = [{ ...process.env }, variablesOf(line, args)];
+  Object.assign(process.env, variables);
   try {
     const code = await run(args, {
       stdin: stdin(),
@@ -224,7 +233,7 @@ async function ranHere(args: readonly string[], line: Line): Promise<Ran> {
   } finally {
     clearTimeout(timeout);
     interrupted.abort('SIGTERM');
-    for (const name of Object.keys(line.env ?? {})) if (before[name] === undefined) delete process.env[name];
+    for (const name of Object.keys(variables)) if (before[name] === undefined) delete process.env[name];
     Object.assign(process.env, before);
   }
 }

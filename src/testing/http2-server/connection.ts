@@ -61,17 +61,20 @@ const LEAVING_PING = 0x6c_65_61_76;
 export class ServerConnection implements StreamConnection, FrameTarget<RequestFields>, ByteStreamEvents {
   readonly endpoint: string;
   readonly settings = new ClientSettings();
-  readonly limits = new PeerLimits();
-  readonly headerReader = new HeaderReader(MAX_HEADER_LIST_BYTES, requestFields);
-  readonly headerWriter = new ResponseHeaders();
+  readonly limits: PeerLimits = new PeerLimits();
+  readonly headerReader: HeaderReader<RequestFields> = new HeaderReader(MAX_HEADER_LIST_BYTES, requestFields);
+  readonly headerWriter: ResponseHeaders = new ResponseHeaders();
   readonly pings: PingPolicy;
-  readonly writer = new FrameWriter((parts) => this.#write(parts));
-  readonly flow = new SendFlow(this.settings, (bytes) => {
+  readonly writer: FrameWriter = new FrameWriter((parts) => this.#write(parts));
+  readonly flow: SendFlow = new SendFlow(this.settings, (bytes) => {
     this.limits.sent(bytes);
     this.pings.sent();
   });
-  readonly streams = new ServerStreams((id) => this.#openStream(id));
-  readonly pinger = { receivedHeadersOrData: ignore, acknowledged: (opaque: number) => this.#acknowledged(opaque) };
+  readonly streams: ServerStreams = new ServerStreams((id) => this.#openStream(id));
+  readonly pinger = {
+    receivedHeadersOrData: ignore,
+    acknowledged: (opaque: number): void => this.#acknowledged(opaque),
+  };
   readonly #own: ConnectionSettings;
   readonly #onClosed: () => void;
   readonly #frames = new PeerFrames(this);

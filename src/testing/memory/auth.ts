@@ -51,7 +51,7 @@ const WITH_INTERNAL_MESSAGES: readonly string[] = [
  * write calls `admit` when it applies the write.
  */
 export class Auth {
-  readonly store = new AuthStore();
+  readonly store: AuthStore = new AuthStore();
   readonly tokens: Tokens;
   readonly #keys: Store;
   readonly #alarms: Alarms;

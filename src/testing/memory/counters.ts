@@ -7,7 +7,7 @@ export class Counters {
   /** The number of events that watches have received. */
   events = 0;
   /** The number of calls, by the path of the method. */
-  readonly calls = new Map<string, number>();
+  readonly calls: Map<string, number> = new Map<string, number>();
   healthSuccesses = 0;
   healthFailures = 0;
 

@@ -32,13 +32,13 @@ export interface Place {
 /** The state that the services of a member share: the state machine of one member. */
 export class Member {
   readonly settings: MemberSettings;
-  readonly store = new Store();
+  readonly store: Store = new Store();
   readonly leases: Lessor;
   readonly clusterId: bigint;
   readonly memberId: bigint;
   /** How the member agrees with the other members. */
   consensus: Consensus = new Alone(this);
-  readonly proposals = new Proposals(this);
+  readonly proposals: Proposals = new Proposals(this);
   /** The raft index of the latest request that the member has applied. */
   raftIndex = 4n;
   raftTerm = 2n;
@@ -51,8 +51,8 @@ export class Member {
   readonly auth: Auth;
   readonly membership: Membership;
   readonly downgrade: Downgrade;
-  readonly keyHashes = new KeyHashes(this.store);
-  readonly counters = new Counters();
+  readonly keyHashes: KeyHashes = new KeyHashes(this.store);
+  readonly counters: Counters = new Counters();
 
   /** Reads or changes the alarms of the cluster. */
   readonly changeAlarms: Propose<AlarmRequest, AlarmMember[]>;

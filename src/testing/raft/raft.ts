@@ -29,9 +29,9 @@ export class Raft<Command> {
   /** The leader of the term, if the member knows it. */
   leader: NodeId | undefined;
   /** The members that have granted the vote, or the pre-vote, that this member asks for. */
-  readonly votes = new Set<NodeId>();
+  readonly votes: Set<NodeId> = new Set<NodeId>();
   /** What a leader knows of the other members. */
-  readonly progress = new Map<NodeId, Progress>();
+  readonly progress: Map<NodeId, Progress> = new Map<NodeId, Progress>();
 
   readonly id: NodeId;
   readonly #peers: readonly NodeId[];
