@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Connection } from '../05-call.js';
 import { CallError, startCall } from '../06-status.js';
 import type { Event } from '../07-watch.js';
@@ -18,7 +19,7 @@ function endOf(prefix: string): Buffer {
  * deleted the history that the watch needs.
  */
 export async function* watchPrefix(address: string, prefix: string, startRevision: bigint): AsyncGenerator<KeyEvent[]> {
-  for (let next = startRevision; ; ) {
+  for (let next = startRevision; ; await pause(100)) {
     const connection = new Connection(address);
     try {
       const { messages, send } = startCall(connection, '/etcdserverpb.Watch/Watch');

@@ -17,13 +17,15 @@ export async function withLock<T>(address: string, name: string, action: (token:
 /** Enters the queue of a lock. `unlock` leaves it. */
 async function join(address: string, name: string) {
   const connection = new Connection(address);
-  const lease = await grant(connection, 10);
-  const token = await enter(connection, `${name}/${lease.id.toString(16)}`, lease.id);
-  const unlock = async (): Promise<void> => {
-    await lease.revoke();
-    connection.close();
-  };
-  return { connection, token, unlock };
+  try {
+    const lease = await grant(connection, 10);
+    const token = await enter(connection, `${name}/${lease.id.toString(16)}`, lease.id);
+    const unlock = () => lease.revoke().finally(() => connection.close());
+    return { connection, token, unlock };
+  } catch (error) {
+    connection.close(); // This ends the renewals, so the key leaves the queue after the TTL.
+    throw error;
+  }
 }
 
 /** Exercise 2: resolves with the lock if it is free, otherwise with undefined. Leaves nothing in the queue then. */
@@ -31,8 +33,13 @@ export async function tryLock(address: string, name: string) {
   const { connection, token, unlock } = await join(address, name);
   const queue = { [RANGE.key]: `${name}/`, [RANGE.rangeEnd]: `${name}0` };
   const older = { ...queue, [RANGE.maxCreateRevision]: token - 1n, [RANGE.limit]: 1 };
-  const isFree = (await call(connection, '/etcdserverpb.KV/Range', older)).messages(RANGE_RESPONSE.kvs).length === 0;
-  if (isFree) return { token, unlock };
+  try {
+    const response = await call(connection, '/etcdserverpb.KV/Range', older);
+    if (response.messages(RANGE_RESPONSE.kvs).length === 0) return { token, unlock };
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
   await unlock();
   return undefined;
 }
