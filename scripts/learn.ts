@@ -27,8 +27,11 @@ npm run learn -- --serve starts an etcd for your own programs, prints its addres
 /** The time limit for all checks of a chapter in milliseconds. After this time, the process of the checks is killed. */
 const TIME_LIMIT_MS = 90_000;
 
-/** The last chapter whose program uses only `node:net`. The later ones use etcdwire. */
-const LAST_OF_SOCKETS = 10;
+/** Files of the course that the later chapters need, each with the first of these chapters. */
+const HELPERS = [
+  [11, 'etcdwire.ts'],
+  [12, 'fault-proxy.ts'],
+] as const;
 
 const OPTIONS = {
   allowPositionals: true,
@@ -125,7 +128,7 @@ function mark(status: Result['status']): string {
 /** Copies the programs of the course that the reader does not have yet, because the chapters build on each other. */
 function copyMissing(chapters: readonly Chapter[], folder: string): void {
   mkdirSync(folder, { recursive: true });
-  const others = chapters.length > LAST_OF_SOCKETS ? ['cut-proxy.ts', 'etcdwire.ts'] : ['cut-proxy.ts'];
+  const others = ['cut-proxy.ts', ...HELPERS.filter(([first]) => chapters.length >= first).map(([, file]) => file)];
   for (const file of [...chapters.map(({ name }) => `${name}.ts`), ...others]) {
     if (existsSync(join(folder, file))) continue;
     copyProgram(file, folder);

@@ -10,6 +10,7 @@ import { LEASE } from './checks/08-lease.js';
 import { QUEUE } from './checks/09-queue.js';
 import { LOCK } from './checks/10-lock.js';
 import { LIBRARY } from './checks/11-etcdwire.js';
+import { BREAK_IT } from './checks/12-break-it.js';
 
 // What the programs of the course must do, and what the answers to its exercises must do.
 
@@ -26,4 +27,5 @@ export const CHECKS: Readonly<Record<number, readonly Check[]>> = {
   9: QUEUE,
   10: LOCK,
   11: LIBRARY,
+  12: BREAK_IT,
 };

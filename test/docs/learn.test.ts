@@ -107,6 +107,14 @@ test('npm run learn copies the program of chapter 11 so that it finds etcdwire',
   expect(stdout).toContain('3 of 6 checks passed, 3 to do');
 });
 
+test('npm run learn copies the program of chapter 12, and the proxies that its exercises need', () => {
+  const folder = newFolder();
+  const { status, stdout } = learn('12', '--memory', '--folder', folder);
+  expect(status).toBe(0);
+  expect(existsSync(join(folder, 'fault-proxy.ts'))).toBe(true);
+  expect(stdout).toContain('3 of 8 checks passed, 5 to do');
+});
+
 test('npm run learn names the check that a wrong program fails, and shows what the program did', () => {
   const folder = newFolder();
   const chapter = CHAPTERS.find(({ number }) => number === 4);

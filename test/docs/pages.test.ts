@@ -23,6 +23,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/from-etcd3.md': ['ts'],
   'docs/from-others.md': ['ts'],
   'docs/keys.md': ['ts'],
+  'docs/learn/12-break-it.md': ['console', 'diff', 'sh', 'text', 'ts'],
   'docs/learn/README.md': ['sh'],
   'docs/leases.md': ['ts'],
   'docs/locks.md': ['ts'],
