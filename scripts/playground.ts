@@ -33,7 +33,7 @@ const LOADER = `
 /** Returns the program of the page, for all browsers that have DecompressionStream. */
 async function bundle(): Promise<string> {
   const { outputFiles } = await build({
-    entryPoints: [here('playground/page.ts')],
+    entryPoints: [here('playground/page/page.ts')],
     bundle: true,
     minify: true,
     format: 'iife',
@@ -55,7 +55,7 @@ async function bundle(): Promise<string> {
 
 function pageOf(program: string): string {
   const packed = gzipSync(program, { level: 9 }).toString('base64');
-  const style = THEME + BODY_STYLE + readFileSync(here('playground/style.css'), 'utf8');
+  const style = THEME + BODY_STYLE + readFileSync(here('playground/page/style.css'), 'utf8');
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -63,7 +63,7 @@ function pageOf(program: string): string {
 <title>etcdwire playground</title>
 <style>${style}</style>
 <body>
-${readFileSync(here('playground/page.html'), 'utf8')}
+${readFileSync(here('playground/page/page.html'), 'utf8')}
 <script type="text/plain" id="program">${packed}</script>
 <script>${LIGHT_SCRIPT}${LOADER}</script>
 </body>

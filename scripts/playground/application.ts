@@ -11,6 +11,9 @@ export const LEDGER = 'ledger';
 export const TTL_SECONDS = 5;
 /** Maximum number of lines that a log keeps. */
 const MAX_LINES = 50;
+/** Time limit of a read in milliseconds. */
+const READ_MS = 3_000;
+const NOT_READ = { state: 'none', entry: '' } as const;
 
 /** A line in the log of a client: what its program sees. */
 export interface LogLine {
@@ -37,6 +40,8 @@ export class Application {
   isWatching = false;
   /** What happened to the last write. */
   lastWrite: 'none' | 'pending' | 'applied' | 'refused' | 'unknown' = 'none';
+  /** What happened to the last read: the entry that it returned, or why there is none. */
+  lastRead: { readonly state: 'none' | 'pending' | 'answered' | 'failed'; readonly entry: string } = NOT_READ;
   readonly #host: Host;
   readonly #name: string;
   readonly #process: Process;
@@ -76,6 +81,7 @@ export class Application {
     this.#run('lock', async (client) => {
       if (this.#held !== undefined || this.isWaiting) return;
       this.isWaiting = true;
+      this.#say('asks for the lock');
       this.#stopWaiting = new AbortController();
       try {
         this.#session ??= await this.#openSession(client);
@@ -133,11 +139,32 @@ export class Application {
     });
   }
 
+  /**
+   * Reads the ledger. A linearizable read returns the latest committed entry, or no answer. A serializable read returns
+   * what the member has, which may be old.
+   */
+  read(kind: 'linearizable' | 'serializable'): void {
+    this.#run('read', async (client) => {
+      this.lastRead = { state: 'pending', entry: '' };
+      try {
+        const serializable = kind === 'serializable';
+        const { header, kvs } = await client.range(LEDGER, { serializable, timeoutMs: READ_MS });
+        const entry = kvs[0]?.text() ?? '';
+        this.lastRead = { state: 'answered', entry };
+        this.#say(`reads "${entry}" (${kind}), revision ${header.revision}`, 'good');
+      } catch (error) {
+        this.lastRead = { state: 'failed', entry: '' };
+        throw error;
+      }
+    });
+  }
+
   /** Starts or stops the watch of the ledger. */
   watch(): void {
     this.#run('watch', async (client) => {
       if (this.isWatching) return this.#stopWatching.abort(new Error('the program no longer watches'));
       this.isWatching = true;
+      this.#say('watches the ledger');
       this.#stopWatching = new AbortController();
       try {
         await this.#follow(client, this.#stopWatching.signal);

@@ -5,6 +5,7 @@ import { failedByteStream, type OpenByteStream } from '../../src/host/host.js';
 import { tapped, type WireFrame } from '../../src/inspect/frames.js';
 import { InProcessConnection } from '../../src/testing/http2-server/in-process.js';
 import { Http2Server } from '../../src/testing/http2-server/server.js';
+import type { MemoryMember } from '../../src/testing/memory/memory-member.js';
 import type { Route, Service } from '../../src/testing/memory/service.js';
 import { http2Over } from '../../src/transport/http2/transport.js';
 import { Process } from '../../test/support/simulation/process.js';
@@ -13,14 +14,18 @@ import type { Playground } from './playground.js';
 
 /** Time in milliseconds that bytes need from a client to etcd or back. */
 const LATENCY_MS = 25;
+/** The paths of the methods that write keys. */
+const WRITES = /\/(Put|DeleteRange|Txn)$/;
 /** Longest simulated time in milliseconds that passes before a paused client is stalled again. */
-export const SLICE_MS = 20;
+export const SLICE_MS = 10;
 
 /** One of the clients: a simulated process with an etcd client, its connection, and what can go wrong with them. */
 export class PlayClient {
   readonly name: string;
   readonly #playground: Playground;
   readonly #connections = new Set<InProcessConnection>();
+  /** The members that the client knows. It calls the first one that answers. */
+  #known: readonly MemoryMember[];
   process: Process;
   app: Application;
   isPaused = false;
@@ -30,9 +35,10 @@ export class PlayClient {
   /** Whether the answer of the next write will be lost. */
   losesAnswer = false;
 
-  constructor(playground: Playground, name: string) {
+  constructor(playground: Playground, name: string, known: readonly MemoryMember[]) {
     this.#playground = playground;
     this.name = name;
+    this.#known = known;
     this.process = new Process(name);
     this.app = this.#start();
   }
@@ -44,6 +50,20 @@ export class PlayClient {
   /** Whether the process runs no code at this moment. */
   get isStalled(): boolean {
     return this.isPaused || this.process.stalledUntil > this.#playground.world.now;
+  }
+
+  /** The names of the members that the client knows. */
+  get known(): readonly string[] {
+    return this.#known.map(({ name }) => name);
+  }
+
+  /** Starts the process again, with a client that knows other members. */
+  knows(...members: readonly MemoryMember[]): void {
+    this.#known = members;
+    this.#breakConnections();
+    this.process.isKilled = true;
+    this.process = new Process(this.name);
+    this.app = this.#start();
   }
 
   /** Kills the process: it runs no further code, and its connections break. */
@@ -118,21 +138,28 @@ export class PlayClient {
 
   #start(): Application {
     const { name, process } = this;
+    const opens = new Map(this.#known.map((member) => [member.endpoint, this.#traced(member)]));
+    const open: OpenByteStream = (endpoint, tls, events) =>
+      (opens.get(endpoint.url) as OpenByteStream)(endpoint, tls, events);
+    const transport = Object.assign(http2Over(open), { endpoints: [...opens.keys()] });
+    return new Application(this.#playground, name, process, () => new Client({ transport }));
+  }
+
+  /** Returns a function that opens connections to a member, whose frames appear in the trace. */
+  #traced(member: MemoryMember): OpenByteStream {
     const describer = new FrameDescriber({
       contenderOf: (key) => this.#contenderOf(key),
       isPrefix: (key) => key === `${LOCK}/`,
     });
-    const onFrame = (frame: WireFrame): void => {
+    const lane = this.#playground.laneOf(member);
+    return tapped(this.#openerOf(member), (frame: WireFrame): void => {
       for (const { kind, ...description } of describer.describe(withFields(frame))) {
         const isRenewal = description.message?.typeName.startsWith('etcdserverpb.LeaseKeepAlive') ?? false;
-        const { direction } = frame;
-        this.#playground.add({ ...description, client: name, direction, frame, kind: isRenewal ? 'renewal' : kind });
+        const [from, to] = frame.direction === 'sent' ? [this.name, lane] : [lane, this.name];
+        const shownKind = isRenewal ? 'renewal' : kind;
+        this.#playground.add({ ...description, client: this.name, from, to, frame, kind: shownKind });
       }
-    };
-    const transport = Object.assign(http2Over(tapped(this.#open, onFrame)), {
-      endpoints: [this.#playground.server.endpoint],
     });
-    return new Application(this.#playground, name, process, () => new Client({ transport }));
   }
 
   /** The name of a contender in sentences about the messages of this client. */
@@ -141,64 +168,51 @@ export class PlayClient {
     return key === this.app.queueKey ? THIS_CLIENT : (this.#playground.nameOf(key) ?? 'a contender');
   }
 
-  readonly #open: OpenByteStream = (endpoint, _tls, events) => {
-    if (this.isCut) return failedByteStream('connect ENETUNREACH', events);
-    const { world, clock } = this.#playground;
-    const { process } = this;
-    const server = new Http2Server(this.#service(), { clock });
-    const closed = (problem?: string): void => {
-      this.#connections.delete(connection);
-      this.#playground.note(
-        this.name,
-        'event',
-        `the connection of ${this.name} is closed: ${problem ?? 'by its peer'}`,
+  #openerOf(member: MemoryMember): OpenByteStream {
+    return (endpoint, _tls, events) => {
+      if (this.isCut) return failedByteStream('connect ENETUNREACH', events);
+      const { world, clock } = this.#playground;
+      const { process } = this;
+      const server = new Http2Server(this.#serviceOf(member), { clock });
+      const closed = (problem?: string): void => {
+        this.#connections.delete(connection);
+        const what = `the connection of ${this.name} is closed: ${problem ?? 'by its peer'}`;
+        this.#playground.note(this.name, 'event', what);
+        events.closed(problem);
+      };
+      const connection: InProcessConnection = new InProcessConnection(
+        server,
+        endpoint.url,
+        { opened: () => events.opened(), read: (bytes) => events.read(bytes), drained: () => events.drained(), closed },
+        ({ direction }, run) => {
+          const receiver = direction === 'to-server' ? world.outside : process;
+          world.at(world.time + LATENCY_MS, receiver, 'receives', '', run);
+        },
       );
-      events.closed(problem);
+      this.#connections.add(connection);
+      return connection.client;
     };
-    const connection: InProcessConnection = new InProcessConnection(
-      server,
-      endpoint.url,
-      { opened: () => events.opened(), read: (bytes) => events.read(bytes), drained: () => events.drained(), closed },
-      ({ direction }, run) => {
-        const receiver = direction === 'to-server' ? world.outside : process;
-        world.at(world.time + LATENCY_MS, receiver, 'receives', '', run);
-      },
-    );
-    this.#connections.add(connection);
-    return connection.client;
-  };
+  }
 
-  /** The services of the playground's etcd. If `losesAnswer` is true, the answer to the next write is lost. */
-  #service(): Service {
-    const { server } = this.#playground;
+  /** The services of a member. If `losesAnswer` is true, the answer to the next write is lost. */
+  #serviceOf(member: MemoryMember): Service {
     return {
-      maxMessageBytes: server.maxMessageBytes,
-      find: (path) => this.#route(server.find(path)),
+      maxMessageBytes: member.maxMessageBytes,
+      find: (path) => this.#route(member.find(path)),
+      connect: (lost) => member.connect(lost),
     };
   }
 
   #route(route: Route): Route {
+    if (!('unary' in route)) return route;
     const playground = this.#playground;
-    if (!('unary' in route)) {
-      return {
-        method: route.method,
-        streaming: (responses, call) => {
-          const sink = playground.serve(() => route.streaming(responses, call));
-          return {
-            message: (request) => playground.serve(() => sink.message(request)),
-            halfClosed: () => playground.serve(() => sink.halfClosed()),
-            canceled: () => playground.serve(() => sink.canceled()),
-          };
-        },
-      };
-    }
-    const { method } = route;
     return {
-      method,
-      unary: (request, call) => {
+      method: route.method,
+      unary: async (request, call) => {
         const { revision } = playground.server;
-        const answer = playground.serve(() => route.unary(request, call));
-        if (!this.losesAnswer || playground.server.revision === revision) return answer;
+        const answer = await route.unary(request, call);
+        const isWrite = WRITES.test(route.method.path) && playground.server.revision > revision;
+        if (!this.losesAnswer || !isWrite) return answer;
         this.losesAnswer = false;
         playground.note(this.name, 'fault', `etcd applied the write of ${this.name}, but its answer is lost`);
         this.#breakConnections();

@@ -7,33 +7,48 @@ import type { Commit } from '../../src/testing/memory/change.js';
 import type { Clock } from '../../src/testing/memory/clock.js';
 import { KeyRange, keyId } from '../../src/testing/memory/key-range.js';
 import { MemoryEtcd } from '../../src/testing/memory/memory-etcd.js';
+import type { MemoryMember } from '../../src/testing/memory/memory-member.js';
 import { Random } from '../../test/support/simulation/random.js';
 import { World } from '../../test/support/simulation/world.js';
 import { LEDGER, LOCK } from './application.js';
+import { tapMembers } from './member-messages.js';
 import { PlayClient, SLICE_MS } from './play-client.js';
 
-// The world of the playground, without its page: one etcd in memory, three clients, and the network between them. All
-// of them use a simulated time. The page can stop this time, and a test can let it pass faster than real time.
+// The world of the playground, without its page: an etcd in memory, three clients, and the network between them. All of
+// them use a simulated time. The page can stop this time, and a test can let it pass faster than real time.
 
 /** Maximum number of messages and events in the trace, and also the maximum number of frames and renewals. */
 export const MAX_STEPS = 600;
 /** Maximum number of commits that the playground keeps. */
-const MAX_COMMITS = 14;
+const MAX_COMMITS = 200;
+/** The lane of an etcd with one member. */
+const ETCD = 'etcd';
+/** With these seeds, the world of one member is typical, and the member m0 leads the world of three members. */
+const SEEDS = { 1: 1, 3: 1 } as const;
+
+/** Number of members of the etcd. */
+export type Members = keyof typeof SEEDS;
 
 /** A row of the trace. */
 export interface Step {
   readonly id: number;
   /** Simulated milliseconds since the start. */
   readonly atMs: number;
-  /** The name of the client whose message or event it is. Undefined for an event of etcd. */
+  /** The name of the client whose message or event it is. Undefined for a message or an event of etcd. */
   readonly client: string | undefined;
-  /** Whether the client sent the message, received it, or neither. */
-  readonly direction: 'sent' | 'received' | 'none';
+  /** The lanes of the sender and of the receiver. They are equal if the step is not a message. */
+  readonly from: string;
+  readonly to: string;
   readonly label: string;
   /** The message in the words of the protocol. */
   readonly protocol: string;
-  /** `event` is what happens at a client or at etcd. `fault` is what the visitor or a story did. */
-  readonly kind: 'message' | 'renewal' | 'failure' | 'frame' | 'held' | 'event' | 'fault';
+  /**
+   * `event` is what happens at a client or at etcd. `fault` is what the visitor or a story did. `raft` is a message
+   * between two members.
+   */
+  readonly kind: 'message' | 'renewal' | 'failure' | 'frame' | 'held' | 'event' | 'fault' | 'raft';
+  /** The number of the scene of a story, from 1. 0 outside of stories. */
+  readonly scene: number;
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
   /** How the frame changes the flow-control windows. Empty if it changes none. */
@@ -47,14 +62,14 @@ export interface Contender {
   readonly createRevision: bigint;
 }
 
-/** A lease, and the keys that end with it. */
+/** A lease of the store. */
 export interface LeaseView {
   readonly id: bigint;
   /** The name of the client that has granted the lease. */
   readonly client: string;
   readonly ttlSeconds: number;
-  readonly remainingSeconds: number;
-  readonly keys: readonly string[];
+  /** Undefined while no member leads, because only the leader lets leases expire. */
+  readonly remainingSeconds: number | undefined;
 }
 
 /** A commit of the store, and when it was made. */
@@ -73,17 +88,19 @@ export class Playground {
   readonly clock: Clock;
   /** The simulated time at the start, on the clock of the frames. */
   readonly startMs: number;
+  /** The scene that a story plays. It becomes a part of each step. */
+  scene = 0;
+  /** When the trace last got a step that is not minor, in simulated milliseconds since the start. */
+  lastStepMs = 0;
   readonly #restore: () => void;
   /** The clients by the IDs of their leases, in hexadecimal as in the queue keys. */
   readonly leaseNames = new Map<string, string>();
   #isClosed = false;
-  /** Number of calls that etcd handles at this moment. If it is 0, a commit comes from a lease that has expired. */
-  #calls = 0;
   #lastStep = 0;
   #advancing: Promise<unknown> = Promise.resolve();
 
   /** `startTask` runs a function in a separate task, after all promise callbacks. */
-  constructor(startTask: (task: () => void) => void, seed = 1) {
+  constructor(startTask: (task: () => void) => void, members: Members = 1, seed: number = SEEDS[members]) {
     this.world = new World(new Random(seed), { startTask });
     this.startMs = this.world.now;
     this.#restore = replaceEnvironment(this.world.environment());
@@ -92,13 +109,29 @@ export class Playground {
       now: () => world.now,
       after: (delayMs, action) => world.at(world.now + delayMs, world.outside, 'timer', 'of etcd', action),
     };
-    this.server = new MemoryEtcd({ clock: this.clock, random: () => world.random.fraction() });
-    const { store } = this.server.member;
-    store.onCommit((commit) => this.#onCommit(commit));
-    store.onCompaction((revision) =>
-      this.note(undefined, 'event', `etcd forgets all revisions before ${revision} (compaction)`),
-    );
-    this.clients = ['A', 'B', 'C'].map((name) => new PlayClient(this, name));
+    this.server = new MemoryEtcd({ clock: this.clock, random: () => world.random.fraction(), members });
+    tapMembers(this);
+    for (const { state } of this.server.members) {
+      state.store.onCommit((commit) => this.#onCommit(state.store, commit));
+      state.store.onCompaction((revision) => this.#onCompaction(revision));
+    }
+    this.clients = ['A', 'B', 'C'].map((name, index) => {
+      const { members: all } = this.server;
+      return new PlayClient(this, name, [all[index % all.length] as MemoryMember]);
+    });
+  }
+
+  /** The lanes of the trace, from left to right. */
+  get lanes(): readonly string[] {
+    return [...this.clients.map(({ name }) => name), ...this.server.members.map((member) => this.laneOf(member))];
+  }
+
+  laneOf({ name }: MemoryMember): string {
+    return this.isCluster ? name : ETCD;
+  }
+
+  get isCluster(): boolean {
+    return this.server.members.length > 1;
   }
 
   /** Simulated milliseconds since the start. */
@@ -141,13 +174,13 @@ export class Playground {
   }
 
   get leases(): readonly LeaseView[] {
-    const { leases } = this.server.member;
+    const { leader, member } = this.server;
+    const { leases } = leader?.state ?? member;
     return leases.snapshot().map(({ id, ttlSeconds }) => ({
       id,
       client: this.leaseNames.get(id.toString(16)) ?? '',
       ttlSeconds: Number(ttlSeconds),
-      remainingSeconds: Number(leases.timeToLive(id)?.remaining ?? 0n),
-      keys: leases.keysOf(id).map((key) => textOf(key)),
+      remainingSeconds: remainingOf(() => leases.timeToLive(id)?.remaining),
     }));
   }
 
@@ -160,41 +193,53 @@ export class Playground {
   /** Forgets the history before the current revision, as the command `etcdctl compaction` does. */
   compact(): void {
     this.world.soon(this.world.outside, 'compacts', () => {
-      const { store } = this.server.member;
-      if (store.revision > store.compacted) store.compact(store.revision);
+      for (const { state } of this.server.members)
+        if (state.store.revision > state.store.compacted) state.store.compact(state.store.revision);
     });
   }
 
-  /** Adds a step to the trace that is not a message. */
+  /** Kills a member, or starts it again. */
+  toggleMember(member: MemoryMember): void {
+    this.world.soon(this.world.outside, 'kills or starts', () => {
+      if (member.running) {
+        this.#noteAt(this.laneOf(member), 'fault', `${member.name} is killed`);
+        member.kill();
+      } else {
+        this.#noteAt(this.laneOf(member), 'event', `${member.name} starts again`);
+        member.restart();
+      }
+    });
+  }
+
+  /** Cuts the network between a member and the other members, or ends the cut. */
+  toggleCut(member: MemoryMember): void {
+    this.world.soon(this.world.outside, 'cuts or heals', () => {
+      if (member.isCutOff) member.heal();
+      else member.cutOff();
+      const what = member.isCutOff ? 'is cut off from the other members' : 'reaches the other members again';
+      this.#noteAt(this.laneOf(member), member.isCutOff ? 'fault' : 'event', `${member.name} ${what}`);
+    });
+  }
+
+  /** Adds a step to the trace that is not a message. Without `client`, it is a step of etcd. */
   note(client: string | undefined, kind: Step['kind'], label: string): void {
-    this.add({
-      client,
-      direction: 'none',
-      label,
-      protocol: '',
-      kind,
-      frame: undefined,
-      message: undefined,
-      windows: '',
-    });
+    const { leader, members } = this.server;
+    this.#noteAt(client ?? this.laneOf(leader ?? (members[0] as MemoryMember)), kind, label);
   }
 
-  add(step: Omit<Step, 'id' | 'atMs'>): void {
+  #noteAt(lane: string, kind: Step['kind'], label: string): void {
+    const client = this.clients.some(({ name }) => name === lane) ? lane : undefined;
+    const none = { protocol: '', frame: undefined, message: undefined, windows: '' };
+    this.add({ ...none, client, from: lane, to: lane, label, kind });
+  }
+
+  add(step: Omit<Step, 'id' | 'atMs' | 'scene'>): void {
     this.#lastStep += 1;
-    this.steps.push({ ...step, id: this.#lastStep, atMs: this.nowMs });
+    this.steps.push({ ...step, id: this.#lastStep, atMs: this.nowMs, scene: this.scene });
+    if (!isMinor(step)) this.lastStepMs = this.nowMs;
     // Remove the oldest step of the same group. Otherwise, the many renewals and frames would push out the other steps.
     const isAlike = (each: Step): boolean => isMinor(each) === isMinor(step);
     if (this.steps.filter(isAlike).length > MAX_STEPS) this.steps.splice(this.steps.findIndex(isAlike), 1);
-  }
-
-  /** Runs a handler of etcd. */
-  serve<T>(handle: () => T): T {
-    this.#calls += 1;
-    try {
-      return handle();
-    } finally {
-      this.#calls -= 1;
-    }
   }
 
   /** Ends the simulated time. Nothing in this world happens after this. */
@@ -204,7 +249,9 @@ export class Playground {
     this.#restore();
   }
 
-  #onCommit({ revision, changes }: Commit): void {
+  /** Each member applies each commit. The first member that does so makes it known. */
+  #onCommit(store: MemoryMember['state']['store'], { revision, changes }: Commit): void {
+    if (revision <= (this.commits.at(-1)?.revision ?? 0n)) return;
     const views = changes.map(({ type, kv }) => ({
       type: type === EventType.DELETE ? ('delete' as const) : ('put' as const),
       key: textOf(kv.key),
@@ -212,13 +259,31 @@ export class Playground {
     }));
     this.commits.push({ atMs: this.nowMs, revision, changes: views });
     if (this.commits.length > MAX_COMMITS) this.commits.shift();
-    if (this.#calls > 0) return;
+    const { leases } = this.server.member;
+    const isOfEndedLease = changes.every(({ type, key }) => {
+      const lease = store.get(key, revision - 1n)?.lease ?? 0n;
+      return type === EventType.DELETE && lease !== 0n && !leases.has(lease);
+    });
     const keys = views.map(({ key }) => key).join(', ');
-    this.note(undefined, 'event', `a lease has expired; etcd deletes ${keys}`);
+    if (isOfEndedLease) this.note(undefined, 'event', `a lease has expired; etcd deletes ${keys}`);
+  }
+
+  #onCompaction(revision: bigint): void {
+    const label = `etcd forgets all revisions before ${revision} (compaction)`;
+    if (!this.steps.some((step) => step.label === label)) this.note(undefined, 'event', label);
   }
 }
 
 /** Whether a page shows the step only on request. */
 export function isMinor({ kind }: Pick<Step, 'kind'>): boolean {
   return kind === 'frame' || kind === 'renewal';
+}
+
+/** Returns the remaining time of a lease in seconds, or undefined if no member knows it at the moment. */
+function remainingOf(read: () => bigint | undefined): number | undefined {
+  try {
+    return Number(read() ?? 0n);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,19 +1,38 @@
-import { readFileSync, statSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { type Browser, findChromium, launchChromium } from '../../scripts/chromium.js';
+import { addressOf, fragmentOf } from '../../scripts/playground/address.js';
 import type { PlayClient } from '../../scripts/playground/play-client.js';
 import { MAX_STEPS, Playground } from '../../scripts/playground/playground.js';
-import { playStory, STORIES, type Story } from '../../scripts/playground/stories.js';
-import { PLAYGROUND } from '../../scripts/playground.js';
+import { changeOf, revisionsOf, storeHtml } from '../../scripts/playground/store-panel.js';
+import type { Story } from '../../scripts/playground/stories/stage.js';
+import { STORIES } from '../../scripts/playground/stories.js';
+import { Visit } from '../../scripts/playground/visit.js';
 import { Random } from '../support/simulation/random.js';
 
-const MAX_PAGE_BYTES = 300_000;
-
 function newPlayground(seed?: number): Playground {
-  const playground = new Playground(setImmediate, seed);
+  const playground = new Playground(setImmediate, 1, seed);
   onTestFinished(() => playground.close());
   return playground;
+}
+
+/** Returns the state that an address leads to. */
+async function visited(fragment: string): Promise<Visit> {
+  const address = addressOf(fragment);
+  if (address === undefined) throw new Error(`${fragment} is not an address`);
+  const visit = await Visit.at(address, setImmediate);
+  onTestFinished(() => visit.close());
+  return visit;
+}
+
+/** Returns what a visitor sees of a state: the messages, the store, the logs and the members. */
+function seen({ playground }: Visit): unknown {
+  const { steps, clients, server } = playground;
+  return {
+    nowMs: playground.nowMs,
+    steps: steps.map(({ atMs, from, to, label }) => `${atMs} ${from} ${to} ${label}`),
+    stores: server.members.map((_, index) => storeHtml(playground, index, undefined)),
+    logs: clients.map(({ app }) => app.log),
+    members: server.members.map(({ raft }) => raft),
+  };
 }
 
 /** Returns an action several times, so that a random choice picks it more often. */
@@ -22,33 +41,29 @@ function repeated(times: number, press: (client: PlayClient) => void): readonly 
 }
 
 /** Plays a story to its end. */
-async function played(story: Story): Promise<{ readonly playground: Playground; readonly told: readonly string[] }> {
-  const playground = newPlayground();
-  const told: string[] = [];
-  let isOver = false;
-  const playing = playStory(story, playground, (sentence) => told.push(sentence)).ended.finally(() => {
-    isOver = true;
-  });
-  playing.catch(() => {});
-  while (!isOver) await playground.advance(250);
-  await playing;
-  return { playground, told };
+async function played(id: string): Promise<Visit> {
+  const story = STORIES.find((each) => each.id === id) as Story;
+  return visited(`#story/${id}/${story.scenes.length}`);
 }
 
-function storyOf(id: string): Story {
-  return STORIES.find((story) => story.id === id) as Story;
-}
-
-describe.each(STORIES.map((story) => [story.title, story] as const))('the story "%s"', (_, story) => {
+describe.each(STORIES.map((story) => [story.title, story] as const))('the story "%s"', (_, { id, scenes }) => {
   test('matches what the real client does, and ends without an unhandled error', async () => {
-    const { playground, told } = await played(story);
-    expect(told.length).toBeGreaterThan(3);
+    const { player, playground } = await played(id);
+    expect(player?.failure).toBeUndefined();
+    expect(player?.told.length).toBe(scenes.length);
     expect(playground.world.unhandled).toEqual([]);
+  });
+
+  test('shows the step that each scene names', async () => {
+    for (const [index, { shows }] of scenes.entries()) {
+      const { presentStep } = await visited(`#story/${id}/${index + 1}`);
+      expect(presentStep?.label, `scene ${index + 1}`).toMatch(new RegExp(`^${shows ?? ''}`));
+    }
   });
 });
 
 test('a watch that connects again after many attempts checks the cluster at most three times', async () => {
-  const { playground } = await played(storyOf('resumed-watch'));
+  const { playground } = await played('resumed-watch');
   const checks = playground.steps.filter(({ client, label }) => client === 'B' && label === 'count ledger');
   // One check has waited for the connection, and one or two checks begin when a stream opens.
   expect(checks.length).toBeGreaterThan(0);
@@ -56,10 +71,93 @@ test('a watch that connects again after many attempts checks the cluster at most
 });
 
 test('the trace of the playground names the other contenders, also after they have left the queue', async () => {
-  const { playground } = await played(storyOf('fair'));
+  const { playground } = await played('fair');
   const labels = playground.steps.filter(({ client }) => client === 'B').map(({ label }) => label);
   expect(labels).toContain('applied: A is ahead');
   expect(labels).toContain('the queue key of A was deleted');
+});
+
+describe('an address of the playground', () => {
+  test.each([
+    '#story/fair/3',
+    '#story/fair/3/try',
+    '#story/minority/2/try/m0.cut@900,B.lock@1000,@9000',
+    '#try/1',
+    '#try/1/A.lock@0,B.lock@600,etcd.compact@700,@2000',
+    '#try/3/m0.kill@0,C.read-local@20,@4000',
+  ])('%s leads to the same state each time, and is the address of this state', async (fragment) => {
+    const first = await visited(fragment);
+    expect(first.fragment).toBe(fragment);
+    const before = seen(first);
+    first.close();
+    expect(seen(await visited(fragment))).toEqual(before);
+  });
+
+  test.each([
+    '',
+    '#',
+    '#story/unknown/1',
+    '#story/fair/7',
+    '#story/fair/-1',
+    '#story/fair/1/other',
+    '#try/2',
+    '#try/1/A.lock@15',
+    '#try/1/A.lock@100,B.lock@50',
+    '#try/1/A.lock@600010',
+  ])('%j is refused', (fragment) => {
+    expect(addressOf(fragment)).toBeUndefined();
+  });
+
+  test('with more than 200 actions is refused', () => {
+    const fragmentWith = (length: number): string => `#try/1/${Array.from({ length }, () => 'A.lock@0').join()}`;
+    expect(addressOf(fragmentWith(200))?.actions).toHaveLength(200);
+    expect(addressOf(fragmentWith(201))).toBeUndefined();
+  });
+
+  test('leaves out an action that does not exist', async () => {
+    const visit = await visited('#try/1/A.lock@0,m0.kill@10,D.lock@20,A.fly@30,@500');
+    expect(visit.fragment).toBe('#try/1/A.lock@0,@500');
+  });
+
+  test('is the same whether the visitor lets time pass in small or in large steps', async () => {
+    const visit = await visited('#try/1');
+    visit.act('A.lock');
+    for (let slice = 0; slice < 60; slice += 1) await visit.advance(10);
+    visit.act('B.lock');
+    for (let slice = 0; slice < 140; slice += 1) await visit.advance(10);
+    expect(visit.fragment).toBe('#try/1/A.lock@0,B.lock@600,@2000');
+    const small = seen(visit);
+    visit.close();
+    expect(seen(await visited(fragmentOf(visit.address)))).toEqual(small);
+  });
+});
+
+describe('the store of the playground', () => {
+  test('has each of its revisions', async () => {
+    const { playground } = await played('fair');
+    expect(revisionsOf(playground, 0)).toEqual({ first: 1, last: 6 });
+    const queues = [1, 2, 3, 4, 5, 6].map((revision) => {
+      const rows = storeHtml(playground, 0, revision).matchAll(
+        /title="jobs\/[^"]*">[^<]*(?:<small>[^<]*<\/small>)?<\/td><td>([ABC])<\/td>/g,
+      );
+      return [...rows].map(([, name]) => name).join('');
+    });
+    expect(queues).toEqual(['', 'A', 'AB', 'ABC', 'BC', 'C']);
+    expect(changeOf(playground, 0, 5)).toMatch(/^Revision 5, at 1\.\d\d s: deleted jobs\//);
+  });
+
+  test('has no revision before a compaction', async () => {
+    const { playground } = await visited('#story/compaction/2');
+    expect(revisionsOf(playground, 0)).toEqual({ first: 5, last: 5 });
+    expect(changeOf(playground, 0, undefined)).toContain('etcd has forgotten all revisions before 5');
+  });
+
+  test('of a member that is cut off is older than that of the others', async () => {
+    const { playground } = await visited('#story/cut-off/4');
+    expect([0, 1, 2].map((member) => revisionsOf(playground, member).last)).toEqual([3, 3, 2]);
+    expect(storeHtml(playground, 0, undefined)).toContain('<td>A 2</td>');
+    expect(storeHtml(playground, 2, undefined)).toContain('<td>A 1</td>');
+  });
 });
 
 test('the queue of the playground has at most one holder and growing tokens, whatever the visitor presses', async () => {
@@ -124,7 +222,7 @@ describe('a client of the playground', () => {
     const last = playground.steps.at(-1)?.id ?? 0;
     await playground.advance(20_000);
     const sent = playground.steps.filter(
-      ({ id, client, direction }) => id > last && client === 'A' && direction === 'sent',
+      ({ id, client, from, to }) => id > last && client === 'A' && from === 'A' && to !== 'A',
     );
     expect(sent).toEqual([]);
     expect(b.app.token).toBe(3n);
@@ -187,104 +285,4 @@ test('the trace of the playground keeps its messages while renewals go on for an
   await playground.advance(3_600_000);
   expect(playground.steps[0]).toMatchObject({ label: 'grant a lease of 5 s' });
   expect(playground.steps.length).toBeLessThanOrEqual(2 * MAX_STEPS);
-});
-
-describe('the page of the playground', () => {
-  const chromium = findChromium();
-
-  /** Opens the page in a browser. */
-  async function opened(skip: (reason: string) => never, width = 1_440) {
-    if (chromium === undefined) return skip('this machine has no Chromium');
-    const browser: Browser = await launchChromium(chromium);
-    onTestFinished(() => browser.close());
-    const page = await browser.newPage({ viewport: { width, height: 900 } });
-    const requests: string[] = [];
-    const problems: string[] = [];
-    page.on('request', (request) => requests.push(request.url()));
-    page.on('console', (message) => problems.push(message.text()));
-    page.on('pageerror', (error) => problems.push(error.message));
-    await page.goto(pathToFileURL(PLAYGROUND).href);
-    await page.locator('[data-story]').first().waitFor();
-    return { page, requests, problems };
-  }
-
-  test('is one file of less than 300 kB that loads no other file', () => {
-    expect(statSync(PLAYGROUND).size).toBeLessThan(MAX_PAGE_BYTES);
-    expect(readFileSync(PLAYGROUND, 'utf8')).not.toMatch(/<(?:script|link|img)[^>]*(?:src|href)=/);
-  });
-
-  test('plays every story to its end', async ({ skip }) => {
-    const { page, requests, problems } = await opened(skip);
-    for (const { id, title } of STORIES) {
-      await page.locator(`[data-story="${id}"]`).click();
-      await page.locator('#skip').click();
-      await page.locator('#outcome.done, #outcome.failed').waitFor();
-      expect(await page.locator('#outcome').textContent(), title).toContain('The story has ended');
-      // The page draws the messages with the next frame.
-      await expect.poll(() => page.locator('details.step.message').count(), { message: title }).toBeGreaterThan(5);
-    }
-    expect(await page.locator('#banner').isVisible()).toBe(false);
-    expect(problems).toEqual([]);
-    expect(requests).toHaveLength(1);
-  });
-
-  test('lets the visitor take the lock, see the queue, and open a message to its bytes', async ({ skip }) => {
-    const { page, problems } = await opened(skip);
-    await page.locator('#lock-A').click();
-    await page.locator('#status-A', { hasText: 'holds the lock, token 2' }).waitFor();
-    await page.locator('#lock-B').click();
-    await page.locator('#status-B', { hasText: 'waits, 1 ahead' }).waitFor();
-    expect(await page.locator('#queue .contender').allTextContents()).toEqual([
-      expect.stringMatching(/^A holds the lock/),
-      expect.stringMatching(/^B waits/),
-    ]);
-    const put = page.locator('details.step', { hasText: 'put my queue key' }).first();
-    await put.locator('summary').click();
-    await put.locator('td', { hasText: 'field 1, length-delimited: compare' }).first().waitFor();
-    await page.locator('#kill-A').click();
-    await page.locator('[data-ahead="10000"]').click();
-    await page.locator('#status-B', { hasText: 'holds the lock, token 3' }).waitFor();
-    expect(await page.locator('#status-A').textContent()).toBe('killed');
-    const deleted = page.locator('#store tr', { has: page.locator('td.bad') }).locator('td:nth-child(3)');
-    expect(await deleted.allTextContents()).toEqual([
-      expect.stringMatching(/^etcdwire\/guards\//),
-      expect.stringMatching(/^jobs\//),
-    ]);
-    expect(problems).toEqual([]);
-  });
-
-  test('lets the visitor act on the clients only when no story plays', async ({ skip }) => {
-    const { page } = await opened(skip);
-    await page.locator('[data-story="resumed-watch"]').click();
-    await page.locator('#sentences li').first().waitFor();
-    for (const id of ['lock-A', 'kill-B', 'compact']) await page.locator(`#${id}:disabled`).waitFor();
-    await page.locator('#next').click();
-    await page.locator('#sentences li').nth(1).waitFor();
-    await page.locator('#reset').click();
-    for (const id of ['lock-A', 'kill-B', 'compact']) await page.locator(`#${id}:enabled`).waitFor();
-    await page.locator('#unlock-A:disabled').waitFor();
-  });
-
-  test('shows frames and renewals on request, and hides the messages of a client', async ({ skip }) => {
-    const { page } = await opened(skip);
-    await page.locator('#lock-A').click();
-    await page.locator('[data-ahead="10000"]').click();
-    const settings = page.locator('.step.frame', { hasText: 'SETTINGS' }).first();
-    const renewal = page.locator('.step.renewal').first();
-    await renewal.waitFor({ state: 'attached' });
-    expect([await settings.isVisible(), await renewal.isVisible()]).toEqual([false, false]);
-    await page.locator('#show-frame').check();
-    await page.locator('#show-renewal').check();
-    expect([await settings.isVisible(), await renewal.isVisible()]).toEqual([true, true]);
-    await page.locator('#filters [data-client="A"]').uncheck();
-    expect([await settings.isVisible(), await renewal.isVisible()]).toEqual([false, false]);
-  });
-
-  test('fits a phone without scrolling to the side', async ({ skip }) => {
-    const { page } = await opened(skip, 390);
-    await page.locator('[data-story="fair"]').click();
-    await page.locator('#skip').click();
-    await page.locator('#outcome.done').waitFor();
-    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(390);
-  });
 });
