@@ -6,10 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { run } from '../src/cli/program.js';
-import { Mutex, Session } from '../src/concurrency/index.js';
-import { Client, prefix } from '../src/index.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
+import { writeLockTrace } from './lock-trace.js';
 
 // Writes two pictures of the docs:
 // - docs/trace.png, a screenshot of the page that `etcdwire trace --html` generates. The traced command waits for a lock:
@@ -20,33 +19,7 @@ import { startEtcd } from './etcd.js';
 
 const PICTURE = fileURLToPath(new URL('../docs/trace.png', import.meta.url));
 const TRAFFIC_PICTURE = fileURLToPath(new URL('../docs/traffic.png', import.meta.url));
-const LOCK = 'jobs/nightly';
-/** How long, in milliseconds, a contender holds the lock: long enough for visible bars in the chart of the queue. */
-const HOLD_MS = 300;
 const VIEWPORT = { width: 1_400, height: 1_060 };
-
-async function trace(endpoint: string, file: string): Promise<void> {
-  await using etcd = new Client({ endpoints: [endpoint] });
-  const queued = async (count: number): Promise<void> => {
-    while ((await etcd.range(prefix(`${LOCK}/`))).count < count) await sleep(5);
-  };
-  const first = await new Mutex(await Session.open(etcd), LOCK).lock();
-  const command = ['lock', LOCK, '--', 'sleep', String(HOLD_MS / 1_000)];
-  const traced = run(['trace', '--html', file, '--', '--endpoints', endpoint, ...command], {
-    stdin: process.stdin,
-    stdout: process.stdout,
-    stderr: process.stderr,
-    interrupted: new AbortController().signal,
-  });
-  await queued(2);
-  const third = new Mutex(await Session.open(etcd), LOCK).lock();
-  await queued(3);
-  await sleep(HOLD_MS);
-  await first.release();
-  const held = await third;
-  await traced;
-  await held.release();
-}
 
 /** Uses a proxy with etcdctl and a request of the JSON gateway. Calls `show` with the URL of the page. */
 async function proxied(endpoint: string, etcdctl: string, show: (url: string) => Promise<void>): Promise<void> {
@@ -88,7 +61,7 @@ const server = await startEtcd();
 const browser = await launchChromium(chromium);
 try {
   const file = join(folder, 'trace.html');
-  await trace(server.endpoints[0] as string, file);
+  await writeLockTrace(server.endpoints[0] as string, file);
   const page = await browser.newPage({ viewport: VIEWPORT });
   await page.goto(pathToFileURL(file).href);
   await page.screenshot({ path: PICTURE });
