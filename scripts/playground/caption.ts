@@ -37,9 +37,15 @@ export function meaningHtml(step: Step | undefined): string {
   const rpc = protocol.split(' · ')[0] ?? '';
   const who = from === to ? escapeHtml(from) : `${escapeHtml(from)} → ${escapeHtml(to)}`;
   const code = rpc === '' ? '' : ` <code>${escapeHtml(rpc)}</code>`;
-  const time = ` <time>${(atMs / 1_000).toFixed(2)} s</time>`;
+  const time = ` <time>${(atMs / 1_000).toFixed(2)}&nbsp;s</time>`;
   const gloss = GLOSSARY[rpc] ?? '';
   return `<p class="${classOf(step)}"><b>${who}</b>${code} <span class="words">${escapeHtml(label)}</span>${time}</p><p class="gloss">${escapeHtml(gloss)}</p>`;
+}
+
+/** Returns a step in words for a screen reader. */
+export function spokenOf({ from, to, label, protocol }: Step): string {
+  if (from === to) return `${from}: ${label}.`;
+  return `${from} to ${to}, ${protocol.split(' · ')[0]}: ${label}.`;
 }
 
 /** Returns the sentence about the present state. */
@@ -50,6 +56,7 @@ export function sentenceOf({ player, actions, isOwn, playground }: Visit): strin
     return `Action ${actions.length}, at ${(last.atMs / 1_000).toFixed(1)} s: ${who}, ${what}.`;
   }
   if (player !== undefined && !isOwn) return player.told.at(-1) ?? player.story.question;
+  if (player !== undefined) return 'Go on by yourself: choose a client, and let it act. Undo returns to the story.';
   const start = playground.isCluster
     ? 'An etcd with three members. A calls m0, B calls m1, and C calls m2.'
     : 'An etcd with one member, and three clients.';

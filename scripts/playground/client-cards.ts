@@ -10,7 +10,7 @@ import type { Playground } from './playground.js';
 const CARD_LINES = 3;
 
 /** What a client does at this moment, and how the page shows it. */
-export function statusOf(client: PlayClient, { queue }: Playground): readonly [text: string, kind: string] {
+function statusOf(client: PlayClient, { queue }: Playground): readonly [text: string, kind: string] {
   const { app, isKilled, isPaused, isStalled, isCut } = client;
   if (isKilled) return ['killed', 'bad'];
   const notes = [

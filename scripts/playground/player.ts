@@ -7,10 +7,14 @@ const MAX_FRAME_MS = 100;
 /** Simulated time per real time: while messages are on their way, and while nothing happens. */
 const BUSY_RATE = 0.1;
 const IDLE_RATE = 2;
+/** Simulated time per real time while the visitor lets time pass. */
+const PASSING_RATE = 2;
 /** Messages are on their way if the trace has grown within this simulated time, in milliseconds. */
 const BUSY_MS = 60;
 /** If nothing happens for this simulated time, in milliseconds, time stops after an action of the visitor. */
 const QUIET_MS = 500;
+/** Time stops at the latest this simulated time, in milliseconds, after an action of the visitor. */
+const LONGEST_MS = 4_000;
 /** Real time in milliseconds to read one word, and the minimum time for a sentence, before a story goes on. */
 const WORD_MS = 160;
 const SENTENCE_MS = 1_800;
@@ -117,7 +121,8 @@ export class Player {
   #isReached({ player, playground: { nowMs, lastStepMs }, actions }: Visit): boolean {
     const { goal } = this;
     if (typeof goal === 'object') return nowMs >= goal.untilMs;
-    if (goal === 'quiet') return nowMs - Math.max(lastStepMs, actions.at(-1)?.atMs ?? 0) >= QUIET_MS;
+    const actedMs = actions.at(-1)?.atMs ?? 0;
+    if (goal === 'quiet') return nowMs - Math.max(lastStepMs, actedMs) >= QUIET_MS || nowMs - actedMs >= LONGEST_MS;
     if (goal === 'forever') return false;
     return player?.isResting ?? true;
   }
@@ -137,6 +142,7 @@ export class Player {
   }
 
   #rateOf({ playground: { nowMs, lastStepMs }, actions }: Visit): number {
+    if (typeof this.goal === 'object' || this.goal === 'forever') return this.pace * PASSING_RATE;
     const isBusy = nowMs - Math.max(lastStepMs, actions.at(-1)?.atMs ?? 0) < BUSY_MS;
     return this.pace * (isBusy ? BUSY_RATE : IDLE_RATE);
   }

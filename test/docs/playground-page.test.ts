@@ -95,6 +95,14 @@ describe('the page of the playground', () => {
     expect(await page.locator('#sentence').getAttribute('aria-live')).toBe('polite');
   });
 
+  test('plays the first story if the address leads to no state, and says so', async ({ skip }) => {
+    const { page, is } = await opened(skip, '#story/unknown/9');
+    await page.locator('#banner', { hasText: 'leads to no state' }).waitFor();
+    await is('#story/fair/1');
+    await page.locator('#stories a', { hasText: 'The holder dies' }).click();
+    await page.locator('#banner').waitFor({ state: 'hidden' });
+  });
+
   test('leads from the end of a story to the next story', async ({ skip }) => {
     const { page, is } = await opened(skip, '#story/fair/6');
     await page.locator('#next', { hasText: 'Next story' }).click();
@@ -106,8 +114,9 @@ describe('the page of the playground', () => {
     const { page } = await opened(skip, '#story/fair/4');
     const meaning = page.locator('#meaning');
     await meaning.getByText('the queue key of A was deleted').waitFor();
-    expect(await meaning.textContent()).toMatch(/^etcd → B Watch the queue key of A was deleted 1\.\d\d s.*revision/);
+    expect(await meaning.textContent()).toMatch(/^etcd → B Watch the queue key of A was deleted 1\.\d\d\ss.*revision/);
     expect(await page.locator('#figure .arrow.left').count()).toBe(1);
+    expect(await page.locator('#spoken').textContent()).toBe('etcd to B, Watch: the queue key of A was deleted.');
   });
 
   test('shows the store at each revision with a slider', async ({ skip }) => {
@@ -172,7 +181,7 @@ describe('the page of the playground', () => {
       const box = await page.locator(selector).boundingBox();
       return (box?.y ?? Number.POSITIVE_INFINITY) + (box?.height ?? 0);
     };
-    for (const fragment of ['#story/fair/4', '#story/minority/4', '#try/3/A.lock@0,@600']) {
+    for (const fragment of ['#story/fair/4', '#story/minority/4', '#story/minority/2/try', '#try/3/A.lock@0,@600']) {
       await page.goto(URL_OF_PAGE + fragment);
       await is(fragment);
       await page.locator('#store tr').nth(1).waitFor();

@@ -1,6 +1,6 @@
 import { escapeHtml } from '../../../src/cli/trace/body.js';
-import { addressOf, fragmentOf } from '../address.js';
-import { dotsHtml, figureHtml, meaningHtml, sentenceOf } from '../caption.js';
+import { type Address, addressOf, fragmentOf } from '../address.js';
+import { dotsHtml, figureHtml, meaningHtml, sentenceOf, spokenOf } from '../caption.js';
 import { actionsHtml, cardsHtml, logHtml } from '../client-cards.js';
 import { memberButtons, memberCards, memberClass, memberInfo } from '../members-panel.js';
 import { Player } from '../player.js';
@@ -27,6 +27,8 @@ class Page {
   #chosen = 'A';
   #isBreaking = false;
   #shownVisit: Visit | undefined;
+  /** Whether the fragment of the URL was not the address of a state. */
+  #isLost = false;
   readonly #problems: unknown[] = [];
 
   constructor() {
@@ -48,9 +50,10 @@ class Page {
 
   /** Opens the state of a fragment. A story without a state plays from its start. */
   async #open(fragment: string, how: 'push' | 'replace'): Promise<void> {
-    const address = addressOf(fragment) ?? addressOf(FIRST_STORY);
-    if (address === undefined) return;
-    element('nav').classList.remove('open');
+    const found = addressOf(fragment);
+    this.#isLost = found === undefined;
+    const address = found ?? (addressOf(FIRST_STORY) as Address);
+    this.#toggleMenu(false);
     this.#store.reset();
     if (!(await this.#player.open(address))) return;
     const { start } = address;
@@ -85,7 +88,7 @@ class Page {
     else if (button.id === 'next') this.#next(visit);
     else if (button.id === 'try') this.#leaveStory(visit);
     else if (button.id === 'break') this.#isBreaking = !this.#isBreaking;
-    else if (button.id === 'menu') element('nav').classList.toggle('open');
+    else if (button.id === 'menu') this.#toggleMenu(button.getAttribute('aria-expanded') === 'false');
     else if (button.id.startsWith('tab-')) this.#chooseTab(button.id.slice('tab-'.length));
   }
 
@@ -124,7 +127,8 @@ class Page {
     this.#player.goal = 'nothing';
     visit.leaveStory();
     this.#setAddress('push');
-    element('actions').hidden = false;
+    this.#render();
+    document.querySelector<HTMLElement>('#actions button')?.focus();
   }
 
   #letPass(ms: number): void {
@@ -132,9 +136,15 @@ class Page {
     if (visit !== undefined) this.#player.goal = { untilMs: visit.playground.nowMs + ms };
   }
 
+  /** Shows or hides the stories on a phone. */
+  #toggleMenu(isOpen: boolean): void {
+    element('nav').classList.toggle('open', isOpen);
+    element('menu').setAttribute('aria-expanded', String(isOpen));
+  }
+
   #chooseTab(chosen: string): void {
     for (const tab of TABS) {
-      element(`tab-${tab}`).setAttribute('aria-selected', String(tab === chosen));
+      element(`tab-${tab}`).setAttribute('aria-pressed', String(tab === chosen));
       element(`${tab}-panel`).classList.toggle('chosen', tab === chosen);
     }
   }
@@ -149,7 +159,6 @@ class Page {
 
   #render(): void {
     const { visit } = this.#player;
-    document.body.classList.toggle('busy', visit === undefined);
     if (visit === undefined) return;
     const { playground } = visit;
     if (visit !== this.#shownVisit) {
@@ -170,9 +179,10 @@ class Page {
         this.#screen.show(`buttons-${member.name}`, memberButtons(member));
       }
     const [problem] = [visit.player?.failure, ...this.#problems, ...playground.world.unhandled].filter(Boolean);
-    element('banner').hidden = problem === undefined;
-    if (problem !== undefined)
-      this.#screen.show('banner', `A defect of the playground: ${escapeHtml(String(problem))}`);
+    const lost = this.#isLost ? 'The address of this page leads to no state, so the first story plays.' : '';
+    const banner = problem === undefined ? lost : `A defect of the playground: ${String(problem)}`;
+    element('banner').hidden = banner === '';
+    this.#screen.show('banner', escapeHtml(banner));
   }
 
   #renderCaption(visit: Visit): void {
@@ -184,11 +194,13 @@ class Page {
     this.#screen.text('title', story?.title ?? `Try it yourself: ${members}`);
     this.#screen.text('question', story?.question ?? '');
     const step = `Step ${player?.scene ?? 0} of ${story?.scenes.length ?? 0}`;
-    this.#screen.text('count', story === undefined ? '' : isOwn ? `${step}, and then your own way` : step);
+    this.#screen.text('count', story === undefined ? '' : isOwn ? `after step ${player?.scene ?? 0}` : step);
     this.#screen.text('sentence', sentenceOf(visit));
     const { presentStep } = visit;
     this.#screen.show('figure', figureHtml(presentStep, playground.lanes));
     this.#screen.show('meaning', meaningHtml(presentStep));
+    // A screen reader reads the step that explains the state, and not each message on the way to it.
+    if (!isMoving && presentStep !== undefined) this.#screen.text('spoken', spokenOf(presentStep));
     this.#screen.show('dots', isOwn ? '' : dotsHtml(visit));
     this.#screen.text('clock', `${(playground.nowMs / 1_000).toFixed(1)} s`);
     this.#screen.text('back', isOwn ? '‹ Undo' : '‹ Back');

@@ -10,7 +10,7 @@ const POLL_MS = 20;
 const SETTLE_MS = 200;
 
 /** A part of a story: one sentence, and what happens meanwhile. */
-export interface Scene {
+interface Scene {
   readonly says: string | ((stage: Stage) => string);
   readonly does?: (stage: Stage) => Promise<void> | void;
   /** The beginning of the label of the step that the caption shows at the end. Default: the last step of the scene. */
