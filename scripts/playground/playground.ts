@@ -244,6 +244,7 @@ export class Playground {
 
   /** Ends the simulated time. Nothing in this world happens after this. */
   close(): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     for (const { process } of this.clients) process.isKilled = true;
     this.#restore();

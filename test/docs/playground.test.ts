@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { CLIENT_ACTIONS, MEMBER_ACTIONS } from '../../scripts/playground/actions.js';
 import { addressOf, fragmentOf } from '../../scripts/playground/address.js';
 import type { PlayClient } from '../../scripts/playground/play-client.js';
 import { MAX_STEPS, Playground } from '../../scripts/playground/playground.js';
@@ -200,6 +201,32 @@ test('the queue of the playground has at most one holder and growing tokens, wha
     locks += tokens.length;
   }
   expect(locks).toBeGreaterThan(100);
+});
+
+test('three members grant the lock to at most one client, whatever the visitor presses', async () => {
+  const names = [
+    ...['A', 'B', 'C'].flatMap((client) => CLIENT_ACTIONS.flatMap(({ id }) => [`${client}.${id}`, `${client}.lock`])),
+    ...['m0', 'm1', 'm2'].flatMap((member) => MEMBER_ACTIONS.map(({ id }) => `${member}.${id}`)),
+    'etcd.compact',
+  ];
+  let locks = 0;
+  for (let seed = 1; seed <= 20; seed += 1) {
+    const random = new Random(seed);
+    const visit = await visited('#try/3');
+    const { playground } = visit;
+    for (let action = 0; action < 60; action += 1) {
+      visit.act(random.pick(names));
+      await visit.advance(random.pick([10, 30, 400, 3_000]));
+      const holders = playground.clients.filter(
+        (client) => client.app.token !== undefined && !client.isStalled && !client.isKilled,
+      );
+      expect(holders.length, visit.fragment).toBeLessThanOrEqual(1);
+    }
+    expect(playground.world.unhandled, visit.fragment).toEqual([]);
+    locks += playground.steps.filter(({ kind }) => kind === 'held').length;
+    visit.close();
+  }
+  expect(locks).toBeGreaterThan(20);
 });
 
 describe('a client of the playground', () => {
