@@ -141,7 +141,7 @@ export const COMPACT = 'etcd.compact';
 
 /** Returns the function that performs the action with a name such as `A.lock`. Undefined if there is no such action. */
 export function actionOf(playground: Playground, name: string): (() => void) | undefined {
-  if (name === COMPACT) return () => playground.compact();
+  if (name === COMPACT) return playground.isCluster ? undefined : () => playground.compact();
   const [target = '', id = ''] = name.split('.');
   const client = playground.clients.find((each) => each.name === target);
   const ofClient = CLIENT_ACTIONS.find((action) => action.id === id);

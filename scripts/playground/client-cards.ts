@@ -78,7 +78,9 @@ export function actionsHtml(playground: Playground, chosen: string, isBreaking: 
         return `<button type="button" id="act-${id}" data-act="${chosen}.${id}" title="${escapeHtml(title)}"${pressed}${disabled}>${label(client)}</button>`;
       })
       .join('');
-  const compact = `<button type="button" data-act="${COMPACT}" title="etcd forgets what keys were before the current revision">Compact the store</button>`;
+  const compact = playground.isCluster
+    ? ''
+    : `<button type="button" data-act="${COMPACT}" title="etcd forgets what keys were before the current revision">Compact the store</button>`;
   const faults = isBreaking ? `<span class="group">${buttonsOf('break')}${compact}</span>` : '';
   const more = `<button type="button" id="break" aria-expanded="${isBreaking}">Break something</button>`;
   return `<span class="group choice" role="group" aria-label="The client that acts">${choice.join('')}</span><span class="group">${buttonsOf('lock')}</span><span class="group">${buttonsOf('data')}</span>${more}${faults}`;

@@ -113,7 +113,9 @@ export class Playground {
     tapMembers(this);
     for (const { state } of this.server.members) {
       state.store.onCommit((commit) => this.#onCommit(state.store, commit));
-      state.store.onCompaction((revision) => this.#onCompaction(revision));
+      state.store.onCompaction((revision) =>
+        this.note(undefined, 'event', `etcd forgets all revisions before ${revision} (compaction)`),
+      );
     }
     this.clients = ['A', 'B', 'C'].map((name, index) => {
       const { members: all } = this.server;
@@ -190,11 +192,14 @@ export class Playground {
     return kv && { value: textOf(kv.value), version: kv.version };
   }
 
-  /** Forgets the history before the current revision, as the command `etcdctl compaction` does. */
+  /**
+   * Forgets the history before the current revision, as the command `etcdctl compaction` does. Only with one member,
+   * because several members compact at the same entry of their logs.
+   */
   compact(): void {
     this.world.soon(this.world.outside, 'compacts', () => {
-      for (const { state } of this.server.members)
-        if (state.store.revision > state.store.compacted) state.store.compact(state.store.revision);
+      const { store } = this.server.member;
+      if (store.revision > store.compacted) store.compact(store.revision);
     });
   }
 
@@ -267,11 +272,6 @@ export class Playground {
     });
     const keys = views.map(({ key }) => key).join(', ');
     if (isOfEndedLease) this.note(undefined, 'event', `a lease has expired; etcd deletes ${keys}`);
-  }
-
-  #onCompaction(revision: bigint): void {
-    const label = `etcd forgets all revisions before ${revision} (compaction)`;
-    if (!this.steps.some((step) => step.label === label)) this.note(undefined, 'event', label);
   }
 }
 

@@ -207,7 +207,6 @@ test('three members grant the lock to at most one client, whatever the visitor p
   const names = [
     ...['A', 'B', 'C'].flatMap((client) => CLIENT_ACTIONS.flatMap(({ id }) => [`${client}.${id}`, `${client}.lock`])),
     ...['m0', 'm1', 'm2'].flatMap((member) => MEMBER_ACTIONS.map(({ id }) => `${member}.${id}`)),
-    'etcd.compact',
   ];
   let locks = 0;
   for (let seed = 1; seed <= 20; seed += 1) {
