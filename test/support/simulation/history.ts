@@ -31,6 +31,11 @@ const MAX_LATENESS_MS = 10_000;
  * learner, which refuses, until it connects to the other member again: the call then waits for a second backoff.
  */
 const LEARNER_LATENESS_MS = 2_000;
+/**
+ * How much later an effect may be if a member stays cut off from the other members. It answers a call only after the
+ * limit of the server, and pings at once, so a client leaves it after this call.
+ */
+const ISOLATED_LATENESS_MS = 7_000;
 /** The kinds of faults that hold back requests or responses. */
 const HOLDS_BACK: ReadonlySet<string> = new Set(['delay request', 'delay response', 'early copy', 'slow follower']);
 /** The TTL of the lease of a client's guards, in seconds. */
@@ -279,7 +284,10 @@ class Play<Op> {
     // These faults may still hold back a request or a response when the faults end.
     const heldBackMs = this.#plan.faults.map(({ kind, ms }) => (HOLDS_BACK.has(kind) ? ms : 0));
     const learnerMs = this.#cluster.members.some(({ isLearner }) => isLearner) ? LEARNER_LATENESS_MS : 0;
-    if (lateMs > MAX_LATENESS_MS + learnerMs + Math.max(0, ...heldBackMs))
+    const isolatedMs = this.#plan.faults.some(({ kind }) => kind === 'isolate member for good')
+      ? ISOLATED_LATENESS_MS
+      : 0;
+    if (lateMs > MAX_LATENESS_MS + learnerMs + isolatedMs + Math.max(0, ...heldBackMs))
       this.#violated('late effect', `${what} of ${current.name}: ${lateMs} ms`);
   }
 
