@@ -8,10 +8,11 @@ import {
   type FromJsonOptions,
   fromBase64,
   fromJson,
+  fromTextOrBase64,
+  textOrBase64,
 } from '../reflection/json.js';
-import { toBase64, toBytes } from '../runtime/bytes.js';
+import { toBase64 } from '../runtime/bytes.js';
 import { CliError, ExitCode } from './exit-code.js';
-import { BASE64_PREFIX, textOrBase64 } from './output.js';
 
 /**
  * Parses a count or a revision. @throws InvalidArgumentError if the text is not a whole number from 0 to 2^63 - 1.
@@ -122,11 +123,7 @@ export function base64Option(): Option {
  */
 export function bytesAs(base64: boolean): { readonly bytesFromJson: BytesFromJson; readonly bytesToJson: BytesToJson } {
   if (base64) return { bytesFromJson: fromBase64, bytesToJson: toBase64 };
-  const bytesFromJson = (value: string, argument: string): Uint8Array =>
-    value.startsWith(BASE64_PREFIX)
-      ? fromBase64(value.slice(BASE64_PREFIX.length), argument)
-      : toBytes(value, argument);
-  return { bytesFromJson, bytesToJson: textOrBase64 };
+  return { bytesFromJson: fromTextOrBase64, bytesToJson: textOrBase64 };
 }
 
 /**

@@ -3,14 +3,14 @@ import { explain, headerSpans, type Span } from '../inspect/explain.js';
 import type { WireFrame, WireMessage } from '../inspect/frames.js';
 import { decode } from '../protobuf/codec.js';
 import type { FieldType } from '../protobuf/schema.js';
-import { enumName, type JsonObject, toJson } from '../reflection/json.js';
+import { enumName, type JsonObject, textOrBase64, toJson } from '../reflection/json.js';
 import { methodByPath } from '../reflection/method-table.js';
 import { hexOf, textOf } from '../runtime/bytes.js';
 import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
 import type { HeaderField } from '../transport/http2/hpack/tables.js';
 import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES } from '../transport/http2/settings.js';
-import { escapeControls, quoted, textOrBase64 } from './output.js';
+import { escapeControls, quoted } from './output.js';
 
 /** Formats a frame as one line of text. The line shows the milliseconds since `startMs`. */
 export function frameText(frame: WireFrame, startMs: number): string {

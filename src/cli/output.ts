@@ -1,6 +1,6 @@
 import type { Codec } from '../protobuf/codec.js';
 import { type BytesToJson, type JsonValue, toJson } from '../reflection/json.js';
-import { hexOf, toBase64, validTextOf } from '../runtime/bytes.js';
+import { hexOf, validTextOf } from '../runtime/bytes.js';
 import type { EtcdctlPrinter } from './etcdctl/printer.js';
 import type { Details } from './etcdctl/simple.js';
 import type { Format, Sink } from './output-base.js';
@@ -105,7 +105,6 @@ function widthOf(text: string): number {
 }
 
 const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
-export const BASE64_PREFIX = 'base64:';
 
 /** Replaces control characters with escapes, because a terminal could execute them, for example to change its title. */
 export function escapeControls(text: string): string {
@@ -125,13 +124,4 @@ export function readable(bytes: Uint8Array): string {
 export function quoted(value: Uint8Array | string): string {
   const text = typeof value === 'string' ? value : validTextOf(value);
   return text === undefined ? readable(value as Uint8Array) : escapeControls(JSON.stringify(text));
-}
-
-/**
- * Formats bytes for JSON output without the flag --base64: UTF-8 as text, other bytes as "base64:" and their base64
- * encoding. Text that begins with "base64:" is encoded as well, so that the result is unambiguous.
- */
-export function textOrBase64(bytes: Uint8Array): string {
-  const text = validTextOf(bytes);
-  return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;
 }

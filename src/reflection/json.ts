@@ -3,7 +3,7 @@ import { enumValues, messageFields } from '../gen/descriptors.js';
 import type { Codec } from '../protobuf/codec.js';
 import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
 import { show } from '../runtime/arguments.js';
-import { toBase64 } from '../runtime/bytes.js';
+import { toBase64, toBytes, validTextOf } from '../runtime/bytes.js';
 
 // This file implements the JSON mapping of protobuf: https://protobuf.dev/programming-guides/json/
 
@@ -196,4 +196,26 @@ export function fromBase64(text: string, argument: string): Uint8Array {
   const bytes = new Uint8Array(binary.length);
   for (let index = 0; index < binary.length; index += 1) bytes[index] = binary.charCodeAt(index);
   return bytes;
+}
+
+export const BASE64_PREFIX = 'base64:';
+
+/**
+ * Formats bytes for JSON that people read: UTF-8 as text, other bytes as "base64:" and their base64 encoding. Text that
+ * begins with "base64:" is encoded as well, so that the result is unambiguous.
+ */
+export function textOrBase64(bytes: Uint8Array): string {
+  const text = validTextOf(bytes);
+  return text === undefined || text.startsWith(BASE64_PREFIX) ? BASE64_PREFIX + toBase64(bytes) : text;
+}
+
+/**
+ * Returns the bytes that `textOrBase64` has formatted.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the text after "base64:" is not base64.
+ */
+export function fromTextOrBase64(text: string, argument: string): Uint8Array {
+  return text.startsWith(BASE64_PREFIX)
+    ? fromBase64(text.slice(BASE64_PREFIX.length), argument)
+    : toBytes(text, argument);
 }

@@ -11,11 +11,11 @@ import {
 import { Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
 import type { WireRange } from '../../kv/keys.js';
 import type { Init } from '../../protobuf/codec.js';
-import { type JsonValue, toJson } from '../../reflection/json.js';
+import { type JsonValue, textOrBase64, toJson } from '../../reflection/json.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { type Io, readAll } from '../io.js';
-import { leaseHex, type Output, textOrBase64 } from '../output.js';
+import { leaseHex, type Output } from '../output.js';
 import { defineDel, defineGet, definePut, type KeyFlags, putRequest } from './key-flags.js';
 
 export function addKeyCommands(program: Command, io: Io): void {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { Client } from '../../client/client.js';
 import { keysOf } from '../../kv/keys.js';
+import { BASE64_PREFIX, textOrBase64 } from '../../reflection/json.js';
 import { toBase64 } from '../../runtime/bytes.js';
 import type { WatchEvent } from '../../watch/event.js';
 import { countAfterDashes, hasDashes } from '../arguments.js';
@@ -8,7 +9,7 @@ import { runProgram } from '../child.js';
 import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
 import { ExitCode, type SetExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { BASE64_PREFIX, type Output, textOrBase64 } from '../output.js';
+import type { Output } from '../output.js';
 import type { KeyFlags } from './key-flags.js';
 import { eventJson } from './keys.js';
 import { addWatchFlags, noCommand, type Watched, watchedBy } from './watched.js';

@@ -1,9 +1,8 @@
 import type { WireMessage } from '../../inspect/frames.js';
 import { GUARD_PREFIX, prefixEnd } from '../../kv/keys.js';
-import { fromBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import { fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { compareBytes } from '../../runtime/bytes.js';
 import { shortType } from '../frames.js';
-import { BASE64_PREFIX } from '../output.js';
 
 /** Name of the traced client in labels. */
 export const THIS_CLIENT = 'this client';
@@ -175,18 +174,12 @@ function keyName({ key }: JsonObject, queue: Queue, whose: 'my' | 'your' = 'my')
 /** Returns the name of a key, or describes the keys of a range. */
 function rangeName(range: JsonObject, queue: Queue): string {
   if (range.range_end === undefined) return keyName(range, queue);
-  const [start, end] = [bytesOf(text(range.key)), bytesOf(text(range.range_end))];
+  const [start, end] = [fromTextOrBase64(text(range.key), 'key'), fromTextOrBase64(text(range.range_end), 'key')];
   const isOpen = end.length === 1 && end[0] === 0;
   if (isOpen)
     return start.every((byte) => byte === 0) && start.length <= 1 ? 'all keys' : `all keys from ${text(range.key)} on`;
   if (compareBytes(end, prefixEnd(start)) === 0) return `all keys that begin with ${text(range.key)}`;
   return `all keys from ${text(range.key)} to before ${text(range.range_end)}`;
-}
-
-/** Returns the bytes that `textOrBase64` has formatted. */
-function bytesOf(shown: string): Uint8Array {
-  if (!shown.startsWith(BASE64_PREFIX)) return new TextEncoder().encode(shown);
-  return fromBase64(shown.slice(BASE64_PREFIX.length), 'key');
 }
 
 function list(value: JsonValue | undefined): readonly JsonObject[] {
