@@ -103,6 +103,12 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
     'etcdwire show traffic.pcapng --rpc Put,Txn --prefix jobs/',
     'etcdwire show traffic.pcapng --html traffic.html',
   ],
+  replay: [
+    'replaying-a-recording',
+    'etcdwire replay traffic.pcapng',
+    'etcdwire replay traffic.pcapng --test traffic.test.ts',
+    'etcdwire replay traffic.pcapng --against-server --endpoints 127.0.0.1:2379',
+  ],
   completion: [
     'completion',
     'source <(etcdwire completion bash)',

@@ -8,6 +8,7 @@ import { addMemberCommands } from './commands/member.js';
 import { addMigrateCommand } from './commands/migrate-etcd3.js';
 import { addMirrorCommand } from './commands/mirror.js';
 import { addProxyCommand } from './commands/proxy.js';
+import { addReplayCommand } from './commands/replay.js';
 import { addRpcCommands } from './commands/rpc.js';
 import { addShardsCommand } from './commands/shards.js';
 import { addShellCommands } from './commands/shell.js';
@@ -32,6 +33,7 @@ export function addOtherCommands(program: Command, io: Io, setExitCode: SetExitC
   addTraceCommand(program, io, setExitCode, run, version);
   addProxyCommand(program, io, version);
   addShowCommand(program, io);
+  addReplayCommand(program, io, setExitCode);
   addCheckCommands(program, io, setExitCode);
   addMigrateCommand(program, io);
   addShellCommands(program, io, version);

@@ -46,6 +46,12 @@ function namesOf({ path }: Method<unknown, unknown>): { readonly service: string
   return { service: service.toLowerCase(), name: name[0]?.toLowerCase() + name.slice(1).replace('KV', 'Kv') };
 }
 
+/** Returns the function of `raw` that calls this method. */
+export function stubOf(raw: Raw, method: Method<unknown, unknown>): unknown {
+  const { service, name } = namesOf(method);
+  return (raw as Readonly<Record<string, Readonly<Record<string, unknown>>>>)[service]?.[name];
+}
+
 function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown {
   switch (method.kind) {
     case 'unary':

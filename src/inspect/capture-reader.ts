@@ -33,6 +33,9 @@ export interface CapturedBytes {
 /** A problem of a file that is not a capture, or that ends too early. */
 export class CaptureError extends Error {}
 
+/** The problem of a capture that ends in the middle of a packet. The reader has read the packets before. */
+export class CaptureCutError extends CaptureError {}
+
 // https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcapng/ and https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/.
 const [PCAP_MICROS, PCAP_NANOS] = [0xa1b2c3d4, 0xa1b23c4d];
 const OPTION_TIME_RESOLUTION = 9;
@@ -96,7 +99,7 @@ export class CaptureReader {
   /** @throws CaptureError if the file ends in the middle of a packet. */
   end(): void {
     if (this.#format === 'unknown') throw new CaptureError('the file is not a capture; allowed: pcapng or pcap');
-    if (this.#rest.length > 0) throw new CaptureError('the capture ends in the middle of a packet');
+    if (this.#rest.length > 0) throw new CaptureCutError('the capture ends in the middle of a packet');
   }
 
   /** Reads one block or packet, and returns its length. Returns 0 if it is incomplete. */

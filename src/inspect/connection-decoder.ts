@@ -7,6 +7,12 @@ export function beginsHttp2(bytes: Uint8Array): boolean {
   return CONNECTION_PREFACE.startsWith(String.fromCharCode(...bytes.subarray(0, CONNECTION_PREFACE.length)));
 }
 
+/** Whether a connection whose client first sends these bytes uses TLS: RFC 8446, sections 4 and 5.1. */
+export function beginsTls(bytes: Uint8Array): boolean {
+  const [HANDSHAKE, MAJOR_VERSION] = [0x16, 0x03];
+  return bytes[0] === HANDSHAKE && bytes[1] === MAJOR_VERSION;
+}
+
 /** Decodes the bytes of both directions of a connection, in HTTP/2 or HTTP/1.1. */
 export class ConnectionDecoder {
   readonly #onFrame: (direction: WireFrame['direction'], frame: DecodedFrame) => void;

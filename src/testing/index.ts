@@ -32,3 +32,14 @@ export { MemoryEtcd, type MemoryEtcdOptions } from './memory/memory-etcd.js';
 export type { MemoryMember, RaftEntry, RaftView } from './memory/memory-member.js';
 export type { MemoryVersion } from './memory/settings.js';
 export { memory } from './memory/transport.js';
+export type {
+  CallStep,
+  EventStep,
+  OpenStep,
+  RecordedState,
+  RecordedStep,
+  Recording,
+  ReplayDifference,
+  StreamStep,
+} from './replay/recording.js';
+export { type ReplayOptions, replay } from './replay/replay.js';

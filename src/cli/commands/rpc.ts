@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
 import type { BidiStream } from '../../channel/streams.js';
-import type { Client } from '../../client/client.js';
+import { stubOf } from '../../client/raw.js';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
-import { methods } from '../../gen/methods.js';
 import { explain, type Span } from '../../inspect/explain.js';
 import type { FieldDescriptor, FieldType } from '../../protobuf/schema.js';
 import { type FromJsonOptions, type JsonObject, type JsonValue, toJson } from '../../reflection/json.js';
@@ -61,7 +60,7 @@ async function call(context: Context, method: AnyMethod, json: string | undefine
   const parse = (message: string): unknown => messageFrom(method.request, message, 'the request', fromJson);
   const print = (response: unknown): void => out.json(toJson(method.response, response, bytesToJson));
   await withClient(context, async (client) => {
-    const stub = stubOf(client, method);
+    const stub = stubOf(client.raw, method);
     if (method.kind === 'bidi-streaming') {
       const stream = (stub as Bidi)(options);
       const lines = json === '-' || json === undefined ? linesOf(io) : [json];
@@ -77,16 +76,6 @@ async function call(context: Context, method: AnyMethod, json: string | undefine
     if (method.kind === 'unary') return print(await (stub as Unary)(request, options));
     for await (const response of (stub as ServerStreaming)(request, options)) print(response);
   });
-}
-
-/** Returns the function of `client.raw` that calls this method. */
-function stubOf(client: Client, { path }: AnyMethod): unknown {
-  for (const [service, table] of Object.entries(methods)) {
-    for (const [name, method] of Object.entries(table)) {
-      if (method.path === path) return (client.raw as Record<string, Record<string, unknown>>)[service]?.[name];
-    }
-  }
-  return undefined;
 }
 
 /**

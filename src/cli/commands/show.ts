@@ -1,15 +1,11 @@
-import { createReadStream } from 'node:fs';
 import type { Command } from 'commander';
-import { type CapturedConnection, CaptureError, CaptureReader } from '../../inspect/capture-reader.js';
-import { ConnectionDecoder } from '../../inspect/connection-decoder.js';
 import type { WireFrame } from '../../inspect/frames.js';
 import { orAborted } from '../../runtime/signals.js';
 import { contextOf } from '../context.js';
-import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FilterFlags, FrameFilter, filterOptions } from '../proxy/frame-filter.js';
+import { RECORD_WITH_PROXY, readCapture } from '../proxy/read-capture.js';
 import { framePrinter } from '../proxy/tap.js';
-import { addressText } from '../proxy/wire-proxy.js';
 import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
@@ -51,13 +47,17 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
     print ??= framePrinter(out, lanes, flags.frames === true, frame.atMs);
     print(frame);
   });
-  const leftOut = await read(file, lanes, (frame) => {
-    lanes.follow(frame);
-    lastMs = frame.atMs;
-    filter.frame(frame);
+  const { leftOut, encrypted } = await readCapture(file, {
+    opened: (connection, info) => lanes.add(connection, info),
+    frame: (frame) => {
+      lanes.follow(frame);
+      lastMs = frame.atMs;
+      filter.frame(frame);
+    },
   });
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
   if (leftOut > 0) note(`connections left out because packets are missing: ${leftOut}`);
+  if (encrypted > 0) note(`connections left out because they use TLS: ${encrypted}; ${RECORD_WITH_PROXY}`);
   if (recording === undefined) return note('the recording contains no traffic that fits');
   const shown = recording;
   shown.end(undefined, lastMs);
@@ -73,42 +73,4 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
   note(`the page is at ${live.url}; press Ctrl-C to end`);
   await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
   await live.stop();
-}
-
-/**
- * Reads a capture. Returns the number of connections that the reader has left out.
- *
- * @throws CliError if the file cannot be read, or is not a capture.
- */
-async function read(file: string, lanes: Lanes, onFrame: (frame: WireFrame) => void): Promise<number> {
-  let connections = 0;
-  const reader = new CaptureReader((captured) => {
-    connections += 1;
-    const connection = connections;
-    lanes.add(connection, { address: addressText(captured.client), certificateName: certificateIn(captured) });
-    const endpoint = / to (\S+?)(?:,|$)/.exec(captured.comment)?.[1] ?? `http://${addressText(captured.server)}`;
-    let atMs = captured.atMs;
-    const decoder = new ConnectionDecoder((direction, frame) =>
-      onFrame({ atMs, connection, endpoint, direction, ...frame }),
-    );
-    return {
-      bytes: (direction, bytes, time) => {
-        atMs = time;
-        decoder.push(direction, bytes);
-      },
-      closed: () => {},
-    };
-  });
-  try {
-    for await (const bytes of createReadStream(file)) reader.push(bytes as Uint8Array);
-    reader.end();
-  } catch (error) {
-    if (error instanceof CaptureError) throw new CliError(ExitCode.DATA, `${file}: ${error.message}`);
-    throw new CliError(ExitCode.USAGE, `cannot read ${file}: ${(error as Error).message}`);
-  }
-  return reader.leftOut;
-}
-
-function certificateIn({ comment }: CapturedConnection): string | undefined {
-  return /, client certificate (.*)$/s.exec(comment)?.[1];
 }

@@ -195,6 +195,11 @@ export class Store implements ReadView {
     return [...kept.sort((a, b) => (a.revision < b.revision ? -1 : 1)), ...this.#commits];
   }
 
+  /** Passes over revisions, as if they had changed only keys that nobody reads. */
+  skip(revisions: bigint): void {
+    this.#revision += revisions;
+  }
+
   #commit(changes: readonly Change[]): void {
     if (changes.length === 0) return;
     this.#revision += 1n;

@@ -1,0 +1,94 @@
+import { isJsonObject, type JsonObject } from '../../reflection/json.js';
+import { monotonicMs, settledWithin } from '../../runtime/timers.js';
+
+/** Time limit of a wait for a server that has failed to send something in time before. */
+const LATE_MS = 100;
+
+/** An event of a watch, and the recorded time of the step at which it arrived. */
+interface Arrived {
+  readonly event: JsonObject;
+  readonly ms: number;
+}
+
+/**
+ * The answers of the server on one stream, which wait for the recorded ones. A server may divide the events of a watch
+ * into answers in several ways, and may report progress at any time. So the events wait in one list for each watch, and
+ * reports of progress are left out.
+ */
+export class PlayedStream {
+  readonly rpc: string;
+  /** How the server has ended the stream. Undefined while it is open. */
+  ended: string | undefined;
+  readonly #answers: JsonObject[] = [];
+  readonly #events = new Map<string, Arrived[]>();
+  #notify: () => void = () => {};
+  /** Whether the server has failed to send something in time. Then later waits are short. */
+  #isLate = false;
+
+  constructor(rpc: string) {
+    this.rpc = rpc;
+  }
+
+  get isWatch(): boolean {
+    return this.rpc === 'Watch/Watch';
+  }
+
+  /** Receives an answer of the server. `ms` is the recorded time of the current step. */
+  receive(answer: JsonObject, ms: number): void {
+    for (const event of eventsIn(answer)) this.eventsOf(answer).push({ event, ms });
+    if (!this.isWatch || isControl(answer)) this.#answers.push(answer);
+    this.#notify();
+  }
+
+  end(status: string): void {
+    this.ended = status;
+    this.#notify();
+  }
+
+  /** The events that have arrived for the watch of an answer, and that no recorded event has matched. */
+  eventsOf({ watch_id = '0' }: JsonObject): Arrived[] {
+    const events = this.#events.get(String(watch_id)) ?? [];
+    this.#events.set(String(watch_id), events);
+    return events;
+  }
+
+  /** All events that no recorded event has matched. */
+  get leftEvents(): readonly Arrived[] {
+    return [...this.#events.values()].flat();
+  }
+
+  /** Takes the answer that stands for a recorded one. Resolves with undefined if none arrives in time. */
+  async take(recorded: JsonObject, timeoutMs: number): Promise<JsonObject | undefined> {
+    const isSame = (answer: JsonObject): boolean =>
+      answer.watch_id === recorded.watch_id && answer.created === recorded.created;
+    const find = (): number => (this.isWatch ? this.#answers.findIndex(isSame) : 0);
+    await this.until(() => this.#answers.length > 0 && find() >= 0, timeoutMs);
+    const index = find();
+    return this.#answers.splice(Math.max(index, 0), 1)[0];
+  }
+
+  /** Waits until `isDone` returns true, or the stream has ended, but at most `timeoutMs`. */
+  async until(isDone: () => boolean, timeoutMs: number): Promise<void> {
+    const untilMs = monotonicMs() + (this.#isLate ? Math.min(timeoutMs, LATE_MS) : timeoutMs);
+    while (!isDone() && this.ended === undefined) {
+      if (monotonicMs() >= untilMs) {
+        this.#isLate = true;
+        return;
+      }
+      const changed = new Promise<void>((resolve) => {
+        this.#notify = resolve;
+      });
+      await settledWithin(untilMs - monotonicMs(), changed);
+    }
+  }
+}
+
+/** Returns the events in an answer of a watch. */
+export function eventsIn({ events }: JsonObject): readonly JsonObject[] {
+  return Array.isArray(events) ? events.filter(isJsonObject) : [];
+}
+
+/** Whether an answer of a watch says more than events and progress. */
+export function isControl({ created, canceled }: JsonObject): boolean {
+  return created === true || canceled === true;
+}
