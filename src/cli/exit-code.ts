@@ -9,8 +9,9 @@ import { methodByPath } from '../reflection/method-table.js';
 export const ExitCode = {
   OK: 0,
   /**
-   * The server refused the call, or something else failed. Nothing was changed, except by `import`, `mirror`, `defrag`,
-   * `alarm disarm`, `check perf`, `auth enable`, and the command of `trace --beside`.
+   * The server refused the call, answers differ in `replay`, or something else failed. Nothing was changed, except by
+   * `import`, `mirror`, `defrag`, `alarm disarm`, `check perf`, `auth enable`, `replay --against-server`, and the command
+   * of `trace --beside`.
    */
   FAILED: 1,
   /** The arguments are wrong. Nothing was changed. */

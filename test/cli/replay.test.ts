@@ -37,7 +37,9 @@ const CHANGES = {
   'watches lose deletions': ['Go', 'etcd3', 'etcdwire'],
 } as const;
 
-test('tests from recordings pass, and fail when the behavior of the server is changed', { timeout: 180_000 }, async () => {
+test('tests from recordings pass, and fail when the behavior of the server is changed', {
+  timeout: 180_000,
+}, async () => {
   mkdirSync(join(ROOT, '.cache'), { recursive: true });
   const folder = mkdtempSync(join(ROOT, '.cache/replay-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -71,7 +73,9 @@ async function failedTests(folder: string, change: string): Promise<string[]> {
   const { stdout } = await execute(process.execPath, args, { env, cwd: folder }).catch((error) => error);
   const { testResults } = JSON.parse(stdout) as { testResults: readonly { name: string; status: string }[] };
   expect(testResults.length).toBeGreaterThan(0);
-  return testResults.filter(({ status }) => status === 'failed').map(({ name }) => /(\w+)\.test\.ts$/.exec(name)?.[1] ?? '');
+  return testResults
+    .filter(({ status }) => status === 'failed')
+    .map(({ name }) => /(\w+)\.test\.ts$/.exec(name)?.[1] ?? '');
 }
 
 test('a lease expires in the replay when it has expired in the recording', async () => {
@@ -108,20 +112,23 @@ test('the replay ends where the recording was cut off', async ({ skip }) => {
 test.for([
   ['drop-answer', 'applied'],
   ['cut', 'lost'],
-] as const)('a put whose answer the fault %s has hidden is %s in the replay, too', async ([fault, outcome], { skip }) => {
-  const etcdctl = inject('etcdctl') as string | undefined;
-  if (etcdctl === undefined) return skip('etcdctl is missing on this machine');
-  const { endpoints } = await ownEtcd();
-  const file = await recorded(
-    async (url) => {
-      await runAt(url, etcdctl, 'put', 'a', '1');
-      await runAt(url, etcdctl, 'put', 'b', '2', '--command-timeout=1s').catch(() => {});
-      await runAt(url, etcdctl, 'put', 'c', '3');
-    },
-    { ETCDCTL_ENDPOINTS: endpoints.join() },
-    ['--fault', `${fault} rpc=Put prefix=b`],
-  );
-  const { code, stdout } = await cli(['replay', file]);
-  expect(code).toBe(0);
-  expect(stdout.includes('put b = 2')).toBe(outcome === 'applied');
-});
+] as const)(
+  'a put whose answer the fault %s has hidden is %s in the replay, too',
+  async ([fault, outcome], { skip }) => {
+    const etcdctl = inject('etcdctl') as string | undefined;
+    if (etcdctl === undefined) return skip('etcdctl is missing on this machine');
+    const { endpoints } = await ownEtcd();
+    const file = await recorded(
+      async (url) => {
+        await runAt(url, etcdctl, 'put', 'a', '1');
+        await runAt(url, etcdctl, 'put', 'b', '2', '--command-timeout=1s').catch(() => {});
+        await runAt(url, etcdctl, 'put', 'c', '3');
+      },
+      { ETCDCTL_ENDPOINTS: endpoints.join() },
+      ['--fault', `${fault} rpc=Put prefix=b`],
+    );
+    const { code, stdout } = await cli(['replay', file]);
+    expect(code).toBe(0);
+    expect(stdout.includes('put b = 2')).toBe(outcome === 'applied');
+  },
+);

@@ -33,7 +33,7 @@ const RUN: Readonly<Record<string, readonly string[]>> = {
   'docs/serverless.md': ['ts'],
   'docs/writes.md': ['ts'],
   'docs/statistics.md': ['ts'],
-  'docs/traffic.md': ['console'],
+  'docs/traffic.md': ['console', 'text'],
   'docs/testing.md': ['ts'],
   'docs/watches.md': ['ts'],
   'docs/wire.md': ['text'],

@@ -1,5 +1,5 @@
 import { EventType } from '../../src/gen/mvccpb/kv.js';
-import { MemoryEtcd as UnchangedEtcd, type MemoryEtcdOptions } from '../../src/testing/index.js';
+import { type MemoryEtcdOptions, MemoryEtcd as UnchangedEtcd } from '../../src/testing/index.js';
 import type { Route } from '../../src/testing/memory/service.js';
 
 // Stands for `etcdwire/testing` in tests that `etcdwire replay --test` has written. The variable ETCDWIRE_CHANGE changes

@@ -87,6 +87,7 @@ import {
   MemoryEtcd,
   memory,
   memoryOverHttp2,
+  replay,
   startEtcd,
 } from '../../src/testing/index.js';
 import { unique } from './client.js';
@@ -1004,6 +1005,20 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
     return (snapshot) => server.restore(snapshot);
   }),
   memory: call({ server: right(undefined) }, () => memory),
+  replay: call(
+    {
+      recording: right({ before: { revision: 1 }, steps: [] }),
+      server: right(undefined),
+      options: options({
+        clock: right(new ManualClock()),
+        timeoutMs: COUNT,
+        speed: MS,
+        onStep: FUNCTION,
+        signal: SIGNAL,
+      }),
+    },
+    () => replay,
+  ),
   memoryOverHttp2: call({ server: right(undefined) }, () => memoryOverHttp2),
   listen: call(
     {

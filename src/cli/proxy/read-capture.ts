@@ -1,10 +1,5 @@
 import { createReadStream } from 'node:fs';
-import {
-  CaptureCutError,
-  type CapturedConnection,
-  CaptureError,
-  CaptureReader,
-} from '../../inspect/capture-reader.js';
+import { CaptureCutError, type CapturedConnection, CaptureError, CaptureReader } from '../../inspect/capture-reader.js';
 import { beginsTls, ConnectionDecoder } from '../../inspect/connection-decoder.js';
 import type { WireFrame } from '../../inspect/frames.js';
 import { CliError, ExitCode } from '../exit-code.js';

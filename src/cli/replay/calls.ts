@@ -1,5 +1,5 @@
-import { errorFromText } from '../../errors/status-error.js';
 import { statusCode } from '../../errors/status.js';
+import { errorFromText } from '../../errors/status-error.js';
 import { messagesIn, type WireFrame, type WireMessage } from '../../inspect/frames.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { type AnyMethod, methodByPath } from '../../reflection/method-table.js';

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../reflection/json.js';
-import type { Operation } from './operations.js';
 import { type Put, putsIn } from './messages.js';
+import type { Operation } from './operations.js';
 
 /** The TTL in seconds of a lease whose TTL the recording does not show. */
 const UNKNOWN_TTL_S = 3_600;

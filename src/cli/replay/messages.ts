@@ -33,7 +33,9 @@ export function hasChanged({ responses, deleted }: JsonObject): boolean {
   if (bigintIn(deleted) > 0n) return true;
   return objectsIn(responses).some((response) => {
     const { response_put, response_delete_range, response_txn } = response;
-    return response_put !== undefined || hasChanged(objectIn(response_delete_range)) || hasChanged(objectIn(response_txn));
+    return (
+      response_put !== undefined || hasChanged(objectIn(response_delete_range)) || hasChanged(objectIn(response_txn))
+    );
   });
 }
 

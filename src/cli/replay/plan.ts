@@ -88,7 +88,11 @@ export class Planner {
       ...(this.#leases.before.size > 0 ? { leases: Object.fromEntries([...this.#leases.before].map(hexEntry)) } : {}),
       ...(this.#usersBefore.size > 0 ? { users: [...this.#usersBefore] } : {}),
     };
-    return { recording: { before, steps: this.#steps }, version: this.#version(), notes: this.#notes(before, unknownValues) };
+    return {
+      recording: { before, steps: this.#steps },
+      version: this.#version(),
+      notes: this.#notes(before, unknownValues),
+    };
   }
 
   #notes({ revision, keys = [], leases = {}, users }: RecordedState, unknownValues: number): string[] {
@@ -96,7 +100,8 @@ export class Planner {
     const notes: (string | false)[] = [
       (keys.length > 0 || Object.keys(leases).length > 0) &&
         `the recording begins at revision ${revision}; it shows from before: versions of keys: ${keys.length}, leases: ${Object.keys(leases).length}`,
-      unknownValues > 0 && `the recording does not show these values of keys, which are empty in the replay: ${unknownValues}`,
+      unknownValues > 0 &&
+        `the recording does not show these values of keys, which are empty in the replay: ${unknownValues}`,
       skipped > 0 && `revisions of other clients of which the recording shows no key: ${skipped}`,
       this.#lost + this.#givenUp.length > 0 &&
         `requests left out because the recording contains no answer and no effect: ${this.#lost + this.#givenUp.length}`,
@@ -118,7 +123,8 @@ export class Planner {
   /** Finds the revision at which a call of Lock or Campaign has created its key, which may be long before its answer. */
   #expectQueueKey(operation: Operation): void {
     const { call, request, answer } = operation;
-    const key = answer?.key ?? objectIn(answer?.leader).key ?? `${request.name}/${bigintIn(request.lease).toString(16)}`;
+    const key =
+      answer?.key ?? objectIn(answer?.leader).key ?? `${request.name}/${bigintIn(request.lease).toString(16)}`;
     const end = operation.revision || this.#highestBeforeEnd(call);
     const created = this.#history.createdAfter(String(key), this.#reached);
     if (call.rpc === 'Lock/Lock' || answer === undefined) {
@@ -212,7 +218,10 @@ export class Planner {
 
   /** Brings the store to a revision that an event of a watch shows. */
   #reach(revision: bigint): void {
-    const before = this.#ready.filter((each) => each.revision > 0n && (each.revision < revision || (each.revision === revision && each.writes !== false)));
+    const before = this.#ready.filter(
+      (each) =>
+        each.revision > 0n && (each.revision < revision || (each.revision === revision && each.writes !== false)),
+    );
     for (const each of before.sort(inOrder)) this.#carryOut(each);
     if (this.#base !== undefined) this.#explainUntil(revision);
   }
@@ -368,7 +377,8 @@ export class Planner {
 
   #skip(): void {
     const last = this.#steps.at(-1);
-    if (last !== undefined && 'skip' in last) this.#steps[this.#steps.length - 1] = { ms: this.#ms, skip: (last.skip ?? 0) + 1 };
+    if (last !== undefined && 'skip' in last)
+      this.#steps[this.#steps.length - 1] = { ms: this.#ms, skip: (last.skip ?? 0) + 1 };
     else this.#steps.push({ ms: this.#ms, skip: 1 });
   }
 

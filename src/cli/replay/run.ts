@@ -1,3 +1,4 @@
+import type { Client } from '../../client/client.js';
 import type { JsonObject, JsonValue } from '../../reflection/json.js';
 import { ManualClock } from '../../testing/memory/clock.js';
 import { MemoryEtcd } from '../../testing/memory/memory-etcd.js';
@@ -5,7 +6,6 @@ import type { MemoryVersion } from '../../testing/memory/settings.js';
 import type { RecordedStep, Recording, ReplayDifference } from '../../testing/replay/recording.js';
 import { type ReplayOptions, replay } from '../../testing/replay/replay.js';
 import type { ReplayFlags } from '../commands/replay.js';
-import type { Client } from '../../client/client.js';
 import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
@@ -49,7 +49,8 @@ async function readRecording(file: string): Promise<Plan> {
   };
   const { leftOut, encrypted, isCut } = await readCapture(file, events, true);
   if (calls.events.length === 0) {
-    const reason = encrypted > 0 ? `its connections use TLS; ${RECORD_WITH_PROXY}` : 'record a program while it calls etcd';
+    const reason =
+      encrypted > 0 ? `its connections use TLS; ${RECORD_WITH_PROXY}` : 'record a program while it calls etcd';
     throw new CliError(ExitCode.DATA, `${file}: the recording contains no calls of etcd: ${reason}`);
   }
   const plan = new Planner(calls).plan();
@@ -80,7 +81,9 @@ function serverNotes({ before, steps }: Recording): readonly string[] {
   return [
     ...(isSeeded ? ['the replay does not write the keys and leases from before the recording at the server'] : []),
     ...(hasLogin
-      ? ['left out: logins and new passwords, because the recording contains no passwords; all calls are made by --user']
+      ? [
+          'left out: logins and new passwords, because the recording contains no passwords; all calls are made by --user',
+        ]
       : []),
   ];
 }
@@ -88,7 +91,10 @@ function serverNotes({ before, steps }: Recording): readonly string[] {
 /** Whether a step needs a password, which a recording does not contain, or must be refused because it has no token. */
 function isLeftOutAtServer(step: RecordedStep): boolean {
   if (!('call' in step)) return false;
-  return /^Auth\/(?:Authenticate|UserAdd|UserChangePassword)$/.test(step.call) || /user name is empty$/.test(step.error ?? '');
+  return (
+    /^Auth\/(?:Authenticate|UserAdd|UserChangePassword)$/.test(step.call) ||
+    /user name is empty$/.test(step.error ?? '')
+  );
 }
 
 async function play(

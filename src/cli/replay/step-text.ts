@@ -46,12 +46,16 @@ function as(user: string | undefined): string {
 
 function requestSentence(rpc: string, fields: JsonObject): string {
   const method = methodNamed(rpc);
-  return method === undefined ? rpc : sentenceFor({ method: method.path, typeName: method.request.typeName }, fields, NO_QUEUE);
+  return method === undefined
+    ? rpc
+    : sentenceFor({ method: method.path, typeName: method.request.typeName }, fields, NO_QUEUE);
 }
 
 function answerSentence(rpc: string, fields: JsonObject): string {
   const method = methodNamed(rpc);
-  return method === undefined ? rpc : sentenceFor({ method: method.path, typeName: method.response.typeName }, fields, NO_QUEUE);
+  return method === undefined
+    ? rpc
+    : sentenceFor({ method: method.path, typeName: method.response.typeName }, fields, NO_QUEUE);
 }
 
 function eventSentence({ type, kv }: JsonObject): string {

@@ -76,7 +76,10 @@ export class MessageComparison {
 }
 
 function sorted(list: readonly JsonValue[]): readonly JsonValue[] {
-  return list.map((item) => JSON.stringify(item)).sort().map((text) => JSON.parse(text) as JsonValue);
+  return list
+    .map((item) => JSON.stringify(item))
+    .sort()
+    .map((text) => JSON.parse(text) as JsonValue);
 }
 
 /** Returns a copy of a request with the revisions of the server that receives it. */

@@ -1,12 +1,20 @@
+import { invalidInput } from '../../errors/etcd-error.js';
 import { methods } from '../../gen/methods.js';
 import { Event } from '../../gen/mvccpb/kv.js';
-import { invalidInput } from '../../errors/etcd-error.js';
 import { fromJson, fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { type AnyMethod, allMethods } from '../../reflection/method-table.js';
 import { eventLoopTurn, monotonicMs, pause } from '../../runtime/timers.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { type FieldDifference, MessageComparison, withRevisions } from './compare.js';
-import type { CallStep, EventStep, OpenStep, RecordedStep, Recording, ReplayDifference, StreamStep } from './recording.js';
+import type {
+  CallStep,
+  EventStep,
+  OpenStep,
+  RecordedStep,
+  Recording,
+  ReplayDifference,
+  StreamStep,
+} from './recording.js';
 import { RevisionMap } from './revisions.js';
 import { passwordOf, seed, write } from './seed.js';
 import { eventsIn, isControl, PlayedStream } from './stream.js';

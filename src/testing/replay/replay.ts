@@ -5,8 +5,8 @@ import {
   checkOptions,
   checkPositive,
   checkPositiveCount,
-  type SignalOption,
   checkSignal,
+  type SignalOption,
 } from '../../runtime/arguments.js';
 import { checkClock, ManualClock } from '../memory/clock.js';
 import { MemoryEtcd } from '../memory/memory-etcd.js';

@@ -60,8 +60,7 @@ export class RevisionMap {
 
   #agreeExactly(recorded: bigint, replayed: bigint): boolean {
     const agrees = replayed === recorded + this.#shiftAt(recorded);
-    if (!agrees && recorded > this.#agreed)
-      this.#shifts.push({ from: this.#agreed + 1n, by: replayed - recorded });
+    if (!agrees && recorded > this.#agreed) this.#shifts.push({ from: this.#agreed + 1n, by: replayed - recorded });
     if (recorded > this.#agreed) this.#agreed = recorded;
     return agrees;
   }

@@ -1,11 +1,11 @@
+import type { BidiStream } from '../../channel/streams.js';
 import type { Client } from '../../client/client.js';
 import { stubOf } from '../../client/raw.js';
 import { EtcdError } from '../../errors/etcd-error.js';
 import { parseEndpoint } from '../../host/endpoint.js';
-import { type JsonObject, fromJson, fromTextOrBase64, textOrBase64, toJson } from '../../reflection/json.js';
+import { fromJson, fromTextOrBase64, type JsonObject, textOrBase64, toJson } from '../../reflection/json.js';
 import type { AnyMethod } from '../../reflection/method-table.js';
 import { TRANSPORT_DEFAULTS, type Transport } from '../../transport/transport.js';
-import type { BidiStream } from '../../channel/streams.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { memory } from '../memory/transport.js';
 
