@@ -18,6 +18,7 @@ export interface Operation {
 }
 
 const UNKNOWN_WRITERS = ['Lease/LeaseRevoke', 'Lock/Unlock', 'Election/Proclaim', 'Election/Resign'];
+export const LOGIN = 'Auth/Authenticate';
 /** The calls that wait in a queue of the server. */
 export const WAITING: readonly string[] = ['Lock/Lock', 'Election/Campaign'];
 const WRITERS: readonly string[] = ['KV/Put', 'KV/DeleteRange', 'KV/Txn', ...UNKNOWN_WRITERS, ...WAITING];

@@ -1,11 +1,12 @@
 import type { JsonObject } from '../../reflection/json.js';
 import type { MemoryVersion } from '../../testing/memory/settings.js';
-import type { RecordedState, RecordedStep, Recording } from '../../testing/replay/recording.js';
+import type { RecordedState, Recording } from '../../testing/replay/recording.js';
 import type { CallReader, WireCall, WireEvent } from './calls.js';
 import { keysBefore, RecordedHistory } from './history.js';
 import { missingLeases, RecordedLeases } from './leases.js';
 import { bigintIn, headerRevision, keysWritten, objectIn, objectsIn, putsIn } from './messages.js';
-import { isWriter, type Operation, operationsIn, WAITING } from './operations.js';
+import { isWriter, LOGIN, type Operation, operationsIn, WAITING } from './operations.js';
+import { StepWriter } from './step-writer.js';
 
 /** A recording as steps, and what the recording does not contain. */
 export interface Plan {
@@ -15,8 +16,6 @@ export interface Plan {
   /** Sentences about what the replay leaves out or does not know. */
   readonly notes: readonly string[];
 }
-
-const LOGIN = 'Auth/Authenticate';
 
 /**
  * Brings the calls of a recording into an order in which one server can repeat them one by one. Each call stays between
@@ -29,19 +28,16 @@ export class Planner {
   readonly #history: RecordedHistory;
   readonly #leases = new RecordedLeases();
   readonly #operations: ReturnType<typeof operationsIn>;
-  readonly #steps: RecordedStep[] = [];
+  readonly #steps = new StepWriter();
   /** The operations whose requests were sent, but that have not been carried out yet, in the order of the requests. */
   #ready: Operation[] = [];
   /** The requests that the clients gave up. The server may have carried them out. */
   readonly #givenUp: Operation[] = [];
   readonly #done = new Set<Operation>();
   readonly #written = new Map<string, bigint[]>();
-  readonly #streams = new Map<WireCall, number>();
   /** The revisions at which recorded calls or watched events have changed keys. */
   readonly #explained = new Set<bigint>();
-  /** The user who is logged in on each connection, and the latest one. */
-  readonly #users = new Map<number, string>();
-  #latestUser: string | undefined;
+  /** The users who log in although the recording does not turn on authentication. */
   readonly #usersBefore = new Set<string>();
   #enablesAuth = false;
   /** The revision of the store before the recording. Undefined until an answer shows it. */
@@ -51,10 +47,9 @@ export class Planner {
   readonly #compactions: readonly bigint[];
   #compacted = 0n;
   /** The ends of canceled calls of Lock and Campaign whose keys the server has not deleted yet, by the prefixes of the keys. */
-  readonly #cleanUps: { readonly prefix: string; readonly step: RecordedStep }[] = [];
+  readonly #cleanUps: { readonly prefix: string; readonly call: WireCall }[] = [];
   #ms = 0;
   #index = 0;
-  #opened = 0;
   #refused = 0;
   #lost = 0;
 
@@ -80,7 +75,7 @@ export class Planner {
       else this.#end(event);
     }
     for (const operation of [...this.#ready]) this.#giveUp(operation);
-    for (const { step } of this.#cleanUps) this.#steps.push({ ...step, ms: this.#ms });
+    for (const { call } of this.#cleanUps) this.#steps.end(call, this.#ms, { end: 'cancel' });
     const { keys, unknownValues } = keysBefore(this.#history, this.#base ?? 1n, this.#written);
     const before: RecordedState = {
       revision: Number(this.#base ?? 1n),
@@ -89,14 +84,14 @@ export class Planner {
       ...(this.#usersBefore.size > 0 ? { users: [...this.#usersBefore] } : {}),
     };
     return {
-      recording: { before, steps: this.#steps },
+      recording: { before, steps: this.#steps.steps },
       version: this.#version(),
       notes: this.#notes(before, unknownValues),
     };
   }
 
   #notes({ revision, keys = [], leases = {}, users }: RecordedState, unknownValues: number): string[] {
-    const skipped = this.#steps.reduce((sum, step) => sum + ('skip' in step ? (step.skip ?? 0) : 0), 0);
+    const skipped = this.#steps.steps.reduce((sum, step) => sum + ('skip' in step ? (step.skip ?? 0) : 0), 0);
     const notes: (string | false)[] = [
       (keys.length > 0 || Object.keys(leases).length > 0) &&
         `the recording begins at revision ${revision}; it shows from before: versions of keys: ${keys.length}, leases: ${Object.keys(leases).length}`,
@@ -154,36 +149,25 @@ export class Planner {
     if (last !== undefined) this.#reach(bigintIn(objectIn(last.kv).mod_revision));
     if (operation === undefined) {
       const isProgress = call.rpc === 'Watch/Watch' && last === undefined && message.canceled !== true;
-      const stream = this.#streams.get(call);
-      if (!isProgress && stream !== undefined && call.rpc !== 'Maintenance/Snapshot')
-        this.#steps.push({ ms, stream, receive: withoutEventRevision(message) });
+      if (!isProgress && call.rpc !== 'Maintenance/Snapshot') this.#steps.receive(call, ms, message);
       return;
     }
     if (!this.#done.has(operation)) this.#carryOutInOrder(operation);
     // The answer of a call that has waited in a queue.
-    else if (this.#streams.has(call) && WAITING.includes(call.rpc))
-      this.#steps.push({ ms, stream: this.#streams.get(call) as number, receive: message });
+    else if (WAITING.includes(call.rpc)) this.#steps.receive(call, ms, message);
   }
 
   #end({ call, kind, status, ms }: WireEvent): void {
-    const stream = this.#streams.get(call);
     const unanswered = kind === 'half-close' ? [] : this.#ready.filter((each) => each.call === call);
     for (const operation of unanswered) {
       if (operation.error !== undefined) this.#carryOutInOrder(operation);
       else this.#giveUp(operation);
     }
-    const opened = this.#streams.get(call) ?? stream;
-    if (opened === undefined) return;
-    if (kind === 'half-close') {
-      if (call.kind !== 'unary') this.#steps.push({ ms, stream: opened, end: 'half-close' });
-      return;
-    }
-    this.#streams.delete(call);
-    if (kind === 'ended') this.#steps.push({ ms, stream: opened, ended: status });
-    else if (WAITING.includes(call.rpc))
-      // The server deletes the key of the call some time later.
-      this.#cleanUps.push({ prefix: `${this.#nameOf(call)}/`, step: { ms, stream: opened, end: 'cancel' } });
-    else this.#steps.push({ ms, stream: opened, end: 'cancel' });
+    if (kind === 'ended') this.#steps.end(call, ms, { ended: status });
+    else if (kind === 'half-close') this.#steps.halfClose(call, ms);
+    // The server deletes the key of the call some time later.
+    else if (WAITING.includes(call.rpc)) this.#cleanUps.push({ prefix: `${this.#nameOf(call)}/`, call });
+    else this.#steps.end(call, ms, { end: 'cancel' });
   }
 
   /** Returns the name of the lock or the election of a call. */
@@ -196,11 +180,10 @@ export class Planner {
   #giveUp(operation: Operation): void {
     if (this.#done.has(operation)) return;
     this.#ready = this.#ready.filter((each) => each !== operation);
-    if (WAITING.includes(operation.call.rpc)) {
-      this.#carryOut(operation);
-    } else if (isWriter(operation.call)) this.#givenUp.push(operation);
-    else if (operation.call.kind === 'unary') this.#lost += 1;
-    else this.#carryOut(operation);
+    const { call } = operation;
+    if (WAITING.includes(call.rpc) || call.kind !== 'unary') this.#carryOut(operation);
+    else if (isWriter(call)) this.#givenUp.push(operation);
+    else this.#lost += 1;
   }
 
   /** Carries out an operation after those that the server has carried out before. */
@@ -210,7 +193,7 @@ export class Planner {
       (each) =>
         each !== operation &&
         ((each.call === call && this.#ready.indexOf(each) < this.#ready.indexOf(operation)) ||
-          (each.revision > 0n && revision > 0n && comesBefore(each, operation))),
+          (each.revision > 0n && revision > 0n && inOrder(each, operation) < 0)),
     );
     for (const each of before.sort(inOrder)) this.#carryOut(each);
     this.#carryOut(operation);
@@ -244,7 +227,7 @@ export class Planner {
     if (call.rpc === LOGIN) this.#login(operation);
     if (call.rpc === 'Auth/AuthEnable' && operation.error === undefined) this.#enablesAuth = true;
     if (this.#usersBefore.size > 0 && operation.error?.startsWith('PermissionDenied') === true) this.#refused += 1;
-    else this.#emit(operation, Math.max(ms, this.#steps.at(-1)?.ms ?? 0));
+    else this.#steps.operation(operation, ms, this.#isOvertaken(operation));
   }
 
   /** Adds the compaction by another client that an answer shows: the watch is canceled, or the read is refused. */
@@ -264,7 +247,7 @@ export class Planner {
     if (compacted <= this.#compacted || call.rpc === 'KV/Compact') return;
     this.#noteCompaction(compacted);
     this.#explainUntil(compacted);
-    this.#steps.push({ ms: this.#ms, compact: Number(compacted) });
+    this.#steps.event({ ms: this.#ms, compact: Number(compacted) });
   }
 
   #noteCompaction(revision: bigint): void {
@@ -280,50 +263,18 @@ export class Planner {
   #login({ call, request, answer }: Operation): void {
     if (answer === undefined) return;
     const user = String(request.name);
-    this.#users.set(call.connection, user);
-    this.#latestUser = user;
+    this.#steps.loggedIn(call.connection, user);
     if (!this.#enablesAuth) this.#usersBefore.add(user);
   }
 
-  #userOf({ hasToken, connection }: WireCall): { readonly user?: string } {
-    const user = hasToken ? (this.#users.get(connection) ?? this.#latestUser) : undefined;
-    return user === undefined ? {} : { user };
-  }
-
-  #emit(operation: Operation, ms: number): void {
-    const { call, answer, error } = operation;
-    const request = withRecordedIds(operation);
-    const waits = WAITING.includes(call.rpc) && (this.#isOvertaken(operation) || (answer ?? error) === undefined);
-    if (call.kind === 'unary' && !waits) {
-      this.#lockLease(operation, ms);
-      const result = answer === undefined ? (error === undefined ? {} : { error }) : { answer };
-      this.#steps.push({ ms, call: call.rpc, ...this.#userOf(call), request, ...result });
-      return;
-    }
-    let stream = this.#streams.get(call);
-    if (stream === undefined) {
-      this.#lockLease(operation, ms);
-      stream = this.#opened += 1;
-      this.#streams.set(call, stream);
-      this.#steps.push({ ms, open: call.rpc, stream, ...this.#userOf(call) });
-    }
-    this.#steps.push({ ms, stream, send: request });
-    if (answer !== undefined && !waits) this.#steps.push({ ms, stream, receive: withoutEventRevision(answer) });
-  }
-
-  /** Whether other operations are carried out between a call of Lock or Campaign and its answer. */
+  /** Whether a call of Lock or Campaign has no answer, or other answers come before it. */
   #isOvertaken(operation: Operation): boolean {
+    const { call, answer, error } = operation;
+    if (!WAITING.includes(call.rpc)) return false;
+    if ((answer ?? error) === undefined) return true;
     const isAnswer = (event: WireEvent): boolean => event.kind === 'answer';
-    const until = this.#events.findIndex((event) => event.call === operation.call && isEnd(event));
-    return this.#events.slice(this.#index + 1, until).some((event) => isAnswer(event) && event.call !== operation.call);
-  }
-
-  /** Grants the lease that the server has granted for a call of Lock or Campaign without a lease. */
-  #lockLease({ call, request, answer }: Operation, ms: number): void {
-    if (!WAITING.includes(call.rpc) || bigintIn(request.lease) !== 0n) return;
-    const id = leaseInKey(answer);
-    if (id !== 0n)
-      this.#steps.push({ ms, call: 'Lease/LeaseGrant', ...this.#userOf(call), request: { ID: String(id), TTL: '60' } });
+    const until = this.#events.findIndex((event) => event.call === call && isEnd(event));
+    return this.#events.slice(this.#index + 1, until).some((event) => isAnswer(event) && event.call !== call);
   }
 
   /** Adds steps that explain the revisions until `revision`. */
@@ -349,18 +300,19 @@ export class Planner {
     const isDeletion = events.every(({ type }) => type === 'DELETE');
     const lease = keys.length === 0 ? this.#leases.firstDue(ms) : this.#leases.leaseOf(keys[0] as string);
     const cleanUp = this.#cleanUps.findIndex(({ prefix }) => isDeletion && keys.every((key) => key.startsWith(prefix)));
-    if (cleanUp >= 0) for (const { step } of this.#cleanUps.splice(cleanUp, 1)) this.#steps.push({ ...step, ms });
+    if (cleanUp >= 0)
+      for (const { call } of this.#cleanUps.splice(cleanUp, 1)) this.#steps.end(call, ms, { end: 'cancel' });
     else if (givenUp >= 0) {
       const [operation] = this.#givenUp.splice(givenUp, 1) as [Operation];
       for (const key of keysWritten(operation.request)) this.#wrote(key, revision);
-      this.#emit(operation, ms);
+      this.#steps.operation(operation, ms, false);
     } else if (isDeletion && lease !== undefined && this.#leases.isDue(lease, ms)) this.#expire(lease);
     else if (events.length > 0) this.#write(events, revision);
-    else this.#skip();
+    else this.#steps.skip(ms);
   }
 
   #write(events: readonly JsonObject[], revision: bigint): void {
-    this.#steps.push({ ms: this.#ms, write: events });
+    this.#steps.event({ ms: this.#ms, write: events });
     for (const { type, kv } of events) {
       const { key = '', lease = '0' } = objectIn(kv);
       if (type === 'DELETE') continue;
@@ -375,16 +327,9 @@ export class Planner {
     else revisions.push(revision);
   }
 
-  #skip(): void {
-    const last = this.#steps.at(-1);
-    if (last !== undefined && 'skip' in last)
-      this.#steps[this.#steps.length - 1] = { ms: this.#ms, skip: (last.skip ?? 0) + 1 };
-    else this.#steps.push({ ms: this.#ms, skip: 1 });
-  }
-
   #expire(id: string): void {
     this.#leases.expired(id);
-    this.#steps.push({ ms: this.#ms, expire: BigInt(id).toString(16) });
+    this.#steps.event({ ms: this.#ms, expire: BigInt(id).toString(16) });
   }
 
   #version(): MemoryVersion | undefined {
@@ -401,11 +346,7 @@ function isEnd({ kind }: WireEvent): boolean {
   return kind === 'answer' || kind === 'ended' || kind === 'cancel';
 }
 
-/** Whether the server has carried out `a` before `b`. A write comes before the reads at its revision. */
-function comesBefore(a: Operation, b: Operation): boolean {
-  return inOrder(a, b) < 0;
-}
-
+/** Orders operations as the server has carried them out. A write comes before the reads at its revision. */
 function inOrder(a: Operation, b: Operation): number {
   if (a.revision === 0n || b.revision === 0n || a.revision === b.revision) return rankOf(a) - rankOf(b);
   return a.revision < b.revision ? -1 : 1;
@@ -415,29 +356,6 @@ function inOrder(a: Operation, b: Operation): number {
 function rankOf({ writes }: Operation): number {
   if (writes === undefined) return 1;
   return writes ? 0 : 2;
-}
-
-/** Returns a request that asks for the lease ID that the server has chosen, so that it is the same in keys and values. */
-function withRecordedIds({ call, request, answer, error }: Operation): JsonObject {
-  if (call.rpc === 'Lease/LeaseGrant' && answer?.ID !== undefined) return { ID: answer.ID, ...request };
-  // The recording contains no passwords. A login that was refused must be refused again.
-  if (call.rpc === LOGIN && error?.includes('authentication failed')) return { ...request, password: 'wrong' };
-  const id = WAITING.includes(call.rpc) && bigintIn(request.lease) === 0n ? leaseInKey(answer) : 0n;
-  return id === 0n ? request : { ...request, lease: String(id) };
-}
-
-/** Returns the lease ID at the end of a queue key. */
-function leaseInKey(answer: JsonObject | undefined): bigint {
-  const key = String(answer?.key ?? objectIn(answer?.leader).key ?? '');
-  const [, hex] = /\/([0-9a-f]{1,16})$/.exec(key) ?? [];
-  return hex === undefined ? 0n : BigInt(`0x${hex}`);
-}
-
-/** The revision in the header of an answer with events may be any from the revision of the events on. */
-function withoutEventRevision(message: JsonObject): JsonObject {
-  if (message.events === undefined) return message;
-  const { header: _, ...rest } = message;
-  return rest;
 }
 
 function hexEntry([id, ttl]: readonly [string, number]): readonly [string, number] {

@@ -1,12 +1,15 @@
 import type { Client } from '../../client/client.js';
 import { invalidInput } from '../../errors/etcd-error.js';
 import {
+  checkCan,
   checkFunction,
   checkOptions,
   checkPositive,
   checkPositiveCount,
   checkSignal,
+  reading,
   type SignalOption,
+  show,
 } from '../../runtime/arguments.js';
 import { checkClock, ManualClock } from '../memory/clock.js';
 import { MemoryEtcd } from '../memory/memory-etcd.js';
@@ -66,16 +69,23 @@ export async function replay(
   options: ReplayOptions = {},
 ): Promise<readonly ReplayDifference[]> {
   checkOptions(options, OPTIONS, 'replay');
-  if (!Array.isArray(recording?.steps)) throw invalidInput('recording', 'no steps', 'a Recording');
+  const hasSteps = reading(
+    recording,
+    'recording',
+    () => Array.isArray(recording.steps) && recording.before !== undefined,
+  );
+  if (!hasSteps) throw invalidInput('recording', show(recording), 'a Recording');
   const { clock, speed, timeoutMs = 5_000, onStep, signal } = options;
-  const isMemory = server instanceof MemoryEtcd;
-  if (isMemory && server.members.length > 1)
+  const memory = reading(server, 'server', () => (server instanceof MemoryEtcd ? server : undefined));
+  const client = server as Client;
+  if (memory === undefined) checkCan(client, 'put', 'server', 'a MemoryEtcd or a Client');
+  else if (memory.members.length > 1)
     throw invalidInput('server', 'a MemoryEtcd with several members', 'one with a single member, or a Client');
   if (clock !== undefined && !(clock instanceof ManualClock))
     throw invalidInput('clock', 'another clock', 'the ManualClock of the MemoryEtcd');
-  const target = isMemory ? memoryTarget(server) : clientTarget(server);
-  const time = clock === undefined ? realReplayTime(isMemory ? undefined : speed) : new ManualTime(clock);
-  const player = new Player(recording, target, isMemory ? server : undefined, time, timeoutMs);
+  const target = memory === undefined ? clientTarget(client) : memoryTarget(memory);
+  const time = clock === undefined ? realReplayTime(memory === undefined ? speed : undefined) : new ManualTime(clock);
+  const player = new Player(recording, target, memory, time, timeoutMs);
   const differences: ReplayDifference[] = [];
   try {
     await player.start();
