@@ -149,12 +149,19 @@ export class Planner {
     if (last !== undefined) this.#reach(bigintIn(objectIn(last.kv).mod_revision));
     if (operation === undefined) {
       const isProgress = call.rpc === 'Watch/Watch' && last === undefined && message.canceled !== true;
-      if (!isProgress && call.rpc !== 'Maintenance/Snapshot') this.#steps.receive(call, ms, message);
+      if (isProgress || call.rpc === 'Maintenance/Snapshot') return;
+      if (call.rpc !== 'Watch/Watch') this.#reach(headerRevision(message));
+      this.#steps.receive(call, ms, message);
       return;
     }
     if (!this.#done.has(operation)) this.#carryOutInOrder(operation);
     // The answer of a call that has waited in a queue.
-    else if (WAITING.includes(call.rpc)) this.#steps.receive(call, ms, message);
+    else if (WAITING.includes(call.rpc)) {
+      // The answer of Lock has the revision at which the call has seen that it is the first. That of Campaign has not.
+      if (call.rpc === 'Lock/Lock') this.#reach(headerRevision(message));
+      else for (const each of this.#ready.filter(({ writes }) => writes !== false).sort(inOrder)) this.#carryOut(each);
+      this.#steps.receive(call, ms, message);
+    }
   }
 
   #end({ call, kind, status, ms }: WireEvent): void {
