@@ -3,15 +3,7 @@ import { programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode, type SetExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-
-export interface ReplayFlags {
-  readonly againstServer?: true;
-  readonly test?: string;
-  readonly step?: true;
-  readonly toRevision?: number;
-  readonly speed?: number;
-  readonly quiet?: true;
-}
+import type { ReplayFlags } from '../replay/run.js';
 
 export function addReplayCommand(program: Command, io: Io, setExitCode: SetExitCode): void {
   program

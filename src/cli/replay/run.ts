@@ -5,7 +5,6 @@ import { MemoryEtcd } from '../../testing/memory/memory-etcd.js';
 import type { MemoryVersion } from '../../testing/memory/settings.js';
 import type { RecordedStep, Recording, ReplayDifference } from '../../testing/replay/recording.js';
 import { type ReplayOptions, replay } from '../../testing/replay/replay.js';
-import type { ReplayFlags } from '../commands/replay.js';
 import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
@@ -17,6 +16,15 @@ import { headerRevision } from './messages.js';
 import { type Plan, Planner } from './plan.js';
 import { StepDescriber } from './step-text.js';
 import { testFile } from './test-file.js';
+
+export interface ReplayFlags {
+  readonly againstServer?: true;
+  readonly test?: string;
+  readonly step?: true;
+  readonly toRevision?: number;
+  readonly speed?: number;
+  readonly quiet?: true;
+}
 
 /** Replays a recording, or writes it as a test. Resolves with the exit code. */
 export async function runReplay(file: string, flags: ReplayFlags, io: Io, context: Context): Promise<ExitCode> {

@@ -1,9 +1,14 @@
-import type { JsonObject } from '../../reflection/json.js';
+/** A message in protobuf's JSON with the names of the .proto file. */
+export interface RecordedMessage {
+  readonly [field: string]: RecordedValue;
+}
+
+/** A value in a `RecordedMessage`. Bytes are text, or `base64:` and base64. 64-bit integers are strings. */
+export type RecordedValue = null | boolean | number | string | readonly RecordedValue[] | RecordedMessage;
 
 /**
  * What clients asked of etcd, and what etcd answered, in an order in which one server can repeat it. `etcdwire replay
- * --test` makes it from a recording of `etcdwire proxy`. The messages are protobuf's JSON with the names of the .proto
- * files. Bytes are text, or `base64:` and base64.
+ * --test` makes it from a recording of `etcdwire proxy`.
  */
 export interface Recording {
   /** The state of etcd before the first step, as far as the answers show it. */
@@ -15,7 +20,7 @@ export interface Recording {
 export interface RecordedState {
   readonly revision: number;
   /** Versions of keys, as `mvccpb.KeyValue`. One without a create revision is a deletion. */
-  readonly keys?: readonly JsonObject[] | undefined;
+  readonly keys?: readonly RecordedMessage[] | undefined;
   /** The leases: their IDs in hexadecimal, and their TTLs in seconds. */
   readonly leases?: Readonly<Record<string, number>> | undefined;
   /** The users that log in. Authentication is enabled if the list is set. */
@@ -36,9 +41,9 @@ export interface CallStep extends StepTime {
   readonly call: string;
   /** The user whose token the call carries. */
   readonly user?: string | undefined;
-  readonly request: JsonObject;
+  readonly request: RecordedMessage;
   /** The answer. Undefined if the call failed, or if the recording contains no answer. */
-  readonly answer?: JsonObject | undefined;
+  readonly answer?: RecordedMessage | undefined;
   /** The status code and the message of a call that failed, such as `NotFound: etcdserver: requested lease not found`. */
   readonly error?: string | undefined;
 }
@@ -56,8 +61,8 @@ export interface OpenStep extends StepTime {
 /** A message on a stream, or the end of the stream. Exactly one of `send`, `receive`, `end` and `ended` is set. */
 export interface StreamStep extends StepTime {
   readonly stream: number;
-  readonly send?: JsonObject | undefined;
-  readonly receive?: JsonObject | undefined;
+  readonly send?: RecordedMessage | undefined;
+  readonly receive?: RecordedMessage | undefined;
   /** The client half-closes or cancels the stream. */
   readonly end?: 'half-close' | 'cancel' | undefined;
   /** The server ends the stream: `OK`, or the status code and the message. */
@@ -69,7 +74,7 @@ export interface EventStep extends StepTime {
   /** The ID of a lease that expires, in hexadecimal. */
   readonly expire?: string | undefined;
   /** Events of one revision, as `mvccpb.Event`. Clients that are not in the recording caused them. */
-  readonly write?: readonly JsonObject[] | undefined;
+  readonly write?: readonly RecordedMessage[] | undefined;
   /** A number of revisions of which the recording shows nothing. */
   readonly skip?: number | undefined;
   /** The revision of a compaction. */

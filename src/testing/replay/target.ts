@@ -10,7 +10,7 @@ import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { memory } from '../memory/transport.js';
 
 /** Receives the answers of an open call as JSON, and its end: `OK`, or the status code and the message. */
-export interface CallEvents {
+interface CallEvents {
   readonly message: (message: JsonObject) => void;
   readonly end: (status: string) => void;
 }
