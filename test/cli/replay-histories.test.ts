@@ -122,6 +122,8 @@ test('keys from before, writes of other clients and compactions are part of the 
   const direct = openClient({ endpoints });
   await direct.put('config/a', 'old');
   await direct.put('config/b', 'x');
+  await direct.put('known/deleted', '1');
+  await direct.put('known/taken', '1');
   await direct.put('config/leased', 'v', { lease: await direct.lease.grant({ ttl: 100 }) });
   const file = await recorded(
     async (url) => {
@@ -131,6 +133,9 @@ test('keys from before, writes of other clients and compactions are part of the 
       await direct.put('config/other', '1');
       await client.put('config/a', 'x'.repeat(1_000_000));
       await client.range(prefix('config/'));
+      expect((await client.delete('known/deleted')).deleted).toBe(1);
+      const isNew = compare.createRevision('known/taken', '==', 0n);
+      expect((await client.txn({ if: [isNew], then: [op.put('known/taken', '2')] })).succeeded).toBe(false);
       await direct.put('unseen', '1');
       await direct.delete('config/b');
       await client.put('config/last', '');

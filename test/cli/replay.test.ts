@@ -1,13 +1,17 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:http2';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { startChild } from '../support/child.js';
-import { cli } from '../support/cli.js';
-import { openClient, unique } from '../support/client.js';
+import { prefix } from '../../src/index.js';
+import { PcapngWriter, type TcpAddress } from '../../src/inspect/pcapng-writer.js';
+import { cli, RunningCli } from '../support/cli.js';
+import { openClient } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { PROGRAMS, recorded, runAt } from '../support/recordings.js';
+import { temporaryFolder } from '../support/temporary-folder.js';
 
 const execute = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
@@ -29,18 +33,113 @@ test.for(Object.entries(PROGRAMS))(
   },
 );
 
-/** How the server is changed, and the programs whose tests must fail because of that. */
-const CHANGES = {
-  '': [],
-  'a put answers the next revision': ['etcdctl', 'etcd3', 'etcdwire'],
-  'every comparison holds': ['etcd3'],
-  'watches lose deletions': ['Go', 'etcd3', 'etcdwire'],
-} as const;
+test('etcdwire replay prints the fields that differ, ends at a revision, and waits for Enter', async () => {
+  const { endpoints } = await ownEtcd();
+  await openClient({ endpoints }).put('a key that the recording does not show', '1');
+  const file = await recorded(
+    async (url) => {
+      const client = openClient({ endpoints: [url] });
+      await client.put('a', '1');
+      await client.range(prefix(''), { countOnly: true });
+      await client.put('b', '1');
+      await client.close();
+    },
+    { ETCDCTL_ENDPOINTS: endpoints.join() },
+  );
+  const whole = await cli(['replay', file]);
+  expect(whole.code).toBe(1);
+  expect(whole.stdout).toContain('differs: count: recorded "2", now "1"');
+  expect(whole.stderr).toContain('steps: 3, steps whose answers differ: 1');
+  expect((await cli(['replay', file, '--quiet'])).stdout.trim().split('\n')).toHaveLength(2);
+  expect((await cli(['replay', file, '--to-revision', '3'])).stderr).toContain('steps: 2,');
+  const lines = (await cli(['replay', file, '-w', 'json'])).stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(lines[1]).toMatchObject({
+    step: 1,
+    call: 'KV/Range',
+    differences: [{ field: 'count', recorded: '2', replayed: '1' }],
+  });
+  const stepped = new RunningCli(['replay', file, '--step']);
+  await stepped.stdoutMatches(/put a = 1/);
+  stepped.process.stdin.write('\n');
+  await stepped.stdoutMatches(/count/);
+  stepped.process.stdin.end('\n');
+  expect((await stepped.done).stdout).toBe(whole.stdout);
+});
 
-test('tests from recordings pass, and fail when the behavior of the server is changed', {
-  timeout: 180_000,
-}, async () => {
+test.each([
+  [['--endpoints', '127.0.0.1:1'], 64, '--against-server'],
+  [['--speed', '1'], 64, '--against-server'],
+  [['--speed', 'fast', '--against-server'], 64, 'a number above 0'],
+  [['--test', 'x', '--step'], 64, '--test'],
+  [[], 65, 'pcapng'],
+] as const)('etcdwire replay %j exits with exit code %i and says why', async (flags, code, words) => {
+  const result = await cli(['replay', import.meta.filename, ...flags]);
+  expect(result).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(words) });
+});
+
+test('etcdwire replay says why a recording contains no calls', async () => {
+  const write = (...bytes: Uint8Array[]): string => {
+    const file = join(temporaryFolder(), 'traffic.pcapng');
+    const parts: Uint8Array[] = [];
+    const writer = new PcapngWriter((each) => void parts.push(each), 'a test');
+    const [client, server] = [1, 2].map((port) => ({ host: '127.0.0.1', port })) as [TcpAddress, TcpAddress];
+    const connection = writer.open(client, server, '', 0);
+    for (const each of bytes) connection.bytes('sent', each, 1);
+    connection.close(2);
+    writeFileSync(file, Buffer.concat(parts));
+    return file;
+  };
+  const tls = await cli(['replay', write(Buffer.from('1603010200', 'hex'))]);
+  expect(tls).toMatchObject({
+    code: 65,
+    stderr: expect.stringContaining('its connections use TLS; etcdwire proxy --record'),
+  });
+  const empty = await cli(['replay', write()]);
+  expect(empty).toMatchObject({ code: 65, stderr: expect.stringContaining('record a program while it calls etcd') });
+  const shown = await cli(['show', write(Buffer.from('1603010200', 'hex'))]);
+  expect(shown.stderr).toContain('connections left out because they use TLS: 1');
+});
+
+test('a call that is no RPC of etcd is left out of the replay', async () => {
+  const { endpoints } = await ownEtcd();
+  const file = await recorded(
+    async (url) => {
+      const session = connect(url);
+      const request = session.request({
+        ':method': 'POST',
+        ':path': '/app.Orders/List',
+        'content-type': 'application/grpc',
+        te: 'trailers',
+      });
+      request.end(Buffer.alloc(5));
+      await once(request.resume(), 'close');
+      session.close();
+      const client = openClient({ endpoints: [url] });
+      await client.put('a', '1');
+      await client.close();
+    },
+    { ETCDCTL_ENDPOINTS: endpoints.join() },
+  );
+  const { code, stderr } = await cli(['replay', file]);
+  expect(stderr).toContain('left out: 1 calls of /app.Orders/List, which is no RPC of etcd');
+  expect(stderr).toMatch(NO_DIFFERENCES);
+  expect(code).toBe(0);
+});
+
+/** How the server is changed, and the programs whose tests must fail because of that. */
+const CHANGES = [
+  ['', []],
+  ['a put answers the next revision', ['etcdctl', 'etcd3', 'etcdwire']],
+  ['every comparison holds', ['etcd3']],
+  ['watches lose deletions', ['Go', 'etcd3', 'etcdwire']],
+] as const;
+
+test('tests from recordings pass, and fail when the behavior of the server is changed', async () => {
   mkdirSync(join(ROOT, '.cache'), { recursive: true });
+  // In the project, so that the tests find the package vitest.
   const folder = mkdtempSync(join(ROOT, '.cache/replay-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const programs: string[] = [];
@@ -51,51 +150,35 @@ test('tests from recordings pass, and fail when the behavior of the server is ch
     });
     if (missing !== undefined) continue;
     programs.push(name);
-    const { code } = await cli(['replay', file, '--test', join(folder, `${name}.test.ts`)]);
-    expect(code).toBe(0);
+    expect((await cli(['replay', file, '--test', join(folder, `${name}.test.ts`)])).code).toBe(0);
   }
-  writeFileSync(
-    join(folder, 'vitest.config.ts'),
-    `export default { test: { alias: { 'etcdwire/testing': '${join(ROOT, 'test/support/changed-etcd.ts')}' } } };`,
-  );
-  for (const [change, failing] of Object.entries(CHANGES)) {
-    const failed = (await failedTests(folder, change)).filter((name) => programs.includes(name));
-    const expected = failing.filter((name) => programs.includes(name));
-    if (change === '') expect(failed).toEqual([]);
-    else expect(failed, change).toEqual(expect.arrayContaining(expected));
-  }
+  const failed = await failedTests(folder, programs);
+  expect(failed[0]).toEqual([]);
+  for (const [index, [change, failing]] of CHANGES.entries())
+    expect(failed[index], change).toEqual(
+      expect.arrayContaining(programs.filter((name) => failing.some((each) => each === name))),
+    );
 });
 
-/** Runs the tests in a folder with a changed server. Resolves with the names of the files whose tests fail. */
-async function failedTests(folder: string, change: string): Promise<string[]> {
-  const args = [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--root', folder, '--reporter=json'];
-  const env = { ...process.env, ETCDWIRE_CHANGE: change };
-  const { stdout } = await execute(process.execPath, args, { env, cwd: folder }).catch((error) => error);
-  const { testResults } = JSON.parse(stdout) as { testResults: readonly { name: string; status: string }[] };
-  expect(testResults.length).toBeGreaterThan(0);
-  return testResults
-    .filter(({ status }) => status === 'failed')
-    .map(({ name }) => /(\w+)\.test\.ts$/.exec(name)?.[1] ?? '');
-}
-
-test('a lease expires in the replay when it has expired in the recording', async () => {
-  const file = await recorded(async (url) => {
-    const name = unique();
-    const script = join(import.meta.dirname, '../support/etcd3-holder.ts');
-    const holder = startChild(process.execPath, ['--import', 'tsx', script, url, name, '2']);
-    expect(await holder.line()).toBe('held');
-    const client = openClient({ endpoints: [url] });
-    const watch = client.watch(name);
-    await watch.created();
-    holder.process.kill('SIGKILL');
-    for await (const event of watch) if (event.type === 'delete') break;
-    await client.put(`${name}/after`, '1');
-    await client.close();
+/** Runs the tests of programs, once with each change of the server. Resolves with the programs whose tests fail. */
+async function failedTests(folder: string, programs: readonly string[]): Promise<readonly string[][]> {
+  const alias = { 'etcdwire/testing': join(ROOT, 'test/support/changed-etcd.ts') };
+  const projects = CHANGES.map(([change], index) => {
+    const root = join(folder, `${index}`);
+    mkdirSync(root);
+    for (const name of programs) copyFileSync(join(folder, `${name}.test.ts`), join(root, `${name}.test.ts`));
+    return { resolve: { alias }, test: { name: `${index}`, root, env: { ETCDWIRE_CHANGE: change } } };
   });
-  const { code, stdout } = await cli(['replay', file]);
-  expect(stdout).toMatch(/\* lease [0-9a-f]+ expires\n.* < k-\w+ was deleted /);
-  expect(code).toBe(0);
-});
+  writeFileSync(join(folder, 'vitest.config.mjs'), `export default ${JSON.stringify({ test: { projects } })};`);
+  const args = [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--root', folder, '--reporter=json'];
+  const { stdout } = await execute(process.execPath, args, { cwd: folder }).catch((error) => error);
+  const { testResults } = JSON.parse(stdout) as { testResults: readonly { name: string; status: string }[] };
+  expect(testResults).toHaveLength(CHANGES.length * programs.length);
+  const failed = testResults.filter(({ status }) => status === 'failed').map(({ name }) => name);
+  return CHANGES.map((_, index) =>
+    programs.filter((name) => failed.includes(join(folder, `${index}`, `${name}.test.ts`))),
+  );
+}
 
 test('the replay ends where the recording was cut off', async ({ skip }) => {
   const file = await recorded(async (url) => {

@@ -61,12 +61,14 @@ export type WrittenKeys = ReadonlyMap<string, readonly bigint[]>;
 
 /**
  * Returns the keys that existed before the recording, as far as it shows them. If an answer shows a key only after a
- * recorded put, its earlier value is unknown, and is empty here.
+ * recorded put, its earlier value is unknown, and is empty here. `existing` contains keys that existed although no
+ * answer may contain them.
  */
 export function keysBefore(
   history: RecordedHistory,
   revision: bigint,
   written: WrittenKeys,
+  existing: ReadonlySet<string>,
 ): { readonly keys: readonly JsonObject[]; readonly unknownValues: number } {
   const keys = new Map<string, JsonObject>();
   const nameOf = (kv: JsonObject): string => `${kv.mod_revision} ${kv.key}`;
@@ -87,6 +89,12 @@ export function keysBefore(
     const earlier = { key: key ?? '', create_revision, mod_revision: String(modRevision), version: String(before) };
     keys.set(nameOf(earlier), earlier);
     shown.add(key);
+    unknownValues += 1;
+  }
+  for (const key of existing) {
+    if (shown.has(key)) continue;
+    const earlier = { key, create_revision: String(revision), mod_revision: String(revision), version: '1' };
+    keys.set(nameOf(earlier), earlier);
     unknownValues += 1;
   }
   return { keys: [...keys.values()], unknownValues };

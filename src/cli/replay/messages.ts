@@ -70,3 +70,13 @@ export function keysWritten(request: JsonObject): readonly string[] {
     [request_put, request_delete_range, request_txn].filter(isJsonObject).flatMap(keysWritten),
   );
 }
+
+/** Returns the key that existed before an operation, as its answer shows although it does not contain the key. */
+export function existingKey(rpc: string, request: JsonObject, answer: JsonObject): string | undefined {
+  if (rpc === 'KV/DeleteRange' && request.range_end === undefined && answer.deleted === '1') return String(request.key);
+  const [compare, ...others] = objectsIn(request.compare);
+  if (rpc !== 'KV/Txn' || compare === undefined || others.length > 0 || answer.succeeded === true) return undefined;
+  const { target, result, create_revision, range_end, key } = compare;
+  const isIfNew = target === 'CREATE' && result === undefined && bigintIn(create_revision) === 0n;
+  return isIfNew && range_end === undefined ? String(key) : undefined;
+}

@@ -4,7 +4,7 @@ import type { RecordedState, Recording } from '../../testing/replay/recording.js
 import type { CallReader, WireCall, WireEvent } from './calls.js';
 import { keysBefore, RecordedHistory } from './history.js';
 import { missingLeases, RecordedLeases } from './leases.js';
-import { bigintIn, headerRevision, keysWritten, objectIn, objectsIn, putsIn } from './messages.js';
+import { bigintIn, existingKey, headerRevision, keysWritten, objectIn, objectsIn, putsIn } from './messages.js';
 import { isWriter, LOGIN, type Operation, operationsIn, WAITING } from './operations.js';
 import { StepWriter } from './step-writer.js';
 
@@ -35,6 +35,8 @@ export class Planner {
   readonly #givenUp: Operation[] = [];
   readonly #done = new Set<Operation>();
   readonly #written = new Map<string, bigint[]>();
+  /** The keys that existed before the recording, although no answer may contain them. */
+  readonly #existing = new Set<string>();
   /** The revisions at which recorded calls or watched events have changed keys. */
   readonly #explained = new Set<bigint>();
   /** The users who log in although the recording does not turn on authentication. */
@@ -76,7 +78,7 @@ export class Planner {
     }
     for (const operation of [...this.#ready]) this.#giveUp(operation);
     for (const { call } of this.#cleanUps) this.#steps.end(call, this.#ms, { end: 'cancel' });
-    const { keys, unknownValues } = keysBefore(this.#history, this.#base ?? 1n, this.#written);
+    const { keys, unknownValues } = keysBefore(this.#history, this.#base ?? 1n, this.#written, this.#existing);
     const before: RecordedState = {
       revision: Number(this.#base ?? 1n),
       ...(keys.length > 0 ? { keys } : {}),
@@ -229,8 +231,11 @@ export class Planner {
     this.#compactBefore(operation);
     for (const id of missingLeases(operation)) if (this.#leases.isDue(id, this.#ms)) this.#expire(id);
     this.#leases.follow(operation);
-    if (operation.answer !== undefined)
+    if (operation.answer !== undefined) {
+      const existing = existingKey(call.rpc, operation.request, operation.answer);
+      if (existing !== undefined && !this.#written.has(existing)) this.#existing.add(existing);
       for (const { key } of putsIn(call.rpc, operation.request, operation.answer)) this.#wrote(key, revision);
+    }
     if (call.rpc === LOGIN) this.#login(operation);
     if (call.rpc === 'Auth/AuthEnable' && operation.error === undefined) this.#enablesAuth = true;
     if (this.#usersBefore.size > 0 && operation.error?.startsWith('PermissionDenied') === true) this.#refused += 1;

@@ -26,6 +26,8 @@ const TAIL_MS = 500;
 /** Name of the RPC in differences of steps that are no calls. */
 const NO_RPC = 'etcd';
 const POLL_MS = 10;
+/** Time limit in milliseconds for a `MemoryEtcd` that has failed to send something in time before. */
+const LATE_MS = 50;
 /** How long etcd may take to add a key to a queue, or to delete it. */
 const QUEUE_MS = 1_000;
 /** How long etcd may take to revoke an expired lease, in addition to its TTL. */
@@ -49,6 +51,8 @@ export class Player {
   readonly #revisions: RevisionMap;
   readonly #tokens = new Map<string, string>();
   readonly #open = new Map<number, Open>();
+  /** Whether the server has failed to send something in time. */
+  #isLate = false;
   /** The recorded time of the current step. */
   #ms = 0;
   #step = 0;
@@ -141,10 +145,21 @@ export class Player {
     });
     call.send(withRevisions(request, this.#revisions));
     call.halfClose();
-    await stream.until(() => false, this.#timeoutMs);
+    await this.#until(stream, () => false);
     if (stream.ended === undefined) call.cancel();
-    const status = stream.ended ?? `no answer within ${this.#timeoutMs} ms`;
-    return { answer: status === 'OK' ? await stream.take({}, 0) : undefined, status };
+    const status = stream.ended ?? this.#noAnswer;
+    return { answer: status === 'OK' ? stream.take({}) : undefined, status };
+  }
+
+  get #noAnswer(): string {
+    return `no answer within ${this.#timeoutMs} ms`;
+  }
+
+  /** Waits until `isDone` returns true, or a stream has ended, or the time limit has passed. */
+  async #until(stream: PlayedStream, isDone: () => boolean): Promise<void> {
+    const isMemory = this.#memory !== undefined;
+    await stream.until(isDone, isMemory && this.#isLate ? Math.min(LATE_MS, this.#timeoutMs) : this.#timeoutMs);
+    if (!isDone() && stream.ended === undefined) this.#isLate = true;
   }
 
   #tokenOf(user: string | undefined): string | undefined {
@@ -185,7 +200,7 @@ export class Player {
     if (end === 'half-close') call.halfClose();
     if (end === 'half-close') return [];
     this.#open.delete(number);
-    if (ended !== undefined) await stream.until(() => false, this.#timeoutMs);
+    if (ended !== undefined) await this.#until(stream, () => false);
     else await this.#changingQueue(open.queue, stream, () => call.cancel());
     call.cancel();
     const left = this.#leftEvents(stream);
@@ -224,9 +239,10 @@ export class Player {
   async #receive(stream: PlayedStream, recorded: JsonObject): Promise<readonly ReplayDifference[]> {
     const differences: ReplayDifference[] = [];
     if (!stream.isWatch || isControl(recorded)) {
-      const replayed = await stream.take(recorded, this.#timeoutMs);
+      await this.#until(stream, () => stream.has(recorded));
+      const replayed = stream.take(recorded);
       if (replayed === undefined) {
-        const problem = stream.ended ?? `no answer within ${this.#timeoutMs} ms`;
+        const problem = stream.ended ?? this.#noAnswer;
         differences.push(this.#difference(stream.rpc, { field: 'status', recorded: 'OK', replayed: problem }));
       } else {
         const withoutEvents = ({ events: _, ...rest }: JsonObject): JsonObject => rest;
@@ -248,7 +264,7 @@ export class Player {
   ): Promise<readonly ReplayDifference[]> {
     const { rpc } = stream;
     const arrived = stream.eventsOf(answer);
-    await stream.until(() => arrived.length > 0, this.#timeoutMs);
+    await this.#until(stream, () => arrived.length > 0);
     const index = arrived.findIndex((each) => keyOf(each.event) === keyOf(event));
     if (index < 0) return [this.#difference(rpc, { field, recorded: event, replayed: undefined })];
     const extra = arrived.splice(0, index).map((each) => this.#extraEvent(rpc, each.event));

@@ -25,7 +25,7 @@ export interface ReplayOptions {
    * Default: the recorded time does not pass, and a lease expires when the recording says so.
    */
   readonly clock?: ManualClock | undefined;
-  /** Time limit in milliseconds for each answer and each event. Default: 5,000. */
+  /** Time limit in milliseconds for each answer and each event. Default: 1,000 for a `MemoryEtcd`, otherwise 5,000. */
   readonly timeoutMs?: number | undefined;
   /**
    * How fast to repeat the steps at a server: 1 as recorded, 2 in half the time. Default: each step at once. Only for
@@ -75,7 +75,7 @@ export async function replay(
     () => Array.isArray(recording.steps) && recording.before !== undefined,
   );
   if (!hasSteps) throw invalidInput('recording', show(recording), 'a Recording');
-  const { clock, speed, timeoutMs = 5_000, onStep, signal } = options;
+  const { clock, speed, onStep, signal } = options;
   const memory = reading(server, 'server', () => (server instanceof MemoryEtcd ? server : undefined));
   const client = server as Client;
   if (memory === undefined) checkCan(client, 'put', 'server', 'a MemoryEtcd or a Client');
@@ -83,6 +83,7 @@ export async function replay(
     throw invalidInput('server', 'a MemoryEtcd with several members', 'one with a single member, or a Client');
   if (clock !== undefined && !(clock instanceof ManualClock))
     throw invalidInput('clock', 'another clock', 'the ManualClock of the MemoryEtcd');
+  const { timeoutMs = memory === undefined ? 5_000 : 1_000 } = options;
   const target = memory === undefined ? clientTarget(client) : memoryTarget(memory);
   const time = clock === undefined ? realReplayTime(memory === undefined ? speed : undefined) : new ManualTime(clock);
   const player = new Player(recording, target, memory, time, timeoutMs);

@@ -1,9 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../reflection/json.js';
 import { monotonicMs, settledWithin } from '../../runtime/timers.js';
 
-/** Time limit of a wait for a server that has failed to send something in time before. */
-const LATE_MS = 100;
-
 /** An event of a watch, and the recorded time of the step at which it arrived. */
 interface Arrived {
   readonly event: JsonObject;
@@ -22,8 +19,6 @@ export class PlayedStream {
   readonly #answers: JsonObject[] = [];
   readonly #events = new Map<string, Arrived[]>();
   #notify: () => void = () => {};
-  /** Whether the server has failed to send something in time. Then later waits are short. */
-  #isLate = false;
 
   constructor(rpc: string) {
     this.rpc = rpc;
@@ -57,24 +52,28 @@ export class PlayedStream {
     return [...this.#events.values()].flat();
   }
 
-  /** Takes the answer that stands for a recorded one. Resolves with undefined if none arrives in time. */
-  async take(recorded: JsonObject, timeoutMs: number): Promise<JsonObject | undefined> {
-    const isSame = (answer: JsonObject): boolean =>
-      answer.watch_id === recorded.watch_id && answer.created === recorded.created;
-    const find = (): number => (this.isWatch ? this.#answers.findIndex(isSame) : 0);
-    await this.until(() => this.#answers.length > 0 && find() >= 0, timeoutMs);
-    const index = find();
-    return this.#answers.splice(Math.max(index, 0), 1)[0];
+  /** Whether the answer that stands for a recorded one has arrived. */
+  has(recorded: JsonObject): boolean {
+    return this.#find(recorded) >= 0;
+  }
+
+  /** Takes the answer that stands for a recorded one. Returns undefined if it has not arrived. */
+  take(recorded: JsonObject): JsonObject | undefined {
+    const index = this.#find(recorded);
+    return index < 0 ? undefined : this.#answers.splice(index, 1)[0];
+  }
+
+  #find(recorded: JsonObject): number {
+    if (!this.isWatch) return this.#answers.length === 0 ? -1 : 0;
+    return this.#answers.findIndex(
+      ({ watch_id, created }) => watch_id === recorded.watch_id && created === recorded.created,
+    );
   }
 
   /** Waits until `isDone` returns true, or the stream has ended, but at most `timeoutMs`. */
   async until(isDone: () => boolean, timeoutMs: number): Promise<void> {
-    const untilMs = monotonicMs() + (this.#isLate ? Math.min(timeoutMs, LATE_MS) : timeoutMs);
-    while (!isDone() && this.ended === undefined) {
-      if (monotonicMs() >= untilMs) {
-        this.#isLate = true;
-        return;
-      }
+    const untilMs = monotonicMs() + timeoutMs;
+    while (!isDone() && this.ended === undefined && monotonicMs() < untilMs) {
       const changed = new Promise<void>((resolve) => {
         this.#notify = resolve;
       });
