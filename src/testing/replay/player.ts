@@ -252,6 +252,7 @@ export class Player {
     const events = eventsIn(recorded);
     for (const [index, event] of events.entries())
       differences.push(...(await this.#watchEvent(stream, recorded, event, `events[${index}]`)));
+    if (recorded.canceled === true) differences.push(...this.#leftEvents(stream, recorded));
     return differences;
   }
 
@@ -274,8 +275,13 @@ export class Player {
     return [...extra, ...comparison.differences.map((difference) => this.#difference(rpc, difference))];
   }
 
-  #leftEvents(stream: PlayedStream): readonly ReplayDifference[] {
-    return stream.leftEvents
+  /**
+   * Returns the events that the recording lacks before the end of a watch, or of all watches of a stream. An event just
+   * before the end may have been on its way.
+   */
+  #leftEvents(stream: PlayedStream, answer?: JsonObject): readonly ReplayDifference[] {
+    return stream
+      .leave(answer)
       .filter(({ ms }) => ms + TAIL_MS <= this.#ms)
       .map(({ event }) => this.#extraEvent(stream.rpc, event));
   }

@@ -47,9 +47,12 @@ export class PlayedStream {
     return events;
   }
 
-  /** All events that no recorded event has matched. */
-  get leftEvents(): readonly Arrived[] {
-    return [...this.#events.values()].flat();
+  /** Removes and returns the events of a watch that no recorded event has matched, or those of all watches. */
+  leave(answer?: JsonObject): readonly Arrived[] {
+    if (answer !== undefined) return this.eventsOf(answer).splice(0);
+    const left = [...this.#events.values()].flat();
+    this.#events.clear();
+    return left;
   }
 
   /** Whether the answer that stands for a recorded one has arrived. */
