@@ -28,7 +28,16 @@ test.for(Object.entries(PROGRAMS))(
     expect(inMemory).toMatchObject({ code: 0, stderr: expect.stringMatching(NO_DIFFERENCES) });
     expect(inMemory.stdout).not.toContain('differs');
     const { endpoints } = await ownEtcd();
-    const atServer = await cli(['replay', file, '--against-server', '--endpoints', endpoints.join(), '--quiet']);
+    const atServer = await cli([
+      'replay',
+      file,
+      '--against-server',
+      '--endpoints',
+      endpoints.join(),
+      '--quiet',
+      '--speed',
+      '50',
+    ]);
     expect(atServer).toMatchObject({ code: 0, stdout: '', stderr: expect.stringMatching(NO_DIFFERENCES) });
   },
 );
@@ -137,7 +146,12 @@ const CHANGES = [
   ['watches lose deletions', ['Go', 'etcd3', 'etcdwire']],
 ] as const;
 
-test('tests from recordings pass, and fail when the behavior of the server is changed', async () => {
+/** On a busy machine, the tests of all programs take a minute. */
+const TESTS_TIMEOUT_MS = 180_000;
+
+test('tests from recordings pass, and fail when the behavior of the server is changed', {
+  timeout: TESTS_TIMEOUT_MS,
+}, async () => {
   mkdirSync(join(ROOT, '.cache'), { recursive: true });
   // In the project, so that the tests find the package vitest.
   const folder = mkdtempSync(join(ROOT, '.cache/replay-'));
@@ -167,7 +181,10 @@ async function failedTests(folder: string, programs: readonly string[]): Promise
     const root = join(folder, `${index}`);
     mkdirSync(root);
     for (const name of programs) copyFileSync(join(folder, `${name}.test.ts`), join(root, `${name}.test.ts`));
-    return { resolve: { alias }, test: { name: `${index}`, root, env: { ETCDWIRE_CHANGE: change } } };
+    return {
+      resolve: { alias },
+      test: { name: `${index}`, root, env: { ETCDWIRE_CHANGE: change }, testTimeout: 60_000 },
+    };
   });
   writeFileSync(join(folder, 'vitest.config.mjs'), `export default ${JSON.stringify({ test: { projects } })};`);
   const args = [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--root', folder, '--reporter=json'];

@@ -113,6 +113,17 @@ test('an event that the recording lacks and an event that the server lacks are d
   ]);
 });
 
+test('an event just before the end of a watch is no difference, because it may have been on its way', async () => {
+  const steps: Recording['steps'] = [
+    ...EXPIRY.steps.slice(0, 3),
+    put(2),
+    { ms: 100, stream: 1, send: { cancel_request: {} } },
+    { ms: 100, stream: 1, receive: { header: { revision: '2' }, canceled: true } },
+    { ms: 5_000, stream: 1, end: 'cancel' },
+  ];
+  expect(await replay({ before: { revision: 1 }, steps }, new MemoryEtcd())).toEqual([]);
+});
+
 test('at a server with other revisions, the same revision must always stand for the same change', async () => {
   const server = new MemoryEtcd();
   await using client = new Client({ transport: memory(server) });

@@ -6,6 +6,8 @@ import { escapeControls } from '../output.js';
 import { StepDescriber } from './step-text.js';
 
 const MAX_LINE = 118;
+/** A test with more steps gets a time limit, of so many milliseconds for each step. */
+const [MANY_STEPS, MS_OF_STEP] = [1_000, 10];
 
 /** Returns the source text of a test for vitest that replays a recording at a `MemoryEtcd`. */
 export function testFile({ before, steps }: Recording, version: MemoryVersion | undefined, file: string): string {
@@ -15,6 +17,8 @@ export function testFile({ before, steps }: Recording, version: MemoryVersion | 
     comment(describer.sentence(step)),
     `    ${literal(step as unknown as JsonValue, 4, MAX_LINE - 5)},`,
   ]);
+  // The default of vitest is 5 s.
+  const limit = steps.length > MANY_STEPS ? `{ timeout: ${steps.length * MS_OF_STEP} }, ` : '';
   const options = version === undefined ? '{ clock }' : `{ clock, version: '${version}' }`;
   return [
     '// Written by `etcdwire replay --test`. Each step is what a program asked of etcd, and what etcd answered. The replay',
@@ -22,7 +26,7 @@ export function testFile({ before, steps }: Recording, version: MemoryVersion | 
     "import { ManualClock, MemoryEtcd, type Recording, replay } from 'etcdwire/testing';",
     "import { expect, test } from 'vitest';",
     '',
-    `test(${quote(`the server answers as in the recording ${name}`)}, async () => {`,
+    `test(${quote(`the server answers as in the recording ${name}`)}, ${limit}async () => {`,
     '  const clock = new ManualClock();',
     `  const server = new MemoryEtcd(${options});`,
     '  expect(await replay(recording, server, { clock })).toEqual([]);',
