@@ -1,9 +1,17 @@
 import { EtcdError } from '../errors/etcd-error.js';
 import { explain, headerSpans, type Span } from '../inspect/explain.js';
 import type { WireFrame, WireMessage } from '../inspect/frames.js';
+import { kubernetesValue } from '../inspect/kubernetes.js';
 import { decode } from '../protobuf/codec.js';
 import type { FieldType } from '../protobuf/schema.js';
-import { enumName, type JsonObject, textOrBase64, toJson } from '../reflection/json.js';
+import {
+  enumName,
+  fromTextOrBase64,
+  type JsonObject,
+  type JsonValue,
+  textOrBase64,
+  toJson,
+} from '../reflection/json.js';
 import { methodByPath } from '../reflection/method-table.js';
 import { hexOf, textOf } from '../runtime/bytes.js';
 import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
@@ -44,7 +52,7 @@ function detailText({ bytes, detail }: WireFrame): string {
 }
 
 function messageText(message: WireMessage): string {
-  return `${shortType(message)} ${JSON.stringify(fieldsOf(message))}`;
+  return `${shortType(message)} ${JSON.stringify(readableFields(message))}`;
 }
 
 /** Formats a frame as JSON, with the milliseconds since `startMs`. */
@@ -79,6 +87,29 @@ export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
     if (error instanceof EtcdError) return {};
     throw error;
   }
+}
+
+/** Returns the fields of a message for people: describes the values of Kubernetes that are not JSON. */
+export function readableFields(message: WireMessage): JsonObject {
+  return withDescribedValues(fieldsOf(message)) as JsonObject;
+}
+
+function withDescribedValues(json: JsonValue): JsonValue {
+  if (typeof json !== 'object' || json === null) return json;
+  if (Array.isArray(json)) return json.map(withDescribedValues);
+  const fields = json as JsonObject;
+  const described = kubernetesValueIn(fields, { json: false });
+  const entries = Object.entries(fields).map(([name, each]) => [name, withDescribedValues(each)]);
+  return Object.fromEntries(described === undefined ? entries : [...entries, ['value', described]]);
+}
+
+/** Describes the value of a key of Kubernetes, as `kubernetesValue` does. The fields are those of any message. */
+export function kubernetesValueIn(
+  { key, value }: JsonObject,
+  options?: { readonly json: boolean },
+): string | undefined {
+  if (typeof key !== 'string' || typeof value !== 'string') return undefined;
+  return kubernetesValue(key, fromTextOrBase64(value, 'value'), options);
 }
 
 /** Returns the name of a message type without its package. */

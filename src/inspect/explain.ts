@@ -1,8 +1,10 @@
+import { EtcdError } from '../errors/etcd-error.js';
 import { messageFields } from '../gen/descriptors.js';
 import { Reader } from '../protobuf/reader.js';
 import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
-import { textOf } from '../runtime/bytes.js';
+import { NO_BYTES, textOf } from '../runtime/bytes.js';
 import { STATIC_TABLE } from '../transport/http2/hpack/tables.js';
+import { ENVELOPE, ENVELOPE_FIELDS, isProtobufValue, PROTOBUF_PREFIX_BYTES } from './kubernetes.js';
 
 /** The wire types of Protobuf by number: https://protobuf.dev/programming-guides/encoding/#structure. */
 type WireType = 'varint' | 'fixed64' | 'length-delimited' | 'group' | 'end of group' | 'fixed32';
@@ -38,7 +40,8 @@ export interface Span {
 
 /**
  * Yields a span for every tag, length and value of a Protobuf message, in order. A field that occurs twice has two sets
- * of spans.
+ * of spans. The value of a key of Kubernetes that is an object in Protobuf has a `value` span for its prefix, which the
+ * spans of the fields around the object follow.
  *
  * @throws EtcdError with reason `MalformedMessage` if the message is malformed, after the generator has yielded the
  * last span that it could decode.
@@ -55,6 +58,8 @@ function* fieldsOf(
   depth: number,
 ): Generator<Span, void, undefined> {
   const reader = new Reader(bytes, typeName, start, end);
+  /** The value of the latest field with the name `key`. */
+  let key = NO_BYTES;
   for (;;) {
     const tagAt = reader.at;
     const tag = reader.tag();
@@ -77,8 +82,18 @@ function* fieldsOf(
           yield { ...common, part: 'value', start: at, end: packed.at, value: element };
         }
       } else if (value.length > 0) {
-        const shown = isText(field) ? textOf(value) : value;
-        yield { ...common, part: 'value', start: contentAt, end: reader.at, value: shown };
+        if (field?.name === 'key') key = value;
+        const inner = field?.name === 'value' ? envelopeOf(key, bytes, contentAt, reader.at, depth) : undefined;
+        const innerAt = inner === undefined ? reader.at : contentAt + PROTOBUF_PREFIX_BYTES;
+        const shown = bytes.slice(contentAt, innerAt);
+        yield {
+          ...common,
+          part: 'value',
+          start: contentAt,
+          end: innerAt,
+          value: isText(field) ? textOf(shown) : shown,
+        };
+        yield* inner ?? [];
       }
     } else if (field !== undefined) {
       const value = numberFrom(reader, field);
@@ -90,9 +105,30 @@ function* fieldsOf(
   }
 }
 
+/**
+ * Returns the spans after the prefix of an object of Kubernetes, which is the value of `key` and begins at `start`. Returns
+ * undefined if the value does not have this prefix, or if the bytes after the prefix are malformed.
+ */
+function envelopeOf(
+  key: Uint8Array,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  depth: number,
+): readonly Span[] | undefined {
+  if (!isProtobufValue(key, bytes.subarray(start, end))) return undefined;
+  try {
+    return [...fieldsOf(ENVELOPE, bytes, start + PROTOBUF_PREFIX_BYTES, end, depth + 1)];
+  } catch (error) {
+    if (error instanceof EtcdError) return undefined;
+    throw error;
+  }
+}
+
 /** Returns undefined if the message has no field with this number and a matching wire type. */
 function fieldOf(typeName: string, tag: number): FieldDescriptor | undefined {
-  const field = messageFields[typeName]?.find(({ number }) => number === tag >>> 3);
+  const fields = messageFields[typeName] ?? ENVELOPE_FIELDS[typeName];
+  const field = fields?.find(({ number }) => number === tag >>> 3);
   if (field === undefined) return undefined;
   const wireType = tag & 7;
   const fits = isNumeric(field)

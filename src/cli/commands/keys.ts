@@ -9,9 +9,11 @@ import {
   TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
+import { kubernetesValue } from '../../inspect/kubernetes.js';
 import type { WireRange } from '../../kv/keys.js';
 import type { Init } from '../../protobuf/codec.js';
 import { type JsonValue, textOrBase64, toJson } from '../../reflection/json.js';
+import { textOf } from '../../runtime/bytes.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { type Io, readAll } from '../io.js';
@@ -118,5 +120,11 @@ function printKeys(out: Output, kvs: readonly KeyValue[]): void {
 
 function rowOf(out: Output, { key, value, createRevision, modRevision, version, lease }: KeyValue): readonly string[] {
   const revisions = [createRevision, modRevision, version].map(String);
-  return [out.keyText(key), out.keyText(value), ...revisions, lease === 0n ? '' : leaseHex(lease)];
+  return [out.keyText(key), valueText(out, key, value), ...revisions, lease === 0n ? '' : leaseHex(lease)];
+}
+
+/** Describes a value of Kubernetes that people cannot read. --hex and the other formats print the bytes. */
+function valueText(out: Output, key: Uint8Array, value: Uint8Array): string {
+  const described = out.isHex ? undefined : kubernetesValue(textOf(key), value, { json: false });
+  return described === undefined ? out.keyText(value) : out.text(described);
 }

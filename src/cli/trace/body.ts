@@ -5,7 +5,7 @@ import { hexOf, textOf } from '../../runtime/bytes.js';
 import { FRAME_HEADER_BYTES } from '../../transport/http2/frame.js';
 import { STATIC_TABLE } from '../../transport/http2/hpack/tables.js';
 import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
-import { fieldsOf, frameRows, frameText, framingRows, prefixRows, type Row, spanMeaning } from '../frames.js';
+import { frameRows, frameText, framingRows, prefixRows, type Row, readableFields, spanMeaning } from '../frames.js';
 import type { Step } from './story.js';
 
 // The part of a trace that a click on a message shows: its fields and its bytes.
@@ -43,7 +43,7 @@ export function bodyOf(
     return `<p>${escapeHtml(frameText(frame, startMs).trim())}</p><table>${rows.join('')}</table>${tableHtml(frame)}${flow}`;
   }
   const { rows, problem } = messageRows(frame, message);
-  const fields = jsonHtml(elidedJson(fieldsOf(message)));
+  const fields = jsonHtml(elidedJson(readableFields(message)));
   return `<p><b>${escapeHtml(message.typeName)}</b> of ${escapeHtml(message.method.slice(1))}, ${placeOf(frame)}</p>
 <div class="both"><pre>${fields}</pre><table>${rows.join('')}</table></div>${problem}${flow}`;
 }

@@ -1,8 +1,9 @@
 import type { WireMessage } from '../../inspect/frames.js';
+import { kubernetesName } from '../../inspect/kubernetes.js';
 import { GUARD_PREFIX, prefixEnd } from '../../kv/keys.js';
 import { fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { compareBytes } from '../../runtime/bytes.js';
-import { shortType } from '../frames.js';
+import { kubernetesValueIn, shortType } from '../frames.js';
 
 /** Name of the traced client in labels. */
 export const THIS_CLIENT = 'this client';
@@ -125,13 +126,15 @@ function isGuard(key: JsonValue | undefined): boolean {
 }
 
 function conditionSentence(condition: JsonObject, queue: Queue): string {
-  const { target, result, create_revision } = condition;
+  const { target, result, create_revision, mod_revision } = condition;
   const name = keyName(condition, queue);
-  if (target !== 'CREATE') return `if ${name} is as expected`;
+  if (target !== 'CREATE' && target !== 'MOD') return `if ${name} is as expected`;
+  const revision = text(target === 'CREATE' ? create_revision : mod_revision) || '0';
   const relation = { GREATER: '>', LESS: '<', NOT_EQUAL: '≠' }[text(result)] ?? '=';
-  if (relation === '=' && (create_revision ?? '0') === '0') return `if ${name} does not exist`;
-  if (relation === '=' && queue.contenderOf(text(condition.key)) === THIS_CLIENT) return `if ${name} still exists`;
-  return `if the create revision of ${name} ${relation} ${text(create_revision)}`;
+  if (relation === '=' && revision === '0') return `if ${name} does not exist`;
+  const isOwnKey = queue.contenderOf(text(condition.key)) === THIS_CLIENT;
+  if (relation === '=' && isOwnKey && target === 'CREATE') return `if ${name} still exists`;
+  return `if the ${target === 'CREATE' ? 'create' : 'mod'} revision of ${name} ${relation} ${revision}`;
 }
 
 function operationSentence(operation: JsonObject, queue: Queue): string {
@@ -145,7 +148,7 @@ function operationSentence(operation: JsonObject, queue: Queue): string {
 /** Leaves out the value of a queue key, because it does not matter to the queue. */
 function putSentence(put: JsonObject, queue: Queue): string {
   const isQueueKey = queue.contenderOf(text(put.key)) !== undefined;
-  return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${text(put.value) || '""'}`}`;
+  return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${valueName(put)}`}`;
 }
 
 function txnResponse({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string {
@@ -171,7 +174,7 @@ function watchResponse({ created, canceled, events }: JsonObject, queue: Queue):
   const changes = list(events).map(({ type, kv }) => {
     if (!isJsonObject(kv)) return '';
     if (type === 'DELETE') return `${keyName(kv, queue, 'your')} was deleted`;
-    if (queue.contenderOf(text(kv.key)) === undefined) return `${text(kv.key)} = ${text(kv.value)}`;
+    if (queue.contenderOf(text(kv.key)) === undefined) return `${keyName(kv, queue)} = ${valueName(kv)}`;
     return `${keyName(kv, queue, 'your')} was put`;
   });
   return changes.join(', ') || 'no new events';
@@ -184,7 +187,12 @@ function watchResponse({ created, canceled, events }: JsonObject, queue: Queue):
 function keyName({ key }: JsonObject, queue: Queue, whose: 'my' | 'your' = 'my'): string {
   const contender = queue.contenderOf(text(key));
   if (contender === THIS_CLIENT) return `${whose} queue key`;
-  return contender === undefined ? text(key) : `the queue key of ${contender}`;
+  return contender === undefined ? (kubernetesName(text(key)) ?? text(key)) : `the queue key of ${contender}`;
+}
+
+/** Returns the value of a key, or describes it if it is an object of Kubernetes. */
+function valueName(kv: JsonObject): string {
+  return kubernetesValueIn(kv) ?? (text(kv.value) || '""');
 }
 
 /** Returns the name of a key, or describes the keys of a range. */
@@ -194,7 +202,10 @@ function rangeName(range: JsonObject, queue: Queue): string {
   const isOpen = end.length === 1 && end[0] === 0;
   if (isOpen)
     return start.every((byte) => byte === 0) && start.length <= 1 ? 'all keys' : `all keys from ${text(range.key)} on`;
-  if (compareBytes(end, prefixEnd(start)) === 0) return `all keys that begin with ${text(range.key)}`;
+  if (compareBytes(end, prefixEnd(start)) === 0) {
+    const objects = text(range.key).endsWith('/') ? kubernetesName(text(range.key)) : undefined;
+    return objects ?? `all keys that begin with ${text(range.key)}`;
+  }
   return `all keys from ${text(range.key)} to before ${text(range.range_end)}`;
 }
 
