@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import type { Outcome } from '../src/errors/etcd-error.js';
 import { SERVER_ERRORS, type ServerReason } from '../src/errors/status.js';
 import { errorFromStatus } from '../src/errors/status-error.js';
-import { CLIENT_REASONS, SERVER_REASONS } from './errors/reasons.js';
+import { CLIENT_REASONS, SERVER_REASONS } from '../src/inspect/reasons.js';
 
 // Writes docs/errors.md from the tables of reasons:
 //   npm run docs:errors

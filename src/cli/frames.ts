@@ -77,6 +77,12 @@ function messageJson(message: WireMessage): JsonObject {
   return { method: method.slice(1), type: typeName, message: fieldsOf(message), hex: hexOf(bytes) };
 }
 
+/** A frame, and the decoded messages that end in it. */
+export interface FrameWithFields {
+  readonly frame: WireFrame;
+  readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
+}
+
 /** Returns the fields of a message. `textOrBase64` formats bytes. Returns {} if the message is malformed. */
 export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
   const found = methodByPath.get(method);

@@ -204,10 +204,15 @@ const OUTCOME_TEXT: Record<Outcome, string> = {
 const READ =
   /\/(?:Range|RangeStream|Watch|LeaseTimeToLive|LeaseLeases|MemberList|Status|Hash|HashKV|Snapshot|AuthStatus|UserGet|UserList|RoleGet|RoleList|Authenticate|Leader|Observe)$/;
 
+/** Whether the RPC with this gRPC path changes nothing, so that its outcome has no meaning. */
+export function changesNothing(method: string): boolean {
+  return READ.test(method);
+}
+
 function describe(problem: string, { method, endpoint, outcome }: EtcdErrorDetails): string {
   if (method === undefined) return problem;
   const where = `${method.slice(1)}${endpoint === undefined ? '' : ` at ${endpoint}`}`;
-  return `${problem} (${where}${READ.test(method) ? '' : `: ${OUTCOME_TEXT[outcome]}`})`;
+  return `${problem} (${where}${changesNothing(method) ? '' : `: ${OUTCOME_TEXT[outcome]}`})`;
 }
 
 export function amended(error: EtcdError, changes: Partial<EtcdErrorDetails>): EtcdError {

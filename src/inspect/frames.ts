@@ -1,5 +1,3 @@
-import { EtcdError } from '../errors/etcd-error.js';
-import { messageFields } from '../gen/descriptors.js';
 import type { OpenByteStream } from '../host/host.js';
 import { type AnyMethod, methodByPath } from '../reflection/method-table.js';
 import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
@@ -17,11 +15,11 @@ import {
 } from '../transport/http2/frame.js';
 import { FrameReader } from '../transport/http2/frame-reader.js';
 import { HpackDecoder } from '../transport/http2/hpack/decoder.js';
-import { literalString } from '../transport/http2/hpack/encoder.js';
 import { DynamicTable, type HeaderField } from '../transport/http2/hpack/tables.js';
 import { MESSAGE_PREFIX_BYTES, MessageAssembler } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
-import { explain, headerSpans } from './explain.js';
+import { headerSpans } from './explain.js';
+import { mayContainSecrets, SECRET_HEADERS, withoutSecret, withoutSecrets, withoutSecretValues } from './secrets.js';
 
 /** One HTTP/2 frame that a connection sent or received, with its decoded content. */
 export interface WireFrame {
@@ -84,15 +82,25 @@ export interface WireMessage {
   readonly bytes: Uint8Array;
 }
 
+/** Names the stream of a frame by the numbers of its connection and of the stream. */
+export function streamOf({ connection, streamId }: Pick<WireFrame, 'connection' | 'streamId'>): string {
+  return `${connection}:${streamId}`;
+}
+
 /** Returns the gRPC messages that end in a frame. */
 export function messagesIn({ detail }: Pick<WireFrame, 'detail'>): readonly WireMessage[] {
   return detail.kind === 'data' || detail.kind === 'http1' ? detail.messages : [];
 }
 
 /**
- * Returns a function that opens byte streams with `open`, and calls `onFrame` for each frame sent or received there.
+ * Returns a function that opens byte streams with `open`, and calls `onFrame` for each frame sent or received there, and
+ * `onClosed` with the number of each connection that either side closes.
  */
-export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void): OpenByteStream {
+export function tapped(
+  open: OpenByteStream,
+  onFrame: (frame: WireFrame) => void,
+  onClosed: (connection: number) => void = () => {},
+): OpenByteStream {
   let connections = 0;
   return (endpoint, tls, events) => {
     connections += 1;
@@ -104,7 +112,10 @@ export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void
     const stream = open(endpoint, tls, {
       opened: () => events.opened(),
       drained: () => events.drained(),
-      closed: (problem, cause) => events.closed(problem, cause),
+      closed: (problem, cause) => {
+        onClosed(common.connection);
+        events.closed(problem, cause);
+      },
       read: (bytes) => {
         received.push(bytes);
         events.read(bytes);
@@ -117,7 +128,10 @@ export function tapped(open: OpenByteStream, onFrame: (frame: WireFrame) => void
         return hasRoom;
       },
       keepProcessAlive: (busy) => stream.keepProcessAlive(busy),
-      close: () => stream.close(),
+      close: () => {
+        onClosed(common.connection);
+        stream.close();
+      },
     };
   };
 }
@@ -353,48 +367,4 @@ function settingsIn(payload: Uint8Array): readonly (readonly [name: string, valu
     settings.push([SETTING_NAMES.get(setting) ?? `0x${setting.toString(16)}`, readUint32(payload, at + 2)]);
   }
   return settings;
-}
-
-const SECRET_HEADERS: ReadonlySet<string> = new Set(['token', 'authorization']);
-
-function withoutSecret([name, value]: HeaderField): HeaderField {
-  return [name, SECRET_HEADERS.has(name) ? '(not shown)' : value];
-}
-
-/**
- * Replaces each secret in a header block by as many asterisks, so that the dynamic table keeps its size, and the
- * following blocks of the connection can still be decoded. `fields` are the decoded fields of the block.
- */
-function withoutSecretValues(block: Uint8Array, fields: readonly HeaderField[]): Uint8Array {
-  const parts: Uint8Array[] = [];
-  let index = 0;
-  for (const { start, end, kind, valueAt } of headerSpans(block)) {
-    const [name = '', value = ''] = (kind === 'field' ? fields[index++] : undefined) ?? [];
-    if (valueAt === undefined || !SECRET_HEADERS.has(name)) parts.push(block.subarray(start, end));
-    else parts.push(block.subarray(start, valueAt), Uint8Array.from(literalString('*'.repeat(value.length))));
-  }
-  return concatBytes(...parts);
-}
-
-/** Names of fields for passwords, tokens or hashes of passwords. `blob` is a snapshot, with the hashes of all users. */
-export const SECRET_FIELDS: ReadonlySet<string> = new Set(['password', 'hashedPassword', 'token', 'blob']);
-
-export function mayContainSecrets(typeName: string): boolean {
-  return messageFields[typeName]?.some(({ name }) => SECRET_FIELDS.has(name)) ?? false;
-}
-
-/** Replaces the bytes of secrets with 0, and all bytes of a malformed message. */
-function withoutSecrets(message: WireMessage): WireMessage {
-  if (!mayContainSecrets(message.typeName)) return message;
-  const bytes = message.bytes.slice();
-  try {
-    for (const { start, end, part, field, depth } of explain(message.typeName, message.bytes)) {
-      if (part === 'value' && depth === 0 && field !== undefined && SECRET_FIELDS.has(field.name))
-        bytes.fill(0, start, end);
-    }
-  } catch (error) {
-    if (!(error instanceof EtcdError)) throw error;
-    bytes.fill(0);
-  }
-  return { ...message, bytes };
 }

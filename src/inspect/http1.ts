@@ -3,8 +3,9 @@ import { encode } from '../protobuf/codec.js';
 import { fromJson, isJsonObject, type JsonValue } from '../reflection/json.js';
 import type { AnyMethod } from '../reflection/method-table.js';
 import { concatBytes, textOf } from '../runtime/bytes.js';
-import { type DecodedFrame, SECRET_FIELDS, type WireMessage } from './frames.js';
+import type { DecodedFrame, WireMessage } from './frames.js';
 import { gatewayMethods } from './gateway-methods.js';
+import { SECRET_FIELDS } from './secrets.js';
 
 const METHODS = gatewayMethods();
 const CRLF = '\r\n';

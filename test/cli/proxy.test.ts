@@ -72,6 +72,35 @@ test('etcdwire proxy shows the messages of etcdctl, and `show` prints its record
   expect(readFileSync(page, 'utf8')).toContain(`put ${key} = seen`);
 });
 
+test('`show` puts two recordings beside one another, and its page says what became of a put without an answer', async ({
+  skip,
+}) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
+  const key = unique();
+  const folder = temporaryFolder();
+  const recorded = async (name: string, ...args: string[]): Promise<string> => {
+    const file = join(folder, name);
+    const { url, stop } = await startProxy(['--quiet', '--record', file, ...args]);
+    await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', key, 'v', '--command-timeout=2s');
+    await stop();
+    return file;
+  };
+  const files = [await recorded('whole'), await recorded('lost', '--fault', 'drop-answer rpc=Put')];
+  expect(await cli(['show', ...files])).toMatchObject({ code: 64, stderr: expect.stringContaining('--html') });
+  const file = join(folder, 'page.html');
+  expect((await cli(['show', ...files, '--html', file])).code).toBe(0);
+  const page = readFileSync(file, 'utf8');
+  expect(page).toContain('Calls and messages that differ: 1 of 1.');
+  expect(page.match(/class="pair differs" id="first-difference"/g)).toHaveLength(1);
+  expect(page).toContain(
+    '<b>Outcome: unknown.</b> The whole request has left, so etcd may have applied it, or may still apply it. Remedy for <code>ConnectionLost</code>: If <code>unknown</code>, check',
+  );
+  expect((await cli(['show', files[0] as string, files[0] as string, '--html', file])).code).toBe(0);
+  expect(readFileSync(file, 'utf8')).toContain(
+    'Both traces have the same calls and messages, with the same answers: 1.',
+  );
+});
+
 /** The first run may have to get tshark from a Debian package. */
 const TSHARK_TIMEOUT_MS = 200_000;
 

@@ -91,6 +91,29 @@ test('the trace page highlights the bytes of a field, filters messages, and move
   expect(problems).toEqual([]);
 });
 
+test('the trace page shows the store, the leases and the watches at each step, with the arrow keys', async (context) => {
+  const { file, browser } = await tracedLock(context);
+  const page = await browser.newPage({ viewport: { width: 1_280, height: 800 } });
+  const problems: string[] = [];
+  page.on('pageerror', (error) => problems.push(error.message));
+  await page.goto(`file://${file}`);
+  expect(await page.locator('#shown-at').textContent()).toBe('at the end');
+  // The panel has room beside the diagram.
+  expect((await page.locator('aside').boundingBox())?.x).toBeGreaterThan(800);
+  await page.locator('details.message', { hasText: 'LeaseGrantResponse' }).locator('summary').click();
+  expect(await page.locator('#shown-leases .changed').textContent()).toMatch(/^[0-9a-f]+: 10\.0 of 10 s left/);
+  expect(await page.locator('#shown-keys .shown-item').count()).toBe(0);
+  await page.locator('details.message', { hasText: 'TxnRequest' }).first().locator('summary').click();
+  await page.keyboard.press('ArrowDown');
+  expect(await page.locator('#shown-keys .changed').first().textContent()).toContain('version 1 · lease ');
+  await page.keyboard.press('ArrowUp');
+  expect(await page.locator('#shown-keys .shown-item').count()).toBe(0);
+  await page.setViewportSize({ width: 900, height: 800 });
+  const panel = await page.locator('aside').boundingBox();
+  expect((panel?.y ?? 0) + (panel?.height ?? 0)).toBe(800);
+  expect(problems).toEqual([]);
+});
+
 test('the page of `trace --serve` grows while the command runs, and keeps expanded messages expanded', async (context) => {
   if (chromium === undefined) return context.skip('this machine has no Chromium');
   const browser = await launchChromium(chromium);

@@ -61,7 +61,13 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
     recording?.add(frame, false);
     print(frame);
   };
-  const tap = new Tap({ filter: flags, record: flags.record, program, onFrame });
+  const tap = new Tap({
+    filter: flags,
+    record: flags.record,
+    program,
+    onFrame,
+    onClosed: (connection, atMs) => recording?.closed(connection, atMs),
+  });
   const recording = flags.serve ? new Recording('etcdwire proxy', { lanes: tap.lanes }) : undefined;
   const print = flags.quiet ? () => {} : framePrinter(context.out, tap.lanes, flags.frames === true, startMs);
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);

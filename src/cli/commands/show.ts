@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { WireFrame } from '../../inspect/frames.js';
 import { orAborted } from '../../runtime/signals.js';
 import { contextOf } from '../context.js';
+import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FilterFlags, FrameFilter, filterOptions } from '../proxy/frame-filter.js';
 import { RECORD_WITH_PROXY, readCapture } from '../proxy/read-capture.js';
@@ -26,26 +27,70 @@ export function addShowCommand(program: Command, io: Io): void {
       '<file>',
       'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
     )
+    .argument('[other]', 'with --html or --serve: a capture to show beside the first one, aligned by its calls')
     .option('--html <file>', 'write a page with all messages, and the meaning of each byte')
     .option('--serve', 'show this page in a browser, at the URL that is printed')
     .option('--frames', 'print every HTTP/2 frame, not only messages and failures')
     .description('print the messages in a recording, without passwords and tokens')
-    .action((file: string, flags: ShowFlags, self: Command) => show(file, flags, io, self));
+    .action((file: string, other: string | undefined, flags: ShowFlags, self: Command) =>
+      show(other === undefined ? [file] : [file, other], flags, io, self),
+    );
   for (const option of filterOptions()) command.addOption(option);
 }
 
-async function show(file: string, flags: ShowFlags, io: Io, command: Command): Promise<void> {
+async function show(files: readonly string[], flags: ShowFlags, io: Io, command: Command): Promise<void> {
   const { out } = contextOf(io, command);
   const hasPage = flags.html !== undefined || flags.serve === true;
+  if (files.length > 1 && !hasPage)
+    throw new CliError(
+      ExitCode.USAGE,
+      'show: got two files, and no --html and no --serve; allowed: two files with one of them',
+    );
+  const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
+  const recordings: Recording[] = [];
+  for (const file of files) {
+    const recording = await recordingOf(file, flags, note, (lanes, startMs) =>
+      hasPage ? undefined : framePrinter(out, lanes, flags.frames === true, startMs),
+    );
+    if (recording === undefined)
+      return note(`${files.length > 1 ? file : 'the recording'} contains no traffic that fits`);
+    recordings.push(recording);
+  }
+  if (flags.html !== undefined) {
+    writePrivateFile(flags.html, tracePage(recordings.map(({ trace }) => trace) as [Trace, ...Trace[]]));
+    note(`the page is in ${flags.html}`);
+  }
+  if (flags.serve !== true) return;
+  const live = await LivePage.start(
+    () => recordings.map(({ liveTrace }) => liveTrace) as [Trace, ...Trace[]],
+    () => recordings.reduce((sum, { version }) => sum + version, 0),
+  );
+  note(`the page is at ${live.url}; press Ctrl-C to end`);
+  await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
+  await live.stop();
+}
+
+/**
+ * Reads a capture, and passes the frames that fit to the function that `printer` returns at the first of them, or records
+ * them if it returns none. Resolves with undefined if no frame fits.
+ */
+async function recordingOf(
+  file: string,
+  flags: ShowFlags,
+  note: (text: string) => void,
+  printer: (lanes: Lanes, startMs: number) => ((frame: WireFrame) => void) | undefined,
+): Promise<Recording | undefined> {
   const lanes = new Lanes();
   let recording: Recording | undefined;
   let print: ((frame: WireFrame) => void) | undefined;
   let lastMs = 0;
   const filter = new FrameFilter(flags, lanes, (frame) => {
-    recording ??= new Recording(file, { lanes, startMs: frame.atMs });
-    if (hasPage) return recording.add(frame, false);
-    print ??= framePrinter(out, lanes, flags.frames === true, frame.atMs);
-    print(frame);
+    if (recording === undefined) {
+      recording = new Recording(file, { lanes, startMs: frame.atMs });
+      print = printer(lanes, frame.atMs);
+    }
+    if (print === undefined) recording.add(frame, false);
+    else print(frame);
   });
   const { leftOut, encrypted } = await readCapture(file, {
     opened: (connection, info) => lanes.add(connection, info),
@@ -54,23 +99,10 @@ async function show(file: string, flags: ShowFlags, io: Io, command: Command): P
       lastMs = frame.atMs;
       filter.frame(frame);
     },
+    closed: (connection, atMs) => recording?.closed(connection, atMs),
   });
-  const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
   if (leftOut > 0) note(`connections left out because packets are missing: ${leftOut}`);
   if (encrypted > 0) note(`connections left out because they use TLS: ${encrypted}; ${RECORD_WITH_PROXY}`);
-  if (recording === undefined) return note('the recording contains no traffic that fits');
-  const shown = recording;
-  shown.end(undefined, lastMs);
-  if (flags.html !== undefined) {
-    writePrivateFile(flags.html, tracePage([shown.trace]));
-    note(`the page is in ${flags.html}`);
-  }
-  if (flags.serve !== true) return;
-  const live = await LivePage.start(
-    () => [shown.liveTrace] as [Trace],
-    () => shown.version,
-  );
-  note(`the page is at ${live.url}; press Ctrl-C to end`);
-  await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
-  await live.stop();
+  recording?.end(undefined, lastMs);
+  return recording;
 }

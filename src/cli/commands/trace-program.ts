@@ -55,7 +55,13 @@ export async function traceProgram(
     if (hasPage) recording.add(frame, html !== undefined);
     if (!hasPage && lines === undefined && record === undefined) writeLine(frame);
   };
-  const tap = new Tap({ filter: {}, record, program: `etcdwire ${version}`, onFrame });
+  const tap = new Tap({
+    filter: {},
+    record,
+    program: `etcdwire ${version}`,
+    onFrame,
+    onClosed: (connection, atMs) => recording.closed(connection, atMs),
+  });
   const recording = new Recording(title, { lanes: tap.lanes, isProgram: true });
   const writeLine = lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`));
   const session = await tap.start(context, undefined, {}, new FaultRules(), note);

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import type { Command } from 'commander';
 import { parseEndpoint } from '../../host/endpoint.js';
 import { openByteStream } from '../../host/node.js';
-import { mayContainSecrets, tapped, type WireFrame } from '../../inspect/frames.js';
+import { tapped, type WireFrame } from '../../inspect/frames.js';
+import { mayContainSecrets } from '../../inspect/secrets.js';
 import { textOf } from '../../runtime/bytes.js';
 import { onAbort } from '../../runtime/signals.js';
 import { monotonicMs } from '../../runtime/timers.js';
@@ -16,8 +17,8 @@ import { WireProxy } from '../proxy/wire-proxy.js';
 import { LivePage } from '../trace/live-page.js';
 import { tracePage } from '../trace/page.js';
 import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-files.js';
+import { observeQueue, type QueueObserver } from '../trace/queue-observer.js';
 import { Recording } from '../trace/recording.js';
-import { observeQueue, type QueueObserver } from '../trace/story.js';
 import type { Trace } from '../trace/trace.js';
 import { findMethod } from './rpc.js';
 import { quotedForShell, withoutShellSecrets } from './shell-words.js';
@@ -154,7 +155,7 @@ async function trace(
     const exitCode = await run({
       ...io,
       stderr: hasPage ? readStderr : io.stderr,
-      transport: http2Over(tapped(openByteStream, onFrame)),
+      transport: http2Over(tapped(openByteStream, onFrame, (connection) => recording.closed(connection))),
       onEnterQueue: async (options, name) => {
         if (!hasPage) return;
         observe = () => observeQueue(options, name);
@@ -229,7 +230,7 @@ async function runBeside(
     },
     onConnection: () => {},
     onFrame: (frame) => recording.add(frame, true),
-    onClosed: () => {},
+    onClosed: (connection, atMs) => recording.closed(connection, atMs),
     onProblem: (problem) => void io.stderr.write(`etcdwire: ${problem}\n`),
   });
   try {

@@ -1,8 +1,7 @@
 import { Option } from 'commander';
-import { messagesIn, type WireFrame } from '../../inspect/frames.js';
+import { messagesIn, streamOf, type WireFrame } from '../../inspect/frames.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Lanes } from '../trace/lanes.js';
-import { streamOf } from '../trace/story.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
 
 /** The flags that choose which frames a command shows. */

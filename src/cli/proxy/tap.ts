@@ -19,6 +19,7 @@ export interface TapOptions {
   readonly record?: string | undefined;
   /** Receives each frame that the filter shows. */
   readonly onFrame: (frame: WireFrame) => void;
+  readonly onClosed: (connection: number, atMs: number) => void;
   /** The name and the version of this program. */
   readonly program: string;
 }
@@ -30,9 +31,11 @@ export class Tap {
   connections = 0;
   requests = 0;
   readonly #filter: FrameFilter;
+  readonly #onClosed: TapOptions['onClosed'];
 
   /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
-  constructor({ filter, record, onFrame, program }: TapOptions) {
+  constructor({ filter, record, onFrame, onClosed, program }: TapOptions) {
+    this.#onClosed = onClosed;
     this.#filter = new FrameFilter(filter, this.lanes, onFrame);
     this.capture = record === undefined ? undefined : new CaptureFile(record, program);
   }
@@ -50,7 +53,10 @@ export class Tap {
       onConnection: (connection) => this.#opened(connection),
       onFrame: (frame) => this.#frame(frame),
       onPiece: () => this.capture?.endPacket(),
-      onClosed: (connection, atMs) => this.capture?.closed(connection, atMs),
+      onClosed: (connection, atMs) => {
+        this.capture?.closed(connection, atMs);
+        this.#onClosed(connection, atMs);
+      },
       onProblem,
     });
   }

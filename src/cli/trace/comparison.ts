@@ -1,6 +1,5 @@
-import { messagesIn, type WireFrame } from '../../inspect/frames.js';
+import { messagesIn, streamOf, type WireFrame } from '../../inspect/frames.js';
 import { escapeHtml } from './body.js';
-import { streamOf } from './story.js';
 import type { Trace } from './trace.js';
 
 /** Compares what two programs sent and received. */

@@ -1,6 +1,8 @@
+import { streamOf } from '../../inspect/frames.js';
 import { escapeControls } from '../output.js';
+import { aligned } from './alignment.js';
 import { bodyOf, elided, escapeHtml } from './body.js';
-import { type Step, type Story, streamOf } from './story.js';
+import type { Step, Story } from './story.js';
 import type { Trace } from './trace.js';
 
 /** Distance in pixels between two columns of the diagram. */
@@ -11,6 +13,8 @@ const COLUMN_WIDTH = 160;
  */
 const LABEL_WIDTH = 500;
 const ROW_HEIGHT = 48;
+/** Widths in pixels of the times at the left of the diagram, and of the queue at its right. */
+const [TIME_WIDTH, QUEUE_WIDTH] = [84, 140];
 /** Height in pixels that one second without messages takes, and the maximum height of such a gap. */
 export const GAP_PX_PER_SECOND = 40;
 export const MAX_GAP_PX = 200;
@@ -21,26 +25,70 @@ const LABELED_GAP_PX = 18;
 export const KINDS = ['keys', 'watches', 'leases', 'other'] as const;
 
 /** Renders the messages of a trace as a sequence diagram. Time runs down the page. */
-export function diagram({ command, story, startMs, leftOut }: Trace, index: number, isBeside: boolean): string {
+export function diagram(trace: Trace): string {
+  const { story, startMs } = trace;
+  const rowOf = rowsOf(trace, 0);
+  let lastMs = startMs;
+  const rows = story.steps.map((step, order) => {
+    const gap = gapRow(step.atMs - lastMs);
+    lastMs = step.atMs;
+    return gap + rowOf(order, step);
+  });
+  const hasQueue = story.states.length > 0;
+  const width = TIME_WIDTH + svgWidth(story) + (hasQueue ? QUEUE_WIDTH : 0);
+  return `<section class="diagram${hasQueue ? ' queued' : ''}" data-width="${width}" data-names="${namesOf([trace])}">${noteOf(trace)}
+<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${hasQueue ? 'queue' : ''}</span></div>
+${rows.join('\n')}
+</section>`;
+}
+
+/**
+ * Renders two traces beside one another, as conversations. A call of one trace is beside the same call of the other one,
+ * so that the first difference is easy to see.
+ */
+export function besideEachOther(first: Trace, second: Trace): string {
+  const traces = [first, second] as const;
+  const pairs = aligned(first.story, second.story);
+  const rowOf = traces.map(rowsOf);
+  const differing = pairs.filter(({ differs }) => differs);
+  const rows = pairs.map((pair) => {
+    const sides = pair.units.map((unit, side) => {
+      const steps = unit?.steps.map(([order, step]) => rowOf[side]?.(order, step) ?? '') ?? [];
+      return `<div class="side">${steps.join('\n')}</div>`;
+    });
+    const id = pair === differing[0] ? ' id="first-difference"' : '';
+    return `<div class="pair${pair.differs ? ' differs' : ''}"${id}>${sides.join('')}</div>`;
+  });
+  const calls = pairs.filter(({ units }) => units.some((unit) => unit !== undefined && unit.what !== '')).length;
+  const found =
+    differing.length === 0
+      ? `Both traces have the same calls and messages, with the same answers: ${calls}.`
+      : `Calls and messages that differ: ${differing.length} of ${calls}. <a href="#first-difference">Show the first difference</a>`;
+  const heads = traces.map(
+    (trace) => `<div class="side"><h2><code>${escapeHtml(trace.command)}</code></h2>${noteOf(trace)}</div>`,
+  );
+  return `<p class="differences">${found}</p>
+<section class="diagram beside" data-width="0" data-names="${namesOf(traces)}"><div class="pair names">${heads.join('')}</div>
+${rows.join('\n')}
+</section>`;
+}
+
+function namesOf(traces: readonly Trace[]): string {
+  return escapeHtml(JSON.stringify(traces.map(({ command }) => command)));
+}
+
+function noteOf({ leftOut }: Trace): string {
+  if (leftOut === 0) return '';
+  return `<p class="left-out">This page shows the beginning and the end. ${leftOut.toLocaleString('en')} frames between them are left out.</p>`;
+}
+
+/** Returns a function that renders a step, given its number in the story. `index` is that of the trace on the page. */
+function rowsOf({ story, startMs }: Trace, index: number): (order: number, step: Step) => string {
   const kinds = new Map<string, string>();
   for (const { message, frame } of story.steps)
     if (message !== undefined && frame !== undefined) kinds.set(streamOf(frame), kindOf(message.method));
   const keys = new Set<string>();
-  let lastMs = startMs;
-  const rows = story.steps.map((step) => {
-    const gap = gapRow(step.atMs - lastMs);
-    lastMs = step.atMs;
-    return gap + stepRow(step, story, startMs, { kinds, trace: index, keys });
-  });
-  const title = isBeside ? `<h2><code>${escapeHtml(command)}</code></h2>` : '';
-  const note =
-    leftOut === 0
-      ? ''
-      : `<p class="left-out">This page shows the beginning and the end. ${leftOut.toLocaleString('en')} frames between them are left out.</p>`;
-  return `<section class="diagram" data-name="${escapeHtml(command)}">${title}${note}
-<div class="row heads"><span class="at"></span>${headings(story)}<span class="state">${story.states.length === 0 ? '' : 'queue'}</span></div>
-${rows.join('\n')}
-</section>`;
+  return (order, step) => stepRow(step, story, startMs, { kinds, trace: index, keys, order });
 }
 
 function kindOf(method: string): (typeof KINDS)[number] {
@@ -71,13 +119,15 @@ interface Rows {
   readonly kinds: ReadonlyMap<string, string>;
   /** The index of the trace on the page. */
   readonly trace: number;
+  /** The number of the step in its trace. */
+  readonly order: number;
   /** The keys of the rows so far. A live page finds its rows again by their keys. */
   readonly keys: Set<string>;
 }
 
-function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys }: Rows): string {
+function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys, order }: Rows): string {
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
-  const summary = `${at}${arrow(step, story)}${bubble(step, story)}${queueOf(step, story)}`;
+  const summary = `${at}${arrow(step, story)}${bubble(step, story)}${queueOf(step, story)}${verdictOf(step)}`;
   const body = bodyOf(step, startMs);
   const stream = step.frame === undefined ? '' : streamOf(step.frame);
   const kind = kinds.get(stream) ?? 'other';
@@ -86,7 +136,8 @@ function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys
   let key = `${trace} ${ms} ${stream} ${step.kind}`;
   while (keys.has(key)) key += '+';
   keys.add(key);
-  const attributes = `data-ms="${ms}" data-key="${key}"${filter}`;
+  const changes = step.changes.length === 0 ? '' : ` data-changes="${escapeHtml(JSON.stringify(elidedChanges(step)))}"`;
+  const attributes = `data-ms="${ms}" data-order="${order}" data-key="${key}"${changes}${filter}`;
   if (body === '') return `<div class="row ${step.kind}" ${attributes}>${summary}</div>`;
   return `<details class="${step.kind}" ${attributes}><summary class="row">${summary}</summary><div class="body">${body}</div></details>`;
 }
@@ -123,6 +174,30 @@ function arrow({ from, to, label, kind, protocol }: Step, { participants, etcd }
   );
 }
 
+/** Renders what a client may conclude from a failure, and what to do. */
+function verdictOf({ verdict }: Step): string {
+  if (verdict === undefined) return '';
+  const { reason, outcome, conclusion, remedy } = verdict;
+  const known = outcome === undefined ? '' : `<b>Outcome: ${outcome}.</b> ${conclusion} `;
+  return `<span class="verdict">${known}Remedy for <code>${reason}</code>: ${inlineMarkdown(remedy)}</span>`;
+}
+
+/** Renders the code in a line of Markdown, and the texts of its links. */
+function inlineMarkdown(line: string): string {
+  return escapeHtml(line)
+    .replace(/`([^`]*)`/g, '<code>$1</code>')
+    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+}
+
+/** Leaves out the ends of long keys, values and texts. */
+function elidedChanges({ changes }: Step): readonly object[] {
+  return changes.map((change) => {
+    if (change.kind === 'event') return { ...change, text: elided(change.text) };
+    if (change.kind !== 'key') return change;
+    return { ...change, key: { ...change.key, name: elided(change.key.name), value: elided(change.key.value) } };
+  });
+}
+
 /** Renders the step for a narrow screen: as a message of a conversation, at the side of its sender. */
 function bubble({ from, to, label, kind, protocol }: Step, { participants, etcd }: Story): string {
   const client = Math.min(from, to) === etcd ? Math.max(from, to) : Math.min(from, to);
@@ -140,6 +215,10 @@ function queueOf({ queue }: Step, { participants, ownKeys }: Story): string {
     return `<b class="${classes}" title="${escapeHtml(key)}">${escapeHtml(name)}</b>`;
   });
   return `<span class="state">${chips.join(' ')}</span>`;
+}
+
+function svgWidth({ participants, etcd }: Story): number {
+  return columnX(participants.length - 1, etcd) + COLUMN_WIDTH / 2;
 }
 
 /** `lastX` is the position of the last column. */

@@ -24,19 +24,32 @@ function moveTo(row) {
     cursor.setAttribute('x2', x);
     cursor.setAttribute('visibility', 'visible');
   }
+  showState(row);
+}
+function stepBy(count) {
+  const shown = rows.filter((row) => row.checkVisibility());
+  const at = shown.findIndex(({ dataset }) => dataset.key === chosen.now);
+  const next = shown[Math.min(shown.length - 1, Math.max(0, at + count))];
+  if (next === undefined) return;
+  moveTo(next);
+  byId('scrubber').value = rows.indexOf(next);
+  const { scrollX } = window;
+  next.scrollIntoView({ block: 'center' });
+  scrollTo(scrollX, scrollY);
 }
 function refresh() {
   rows = [...document.querySelectorAll('.diagram [data-ms]')];
-  const diagrams = [...document.querySelectorAll('.diagram')];
-  const groups = diagrams.map((diagram) => {
-    const streams = new Map([...diagram.querySelectorAll('[data-stream]')].map(({ dataset }) => [dataset.stream, dataset.kind]));
+  const names = JSON.parse(document.querySelector('[data-names]').dataset.names);
+  const groups = names.map((name, trace) => {
+    const own = rows.filter(({ dataset }) => dataset.stream?.startsWith(trace + ' '));
+    const streams = new Map(own.map(({ dataset }) => [dataset.stream, dataset.kind]));
     const options = [...streams].map(([stream, kind]) => {
       const [, connection, id] = /^\\d+ (\\d+):(\\d+)$/.exec(stream);
       return new Option(id === '0' ? 'connection ' + connection : connection + ':' + id + ' ' + kind, stream);
     });
-    if (diagrams.length === 1) return options;
+    if (names.length === 1) return options;
     const group = document.createElement('optgroup');
-    group.label = diagram.dataset.name;
+    group.label = name;
     group.append(...options);
     return group;
   });
@@ -44,7 +57,22 @@ function refresh() {
   byId('stream').value = chosen.stream;
   byId('scrubber').max = Math.max(0, rows.length - 1);
   filter();
+  placePanel();
+  showState(rows.find(({ dataset }) => dataset.key === chosen.now));
 }
+document.addEventListener('click', ({ target }) => {
+  const row = target.closest('.diagram [data-ms]');
+  if (row === null) return;
+  moveTo(row);
+  byId('scrubber').value = rows.indexOf(row);
+});
+document.addEventListener('keydown', (event) => {
+  const count = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const isPlain = !event.altKey && !event.ctrlKey && !event.metaKey && !event.shiftKey;
+  if (count === undefined || !isPlain || event.target.closest('input, select, textarea, aside') !== null) return;
+  event.preventDefault();
+  stepBy(count);
+});
 document.addEventListener('input', ({ target }) => {
   if (target.id === 'stream') chosen.stream = target.value;
   else if (target.dataset.show) chosen.hidden[target.checked ? 'delete' : 'add'](target.dataset.show);
@@ -56,7 +84,6 @@ document.addEventListener('input', ({ target }) => {
   }
   filter();
 });
-refresh();
 `;
 
 /** A script that replaces the changing parts of the page when the server reports a change. Open rows stay open. */

@@ -1,4 +1,5 @@
 import { BODY_STYLE, THEME } from './body.js';
+import { STATE_STYLE } from './state-panel.js';
 
 /**
  * Returns the style sheet that shows the rows in this scope as a conversation, for narrow diagrams: each message is a
@@ -19,13 +20,14 @@ function conversation(scope: string): string {
     '.bubble.failure { border-color: var(--bad); color: var(--bad); }',
     '.bubble.held { border-color: var(--good); color: var(--good); font-weight: 700; }',
     '.body { margin-left: 0; }',
+    '.verdict { display: block; text-align: left; width: auto; margin: .2em 0 0 auto; padding: 0 .8em; max-width: 85%; box-sizing: border-box; }',
   ];
   return rules.map((rule) => scope + rule).join('\n');
 }
 
 /** Style sheet of the page. */
-export const STYLE = `${THEME}${BODY_STYLE}
-body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto; max-width: 1400px; padding: 0 1.5em; }
+export const STYLE = `${THEME}${BODY_STYLE}${STATE_STYLE}
+body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2em auto; max-width: 1760px; padding: 0 1.5em; }
 h1 { font-size: 1.3em; margin: 0; overflow-wrap: anywhere; } h2 { font-size: 1em; margin: 1.5em 0 .4em; }
 header p { color: var(--soft); margin: .2em 0 0; }
 .problems { margin: 1em 0; padding: .6em 1em; background: var(--panel); border-radius: 6px; }
@@ -42,9 +44,12 @@ label { color: var(--soft); }
 .gap { margin-left: 84px; color: var(--soft); font-size: 11px; display: flex; align-items: center; padding-left: .8em; border-left: 2px dotted var(--rule); }
 [data-ms].now, .now > summary { background: var(--lit); } .filtered { display: none; }
 .comparison { margin: 1em 0; } .comparison th { text-align: left; font-weight: 500; padding: .1em 1em .1em 0; } .comparison td { text-align: right; padding: .1em 1em .1em 0; }
-.beside { display: grid; grid-template-columns: 1fr 1fr; gap: 2em; align-items: start; } .beside .diagram { min-width: 0; } .beside .body { overflow-x: auto; } .beside .both { display: block; } .beside .both table { margin-top: .8em; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 2em; padding: 0 .5em; border-left: 4px solid transparent; } .pair.differs { border-left-color: var(--bad); background: var(--panel); scroll-margin-top: 4em; } .pair .side { min-width: 0; }
+.pair.differs .bubble { background: var(--paper); } .pair.names { position: sticky; top: 0; background: var(--paper); border-bottom: 1px solid var(--rule); z-index: 1; } .pair .both { display: block; } .pair .both table { margin-top: .8em; } .pair .body { overflow-x: auto; }
+.diagram.beside { width: auto; } .differences { margin: .8em 0 0; } .differences a { color: var(--own); }
 .diagram { border-top: 1px solid var(--rule); margin-top: .6em; width: max-content; min-width: 100%; }
-.row { display: grid; grid-template-columns: 84px max-content minmax(180px, 1fr); align-items: center; list-style: none; }
+.row { display: grid; grid-template-columns: 84px max-content; align-items: center; list-style: none; }
+.queued .row { grid-template-columns: 84px max-content minmax(140px, 1fr); } .diagram:not(.queued) .state { display: none; }
 .row::-webkit-details-marker { display: none; }
 details summary { cursor: pointer; } details summary:hover { background: var(--hover); }
 .heads { position: sticky; top: 0; background: var(--paper); border-bottom: 1px solid var(--rule); z-index: 1; }
@@ -64,11 +69,16 @@ g.frame line, g.frame path { stroke: var(--soft); } g.frame text { fill: var(--s
 .state b.first::before { content: "holds: "; }
 .bubble { display: none; }
 .frame { display: none; } body:has(#frames:checked) .diagram .frame:not(.filtered) { display: block; } body:has(#frames:checked) .diagram g.frame { display: inline; }
+.diagram .row.frame { display: none; } body:has(#frames:checked) .diagram .row.frame:not(.filtered) { display: grid; }
 .diagram g.frame { display: inline; }
-.body { margin: .2em 0 1em 84px; }
+.body { margin: .2em 0 1em 84px; contain: inline-size; }
+.verdict { grid-column: 2; justify-self: end; width: 480px; margin-right: 90px; padding-bottom: .6em; font-size: 12px; text-align: center; }
+.verdict b { color: var(--bad); }
+#columns .both { display: block; } #columns .both table { margin-top: .8em; }
+.docked:not(:has(.beside)) #columns .both { display: grid; }
 ${conversation('.beside ')}
 @media (max-width: 760px) {
-  body { margin: 1em auto; padding: 0 .8em; } .beside { display: block; }
+  body { margin: 1em auto; padding: 0 .8em; } .pair { gap: .6em; }
   ${conversation('')}
 }
 `;

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import { FAULT_KINDS, type Fault } from '../proxy/fault-rules.js';
 import { escapeHtml, LIGHT_SCRIPT } from './body.js';
 import { comparison } from './comparison.js';
-import { diagram, GAP_PX_PER_SECOND, KINDS, MAX_GAP_PX } from './diagram.js';
+import { besideEachOther, diagram, GAP_PX_PER_SECOND, KINDS, MAX_GAP_PX } from './diagram.js';
 import { FAULTS_SCRIPT, LIVE_SCRIPT, PAGE_SCRIPT } from './page-script.js';
 import { STYLE } from './page-style.js';
 import { queueChart } from './queue-chart.js';
+import { STATE_PANEL, STATE_SCRIPT } from './state-panel.js';
 import type { Story } from './story.js';
 import type { Trace } from './trace.js';
 
@@ -19,7 +20,7 @@ export function tracePage(
   { live = false, faults = undefined as readonly Fault[] | undefined } = {},
 ): string {
   const [{ command }] = traces;
-  const script = `${LIGHT_SCRIPT}${PAGE_SCRIPT}${live ? LIVE_SCRIPT : ''}${faults === undefined ? '' : FAULTS_SCRIPT}`;
+  const script = `${LIGHT_SCRIPT}${PAGE_SCRIPT}${STATE_SCRIPT}refresh();${live ? LIVE_SCRIPT : ''}${faults === undefined ? '' : FAULTS_SCRIPT}`;
   const hash = createHash('sha256').update(script).digest('base64');
   // Only the page's own script may run, because a trace may contain text from any client.
   const policy = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; connect-src ${live ? "'self'" : "'none'"}`;
@@ -40,7 +41,8 @@ ${KINDS.map((kind) => `<label><input type="checkbox" data-show="${kind}" checked
 <label>stream <select id="stream"></select></label>
 <label>time <input type="range" id="scrubber" min="0" value="0"></label> <output id="moment"></output>
 </div>
-<main id="messages">${messages(traces)}</main>
+<div id="columns"><main id="messages">${messages(traces)}</main>
+${STATE_PANEL}</div>
 <script>${script}</script>
 </html>
 `;
@@ -75,9 +77,8 @@ function summary(traces: readonly [Trace, ...Trace[]]): string {
   return `${header(traces[0])}${traces.length > 1 ? comparison(traces) : ''}${charts.join('')}`;
 }
 
-function messages(traces: readonly [Trace, ...Trace[]]): string {
-  const diagrams = traces.map((trace, index) => diagram(trace, index, traces.length > 1)).join('\n');
-  return traces.length === 1 ? diagrams : `<div class="beside">${diagrams}</div>`;
+function messages([first, second]: readonly [Trace, ...Trace[]]): string {
+  return second === undefined ? diagram(first) : besideEachOther(first, second);
 }
 
 function header({ command, exitCode, startMs, endMs, problems, isProgram }: Trace): string {
@@ -89,7 +90,7 @@ function header({ command, exitCode, startMs, endMs, problems, isProgram }: Trac
       : `Exit code ${exitCode} after ${seconds} s.`;
   return `<header>
 <h1><code>${escapeHtml(command)}</code></h1>
-<p>${end} Each arrow is a message. Click an arrow to see the fields and the bytes of its message.</p>
+<p>${end} Each arrow is a message. Click an arrow to see the fields and the bytes of its message, or step through the arrows with ↑ and ↓.</p>
 </header>
 ${problems === '' ? '' : `<pre class="problems">${escapeHtml(problems)}</pre>`}`;
 }
@@ -101,8 +102,9 @@ function legend({ states, prize }: Story, live: boolean): string {
       : `<li>A <b class="other">dashed</b> arrow is a change by another contender. A <b class="good">green</b> dot is the moment when this client gets the ${prize}. The queue is at the right of each arrow: first the holder, then the waiters. In the chart, the bar of a waiter is pale, and the bar of the holder is solid.</li>`;
   return `<details class="legend"><summary>How to read this page</summary><ul>
 <li>Time runs down the page. Time without messages takes ${GAP_PX_PER_SECOND} pixels for each second, and ${MAX_GAP_PX} pixels at most.</li>
-<li>A <b class="own">blue</b> arrow is a message from or to this client. A <b class="bad">red</b> arrow is a failure. The line below an arrow names the RPC, the HTTP/2 stream, the revision of the store, and how long the answer took.</li>
+<li>A <b class="own">blue</b> arrow is a message from or to this client. A <b class="bad">red</b> arrow is a failure. Under it stand the outcome, which says whether etcd may have applied a write, and the remedy. The line below an arrow names the RPC, the HTTP/2 stream, the revision of the store, and how long the answer took.</li>
 ${queue}
+<li>The panel shows the keys, the leases and the watches after the chosen arrow, as far as the messages have shown them. What the arrow has changed has a blue line.</li>
 <li>The bytes of a message are <b class="tag">tags</b>, which name a field, <b class="length">lengths</b>, and <b class="good">values</b>. When the pointer is on a field, its bytes are highlighted. When the pointer is on a byte, its field is highlighted.</li>
 </ul></details>`;
 }

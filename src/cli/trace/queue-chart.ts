@@ -1,5 +1,5 @@
 import { escapeHtml } from './body.js';
-import type { QueueState } from './story.js';
+import type { QueueState } from './queue-observer.js';
 import type { Trace } from './trace.js';
 
 const CHART_WIDTH = 900;

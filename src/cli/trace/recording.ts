@@ -1,7 +1,8 @@
 import type { WireFrame } from '../../inspect/frames.js';
 import { monotonicMs } from '../../runtime/timers.js';
 import type { Lanes } from './lanes.js';
-import { type QueueObserver, type Story, storyOf } from './story.js';
+import type { QueueObserver } from './queue-observer.js';
+import { type Story, storyOf } from './story.js';
 import type { Trace } from './trace.js';
 
 /** Maximum numbers of frames that a live page shows from the beginning of the trace and from its end. */
@@ -33,6 +34,7 @@ export class Recording {
   readonly #prize: Story['prize'];
   readonly #isProgram: boolean;
   readonly #startMs: number;
+  readonly #closings = new Map<number, number>();
   #endMs: number | undefined;
   #recorded = 0;
   /** Number of bytes in all frames after the first `FIRST_FRAMES`. */
@@ -49,9 +51,11 @@ export class Recording {
     this.#startMs = startMs;
   }
 
-  /** A number that grows with each frame and each change of the queue, and when the program ends. */
+  /** A number that grows with each frame, each closed connection and each change of the queue, and when the program ends. */
   get version(): number {
-    return this.#recorded + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1);
+    return (
+      this.#recorded + this.#closings.size + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1)
+    );
   }
 
   get trace(): Trace {
@@ -76,6 +80,11 @@ export class Recording {
     if (keepsAll) return;
     if (this.frames.length > 4 * (FIRST_FRAMES + LATEST_FRAMES)) this.#discard(LATEST_FRAMES);
     else if (this.#latestBytes > 2 * LATEST_BYTES) this.#discard(this.#countOfLatestBytes());
+  }
+
+  /** Records that a connection has closed. */
+  closed(connection: number, atMs = monotonicMs()): void {
+    this.#closings.set(connection, atMs);
   }
 
   end(exitCode: number | undefined, endMs = monotonicMs()): void {
@@ -103,7 +112,11 @@ export class Recording {
       command: this.#title,
       exitCode: this.exitCode,
       frames,
-      story: storyOf(frames, this.observer?.states ?? [], this.#prize, { isWhole: leftOut === 0, lanes: this.lanes }),
+      story: storyOf(frames, this.observer?.states ?? [], this.#prize, {
+        isWhole: leftOut === 0,
+        lanes: this.lanes,
+        closings: this.#closings,
+      }),
       leftOut,
       isProgram: this.#isProgram,
       startMs: this.#startMs,

@@ -196,7 +196,7 @@ function valueName(kv: JsonObject): string {
 }
 
 /** Returns the name of a key, or describes the keys of a range. */
-function rangeName(range: JsonObject, queue: Queue): string {
+export function rangeName(range: JsonObject, queue: Queue): string {
   if (range.range_end === undefined) return keyName(range, queue);
   const [start, end] = [fromTextOrBase64(text(range.key), 'key'), fromTextOrBase64(text(range.range_end), 'key')];
   const isOpen = end.length === 1 && end[0] === 0;

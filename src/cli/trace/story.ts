@@ -1,80 +1,14 @@
-import { Client, type ClientOptions } from '../../client/client.js';
 import * as watchMethods from '../../gen/methods/watch.js';
-import { messagesIn, type WireFrame, type WireMessage } from '../../inspect/frames.js';
-import { prefix } from '../../kv/keys.js';
+import { messagesIn, streamOf, type WireFrame, type WireMessage } from '../../inspect/frames.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { methodByPath } from '../../reflection/method-table.js';
-import { monotonicMs, pause } from '../../runtime/timers.js';
-import { fieldsOf } from '../frames.js';
+import { type FrameWithFields, fieldsOf } from '../frames.js';
 import type { Lanes } from './lanes.js';
+import type { QueueState } from './queue-observer.js';
 import { type Queue, sentenceFor, THIS_CLIENT } from './sentences.js';
+import { type ShownChange, ShownState } from './shown-state.js';
+import { type Call, canceledWatch, failureIn, grpcTimeoutMs, unanswered, type Verdict } from './verdict.js';
 import { FlowWindows } from './windows.js';
-
-/** The queue of a lock after a change. */
-export interface QueueState {
-  /** Milliseconds on the monotonic clock. */
-  readonly atMs: number;
-  readonly revision: bigint;
-  /** The change that led to this state; undefined for the initial state. */
-  readonly change: { readonly type: 'enters' | 'leaves'; readonly key: string } | undefined;
-  /** The queue keys in the order of the queue. */
-  readonly queue: readonly string[];
-  /** The fencing token of the holder, which is the create revision of the first key. Undefined if the queue is empty. */
-  readonly token: bigint | undefined;
-}
-
-/** The states of a queue since the start of the observation. */
-export interface QueueObserver {
-  readonly states: readonly QueueState[];
-  stop(): Promise<void>;
-}
-
-/** How long the observer waits at the end for changes that it has not seen yet, in milliseconds. */
-const LAST_CHANGES_MS = 1_000;
-const PROGRESS_POLL_MS = 20;
-
-/** Watches the queue of a lock with a separate client, so that the trace shows the other contenders too. */
-export async function observeQueue(options: ClientOptions, name: string): Promise<QueueObserver> {
-  const states: QueueState[] = [];
-  const client = new Client(options);
-  const { header, kvs } = await client.range(prefix(`${name}/`), { keysOnly: true });
-  const createRevisions = new Map(kvs.map((kv) => [kv.keyText(), kv.createRevision]));
-  const note = (revision: bigint, change: QueueState['change']): void => {
-    const sorted = [...createRevisions].sort(([, a], [, b]) => (a < b ? -1 : 1));
-    states.push({ atMs: monotonicMs(), revision, change, queue: sorted.map(([key]) => key), token: sorted[0]?.[1] });
-  };
-  const watch = client.watch(prefix(`${name}/`), { startRevision: header.revision + 1n, progress: true });
-  let seenUntil = header.revision;
-  const follow = async (): Promise<void> => {
-    for await (const { revision, events } of watch.batches()) {
-      for (const event of events) {
-        const key = event.keyText();
-        const isKnown = createRevisions.has(key);
-        if (event.type === 'put') createRevisions.set(key, event.kv.createRevision);
-        else createRevisions.delete(key);
-        // A put of an existing key, such as a proclamation, does not change the queue.
-        if (event.type === 'delete' || !isKnown)
-          note(event.modRevision, { type: event.type === 'put' ? 'enters' : 'leaves', key });
-      }
-      seenUntil = revision;
-    }
-  };
-  note(header.revision, undefined);
-  // The watch rejects when the client closes. If the watch fails before that, the rest of the trace is still useful.
-  follow().catch(() => {});
-  /** Waits until the observer has seen all changes that were made before the call, or `ended` aborts. */
-  const seeAll = async (ended: AbortSignal): Promise<void> => {
-    const last = (await client.range(prefix(`${name}/`), { countOnly: true })).header.revision;
-    for (; seenUntil < last && !ended.aborted; await pause(PROGRESS_POLL_MS, ended)) watch.requestProgress();
-  };
-  const stop = async (): Promise<void> => {
-    const ended = new AbortController();
-    await Promise.race([seeAll(ended.signal).catch(() => {}), pause(LAST_CHANGES_MS, ended.signal)]);
-    ended.abort();
-    await client.close();
-  };
-  return { states, stop };
-}
 
 /** A column of the diagram: the traced client or the clients of a proxy, etcd, or another contender. */
 interface Participant {
@@ -106,8 +40,12 @@ export interface Step {
   readonly kind: 'message' | 'failure' | 'frame' | 'seen' | 'held';
   readonly frame: WireFrame | undefined;
   readonly message: WireMessage | undefined;
+  /** What a client may conclude from a failure. Undefined unless the step is the failure of a call. */
+  readonly verdict: Verdict | undefined;
   /** How the frame changes the flow-control windows, as a sentence. Empty if it changes none. */
   readonly windows: string;
+  /** What the step shows of the store, the leases and the watches. */
+  readonly changes: readonly ShownChange[];
   /** The queue keys at this time, in the order of the queue. */
   readonly queue: readonly string[];
 }
@@ -123,20 +61,19 @@ export interface Story {
   readonly prize: 'lock' | 'leadership';
 }
 
-export interface FrameWithFields {
-  readonly frame: WireFrame;
-  readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
-}
+/** When each connection has closed, by its number, in milliseconds on the monotonic clock. */
+export type Closings = ReadonlyMap<number, number>;
 
 /**
  * Combines the frames of the traced client with the observed states of the queue, ordered by time. `isWhole` tells
- * whether `wireFrames` contains all frames of the client. With `lanes`, each connection is a participant.
+ * whether `wireFrames` contains all frames of the client. With `lanes`, each connection is a participant. The calls that
+ * are open at one of the `closings` have failed.
  */
 export function storyOf(
   wireFrames: readonly WireFrame[],
   observed: readonly QueueState[],
   prize: Story['prize'],
-  { isWhole = true, lanes = undefined as Lanes | undefined } = {},
+  { isWhole = true, lanes = undefined as Lanes | undefined, closings = new Map() as Closings } = {},
 ): Story {
   const frames = wireFrames.map(withFields);
   const ownPuts = new Set(
@@ -170,20 +107,37 @@ export function storyOf(
   // Add the observed changes before the messages. The sort below is stable, so a change precedes a message that has the
   // same time.
   const steps: Step[] = [];
-  const observedStep = { protocol: '', frame: undefined, message: undefined, windows: '' };
+  const observedStep = {
+    protocol: '',
+    frame: undefined,
+    message: undefined,
+    verdict: undefined,
+    windows: '',
+    changes: [],
+  };
   for (const { atMs, change, queue } of states) {
     if (change === undefined || ownKeys.has(change.key)) continue;
     const [from, to, label] = [indexOf(change.key), etcd, `${change.type} the queue`];
     steps.push({ ...observedStep, atMs, from, to, label, kind: 'seen', queue });
   }
   const describer = new FrameDescriber(queueOfLock, isWhole);
+  const shown = new ShownState();
   for (const each of frames) {
     const { frame } = each;
     const client = clientOf(frame.connection);
     const [from, to] = frame.direction === 'sent' ? [client, etcd] : [etcd, client];
     const queue = queueAt(frame.atMs);
-    for (const description of describer.describe(each))
-      steps.push({ ...description, atMs: frame.atMs, from, to, frame, queue });
+    const changes = shown.follow(each);
+    for (const [index, description] of describer.describe(each).entries())
+      steps.push({ ...description, atMs: frame.atMs, from, to, frame, changes: changes[index] ?? [], queue });
+  }
+  for (const [connection, atMs] of closings) {
+    const [from, to, queue] = [etcd, clientOf(connection), queueAt(atMs)];
+    const closed = { ...observedStep, label: 'the connection closes', kind: 'frame' } as const;
+    for (const description of [closed, ...describer.closed(connection, atMs)]) {
+      const changes = description === closed ? shown.closed(connection) : [];
+      steps.push({ ...description, atMs, from, to, frame: undefined, changes, queue });
+    }
   }
   for (const [index, { atMs: observedMs, revision, queue, token }] of states.entries()) {
     // The observer may see the change before the traced client does. The client holds the lock once it has read the
@@ -225,11 +179,11 @@ function withoutLongRuns(steps: readonly Step[]): readonly Step[] {
   return shown;
 }
 
-/** A request, and when the client sent it, in milliseconds on the monotonic clock. */
-interface Request {
+/** A call, and the fields of its latest request. */
+interface OpenCall extends Call {
   readonly fields: JsonObject;
-  readonly atMs: number;
-  readonly method: string;
+  /** Whether the client has given up the call. */
+  readonly isOver: boolean;
 }
 
 /** Decodes the messages of a frame. */
@@ -237,21 +191,18 @@ export function withFields(frame: WireFrame): FrameWithFields {
   return { frame, messages: messagesIn(frame).map((message) => ({ message, fields: fieldsOf(message) })) };
 }
 
-/** Names the stream of a frame by the numbers of its connection and of the stream. */
-export function streamOf({ connection, streamId }: Pick<WireFrame, 'connection' | 'streamId'>): string {
-  return `${connection}:${streamId}`;
-}
-
 /** What a frame means: one description for each message that ends in it, or else one for the frame itself. */
-type Description = Pick<Step, 'label' | 'protocol' | 'message' | 'windows'> & {
+type Description = Pick<Step, 'label' | 'protocol' | 'message' | 'verdict' | 'windows'> & {
   readonly kind: 'message' | 'failure' | 'frame';
 };
 
 /** Describes the frames of a client, in their order. */
 export class FrameDescriber {
   readonly #queue: Queue;
-  /** The latest request of each stream. */
-  readonly #requests = new Map<string, Request>();
+  /** The call of each open stream. */
+  readonly #calls = new Map<string, OpenCall>();
+  /** The last stream that GOAWAY has named, by the number of the connection. */
+  readonly #lastStreams = new Map<number, number>();
   readonly #windows: FlowWindows | undefined;
 
   /** With `isWhole` set to false, frames are missing, so the windows are unknown. */
@@ -264,55 +215,92 @@ export class FrameDescriber {
     const stream = streamOf(frame);
     const windows = this.#windows?.follow(frame) ?? '';
     const isSent = frame.direction === 'sent';
-    const request = this.#requests.get(stream);
-    // Forget the request at the server's last frame. After a reset by the client, late frames may still follow.
-    if (!isSent && (frame.type === 'RST_STREAM' || frame.flags.includes('END_STREAM'))) this.#requests.delete(stream);
-    const isStreaming = methodByPath.get(request?.method ?? '')?.kind !== 'unary';
-    const protocolOf = (method: string, revision: bigint): string => {
-      // A response of a watch does not answer the latest request: a stream has many watches, and events arrive at any
-      // time.
-      const isAnswer = !isSent && request !== undefined && method !== watchMethods.watch.path;
-      const took = isAnswer ? [`${(frame.atMs - request.atMs).toFixed(1)} ms`] : [];
-      const at = revision === 0n ? [] : [`revision ${revision}`];
-      return [method.slice(method.lastIndexOf('/') + 1), `stream ${frame.streamId}`, ...at, ...took].join(' · ');
-    };
+    const call = this.#calls.get(stream);
+    if (isSent) this.#sent(frame, messages);
+    else this.#received(frame);
+    const common = { message: undefined, verdict: undefined, windows };
     if (messages.length === 0) {
-      const failure = failureIn(frame, request !== undefined && isStreaming);
+      const failure = call?.isOver ? undefined : failureIn(frame, call);
+      if (failure !== undefined) {
+        const protocol = protocolOf(frame, call?.method ?? frame.type, call);
+        return [{ ...common, ...failure, protocol: withOutcome(protocol, failure.verdict), kind: 'failure' }];
+      }
       const name = frame.detail.kind === 'http1' ? `${frame.type} ${frame.detail.line}` : frame.type;
-      const label = failure ?? [name, ...frame.flags].join(' ').trim();
-      const protocol = failure === undefined ? '' : protocolOf(request?.method ?? frame.type, 0n);
-      return [{ label, protocol, kind: failure === undefined ? 'frame' : 'failure', message: undefined, windows }];
+      return [{ ...common, label: [name, ...frame.flags].join(' ').trim(), protocol: '', kind: 'frame' }];
     }
     return messages.map(({ message, fields }) => {
-      const label = sentenceFor(message, fields, this.#queue, request?.fields);
-      if (isSent) this.#requests.set(stream, { fields, atMs: frame.atMs, method: message.method });
-      return { label, protocol: protocolOf(message.method, revisionIn(fields)), kind: 'message', message, windows };
+      const failure = isSent ? undefined : canceledWatch(fields);
+      const label = failure?.label ?? sentenceFor(message, fields, this.#queue, call?.fields);
+      const kind = failure === undefined ? 'message' : 'failure';
+      const protocol = protocolOf(frame, message.method, call, revisionIn(fields));
+      return { ...common, verdict: failure?.verdict, label, protocol, kind, message };
     });
+  }
+
+  /** Describes the failures of the calls that are open when their connection closes. */
+  closed(connection: number, atMs: number): readonly Description[] {
+    const descriptions: Description[] = [];
+    for (const [stream, call] of this.#calls) {
+      if (!stream.startsWith(`${connection}:`)) continue;
+      this.#calls.delete(stream);
+      if (call.isOver || call.isStreaming) continue;
+      const streamId = Number(stream.slice(stream.indexOf(':') + 1));
+      const { label, verdict } = unanswered(call, streamId > (this.#lastStreams.get(connection) ?? streamId));
+      const frame = { streamId, atMs, direction: 'received' } as const;
+      const protocol = withOutcome(protocolOf(frame, call.method, call), verdict);
+      descriptions.push({ label, verdict, protocol, kind: 'failure', message: undefined, windows: '' });
+    }
+    return descriptions;
+  }
+
+  #sent(frame: WireFrame, messages: FrameWithFields['messages']): void {
+    const { detail, atMs } = frame;
+    const stream = streamOf(frame);
+    const headerOf = (wanted: string): string | undefined =>
+      detail.kind === 'headers' ? detail.headers.find(([name]) => name === wanted)?.[1] : undefined;
+    const begun = this.#calls.get(stream);
+    const method = headerOf(':path') ?? messages[0]?.message.method;
+    let call = begun;
+    if (begun === undefined && method !== undefined) {
+      const isStreaming = methodByPath.get(method)?.kind !== 'unary';
+      const timeoutMs = grpcTimeoutMs(headerOf('grpc-timeout'));
+      call = { method, isStreaming, hasLeft: false, isOver: false, atMs, timeoutMs, fields: {} };
+    }
+    if (call === undefined) return;
+    const fields = messages.at(-1)?.fields ?? call.fields;
+    const hasLeft = call.hasLeft || messages.length > 0;
+    const isOver = call.isOver || frame.type === 'RST_STREAM';
+    // A stream answers its latest request.
+    const isLater = messages.length > 0 && (call.isStreaming || !call.hasLeft);
+    this.#calls.set(stream, { ...call, fields, hasLeft, isOver, atMs: isLater ? atMs : call.atMs });
+  }
+
+  #received(frame: WireFrame): void {
+    const { detail, type, flags, connection } = frame;
+    if (detail.kind === 'goAway') this.#lastStreams.set(connection, detail.lastStream);
+    const stream = streamOf(frame);
+    // Forget the call at the server's last frame. After a reset by the client, late frames may still follow.
+    const isAnswered = detail.kind === 'http1' && this.#calls.get(stream)?.isStreaming === false;
+    if (type === 'RST_STREAM' || flags.includes('END_STREAM') || isAnswered) this.#calls.delete(stream);
   }
 }
 
-/**
- * Describes a frame that ends a call or the connection with an error. Returns undefined for other frames. `isStreaming`
- * tells whether the call has a stream of responses.
- */
-function failureIn({ detail, direction }: WireFrame, isStreaming: boolean): string | undefined {
-  switch (detail.kind) {
-    case 'headers': {
-      const headerOf = (wanted: string): string | undefined => detail.headers.find(([name]) => name === wanted)?.[1];
-      const status = headerOf('grpc-status') ?? '0';
-      return status === '0' ? undefined : `refused: ${headerOf('grpc-message') || `status ${status}`}`;
-    }
-    case 'reset':
-      // A client ends a stream that it no longer needs with RST_STREAM and CANCEL.
-      if (direction === 'sent' && detail.code === 'CANCEL' && isStreaming) return undefined;
-      return `the stream is reset: ${detail.code}`;
-    case 'http1':
-      return detail.problem === '' ? undefined : `refused: ${detail.problem}`;
-    case 'goAway':
-      return direction === 'sent' ? undefined : `the connection is ended: ${detail.debug || detail.code}`;
-    default:
-      return undefined;
-  }
+/** Returns the frame's call in the words of the protocol. */
+function protocolOf(
+  { atMs, streamId, direction }: Pick<WireFrame, 'atMs' | 'streamId' | 'direction'>,
+  method: string,
+  call: OpenCall | undefined,
+  revision = 0n,
+): string {
+  // A response of a watch does not answer the latest request: a stream has many watches, and events arrive at any time.
+  const isAnswer = direction === 'received' && call !== undefined && method !== watchMethods.watch.path;
+  const took = isAnswer ? [`${(atMs - call.atMs).toFixed(1)} ms`] : [];
+  const at = revision === 0n ? [] : [`revision ${revision}`];
+  return [method.slice(method.lastIndexOf('/') + 1), `stream ${streamId}`, ...at, ...took].join(' · ');
+}
+
+function withOutcome(protocol: string, verdict: Verdict | undefined): string {
+  return verdict?.outcome === undefined ? protocol : `${protocol} · outcome ${verdict.outcome}`;
 }
 
 /**

@@ -1,7 +1,7 @@
-import type { ClientReason, Outcome } from '../../src/errors/etcd-error.js';
-import type { ServerReason } from '../../src/errors/status.js';
+import type { ClientReason, Outcome, Reason } from '../errors/etcd-error.js';
+import type { ServerReason } from '../errors/status.js';
 
-// The texts of docs/errors.md. The types require an entry for every reason and forbid an entry for any other.
+// The texts of docs/errors.md, which the page of a trace shows, too. The types require an entry for every reason and forbid an entry for any other.
 
 interface ReasonText {
   /** Why the call failed. */
@@ -342,3 +342,10 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     remedy: 'The client repeats the call within its time limit. If the call still fails, repeat it later.',
   },
 };
+
+const REASONS: Readonly<Record<Reason, ReasonText>> = { ...CLIENT_REASONS, ...SERVER_REASONS };
+
+/** Returns what the caller or the operator can do after an error with this reason, in Markdown. */
+export function remedyOf(reason: Reason): string {
+  return REASONS[reason].remedy;
+}
