@@ -102,6 +102,7 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
     'seeing-any-program',
     'etcdwire show traffic.pcapng --rpc Put,Txn --prefix jobs/',
     'etcdwire show traffic.pcapng --html traffic.html',
+    'etcdwire show before.pcapng after.pcapng --html difference.html',
   ],
   replay: [
     'replaying-a-recording',

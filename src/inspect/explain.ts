@@ -106,8 +106,8 @@ function* fieldsOf(
 }
 
 /**
- * Returns the spans after the prefix of an object of Kubernetes, which is the value of `key` and begins at `start`. Returns
- * undefined if the value does not have this prefix, or if the bytes after the prefix are malformed.
+ * Returns the spans after the prefix of an object of Kubernetes, which is the value of `key` and begins at `start`.
+ * Returns undefined if the value does not have this prefix, or if the bytes after the prefix are malformed.
  */
 function envelopeOf(
   key: Uint8Array,

@@ -93,8 +93,8 @@ export function messagesIn({ detail }: Pick<WireFrame, 'detail'>): readonly Wire
 }
 
 /**
- * Returns a function that opens byte streams with `open`, and calls `onFrame` for each frame sent or received there, and
- * `onClosed` with the number of each connection that either side closes.
+ * Returns a function that opens byte streams with `open`, and calls `onFrame` for each frame sent or received there,
+ * and `onClosed` with the number of each connection that either side closes.
  */
 export function tapped(
   open: OpenByteStream,

@@ -3,17 +3,17 @@ import { Reader } from '../protobuf/reader.js';
 import type { FieldDescriptor } from '../protobuf/schema.js';
 import { NO_BYTES, textOf, toBytes } from '../runtime/bytes.js';
 
-// The keys of Kubernetes, and the beginnings of their values. The API server writes both: see `NewStorageFactoryConfig` in
-// pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes for the keys, and the packages
+// The keys of Kubernetes, and the beginnings of their values. The API server writes both: see `NewStorageFactoryConfig`
+// in pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes for the keys, and the packages
 // runtime/serializer/protobuf of apimachinery and server/options/encryptionconfig of apiserver for the values.
 
 /** The default prefix of the API server's keys. */
 const KEY_PREFIX = '/registry/';
 
 /**
- * The kinds of the resources of Kubernetes, by the part of the key after the prefix. The part is the name of the resource,
- * apart from a few resources with older names. The key of any other resource begins with the group, whose name contains a
- * dot.
+ * The kinds of the resources of Kubernetes, by the part of the key after the prefix. The part is the name of the
+ * resource, apart from a few resources with older names. The key of any other resource begins with the group, whose
+ * name contains a dot.
  */
 const KINDS: ReadonlyMap<string, string> = new Map(
   Object.entries({
@@ -112,8 +112,9 @@ function parseKey(key: string): KubernetesKey | undefined {
 }
 
 /**
- * Names the object of a key of Kubernetes by its kind, namespace and name, such as `Pod default/web` or `Node worker-1`.
- * For the prefix of several objects, returns for example `every Pod in default`. Returns undefined for any other key.
+ * Names the object of a key of Kubernetes by its kind, namespace and name, such as `Pod default/web` or `Node
+ * worker-1`. For the prefix of several objects, returns for example `every Pod in default`. Returns undefined for any
+ * other key.
  */
 export function kubernetesName(key: string): string | undefined {
   const parsed = parseKey(key);
@@ -123,7 +124,9 @@ export function kubernetesName(key: string): string | undefined {
   return namespace === undefined ? `${kind} ${name}` : `${kind} ${namespace}/${name}`;
 }
 
-/** The prefix of a value in protobuf: https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding. */
+/**
+ * The prefix of a value in protobuf: https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
+ */
 const PROTOBUF_PREFIX = 'k8s\0';
 export const PROTOBUF_PREFIX_BYTES = PROTOBUF_PREFIX.length;
 /** The type of the message after this prefix. */

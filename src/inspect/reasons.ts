@@ -1,7 +1,8 @@
 import type { ClientReason, Outcome, Reason } from '../errors/etcd-error.js';
 import type { ServerReason } from '../errors/status.js';
 
-// The texts of docs/errors.md, which the page of a trace shows, too. The types require an entry for every reason and forbid an entry for any other.
+// The texts of docs/errors.md, which the page of a trace shows, too. The types require an entry for every reason and
+// forbid an entry for any other.
 
 interface ReasonText {
   /** Why the call failed. */

@@ -71,8 +71,8 @@ async function show(files: readonly string[], flags: ShowFlags, io: Io, command:
 }
 
 /**
- * Reads a capture, and passes the frames that fit to the function that `printer` returns at the first of them, or records
- * them if it returns none. Resolves with undefined if no frame fits.
+ * Reads a capture, and passes the frames that fit to the function that `printer` returns at the first of them, or
+ * records them if it returns none. Resolves with undefined if no frame fits.
  */
 async function recordingOf(
   file: string,

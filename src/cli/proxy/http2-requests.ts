@@ -129,8 +129,9 @@ export class Http2Requests {
       }
       case 'refuse':
         this.#refused.add(streamId);
-        this.#write.toServer(resetFrame(streamId));
+        // The refusal comes first, so that the reset in a recording does not look like that of a client that gives up.
         this.#write.toClient(refusalFrame(streamId));
+        this.#write.toServer(resetFrame(streamId));
         return 'hold';
     }
   }

@@ -1,9 +1,9 @@
-import { messagesIn, streamOf } from '../../inspect/frames.js';
+import { messagesIn } from '../../inspect/frames.js';
 import { methodByPath } from '../../reflection/method-table.js';
 import type { Step, Story } from './story.js';
 
 /** A unary call with its answer, a message of a stream, or another step; and the number of each step in its story. */
-export interface Unit {
+interface Unit {
   readonly steps: readonly (readonly [order: number, step: Step])[];
   /** What the client did, in words that two runs of a program share. Empty for a frame without a message. */
   readonly what: string;
@@ -21,8 +21,8 @@ export interface Pair {
 const MAX_COMPARISONS = 4_000_000;
 
 /**
- * Aligns two stories by their calls, in the order in which the calls begin. The same calls stand in the same pair, and as
- * many pairs as possible have the same calls.
+ * Aligns two stories by their calls, in the order in which the calls begin. The same calls stand in the same pair, and
+ * as many pairs as possible have the same calls.
  */
 export function aligned(first: Story, second: Story): readonly Pair[] {
   const [left, right] = [unitsOf(first), unitsOf(second)];
@@ -56,8 +56,7 @@ function unitsOf({ steps }: Story): readonly Unit[] {
   const units: { steps: [number, Step][]; what: string; answer: string }[] = [];
   const open = new Map<string, (typeof units)[number]>();
   for (const [order, step] of steps.entries()) {
-    const { frame, message, kind, label } = step;
-    const stream = frame === undefined ? '' : streamOf(frame);
+    const { frame, stream, message, kind, label, verdict } = step;
     const isUnary = methodByPath.get(message?.method ?? '')?.kind === 'unary';
     const call = open.get(stream);
     if (kind === 'frame') {
@@ -65,7 +64,7 @@ function unitsOf({ steps }: Story): readonly Unit[] {
       const unit = call ?? units.at(-1);
       if (unit === undefined) units.push({ steps: [[order, step]], what: '', answer: '' });
       else unit.steps.push([order, step]);
-    } else if (call !== undefined && frame?.direction === 'received') {
+    } else if (call !== undefined && (frame?.direction === 'received' || verdict !== undefined)) {
       call.steps.push([order, step]);
       call.answer += comparable(label);
     } else {

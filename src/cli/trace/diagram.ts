@@ -1,4 +1,3 @@
-import { streamOf } from '../../inspect/frames.js';
 import { escapeControls } from '../output.js';
 import { aligned } from './alignment.js';
 import { bodyOf, elided, escapeHtml } from './body.js';
@@ -43,8 +42,8 @@ ${rows.join('\n')}
 }
 
 /**
- * Renders two traces beside one another, as conversations. A call of one trace is beside the same call of the other one,
- * so that the first difference is easy to see.
+ * Renders two traces beside one another, as conversations. A call of one trace is beside the same call of the other
+ * one, so that the first difference is easy to see.
  */
 export function besideEachOther(first: Trace, second: Trace): string {
   const traces = [first, second] as const;
@@ -85,8 +84,7 @@ function noteOf({ leftOut }: Trace): string {
 /** Returns a function that renders a step, given its number in the story. `index` is that of the trace on the page. */
 function rowsOf({ story, startMs }: Trace, index: number): (order: number, step: Step) => string {
   const kinds = new Map<string, string>();
-  for (const { message, frame } of story.steps)
-    if (message !== undefined && frame !== undefined) kinds.set(streamOf(frame), kindOf(message.method));
+  for (const { message, stream } of story.steps) if (message !== undefined) kinds.set(stream, kindOf(message.method));
   const keys = new Set<string>();
   return (order, step) => stepRow(step, story, startMs, { kinds, trace: index, keys, order });
 }
@@ -129,9 +127,9 @@ function stepRow(step: Step, story: Story, startMs: number, { kinds, trace, keys
   const at = `<span class="at">${(step.atMs - startMs).toFixed(1)} ms</span>`;
   const summary = `${at}${arrow(step, story)}${bubble(step, story)}${queueOf(step, story)}${verdictOf(step)}`;
   const body = bodyOf(step, startMs);
-  const stream = step.frame === undefined ? '' : streamOf(step.frame);
+  const { stream } = step;
   const kind = kinds.get(stream) ?? 'other';
-  const filter = step.frame === undefined ? '' : ` data-stream="${trace} ${stream}" data-kind="${kind}"`;
+  const filter = stream === '' ? '' : ` data-stream="${trace} ${stream}" data-kind="${kind}"`;
   const ms = (step.atMs - startMs).toFixed(3);
   let key = `${trace} ${ms} ${stream} ${step.kind}`;
   while (keys.has(key)) key += '+';

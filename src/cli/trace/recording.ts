@@ -21,7 +21,9 @@ interface RecordingOptions {
   readonly startMs?: number;
 }
 
-/** What is known of a program, or of the clients of a proxy, so far: frames, the states of a queue, and an exit code. */
+/**
+ * What is known of a program, or of the clients of a proxy, so far: frames, the states of a queue, and an exit code.
+ */
 export class Recording {
   readonly frames: WireFrame[] = [];
   /** The clients of a proxy. Undefined for the recording of one program. */
@@ -51,7 +53,10 @@ export class Recording {
     this.#startMs = startMs;
   }
 
-  /** A number that grows with each frame, each closed connection and each change of the queue, and when the program ends. */
+  /**
+   * A number that grows with each frame, each closed connection and each change of the queue, and when the program
+   * ends.
+   */
   get version(): number {
     return (
       this.#recorded + this.#closings.size + (this.observer?.states.length ?? 0) + (this.exitCode === undefined ? 0 : 1)

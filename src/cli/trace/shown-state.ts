@@ -5,7 +5,7 @@ import { type FrameWithFields, kubernetesValueIn, shortType } from '../frames.js
 import { rangeName } from './sentences.js';
 
 /** A key, as far as a trace has shown it. */
-export interface ShownKey {
+interface ShownKey {
   readonly key: string;
   /** The key, or the kind, the namespace and the name of an object of Kubernetes. */
   readonly name: string;

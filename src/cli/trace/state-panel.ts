@@ -1,8 +1,10 @@
 // The part of a trace page that shows the store, the leases and the watches at the chosen step. Each row of the diagram
 // contains its changes: see `ShownState`. The script applies the changes of all rows up to the chosen one.
 
-/** Minimum width in pixels of the panel beside the diagram. With less room, the panel is at the bottom of the window. */
-export const PANEL_WIDTH = 320;
+/**
+ * Minimum width in pixels of the panel beside the diagram. With less room, the panel is at the bottom of the window.
+ */
+const PANEL_WIDTH = 320;
 
 export const STATE_PANEL = `<aside><details id="shown" open><summary><b id="shown-at"></b> <span id="shown-counts"></span></summary>
 <section><h3>Keys</h3><div id="shown-keys"></div></section>

@@ -39,6 +39,8 @@ export interface Step {
    */
   readonly kind: 'message' | 'failure' | 'frame' | 'seen' | 'held';
   readonly frame: WireFrame | undefined;
+  /** The connection and the stream: see `streamOf`. Empty if the step has none. */
+  readonly stream: string;
   readonly message: WireMessage | undefined;
   /** What a client may conclude from a failure. Undefined unless the step is the failure of a call. */
   readonly verdict: Verdict | undefined;
@@ -66,8 +68,8 @@ export type Closings = ReadonlyMap<number, number>;
 
 /**
  * Combines the frames of the traced client with the observed states of the queue, ordered by time. `isWhole` tells
- * whether `wireFrames` contains all frames of the client. With `lanes`, each connection is a participant. The calls that
- * are open at one of the `closings` have failed.
+ * whether `wireFrames` contains all frames of the client. With `lanes`, each connection is a participant. The calls
+ * that are open at one of the `closings` have failed.
  */
 export function storyOf(
   wireFrames: readonly WireFrame[],
@@ -109,6 +111,7 @@ export function storyOf(
   const steps: Step[] = [];
   const observedStep = {
     protocol: '',
+    stream: '',
     frame: undefined,
     message: undefined,
     verdict: undefined,
@@ -192,7 +195,7 @@ export function withFields(frame: WireFrame): FrameWithFields {
 }
 
 /** What a frame means: one description for each message that ends in it, or else one for the frame itself. */
-type Description = Pick<Step, 'label' | 'protocol' | 'message' | 'verdict' | 'windows'> & {
+type Description = Pick<Step, 'label' | 'protocol' | 'stream' | 'message' | 'verdict' | 'windows'> & {
   readonly kind: 'message' | 'failure' | 'frame';
 };
 
@@ -218,7 +221,7 @@ export class FrameDescriber {
     const call = this.#calls.get(stream);
     if (isSent) this.#sent(frame, messages);
     else this.#received(frame);
-    const common = { message: undefined, verdict: undefined, windows };
+    const common = { stream, message: undefined, verdict: undefined, windows };
     if (messages.length === 0) {
       const failure = call?.isOver ? undefined : failureIn(frame, call);
       if (failure !== undefined) {
@@ -248,7 +251,7 @@ export class FrameDescriber {
       const { label, verdict } = unanswered(call, streamId > (this.#lastStreams.get(connection) ?? streamId));
       const frame = { streamId, atMs, direction: 'received' } as const;
       const protocol = withOutcome(protocolOf(frame, call.method, call), verdict);
-      descriptions.push({ label, verdict, protocol, kind: 'failure', message: undefined, windows: '' });
+      descriptions.push({ label, verdict, protocol, stream, kind: 'failure', message: undefined, windows: '' });
     }
     return descriptions;
   }

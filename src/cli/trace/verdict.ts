@@ -75,8 +75,7 @@ export function failureIn({ atMs, detail, direction }: WireFrame, call: Call | u
         return { label, verdict: verdictOf(errorOfReset(code, where), call) };
       }
       // A client ends a stream that it no longer needs with RST_STREAM and CANCEL.
-      if (detail.code === 'CANCEL' && call?.isStreaming) return undefined;
-      if (call === undefined) return { label, verdict: undefined };
+      if (call === undefined || (detail.code === 'CANCEL' && call.isStreaming)) return undefined;
       const isLate = call.timeoutMs !== undefined && atMs - call.atMs >= call.timeoutMs - EARLY_MS;
       return {
         label: `the client gives up after ${Math.round(atMs - call.atMs)} ms: ${detail.code}`,
