@@ -67,9 +67,9 @@ export class RecordedLeases {
     return this.#leaseOfKey.get(key);
   }
 
-  /** Whether the recording shows a key of a lease. */
-  hasKeys(id: string): boolean {
-    return [...this.#leaseOfKey.values()].includes(id);
+  /** The keys of a lease that the recording shows. */
+  keysOf(id: string): readonly string[] {
+    return [...this.#leaseOfKey].filter(([, lease]) => lease === id).map(([key]) => key);
   }
 
   /** The lease with keys that may have expired first at a recorded time. Undefined if no lease can have expired. */

@@ -268,8 +268,15 @@ export class Planner {
 
   /** Whether a call has changed keys whose answer shows only the revision. */
   #mayWrite({ call, request, revision }: Operation): boolean {
-    const changes = call.rpc !== 'Lease/LeaseRevoke' || this.#leases.hasKeys(String(request.ID));
-    return changes && (this.#base === undefined || revision > this.#reached);
+    const own = [request.key, objectIn(request.leader).key].filter((key) => key !== undefined).map(String);
+    const keys = call.rpc === 'Lease/LeaseRevoke' ? this.#leases.keysOf(String(request.ID)) : own;
+    const events = this.#history.eventsAt(revision);
+    const isDeletion = call.rpc !== 'Election/Proclaim';
+    const isShown = events.some(({ type, kv }) => {
+      return (type === 'DELETE') === isDeletion && keys.includes(String(objectIn(kv).key));
+    });
+    if (keys.length === 0 || (events.length > 0 && !isShown)) return false;
+    return this.#base === undefined || revision > this.#reached;
   }
 
   #login({ call, request, answer }: Operation): void {
