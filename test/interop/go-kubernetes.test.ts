@@ -15,6 +15,7 @@ const TIMEOUT_MS = 900_000;
 test('etcdwire shows what the storage of the Kubernetes API server reads and writes', { timeout: TIMEOUT_MS }, async ({
   skip,
 }) => {
+  if (!inject('thorough')) return skip('only the mode `all` builds the storage of Kubernetes, which takes minutes');
   if (inject('server') === 'memory') return skip('one server is enough to test what etcdwire shows');
   const program = await goProgram(join(import.meta.dirname, 'go-kubernetes'));
   if ('missing' in program) return skip(program.missing);
