@@ -76,7 +76,8 @@ export async function traceProgram(
     const urls = session.urls.join(',');
     const environment = {
       ETCDCTL_ENDPOINTS: urls,
-      ETCDCTL_DISCOVERY_SRV: '',
+      // etcdctl warns of this variable even if it is empty.
+      ...(process.env.ETCDCTL_DISCOVERY_SRV === undefined ? {} : { ETCDCTL_DISCOVERY_SRV: '' }),
       ...(session.caFile === undefined ? {} : { ETCDCTL_CACERT: session.caFile }),
     };
     const exitCode = await runProgram(

@@ -33,6 +33,8 @@ const PREFIX = 'l/';
  * The maximum time in milliseconds that a renewal takes in a cluster that works, apart from the backoffs of the client.
  */
 const ROUND_TRIPS_MS = 250;
+/** The maximum time in milliseconds that three members need to elect a leader, also if two elections have no winner. */
+const ELECTION_MS = 6_000;
 /** The faults that a client may notice only after all faults have ended. */
 const OUTLASTING: ReadonlySet<FaultKind> = new Set([
   'isolate member for good',
@@ -145,7 +147,7 @@ class LeasesPlayer implements Player<LeaseOp> {
    * the timer of the next renewal does not fire earlier.
    */
   #mustSurvive({ alive, ttl, isEnded, process }: Kept): boolean {
-    const { world, plan } = this.#context;
+    const { world, plan, cluster } = this.#context;
     const { delays, timerLagMs, faults } = plan;
     if (isEnded || delays === 'long' || faults.some(({ kind }) => OUTLASTING.has(kind))) return false;
     // A call that the old leader has received waits for its proposal to time out, also after the end of the fault.
@@ -153,7 +155,9 @@ class LeasesPlayer implements Player<LeaseOp> {
     const intervalMs = (ttl * 1_000) / 3;
     const lagMs = this.#context.process(process).leapedAt > world.time - ttl * 1_000 ? intervalMs : 0;
     const neededMs = Math.max(intervalMs / 2, 500) + intervalMs / 4 + ROUND_TRIPS_MS + 4 * timerLagMs;
-    return alive.remainingMs() > neededMs + lagMs;
+    // The members refuse renewals until they have a leader.
+    const electionMs = cluster.server.members.some(({ isLeader }) => isLeader) ? 0 : ELECTION_MS;
+    return alive.remainingMs() > neededMs + lagMs + electionMs;
   }
 
   check(): void {}
