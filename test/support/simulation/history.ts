@@ -293,7 +293,10 @@ class Play<Op> {
 
   #checkEnd(startMs: number, limitMs: number, what: string): void {
     const { time, current } = this.#world;
-    const dueMs = startMs + limitMs / MIN_RATE + current.suspendedSince(startMs);
+    const { lastStop } = current;
+    // A process that was stopped in the event in which the wait began may have read its clock only afterwards.
+    const beganMs = lastStop?.fromMs === startMs ? lastStop.untilMs : startMs;
+    const dueMs = beganMs + limitMs / MIN_RATE + current.suspendedSince(startMs);
     const lateMs = time - Math.max(dueMs, current.stalledUntil);
     if (lateMs > MAX_CLEANUPS_MS / MIN_RATE + MAX_LAGS * this.#maxTimerLagMs)
       this.#violated('late end', `${what} of ${current.name}: ${lateMs} ms after its limit of ${limitMs} ms`);

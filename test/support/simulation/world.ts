@@ -231,7 +231,8 @@ export class World {
       if (stop.suspends !== undefined) this.suspend(current, stop.ms, stop.suspends.alsoStops);
       else {
         current.wasStopped = true;
-        current.reached = this.time + stop.ms;
+        current.lastStop = { fromMs: this.time, untilMs: this.time + stop.ms };
+        current.reached = current.lastStop.untilMs;
         current.stalledUntil = current.reached;
         // If the process has read one clock before the stop and reads another one after it, the second one has leapt.
         current.leapedAt = current.reached;
