@@ -51,7 +51,10 @@ const OVER_MEMORY = [
 const LONGEST_FIRST = [
   ...[
     'testing/memory/peers',
+    'docs/playground-page',
+    'cli/etcdctl',
     'faults/watches',
+    'cli/replay',
     'transport/proxy-settings',
     'faults/leases',
     'transport/proxies',
@@ -152,6 +155,8 @@ export default defineConfig(({ mode }) => {
             setupFiles: ['test/support/memory-exceptions.ts'],
             provide: { ...provided, transport: 'http2', server: 'memory' },
             include: OVER_MEMORY.map((path) => `test/${path}.test.ts`),
+            // This test compares with etcdctl at two servers of its own.
+            exclude: ['test/cli/etcdctl.test.ts'],
           },
         },
         {
