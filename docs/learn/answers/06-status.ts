@@ -4,8 +4,8 @@ import { CallError, call } from '../06-status.js';
 
 /** Exercise 1: whether a write that failed with this error may have been applied. */
 export function isOutcomeUnknown({ status }: CallError): boolean {
-  // CANCELLED, UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE and DATA_LOSS do not say what the server did.
-  return [1, 2, 4, 13, 14, 15].includes(status);
+  // INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED and UNIMPLEMENTED: the server has refused the call.
+  return ![3, 5, 7, 12].includes(status);
 }
 
 /** Exercise 2: like `call`, but throws a `CallError` with status 4 after `ms` milliseconds. */

@@ -27,6 +27,7 @@ export async function* watchPrefix(address: string, prefix: string, startRevisio
       for await (const response of messages) {
         const compactRevision = response.int(5);
         if (compactRevision > 0n) throw Object.assign(new Error('the history is compacted'), { compactRevision });
+        if (response.int(4) === 1n) throw new Error(`etcd canceled the watch: ${response.bytes(6)}`);
         const events = response.messages(11).flatMap((event): KeyEvent[] => {
           const [type, previous] = [event.int(1) === 0n ? ('put' as const) : ('delete' as const), event.messages(3)[0]];
           const before = `${previous?.bytes(5) ?? ''}`;

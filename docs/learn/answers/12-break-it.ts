@@ -1,15 +1,17 @@
 import { type Call, callsIn, type Frame } from '../12-break-it.js';
 
-/** The statuses that leave the outcome of a write unknown: see chapter 6. */
-const UNKNOWN = new Set([1, 2, 4, 13, 14]);
+/** The statuses with which etcd has refused a write. Any other error leaves the outcome unknown: see chapter 6. */
+const REFUSED = new Set([3, 5, 7, 12]);
 
 /** Exercise 1: says whether etcd has applied a write, as the recording of a proxy shows. */
 export function writeOutcome(call: Call): 'applied' | 'rejected' | 'unknown' {
   const { method, hasAnswer, status, responses } = call;
-  if (status !== undefined && status !== 0) return UNKNOWN.has(status) ? 'unknown' : 'rejected';
-  // The beginning of an answer shows that etcd has processed the call, but not whether a condition held.
-  if (status === undefined) return hasAnswer && method !== 'Txn' ? 'applied' : 'unknown';
-  return method === 'Txn' && responses[0]?.message.succeeded !== true ? 'rejected' : 'applied';
+  if (status !== undefined && status !== 0) return REFUSED.has(status) ? 'rejected' : 'unknown';
+  // The beginning of an answer shows that etcd has processed the call. Only the message says if a condition held.
+  const [response] = responses;
+  if (method !== 'Txn') return hasAnswer ? 'applied' : 'unknown';
+  if (response === undefined) return 'unknown';
+  return response.message.succeeded === true ? 'applied' : 'rejected';
 }
 
 /** Exercise 2: the longest time in milliseconds between a renewal of a lease and its answer. */
