@@ -1,7 +1,11 @@
+import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:http2';
+import { type AddressInfo, connect as connectTo, createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import { Connection } from '../../docs/learn/05-call.js';
+import { inspectLock } from '../../src/concurrency/index.js';
 import { Client } from '../../src/index.js';
 
 /** The server of a check. */
@@ -82,16 +86,104 @@ export async function collected<T>(items: AsyncIterable<T>, count = Number.POSIT
 
 export const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 
-/** Starts a server that accepts connections, and sends nothing. */
-export async function silentServer(): Promise<{ readonly address: string } & AsyncDisposable> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => void sockets.add(socket)).listen(0, '127.0.0.1');
+export const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+/** Returns a value in one line, and bytes in hexadecimal. */
+function shown(value: unknown): string {
+  return value instanceof Uint8Array ? `the bytes ${hexOf(value)}` : inspect(value, { breakLength: Infinity });
+}
+
+/** Checks what a function returns. `what` names the function and its input, because an error of the reader does not. */
+export function assertResult(what: string, result: () => unknown, expected: unknown): void {
+  let got: unknown;
+  try {
+    got = result();
+  } catch (error) {
+    if (error instanceof Error) error.message = `${what}: the function threw ${error}, expected ${shown(expected)}`;
+    throw error;
+  }
+  const isEqual =
+    got instanceof Uint8Array && expected instanceof Uint8Array
+      ? hexOf(got) === hexOf(expected)
+      : isDeepStrictEqual(got, expected);
+  assert.ok(isEqual, `${what}: got ${shown(got)}, expected ${shown(expected)}`);
+}
+
+/** Checks that a promise rejects with an error that has these properties. The message shows what happened instead. */
+export async function assertRejects(what: string, promise: Promise<unknown>, properties: object = {}): Promise<void> {
+  const wanted = `expected an error${Object.keys(properties).length === 0 ? '' : ` with ${shown(properties)}`}`;
+  const error: unknown = await promise.then(
+    (value) => assert.fail(`${what}: resolved with ${shown(value)}, ${wanted}`),
+    (thrown) => thrown,
+  );
+  const found = Object.keys(properties).map((name) => [name, (error as Record<string, unknown> | undefined)?.[name]]);
+  const got = Object.fromEntries(found) as object;
+  assert.ok(isDeepStrictEqual(got, properties), `${what}: got the error "${error}" with ${shown(got)}, ${wanted}`);
+}
+
+/** A server of which a check observes the connections. */
+export interface ObservedServer extends AsyncDisposable {
+  readonly address: string;
+  /** How many connections the server has accepted. */
+  accepted(): number;
+  /** Waits up to a second until all connections are closed. Resolves with how many are still open then. */
+  openInTheEnd(): Promise<number>;
+}
+
+/** Starts a server that calls `onConnection` with each connection. By default, the server sends nothing. */
+export async function observedServer(
+  onConnection: (socket: Socket) => void = (socket) => socket.resume(),
+): Promise<ObservedServer> {
+  const open = new Set<Socket>();
+  let accepted = 0;
+  const server = createServer((socket) => {
+    accepted += 1;
+    open.add(socket);
+    socket.on('error', () => {}).once('close', () => open.delete(socket));
+    onConnection(socket);
+  }).listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const close = async (): Promise<void> => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
+  return {
+    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    accepted: () => accepted,
+    openInTheEnd: async () => {
+      for (const endMs = performance.now() + 1_000; open.size > 0 && performance.now() < endMs; ) await pause(10);
+      return open.size;
+    },
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      for (const socket of open) socket.destroy();
+    },
   };
-  return { address: `127.0.0.1:${(server.address() as AddressInfo).port}`, [Symbol.asyncDispose]: close };
+}
+
+/** Starts a proxy in front of a server. */
+export function observedProxy(serverAddress: string): Promise<ObservedServer> {
+  const { hostname, port } = new URL(`http://${serverAddress}`);
+  return observedServer((client) => {
+    const upstream = connectTo(Number(port), hostname);
+    upstream.on('error', () => client.destroy());
+    client.once('close', () => upstream.destroy());
+    client.pipe(upstream).pipe(client);
+  });
+}
+
+/** Starts a gRPC server that answers each call with `answer`. */
+export function grpcServer(answer: (stream: ServerHttp2Stream) => void): Promise<ObservedServer> {
+  const http2 = createHttp2Server().on('stream', answer);
+  return observedServer((socket) => http2.emit('connection', socket));
+}
+
+/** Checks that no client waits for a lock. */
+export async function assertNoWaiters(etcd: Client, name: string): Promise<void> {
+  const keys = (await inspectLock(etcd, name)).waiters.map(({ kv }) => kv.keyText());
+  assertResult('the keys in the queue after the key of the holder', () => keys, []);
+}
+
+/** Checks that no client holds a lock. */
+export async function assertNoHolder(etcd: Client, name: string): Promise<void> {
+  const { holder } = await inspectLock(etcd, name);
+  assertResult('the key of the holder', () => holder?.kv.keyText(), undefined);
 }
 
 let names = 0;

@@ -104,7 +104,7 @@ test('npm run learn copies the program of chapter 11 so that it finds etcdwire',
   const folder = newFolder();
   const { status, stdout } = learn('11', '--memory', '--folder', folder);
   expect(status).toBe(0);
-  expect(stdout).toContain('3 of 6 checks passed, 3 to do');
+  expect(stdout).toContain('3 of 8 checks passed, 5 to do');
 });
 
 test('npm run learn copies the program of chapter 12, and the proxies that its exercises need', () => {
@@ -122,6 +122,25 @@ test('npm run learn names the check that a wrong program fails, and shows what t
   const { status, stdout } = learn('4', '--memory', '--folder', folder);
   expect(status).toBe(1);
   expect(stdout).toContain('failed  encode encodes integers');
+});
+
+test('npm run learn shows the input and the line of the program when the program throws an error', () => {
+  const folder = newFolder();
+  const program = readFileSync(`${COURSE}04-protobuf.ts`, 'utf8');
+  writeFileSync(join(folder, '04-protobuf.ts'), program.replace('BigInt(value))', 'BigInt(undefined as never))'));
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toMatch(/encode\({ 1: 600, 2: 7n }\): the function threw TypeError: .*\n +at .*04-protobuf\.ts:\d+/);
+});
+
+test('npm run learn shows the error of the compiler when a program cannot be loaded', () => {
+  const folder = newFolder();
+  writeFileSync(join(folder, '04-protobuf.ts'), 'export const encode = (;\n');
+  const { status, stdout } = learn('4', '--memory', '--folder', folder);
+  expect(status).toBe(1);
+  expect(stdout).toMatch(/could not be loaded, so no check ran:\n.*\n?.*04-protobuf\.ts:1:\d+/);
+  expect(stdout).toContain('0 of 5 checks passed');
+  expect(stdout).not.toContain('ended its process');
 });
 
 test('npm run learn says when a program has ended its own process', () => {

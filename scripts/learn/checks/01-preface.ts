@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { checks, collected, hex, PROGRAM, silentServer } from '../check.js';
+import { assertRejects, assertResult, checks, collected, hex, hexOf, observedServer, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/01-preface.js') &
   typeof import('../../../docs/learn/answers/01-preface.js');
@@ -11,18 +11,16 @@ export const PREFACE = checks<Chapter>((check) => {
     assert.equal(bytes?.readUInt8(3), 4);
   });
   check('settings', 1, 'encodes two settings', ({ settings }) => {
-    assert.deepEqual(
-      settings([
-        [2, 0],
-        [4, 4194304],
-      ]),
-      hex('00000c 04 00 00000000 0002 00000000 0004 00400000'),
-    );
+    const entries = [[2, 0] as const, [4, 4_194_304] as const];
+    const expected = hex('00000c 04 00 00000000 0002 00000000 0004 00400000');
+    assertResult('settings([[2, 0], [4, 4194304]])', () => settings(entries), expected);
   });
   check('isHttp2', 2, 'tells SETTINGS from an HTTP/1 response and from too few bytes', ({ isHttp2 }) => {
-    assert.equal(isHttp2(hex('000006 04 00 00000000 0005 00004000')), true);
-    assert.equal(isHttp2(Buffer.from('HTTP/1.1 400 Bad Request\r\n')), false);
-    assert.equal(isHttp2(hex('0000')), false);
+    const settings = hex('000006 04 00 00000000 0005 00004000');
+    const wrong = [...Array(9).keys()].map((length) => settings.subarray(0, length));
+    wrong.push(Buffer.from('HTTP/1.1 400 Bad Request\r\n'), hex('000006 04 00 00000001 0005 00004000'));
+    for (const bytes of [settings, ...wrong])
+      assertResult(`isHttp2 of ${hexOf(bytes)}`, () => isHttp2(bytes), bytes === settings);
   });
   check(
     'openWithin',
@@ -30,8 +28,17 @@ export const PREFACE = checks<Chapter>((check) => {
     'rejects when a server is silent, and resolves otherwise',
     async ({ openWithin }, { address }) => {
       (await openWithin(address, 5_000)).destroy();
-      await using silent = await silentServer();
-      await assert.rejects(openWithin(silent.address, 50));
+      await using silent = await observedServer();
+      await assertRejects('openWithin at a silent server', openWithin(silent.address, 50));
+      assert.equal(await silent.openInTheEnd(), 0, 'the socket is still open after openWithin has rejected');
     },
   );
+  check('openWithin', 3, 'leaves the bytes of the server to the caller', async ({ openWithin }, { address }) => {
+    const socket = await openWithin(address, 5_000);
+    const bytes: Buffer | null = socket.read();
+    socket.destroy();
+    assert.ok(bytes !== null, 'the socket has no bytes, so openWithin has read them, and the caller cannot');
+    const message = `the first bytes in the socket are ${hexOf(bytes.subarray(0, 9))}; expected SETTINGS without flags`;
+    assert.deepEqual([...bytes.subarray(3, 5)], [4, 0], message);
+  });
 });

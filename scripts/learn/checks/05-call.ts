@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { encode, Message } from '../../../docs/learn/04-protobuf.js';
+import type { Connection } from '../../../docs/learn/05-call.js';
 import { startProxy } from '../../../docs/learn/cut-proxy.js';
 import { checks, newName, PROGRAM } from '../check.js';
 
@@ -49,6 +50,23 @@ export const CALL = checks<Chapter>((check) => {
     await etcd.put(keys[0] ?? '', 'a');
     await etcd.put(keys[2] ?? '', 'c');
     assert.deepEqual(await getAll(connect(), keys), ['a', undefined, 'c']);
+  });
+  check('getAll', 2, 'sends all requests before the first answer arrives', async ({ getAll }, { connect }) => {
+    const connection = connect();
+    let [answers, late] = [0, 0];
+    const start: Connection['start'] = (path, onFrame) => {
+      late += answers > 0 ? 1 : 0;
+      return connection.start(path, (frame) => {
+        answers += 1;
+        onFrame(frame);
+      });
+    };
+    await getAll({ start, close: () => connection.close() } as Connection, [newName(), newName(), newName()]);
+    assert.equal(
+      late,
+      0,
+      `${late} calls started after a frame of another call had arrived, so the calls are not at once`,
+    );
   });
   check('version', 3, "resolves with the server's version", async ({ version }, { address, connect, etcd }) => {
     assert.equal(await version(connect()), (await etcd.maintenance.status(`http://${address}`)).version);

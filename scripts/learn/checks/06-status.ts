@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { startProxy } from '../../../docs/learn/cut-proxy.js';
-import { checks, newName, PROGRAM, silentServer } from '../check.js';
+import {
+  assertRejects,
+  assertResult,
+  checks,
+  grpcServer,
+  newName,
+  type ObservedServer,
+  observedServer,
+  PROGRAM,
+} from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/06-status.js') &
   typeof import('../../../docs/learn/answers/06-status.js');
@@ -17,9 +26,9 @@ export const STATUS = checks<Chapter>((check) => {
     PROGRAM,
     'throws the status and the message of the server',
     async ({ call, CallError }, { connect }) => {
-      const error = await call(connect(), '/etcdserverpb.Lease/LeaseRevoke', { 1: 12_345 }).catch((thrown) => thrown);
-      assert.ok(error instanceof CallError);
-      assert.deepEqual([error.status, error.message], [5, 'etcdserver: requested lease not found']);
+      const revoking = call(connect(), '/etcdserverpb.Lease/LeaseRevoke', { 1: 12_345 });
+      await assertRejects('call', revoking, { status: 5, message: 'etcdserver: requested lease not found' });
+      await assert.rejects(revoking, CallError);
     },
   );
   check('call', PROGRAM, 'throws status 14 when the connection is lost', async ({ call }, { address, connect }) => {
@@ -27,8 +36,8 @@ export const STATUS = checks<Chapter>((check) => {
     const connection = connect(proxy.address);
     await call(connection, '/etcdserverpb.KV/Range', { 1: 'x' });
     proxy.close();
-    await assert.rejects(call(connection, '/etcdserverpb.KV/Range', { 1: 'x' }), { status: 14 });
-    await assert.rejects(call(connection, '/etcdserverpb.KV/Range', { 1: 'x' }), { status: 14 });
+    for (const what of ['a call', 'a second call'])
+      await assertRejects(what, call(connection, '/etcdserverpb.KV/Range', { 1: 'x' }), { status: 14 });
   });
   check(
     'isOutcomeUnknown',
@@ -36,8 +45,8 @@ export const STATUS = checks<Chapter>((check) => {
     'tells which statuses leave the outcome unknown',
     async ({ isOutcomeUnknown, CallError }) => {
       const of = (status: number): boolean => isOutcomeUnknown(Object.assign(new CallError(''), { status }));
-      for (const status of [1, 2, 4, 13, 14]) assert.equal(of(status), true, `status ${status}: expected true`);
-      for (const status of [3, 5, 7, 12]) assert.equal(of(status), false, `status ${status}: expected false`);
+      for (const status of [1, 2, 4, 8, 13, 14, 15]) assertResult(`status ${status}`, () => of(status), true);
+      for (const status of [3, 5, 7, 12]) assertResult(`status ${status}`, () => of(status), false);
     },
   );
   check(
@@ -45,9 +54,9 @@ export const STATUS = checks<Chapter>((check) => {
     2,
     'throws status 4 when the server does not answer',
     async ({ callWithin }, { connect, etcd }) => {
-      await using silent = await silentServer();
+      await using silent = await observedServer();
       const late = callWithin(connect(silent.address), '/etcdserverpb.KV/Range', { 1: 'x' }, 50);
-      await assert.rejects(late, { status: 4 });
+      await assertRejects('callWithin at a silent server', late, { status: 4 });
       const key = newName();
       await etcd.put(key, 'x');
       assert.equal((await callWithin(connect(), '/etcdserverpb.KV/Range', { 1: key }, 5_000)).messages(2).length, 1);
@@ -65,8 +74,28 @@ export const STATUS = checks<Chapter>((check) => {
       proxy.cut();
       assert.equal((await reading).messages(2).length, 1);
       proxy.close();
-      await assert.rejects(read(proxy.address, '/etcdserverpb.KV/Range', { 1: key }, 3), { status: 14 });
-      await assert.rejects(read(address, '/etcdserverpb.KV/Nothing', {}, 3), { status: 12 });
+      const refused = read(proxy.address, '/etcdserverpb.KV/Range', { 1: key }, 3);
+      await assertRejects('a read without a server', refused, { status: 14 });
+      const unknown = read(address, '/etcdserverpb.KV/Nothing', {}, 3);
+      await assertRejects('a read with an unknown method', unknown, { status: 12 });
     },
   );
+  check('read', 3, 'makes as many attempts as it may, and one if the server refuses the call', async ({ read }) => {
+    const attemptsAt = async (server: ObservedServer, status: number): Promise<number> => {
+      await assertRejects('read', read(server.address, '/etcdserverpb.KV/Range', { 1: 'x' }, 3), { status });
+      return server.accepted();
+    };
+    await using closing = await observedServer((socket) => socket.destroy());
+    assert.equal(
+      await attemptsAt(closing, 14),
+      3,
+      'attempts at a server that closes each connection, with attempts = 3',
+    );
+    for (const status of [5, 13]) {
+      await using refusing = await grpcServer((stream) =>
+        stream.respond({ ':status': 200, 'grpc-status': `${status}` }, { endStream: true }),
+      );
+      assert.equal(await attemptsAt(refusing, status), 1, `attempts at a server that answers with status ${status}`);
+    }
+  });
 });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
+import { encode } from '../../../docs/learn/04-protobuf.js';
 import { startProxy } from '../../../docs/learn/cut-proxy.js';
 import { op } from '../../../src/index.js';
-import { checks, newName, PROGRAM } from '../check.js';
+import { assertRejects, checks, grpcServer, newName, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/07-watch.js') &
   typeof import('../../../docs/learn/answers/07-watch.js');
@@ -69,8 +70,16 @@ export const WATCH = checks<Chapter>((check) => {
     const { header } = await etcd.put(`${name}/a`, '1');
     await etcd.put(`${name}/a`, '2');
     await etcd.compact(header.revision + 1n);
-    await assert.rejects(watchPrefix(address, `${name}/`, header.revision).next(), {
-      compactRevision: header.revision + 1n,
+    const next = watchPrefix(address, `${name}/`, header.revision).next();
+    await assertRejects('a watch of compacted revisions', next, { compactRevision: header.revision + 1n });
+  });
+  check('watchPrefix', 3, 'also rejects when etcd cancels the watch for another reason', async ({ watchPrefix }) => {
+    // Fields 3 and 4: the watch is created, and canceled at once.
+    const response = encode({ 3: 1, 4: 1, 6: 'permission denied' });
+    await using server = await grpcServer((stream) => {
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc' });
+      stream.write(Buffer.concat([Buffer.of(0, 0, 0, 0, response.length), response]));
     });
+    await assertRejects('a canceled watch', watchPrefix(server.address, 'learn/', 1n).next());
   });
 });

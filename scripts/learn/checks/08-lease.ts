@@ -49,7 +49,7 @@ export const LEASE = checks<Chapter>((check) => {
     await putWithLease(connect(), key, 'x', id);
     assert.equal((await etcd.get(key))?.text(), 'x');
     await etcd.lease.revoke(id);
-    assert.equal(await etcd.get(key), undefined);
+    assert.equal((await etcd.get(key))?.text(), undefined, 'the key still exists after the end of the lease');
   });
   check('leases', 3, 'lists the leases', async ({ leases }, { connect, etcd }) => {
     const { id } = await etcd.lease.grant({ ttl: 100 });

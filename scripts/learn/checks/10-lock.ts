@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { inspectLock, Mutex, Session } from '../../../src/concurrency/index.js';
-import { checks, newName, PROGRAM } from '../check.js';
+import { assertNoHolder, assertNoWaiters, checks, newName, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/10-lock.js') &
   typeof import('../../../docs/learn/answers/10-lock.js');
@@ -67,7 +67,7 @@ export const LOCK = checks<Chapter>((check) => {
       throw new Error('failed');
     });
     await assert.rejects(failing, /failed/);
-    assert.equal((await inspectLock(etcd, name)).holder, undefined);
+    await assertNoHolder(etcd, name);
   });
   check(
     'tryLock',
@@ -77,8 +77,8 @@ export const LOCK = checks<Chapter>((check) => {
       const name = newName();
       const held = await tryLock(address, name);
       assert.ok(held !== undefined);
-      assert.equal(await tryLock(address, name), undefined);
-      assert.deepEqual((await inspectLock(etcd, name)).waiters, []);
+      assert.equal((await tryLock(address, name))?.token, undefined, 'tryLock resolved with a token');
+      await assertNoWaiters(etcd, name);
       await held.unlock();
     },
   );
@@ -90,7 +90,25 @@ export const LOCK = checks<Chapter>((check) => {
     while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
     stop.abort(new Error('stopped'));
     await assert.rejects(waiting, /stopped/);
-    assert.deepEqual((await inspectLock(etcd, name)).waiters, []);
+    await assertNoWaiters(etcd, name);
     await held.unlock();
   });
+  check(
+    'lockUntil',
+    3,
+    'does not resolve without the lock if the lease of a waiter ends',
+    async ({ lockUntil }, { address, etcd }) => {
+      const name = newName();
+      const { signal } = new AbortController();
+      const held = await lockUntil(address, name, signal);
+      const waiting = lockUntil(address, name, signal).catch(() => undefined);
+      while ((await inspectLock(etcd, name)).waiters.length === 0) await pause(10);
+      await etcd.lease.revoke((await inspectLock(etcd, name)).waiters[0]?.leaseId ?? 0n);
+      await held.unlock();
+      const result = await waiting;
+      if (result === undefined) return; // The function has thrown an error.
+      const { holder } = await inspectLock(etcd, name);
+      assert.equal(holder?.token, result.token, 'lockUntil resolved although its key was no longer in the queue');
+    },
+  );
 });

@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lock as lockOfChapter10 } from '../../../docs/learn/10-lock.js';
 import { startProxy } from '../../../docs/learn/cut-proxy.js';
-import { inspectLock } from '../../../src/concurrency/index.js';
-import { checks, newName, PROGRAM } from '../check.js';
+import { inspectLock, Mutex, Session } from '../../../src/concurrency/index.js';
+import { EtcdError } from '../../../src/index.js';
+import { assertNoHolder, assertNoWaiters, checks, newName, observedProxy, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/11-etcdwire.js') &
   typeof import('../../../docs/learn/answers/11-etcdwire.js');
@@ -19,7 +20,7 @@ export const LIBRARY = checks<Chapter>((check) => {
     const second = await waiting;
     assert.ok(second.token > first.token);
     await second.unlock();
-    assert.equal((await inspectLock(etcd, name)).holder, undefined);
+    await assertNoHolder(etcd, name);
   });
   check(
     'lock',
@@ -30,8 +31,8 @@ export const LIBRARY = checks<Chapter>((check) => {
       const proxy = await startProxy(address);
       proxy.loseResponse('/etcdserverpb.KV/Txn');
       const held = await lock(proxy.address, name);
-      const { holder, waiters } = await inspectLock(etcd, name);
-      assert.deepEqual([holder?.token, waiters], [held.token, []]);
+      assert.equal((await inspectLock(etcd, name)).holder?.token, held.token);
+      await assertNoWaiters(etcd, name);
       await held.unlock();
       proxy.close();
     },
@@ -62,12 +63,21 @@ export const LIBRARY = checks<Chapter>((check) => {
       const name = newName();
       const held = await lockWithin(address, name, 5_000);
       assert.ok(held !== undefined);
-      assert.equal(await lockWithin(address, name, 300), undefined);
-      assert.deepEqual((await inspectLock(etcd, name)).waiters, []);
+      assert.equal((await lockWithin(address, name, 300))?.token, undefined, 'lockWithin resolved with a token');
+      await assertNoWaiters(etcd, name);
       await held.unlock();
-      assert.equal((await inspectLock(etcd, name)).holder, undefined);
+      await assertNoHolder(etcd, name);
     },
   );
+  check('lockWithin', 2, 'leaves no connection open if the lock is held', async ({ lockWithin }, { address, etcd }) => {
+    const name = newName();
+    await using session = await Session.open(etcd);
+    await using _held = await new Mutex(session, name).lock();
+    await using proxy = await observedProxy(address);
+    assert.equal((await lockWithin(proxy.address, name, 300))?.token, undefined, 'lockWithin resolved with a token');
+    const open = await proxy.openInTheEnd();
+    assert.equal(open, 0, `${open} connection(s) still open after lockWithin has resolved with undefined`);
+  });
   check(
     'runUntilDone',
     3,
@@ -88,6 +98,31 @@ export const LIBRARY = checks<Chapter>((check) => {
         throw new Error('failed');
       });
       await assert.rejects(failing, /failed/);
+    },
+  );
+  check(
+    'runUntilDone',
+    3,
+    'passes an EtcdError of the action on, but not an error after the loss of the lock',
+    async ({ runUntilDone }, { address, etcd }) => {
+      const name = newName();
+      let runs = 0;
+      const failing = runUntilDone(address, name, async () => {
+        runs += 1;
+        if (runs === 1) await etcd.lease.revoke(12_345n);
+      });
+      const error = await failing.catch((thrown) => thrown);
+      assert.ok(error instanceof EtcdError, `the action threw an EtcdError, but runUntilDone resolved with ${error}`);
+      assert.equal(runs, 1, 'runs of an action that threw an EtcdError while it had the lock');
+      const stopped = await runUntilDone(address, name, async (signal) => {
+        if (runs++ > 1) return;
+        await etcd.lease.revoke((await inspectLock(etcd, name)).holder?.leaseId ?? 0n);
+        if (!signal.aborted) await once(signal, 'abort');
+        throw new Error('stopped');
+      }).catch((thrown) =>
+        assert.fail(`runUntilDone threw ${thrown}, which the action threw after the loss of the lock`),
+      );
+      assert.equal(stopped, 2, 'runs of an action that threw an error after it had lost the lock');
     },
   );
 });

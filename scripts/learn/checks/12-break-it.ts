@@ -7,7 +7,7 @@ import { grant } from '../../../docs/learn/08-lease.js';
 import { enter } from '../../../docs/learn/09-queue.js';
 import type { Call, Frame } from '../../../docs/learn/12-break-it.js';
 import { startFaultProxy } from '../../../docs/learn/fault-proxy.js';
-import { checks, newName, PROGRAM } from '../check.js';
+import { assertResult, checks, newName, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/12-break-it.js') &
   typeof import('../../../docs/learn/answers/12-break-it.js');
@@ -40,16 +40,6 @@ function renewal(connection: number, sentMs: number, answeredMs: number | undefi
 function keepAlive(connection: number): Frame {
   const headers = [[':path', '/etcdserverpb.Lease/LeaseKeepAlive']] as const;
   return { ms: 0, connection, stream: 3, direction: 'sent', headers };
-}
-
-function assertResult(what: string, result: () => unknown, expected: unknown): void {
-  let got: unknown;
-  try {
-    got = result();
-  } catch (error) {
-    assert.fail(`${what}: the function threw ${error}, expected ${inspect(expected)}`);
-  }
-  assert.ok(Object.is(got, expected), `${what}: got ${inspect(got)}, expected ${inspect(expected)}`);
 }
 
 export const BREAK_IT = checks<Chapter>((check) => {
@@ -138,6 +128,10 @@ export const BREAK_IT = checks<Chapter>((check) => {
         'a Txn whose answer has begun, but does not say whether the condition held',
         'unknown',
       );
+      const responses = [{ ms: 1, message: { succeeded: true } }];
+      const cutOff = { connection: 1, method: 'Txn', requests: responses, responses, hasAnswer: true };
+      const what = 'a Txn with the message of the answer, but without grpc-status';
+      assertResult(what, () => writeOutcome({ ...cutOff, status: undefined }), 'applied');
       await check('cut', 'Put', 'a Put without an answer', 'unknown');
       await check('refuse', 'Put', 'a Put with status 14', 'unknown');
     },
