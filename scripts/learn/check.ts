@@ -118,7 +118,11 @@ export async function assertRejects(what: string, promise: Promise<unknown>, pro
   );
   const found = Object.keys(properties).map((name) => [name, (error as Record<string, unknown> | undefined)?.[name]]);
   const got = Object.fromEntries(found) as object;
-  assert.ok(isDeepStrictEqual(got, properties), `${what}: got the error "${error}" with ${shown(got)}, ${wanted}`);
+  if (isDeepStrictEqual(got, properties)) return;
+  const message = `${what}: got the error "${error}" with ${shown(got)}, ${wanted}`;
+  if (!(error instanceof Error)) assert.fail(message);
+  error.message = message; // The error keeps its stack, which contains the line of the reader's program.
+  throw error;
 }
 
 /** A server of which a check observes the connections. */
