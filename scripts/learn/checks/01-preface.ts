@@ -20,7 +20,7 @@ export const PREFACE = checks<Chapter>((check) => {
     const wrong = [...Array(9).keys()].map((length) => settings.subarray(0, length));
     wrong.push(Buffer.from('HTTP/1.1 400 Bad Request\r\n'), hex('000006 04 00 00000001 0005 00004000'));
     for (const bytes of [settings, ...wrong])
-      assertResult(`isHttp2 of ${hexOf(bytes)}`, () => isHttp2(bytes), bytes === settings);
+      assertResult(`isHttp2 of ${hexOf(bytes) || 'no bytes'}`, () => isHttp2(bytes), bytes === settings);
   });
   check(
     'openWithin',
