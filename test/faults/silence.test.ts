@@ -19,8 +19,11 @@ const PINGS = { pingIntervalMs: 5_000, pingTimeoutMs: 1_000 } as const;
  * pings only at fixed intervals.
  */
 const PROBED_AFTER_MS = inject('transport') === 'grpc-js' ? PINGS.pingIntervalMs : 1_000;
-/** The maximum time until the client uses another member: the time for a ping, and 1 s for everything else. */
-const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 1_000;
+/**
+ * The maximum time until the client uses another member: the time for a ping, and 2.5 s for everything else, because the
+ * machine may be busy. Without the ping before the ping interval, a client would need 6 s.
+ */
+const LEFT_WITHIN_MS = PROBED_AFTER_MS + PINGS.pingTimeoutMs + 2_500;
 /**
  * The maximum times until a watch, a call and a lease renewal use another member. A renewal has 1.5 s more, because the
  * next renewal may not be due yet.

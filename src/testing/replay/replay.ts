@@ -61,7 +61,15 @@ const OPTIONS = {
  *
  * @example
  * const clock = new ManualClock();
- * expect(await replay(recording, new MemoryEtcd({ clock }), { clock })).toEqual([]);
+ * const recording = {
+ *   before: { revision: 1 },
+ *   steps: [
+ *     { ms: 0, call: 'KV/Put', request: { key: 'a', value: '1' }, answer: { header: { revision: '2' } } },
+ *     { ms: 1, call: 'KV/DeleteRange', request: { key: 'a' }, answer: { header: { revision: '3' }, deleted: '1' } },
+ *   ],
+ * };
+ * const differences = await replay(recording, new MemoryEtcd({ clock }), { clock });
+ * console.log(differences.length); // 0
  */
 export async function replay(
   recording: Recording,
