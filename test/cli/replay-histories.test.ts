@@ -156,8 +156,10 @@ test('keys from before, writes of other clients and compactions are part of the 
   expect(stdout).toMatch(/\* another client compacts the history to revision \d+/);
 });
 
-test('a lease expires in the replay when it has expired in the recording', async () => {
-  const file = await recorded(async (url) => {
+test('a lease expires in the replay when it has expired in the recording, also while others write', async () => {
+  const { endpoints } = await ownEtcd();
+  const direct = openClient({ endpoints });
+  const calls = async (url: string): Promise<void> => {
     const name = unique();
     const script = join(import.meta.dirname, '../support/etcd3-holder.ts');
     const holder = startChild(process.execPath, ['--import', 'tsx', script, url, name, '2']);
@@ -166,13 +168,15 @@ test('a lease expires in the replay when it has expired in the recording', async
     const watch = client.watch(name);
     await watch.created();
     holder.process.kill('SIGKILL');
+    // The recording shows only that the revision has risen.
+    for (let index = 0; index < 3; index += 1) await direct.put('unseen', String(index));
     for await (const event of watch) if (event.type === 'delete') break;
     const lease = await client.lease.grant({ ttl: 2 });
     await client.put(`${name}/leased`, '', { lease });
     await expect.poll(async () => (await client.get(`${name}/leased`)) === undefined, { interval: 300 }).toBe(true);
     await client.close();
-  });
-  const { stdout } = await replays(file);
+  };
+  const { stdout } = await replays(await recorded(calls, { ETCDCTL_ENDPOINTS: endpoints.join() }));
   expect(stdout).toMatch(/\* lease [0-9a-f]+ expires\n.* < k-\w+ was deleted /);
   expect(stdout.match(/\* lease [0-9a-f]+ expires/g)).toHaveLength(2);
 });

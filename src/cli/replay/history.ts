@@ -10,6 +10,8 @@ export class RecordedHistory {
   readonly #versions: JsonObject[] = [];
   /** The revisions at which each key was created. */
   readonly #created = new Map<string, Set<bigint>>();
+  /** The latest revision at which a watch shows that each key was deleted. */
+  readonly #deleted = new Map<string, bigint>();
 
   constructor(events: readonly WireEvent[]) {
     for (const { kind, message } of events) {
@@ -32,6 +34,11 @@ export class RecordedHistory {
     return first;
   }
 
+  /** Whether a watch shows that a key was deleted after a revision. */
+  isDeletedAfter(key: string, revision: bigint): boolean {
+    return (this.#deleted.get(key) ?? 0n) > revision;
+  }
+
   /** All versions of keys that the answers contain. */
   get versions(): readonly JsonObject[] {
     return this.#versions;
@@ -43,7 +50,9 @@ export class RecordedHistory {
     const same = this.#events.get(revision) ?? new Map<string, JsonObject>();
     this.#events.set(revision, same);
     const { prev_kv: _, ...rest } = event;
-    same.set(String(kv.key), rest);
+    const key = String(kv.key);
+    same.set(key, rest);
+    if (event.type === 'DELETE' && !this.isDeletedAfter(key, revision)) this.#deleted.set(key, revision);
   }
 
   #addVersion(kv: JsonObject): void {

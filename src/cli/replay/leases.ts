@@ -72,10 +72,16 @@ export class RecordedLeases {
     return [...this.#leaseOfKey].filter(([, lease]) => lease === id).map(([key]) => key);
   }
 
-  /** The lease with keys that may have expired first at a recorded time. Undefined if no lease can have expired. */
-  firstDue(ms: number): string | undefined {
-    const withKeys = new Set(this.#leaseOfKey.values());
-    const due = [...this.#leases].filter(([id, { dueMs }]) => dueMs <= ms && withKeys.has(id));
+  /**
+   * The lease that may have expired first at a recorded time. Undefined if none can have expired. Considers only leases
+   * with keys, of which `isKept` returns false for each.
+   */
+  firstDue(ms: number, isKept: (key: string) => boolean): string | undefined {
+    const due = [...this.#leases].filter(([id, { dueMs }]) => {
+      if (dueMs > ms) return false;
+      const keys = this.keysOf(id);
+      return keys.length > 0 && !keys.some(isKept);
+    });
     return due.sort(([, a], [, b]) => a.dueMs - b.dueMs)[0]?.[0];
   }
 

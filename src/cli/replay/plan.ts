@@ -317,7 +317,9 @@ export class Planner {
       ({ request }) => keys.length === 0 || keysWritten(request).some((key) => keys.includes(key)),
     );
     const isDeletion = events.every(({ type }) => type === 'DELETE');
-    const lease = keys.length === 0 ? this.#leases.firstDue(ms) : this.#leases.leaseOf(keys[0] as string);
+    // A lease that expires at this revision does not delete a key later.
+    const isKept = (key: string): boolean => this.#history.isDeletedAfter(key, revision);
+    const lease = keys.length === 0 ? this.#leases.firstDue(ms, isKept) : this.#leases.leaseOf(keys[0] as string);
     const cleanUp = this.#cleanUps.findIndex(({ prefix }) => isDeletion && keys.every((key) => key.startsWith(prefix)));
     if (cleanUp >= 0)
       for (const { call } of this.#cleanUps.splice(cleanUp, 1)) this.#steps.end(call, ms, { end: 'cancel' });
