@@ -26,8 +26,11 @@ test('the trace page of a contended lock shows the messages and the queue of the
     await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(count);
   };
   const first = await new Mutex(await Session.open(etcd), name).lock();
-  const traced = new RunningCli(['trace', '--html', file, '--', 'lock', name, '--', 'cat']);
+  const lines = join(temporaryFolder(), 'trace.jsonl');
+  const traced = new RunningCli(['trace', '--html', file, '--out', lines, '--', 'lock', name, '--', 'cat']);
   await queued(2);
+  // If the lock is released before the watch begins, the client learns of it in another way.
+  await expect.poll(() => readFileSync(lines, 'utf8')).toMatch(/"created": ?true/);
   const third = new Mutex(await Session.open(etcd), name).lock();
   await queued(3);
   await first.release();
