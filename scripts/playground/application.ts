@@ -40,7 +40,7 @@ export class Application {
   isWatching = false;
   /** What happened to the last write. */
   lastWrite: 'none' | 'pending' | 'applied' | 'refused' | 'unknown' = 'none';
-  /** What happened to the last read: the entry that it returned, or why there is none. */
+  /** What happened to the last read: the entry that it returned, or why it returned none. */
   lastRead: { readonly state: 'none' | 'pending' | 'answered' | 'failed'; readonly entry: string } = NOT_READ;
   readonly #host: Host;
   readonly #name: string;

@@ -1,5 +1,6 @@
 import MarkdownIt from 'markdown-it';
 import type Token from 'markdown-it/lib/token.mjs';
+import { slugOf } from './slug.js';
 
 /** A page of Markdown as HTML. */
 export interface Rendered {
@@ -39,15 +40,4 @@ export function renderMarkdown(text: string, linkTo: (target: string) => string)
 function textOf(inline: Token | undefined): string {
   const parts = inline?.children?.filter(({ type }) => type === 'text' || type === 'code_inline') ?? [];
   return parts.map(({ content }) => content).join('');
-}
-
-/** Returns the anchor of a heading: the one of GitHub, with a number if the same heading occurs again. */
-function slugOf(heading: string, slugs: Map<string, number>): string {
-  const slug = heading
-    .toLowerCase()
-    .replace(/[^\p{L}\p{N} _-]/gu, '')
-    .replaceAll(' ', '-');
-  const before = slugs.get(slug) ?? 0;
-  slugs.set(slug, before + 1);
-  return before === 0 ? slug : `${slug}-${before}`;
 }

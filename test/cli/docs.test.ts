@@ -5,20 +5,11 @@ import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { PROGRAM } from '../support/cli.js';
 import { ownEtcd } from '../support/own-etcd.js';
+import { killGroup } from '../support/process-group.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
 // This test runs the example shell sessions in docs/command-line.md. A command follows "$ ", and continues on lines
 // that begin with "> ". All other lines are the output of the previous command.
-
-/** Kills all processes of a process group, if any process of the group still runs. */
-function endGroup(leader: number | undefined): void {
-  if (leader === undefined) return;
-  try {
-    process.kill(-leader, 'SIGKILL');
-  } catch {
-    // The group has ended.
-  }
-}
 
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 const SESSIONS = [...PAGE.matchAll(/^```console\n(.*?)^```$/gms)].map(([, session]) => session as string);
@@ -50,7 +41,7 @@ test.for(SESSIONS.map((session, index) => [index + 1, session] as const))(
       stdio: ['ignore', 'pipe', 'ignore'],
       detached: true,
     });
-    onTestFinished(() => endGroup(shell.pid));
+    onTestFinished(() => killGroup(shell.pid));
     expect(await text(shell.stdout)).toBe(session);
   },
 );

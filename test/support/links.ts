@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { slugOf } from '../../scripts/site/slug.js';
 
 /**
  * Returns the paths of the Markdown pages in the folder `root` and everywhere in its folder `docs`, relative to `root`.
@@ -38,14 +39,6 @@ function anchors(root: string, page: string): Set<string> {
   const text = prose(root, page);
   const found = new Set([...text.matchAll(/<a id="([^"]+)">/g)].map(([, id]) => id as string));
   const seen = new Map<string, number>();
-  for (const [, heading = ''] of text.matchAll(/^#+ (.*)$/gm)) {
-    const anchor = heading
-      .toLowerCase()
-      .replace(/[^\p{L}\p{N} _-]/gu, '')
-      .replaceAll(' ', '-');
-    const before = seen.get(anchor) ?? 0;
-    seen.set(anchor, before + 1);
-    found.add(before === 0 ? anchor : `${anchor}-${before}`);
-  }
+  for (const [, heading = ''] of text.matchAll(/^#+ (.*)$/gm)) found.add(slugOf(heading, seen));
   return found;
 }

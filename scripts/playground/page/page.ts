@@ -222,7 +222,7 @@ class Page {
   }
 }
 
-/** Returns the fragment of the story before or after a story. Undefined if there is none. */
+/** Returns the fragment of the story before or after a story. Undefined before the first story, and after the last one. */
 function neighborOf(id: string, distance: 1 | -1): string | undefined {
   const story = STORIES[STORIES.findIndex((each) => each.id === id) + distance];
   return story && `#story/${story.id}`;

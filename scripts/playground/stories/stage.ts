@@ -43,7 +43,7 @@ export class Stage {
     return this.playground.server.members[index] as MemoryMember;
   }
 
-  /** The name of the leader. Empty if there is none. */
+  /** The name of the leader. Empty while the members have elected none. */
   get leader(): string {
     return this.playground.server.leader?.name ?? '';
   }

@@ -6,7 +6,7 @@ import { enumValues, messageFields } from '../../gen/descriptors.js';
 import { explain, type Span } from '../../inspect/explain.js';
 import type { FieldDescriptor, FieldType } from '../../protobuf/schema.js';
 import { type FromJsonOptions, type JsonObject, type JsonValue, toJson } from '../../reflection/json.js';
-import { type AnyMethod, allMethods } from '../../reflection/method-table.js';
+import { type AnyMethod, allMethods, shortPath } from '../../reflection/method-table.js';
 import { hexOf, textOf, toBase64 } from '../../runtime/bytes.js';
 import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
@@ -106,11 +106,6 @@ function methodOfService(name: string): AnyMethod | undefined {
   return allMethods.find(
     (each) => each.path.toLowerCase() === wanted || `/${shortPath(each)}`.toLowerCase() === wanted,
   );
-}
-
-/** Returns the path of a method without its package, such as KV/Range. */
-export function shortPath({ path }: AnyMethod): string {
-  return path.slice(path.lastIndexOf('.', path.lastIndexOf('/')) + 1);
 }
 
 /** Returns the method's key in the `comments` table, such as etcdserverpb.KV.Range. */

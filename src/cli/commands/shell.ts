@@ -1,9 +1,8 @@
 import type { Command, Option } from 'commander';
-import { allMethods } from '../../reflection/method-table.js';
+import { allMethods, shortPath } from '../../reflection/method-table.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { shortPath } from './rpc.js';
 
 /**
  * The scripts that connect a shell to the hidden command `__complete`, which prints one candidate per line. They run the

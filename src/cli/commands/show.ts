@@ -5,7 +5,7 @@ import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FilterFlags, FrameFilter, filterOptions } from '../proxy/frame-filter.js';
-import { RECORD_WITH_PROXY, readCapture } from '../proxy/read-capture.js';
+import { leftOutOf, readCapture } from '../proxy/read-capture.js';
 import { framePrinter } from '../proxy/tap.js';
 import { Lanes } from '../trace/lanes.js';
 import { LivePage } from '../trace/live-page.js';
@@ -92,7 +92,7 @@ async function recordingOf(
     if (print === undefined) recording.add(frame, false);
     else print(frame);
   });
-  const { leftOut, encrypted } = await readCapture(file, {
+  const gaps = await readCapture(file, {
     opened: (connection, info) => lanes.add(connection, info),
     frame: (frame) => {
       lanes.follow(frame);
@@ -101,8 +101,7 @@ async function recordingOf(
     },
     closed: (connection, atMs) => recording?.closed(connection, atMs),
   });
-  if (leftOut > 0) note(`connections left out because packets are missing: ${leftOut}`);
-  if (encrypted > 0) note(`connections left out because they use TLS: ${encrypted}; ${RECORD_WITH_PROXY}`);
+  for (const text of leftOutOf(gaps)) note(text);
   recording?.end(undefined, lastMs);
   return recording;
 }

@@ -67,6 +67,14 @@ export async function readCapture(file: string, events: CaptureEvents, mayBeCut 
   return { leftOut: reader.leftOut, encrypted, isCut };
 }
 
+/** Says which connections of a capture were left out. */
+export function leftOutOf({ leftOut, encrypted }: CaptureGaps): readonly string[] {
+  return [
+    ...(leftOut > 0 ? [`connections left out because packets are missing: ${leftOut}`] : []),
+    ...(encrypted > 0 ? [`connections left out because they use TLS: ${encrypted}; ${RECORD_WITH_PROXY}`] : []),
+  ];
+}
+
 function certificateIn({ comment }: CapturedConnection): string | undefined {
   return /, client certificate (.*)$/s.exec(comment)?.[1];
 }

@@ -1,10 +1,12 @@
 import { statusCode } from '../../errors/status.js';
 import { errorFromText } from '../../errors/status-error.js';
 import { messagesIn, type WireFrame, type WireMessage } from '../../inspect/frames.js';
+import { SECRET_HEADERS } from '../../inspect/secrets.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
-import { type AnyMethod, methodByPath } from '../../reflection/method-table.js';
+import { type AnyMethod, methodByPath, shortPath } from '../../reflection/method-table.js';
 import { textOf } from '../../runtime/bytes.js';
-import { shortPath } from '../commands/rpc.js';
+import { OF_CLUSTER } from '../../testing/replay/compare.js';
+import { percentDecoded } from '../../transport/http2/response.js';
 import { fieldsOf } from '../frames.js';
 
 /** A call in a recording. */
@@ -28,10 +30,6 @@ export interface WireEvent {
   /** The status of the event `ended`: `OK`, or the status code and the message. */
   readonly status: string;
 }
-
-/** The fields of headers that belong to one cluster. */
-const OF_CLUSTER: ReadonlySet<string> = new Set(['cluster_id', 'member_id', 'raft_term']);
-const TOKEN_HEADERS: ReadonlySet<string> = new Set(['token', 'authorization']);
 
 /** Collects the calls in the frames of a recording. */
 export class CallReader {
@@ -59,7 +57,7 @@ export class CallReader {
     const { detail, atMs, type, flags } = frame;
     if (detail.kind === 'headers') {
       const path = detail.headers.find(([name]) => name === ':path')?.[1];
-      const hasToken = detail.headers.some(([name]) => TOKEN_HEADERS.has(name));
+      const hasToken = detail.headers.some(([name]) => SECRET_HEADERS.has(name));
       if (path !== undefined) this.#begin(key, frame.connection, methodByPath.get(path), path, hasToken);
     }
     for (const message of messagesIn(frame)) this.#add(key, atMs, 'request', requestOf(message));
@@ -123,13 +121,7 @@ export class CallReader {
 /** Returns the status as `NotFound: etcdserver: requested lease not found`. The message is percent-encoded. */
 function statusText(status: number, message: string): string {
   if (status === 0) return 'OK';
-  const decoded = message.replace(/(?:%[0-9a-f]{2})+/gi, (encoded) => {
-    try {
-      return decodeURIComponent(encoded);
-    } catch {
-      return encoded;
-    }
-  });
+  const decoded = percentDecoded(message);
   return `${statusCode(status)}: ${decoded || `gRPC status ${statusCode(status)}`}`;
 }
 
@@ -141,7 +133,7 @@ function requestOf(message: WireMessage): JsonObject {
 /** Returns the fields of an answer without those that belong to one cluster, and without secrets. */
 function answerOf(message: WireMessage): JsonObject {
   const secret = ['token', 'blob'];
-  return without(fieldsOf(message), (name) => OF_CLUSTER.has(name) || secret.includes(name)) as JsonObject;
+  return without(fieldsOf(message), (name) => OF_CLUSTER.includes(name) || secret.includes(name)) as JsonObject;
 }
 
 function without(value: JsonValue, isLeftOut: (name: string) => boolean): JsonValue {

@@ -1,6 +1,7 @@
+import { bigintIn, objectIn, objectsIn } from '../../reflection/fields.js';
 import type { JsonObject } from '../../reflection/json.js';
 import type { WireEvent } from './calls.js';
-import { bigintIn, keyValuesIn, objectIn, objectsIn } from './messages.js';
+import { keyValuesIn } from './messages.js';
 
 /** What the answers of a recording show of the history of the store. */
 export class RecordedHistory {

@@ -1,24 +1,7 @@
+import { bigintIn, objectIn, objectsIn } from '../../reflection/fields.js';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 
 // What the planner reads from the messages of a recording.
-
-/** Returns the objects in a list of a message. */
-export function objectsIn(value: JsonValue | undefined): readonly JsonObject[] {
-  return Array.isArray(value) ? value.filter(isJsonObject) : [];
-}
-
-export function objectIn(value: JsonValue | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
-
-export function bigintIn(value: JsonValue | undefined): bigint {
-  return BigInt(String(value ?? 0));
-}
-
-/** Returns the revision in the header of an answer. 0 if there is none. */
-export function headerRevision({ header }: JsonObject): bigint {
-  return bigintIn(objectIn(header).revision);
-}
 
 /** Returns all keys in an answer, as `mvccpb.KeyValue`, also those of nested transactions and previous values. */
 export function keyValuesIn(value: JsonValue | undefined): readonly JsonObject[] {

@@ -1,6 +1,8 @@
+import { bigintIn, headerRevision, objectIn } from '../../reflection/fields.js';
 import type { JsonObject } from '../../reflection/json.js';
+import { WAITING } from '../../testing/replay/stream.js';
 import type { WireCall, WireEvent } from './calls.js';
-import { bigintIn, hasChanged, headerRevision, objectIn } from './messages.js';
+import { hasChanged } from './messages.js';
 
 /** A request of a recording, with its answer. A stream has several operations. */
 export interface Operation {
@@ -19,8 +21,6 @@ export interface Operation {
 
 const UNKNOWN_WRITERS = ['Lease/LeaseRevoke', 'Lock/Unlock', 'Election/Proclaim', 'Election/Resign'];
 export const LOGIN = 'Auth/Authenticate';
-/** The calls that wait in a queue of the server. */
-export const WAITING: readonly string[] = ['Lock/Lock', 'Election/Campaign'];
 const WRITERS: readonly string[] = ['KV/Put', 'KV/DeleteRange', 'KV/Txn', ...UNKNOWN_WRITERS, ...WAITING];
 
 /** Whether an RPC can change keys. */

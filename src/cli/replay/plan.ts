@@ -1,11 +1,13 @@
+import { bigintIn, headerRevision, objectIn, objectsIn } from '../../reflection/fields.js';
 import type { JsonObject } from '../../reflection/json.js';
 import type { MemoryVersion } from '../../testing/memory/settings.js';
 import type { RecordedState, Recording } from '../../testing/replay/recording.js';
+import { WAITING } from '../../testing/replay/stream.js';
 import type { CallReader, WireCall, WireEvent } from './calls.js';
 import { keysBefore, RecordedHistory } from './history.js';
 import { missingLeases, RecordedLeases } from './leases.js';
-import { bigintIn, existingKey, headerRevision, keysWritten, objectIn, objectsIn, putsIn } from './messages.js';
-import { isWriter, LOGIN, type Operation, operationsIn, WAITING } from './operations.js';
+import { existingKey, keysWritten, putsIn } from './messages.js';
+import { isWriter, LOGIN, type Operation, operationsIn } from './operations.js';
 import { StepWriter } from './step-writer.js';
 
 /** A recording as steps, and what the recording does not contain. */

@@ -1,4 +1,5 @@
 import type { Client } from '../../client/client.js';
+import { headerRevision } from '../../reflection/fields.js';
 import type { JsonObject, JsonValue } from '../../reflection/json.js';
 import { ManualClock } from '../../testing/memory/clock.js';
 import { MemoryEtcd } from '../../testing/memory/memory-etcd.js';
@@ -9,10 +10,9 @@ import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, linesOf } from '../io.js';
 import { escapeControls } from '../output.js';
-import { RECORD_WITH_PROXY, readCapture } from '../proxy/read-capture.js';
+import { leftOutOf, RECORD_WITH_PROXY, readCapture } from '../proxy/read-capture.js';
 import { writePrivateFile } from '../trace/private-files.js';
 import { CallReader } from './calls.js';
-import { headerRevision } from './messages.js';
 import { type Plan, Planner } from './plan.js';
 import { StepDescriber } from './step-text.js';
 import { testFile } from './test-file.js';
@@ -55,20 +55,19 @@ async function readRecording(file: string): Promise<Plan> {
     frame: calls.frame.bind(calls),
     closed: calls.closed.bind(calls),
   };
-  const { leftOut, encrypted, isCut } = await readCapture(file, events, true);
+  const gaps = await readCapture(file, events, true);
   if (calls.events.length === 0) {
     const reason =
-      encrypted > 0 ? `its connections use TLS; ${RECORD_WITH_PROXY}` : 'record a program while it calls etcd';
+      gaps.encrypted > 0 ? `its connections use TLS; ${RECORD_WITH_PROXY}` : 'record a program while it calls etcd';
     throw new CliError(ExitCode.DATA, `${file}: the recording contains no calls of etcd: ${reason}`);
   }
   const plan = new Planner(calls).plan();
-  const gaps = [
-    ...(isCut ? ['the recording ends in the middle of a packet; the replay ends there'] : []),
-    ...(leftOut > 0 ? [`connections left out because packets are missing: ${leftOut}`] : []),
-    ...(encrypted > 0 ? [`connections left out because they use TLS: ${encrypted}; ${RECORD_WITH_PROXY}`] : []),
+  const gapNotes = [
+    ...(gaps.isCut ? ['the recording ends in the middle of a packet; the replay ends there'] : []),
+    ...leftOutOf(gaps),
     ...[...calls.leftOut].map(([reason, count]) => `left out: ${count} ${reason}`),
   ];
-  return { ...plan, notes: [...gaps, ...plan.notes] };
+  return { ...plan, notes: [...gapNotes, ...plan.notes] };
 }
 
 /** Returns the steps up to a revision. */

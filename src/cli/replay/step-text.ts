@@ -1,9 +1,8 @@
+import { objectIn } from '../../reflection/fields.js';
 import type { JsonObject } from '../../reflection/json.js';
-import { type AnyMethod, allMethods } from '../../reflection/method-table.js';
+import { methodByShortPath } from '../../reflection/method-table.js';
 import type { RecordedStep } from '../../testing/replay/recording.js';
-import { shortPath } from '../commands/rpc.js';
 import { type Queue, sentenceFor } from '../trace/sentences.js';
-import { objectIn } from './messages.js';
 
 const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
 
@@ -45,14 +44,14 @@ function as(user: string | undefined): string {
 }
 
 function requestSentence(rpc: string, fields: JsonObject): string {
-  const method = methodNamed(rpc);
+  const method = methodByShortPath.get(rpc);
   return method === undefined
     ? rpc
     : sentenceFor({ method: method.path, typeName: method.request.typeName }, fields, NO_QUEUE);
 }
 
 function answerSentence(rpc: string, fields: JsonObject): string {
-  const method = methodNamed(rpc);
+  const method = methodByShortPath.get(rpc);
   return method === undefined
     ? rpc
     : sentenceFor({ method: method.path, typeName: method.response.typeName }, fields, NO_QUEUE);
@@ -61,8 +60,4 @@ function answerSentence(rpc: string, fields: JsonObject): string {
 function eventSentence({ type, kv }: JsonObject): string {
   const { key = '', value = '' } = objectIn(kv);
   return type === 'DELETE' ? `delete ${key}` : `put ${key} = ${value}`;
-}
-
-function methodNamed(rpc: string): AnyMethod | undefined {
-  return allMethods.find((method) => shortPath(method) === rpc);
 }

@@ -1,8 +1,9 @@
+import { bigintIn, objectIn } from '../../reflection/fields.js';
 import type { JsonObject } from '../../reflection/json.js';
 import type { EventStep, RecordedStep, StreamStep } from '../../testing/replay/recording.js';
+import { WAITING } from '../../testing/replay/stream.js';
 import type { WireCall } from './calls.js';
-import { bigintIn, objectIn } from './messages.js';
-import { LOGIN, type Operation, WAITING } from './operations.js';
+import { LOGIN, type Operation } from './operations.js';
 
 /** The TTL in seconds of the lease that a server grants for a call of Lock or Campaign without a lease. */
 const DEFAULT_TTL_S = '60';
@@ -13,8 +14,9 @@ export class StepWriter {
   /** The open streams by their calls. */
   readonly #streams = new Map<WireCall, number>();
   #opened = 0;
-  /** The user who is logged in on each connection, and the latest one. */
+  /** The user who has logged in last on each connection. */
   readonly #users = new Map<number, string>();
+  /** The user who has logged in last on any connection. */
   #latestUser: string | undefined;
 
   /** Notes that later calls on a connection carry the token of a user. */

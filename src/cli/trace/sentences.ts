@@ -1,6 +1,7 @@
 import type { WireMessage } from '../../inspect/frames.js';
 import { kubernetesName } from '../../inspect/kubernetes.js';
 import { GUARD_PREFIX, prefixEnd } from '../../kv/keys.js';
+import { hexIn, objectsIn, textIn } from '../../reflection/fields.js';
 import { fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
 import { compareBytes } from '../../runtime/bytes.js';
 import { kubernetesValueIn, shortType } from '../frames.js';
@@ -36,45 +37,45 @@ export function sentenceFor(
 type Sentence = (fields: JsonObject, queue: Queue, request: JsonObject) => string;
 
 const SENTENCES: Readonly<Record<string, Sentence>> = {
-  LeaseGrantRequest: ({ TTL }) => `grant a lease of ${text(TTL)} s`,
-  LeaseGrantResponse: ({ ID }) => `lease ${hex(ID)} granted`,
-  LeaseRevokeRequest: ({ ID }) => `revoke lease ${hex(ID)} and delete its keys`,
+  LeaseGrantRequest: ({ TTL }) => `grant a lease of ${textIn(TTL)} s`,
+  LeaseGrantResponse: ({ ID }) => `lease ${hexIn(ID)} granted`,
+  LeaseRevokeRequest: ({ ID }) => `revoke lease ${hexIn(ID)} and delete its keys`,
   LeaseRevokeResponse: () => 'lease revoked',
-  LeaseKeepAliveRequest: ({ ID }) => `renew lease ${hex(ID)}`,
+  LeaseKeepAliveRequest: ({ ID }) => `renew lease ${hexIn(ID)}`,
   LeaseKeepAliveResponse: ({ TTL }) =>
-    TTL === undefined ? 'the lease does not exist' : `lease renewed for ${text(TTL)} s`,
-  LeaseTimeToLiveRequest: ({ ID }) => `ask how long lease ${hex(ID)} lasts`,
+    TTL === undefined ? 'the lease does not exist' : `lease renewed for ${textIn(TTL)} s`,
+  LeaseTimeToLiveRequest: ({ ID }) => `ask how long lease ${hexIn(ID)} lasts`,
   LeaseTimeToLiveResponse: ({ TTL }) =>
-    text(TTL) === '-1' ? 'the lease does not exist' : `the lease lasts ${text(TTL) || 0} s`,
+    textIn(TTL) === '-1' ? 'the lease does not exist' : `the lease lasts ${textIn(TTL) || 0} s`,
   LeaseLeasesRequest: () => 'list the leases',
-  LeaseLeasesResponse: ({ leases }) => `leases: ${list(leases).length}`,
+  LeaseLeasesResponse: ({ leases }) => `leases: ${objectsIn(leases).length}`,
   StatusRequest: () => 'ask for the status of the member',
-  StatusResponse: ({ version, dbSize }) => `version ${text(version)}, ${text(dbSize)} bytes`,
+  StatusResponse: ({ version, dbSize }) => `version ${textIn(version)}, ${textIn(dbSize)} bytes`,
   MemberListRequest: () => 'list the members',
-  MemberListResponse: ({ members }) => `members: ${list(members).length}`,
+  MemberListResponse: ({ members }) => `members: ${objectsIn(members).length}`,
   RangeRequest: rangeRequest,
   RangeResponse: rangeResponse,
   PutRequest: putSentence,
   PutResponse: () => 'put applied',
   DeleteRangeRequest: (fields, queue) => `delete ${rangeName(fields, queue)}`,
-  DeleteRangeResponse: ({ deleted }) => `deleted keys: ${text(deleted) || 0}`,
+  DeleteRangeResponse: ({ deleted }) => `deleted keys: ${textIn(deleted) || 0}`,
   TxnRequest: txnRequest,
   TxnResponse: txnResponse,
-  CompactionRequest: ({ revision }) => `compact the history before revision ${text(revision)}`,
+  CompactionRequest: ({ revision }) => `compact the history before revision ${textIn(revision)}`,
   CompactionResponse: () => 'history compacted',
-  LockRequest: ({ name }) => `lock ${text(name)}`,
-  LockResponse: ({ key }) => `locked with the key ${text(key)}`,
-  UnlockRequest: ({ key }) => `unlock the key ${text(key)}`,
+  LockRequest: ({ name }) => `lock ${textIn(name)}`,
+  LockResponse: ({ key }) => `locked with the key ${textIn(key)}`,
+  UnlockRequest: ({ key }) => `unlock the key ${textIn(key)}`,
   UnlockResponse: () => 'unlocked',
-  CampaignRequest: ({ name, value }) => `become the leader of ${text(name)} as ${text(value)}`,
+  CampaignRequest: ({ name, value }) => `become the leader of ${textIn(name)} as ${textIn(value)}`,
   CampaignResponse: () => 'you are the leader',
-  ProclaimRequest: ({ value }) => `announce ${text(value)} as the leader`,
+  ProclaimRequest: ({ value }) => `announce ${textIn(value)} as the leader`,
   ProclaimResponse: () => 'announced',
   ResignRequest: () => 'give up the leadership',
   ResignResponse: () => 'leadership given up',
-  LeaderRequest: ({ name }) => `ask for the leader of ${text(name)}`,
-  LeaderResponse: ({ kv }) => `the leader is ${isJsonObject(kv) ? text(kv.value) : 'unknown'}`,
-  AuthenticateRequest: ({ name }) => `log in as ${text(name)}`,
+  LeaderRequest: ({ name }) => `ask for the leader of ${textIn(name)}`,
+  LeaderResponse: ({ kv }) => `the leader is ${isJsonObject(kv) ? textIn(kv.value) : 'unknown'}`,
+  AuthenticateRequest: ({ name }) => `log in as ${textIn(name)}`,
   AuthenticateResponse: () => 'logged in',
   WatchRequest: watchRequest,
   WatchResponse: watchResponse,
@@ -90,18 +91,18 @@ function rangeRequest(range: JsonObject, queue: Queue): string {
 /** Returns which part of the queue a request asks for; undefined if it does not ask for the queue. */
 function queuePart(range: JsonObject, queue: Queue): 'the queue' | 'the contender ahead' | 'the holder' | undefined {
   const { key, range_end, sort_target, sort_order, limit } = range;
-  if (range_end === undefined || sort_target !== 'CREATE' || !queue.isPrefix(text(key))) return undefined;
-  if (text(limit) !== '1') return 'the queue';
+  if (range_end === undefined || sort_target !== 'CREATE' || !queue.isPrefix(textIn(key))) return undefined;
+  if (textIn(limit) !== '1') return 'the queue';
   return sort_order === 'DESCEND' ? 'the contender ahead' : 'the holder';
 }
 
 function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonObject): string {
   const { range_end, count_only } = request;
-  if (count_only) return `${text(count) || 0} ${text(count) === '1' ? 'key' : 'keys'}`;
-  const found = list(kvs);
+  if (count_only) return `${textIn(count) || 0} ${textIn(count) === '1' ? 'key' : 'keys'}`;
+  const found = objectsIn(kvs);
   const part = queuePart(request, queue);
   if (part !== undefined) {
-    const names = found.map((kv) => queue.contenderOf(text(kv.key)) ?? text(kv.key)).join(', ');
+    const names = found.map((kv) => queue.contenderOf(textIn(kv.key)) ?? textIn(kv.key)).join(', ');
     if (part === 'the queue') return names === '' ? 'the queue is empty' : `the queue: ${names}`;
     return `${names || 'no contender'} is ${part === 'the holder' ? 'the holder' : 'ahead'}`;
   }
@@ -112,9 +113,9 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
 
 /** Leaves out guards (see src/kv/guards.ts), because they only make the transaction safe to repeat. */
 function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
-  const conditions = list(compare);
+  const conditions = objectsIn(compare);
   const condition = conditions.find(({ key }) => !isGuard(key)) ?? conditions[0];
-  const written = list(success);
+  const written = objectsIn(success);
   const others = written.filter(({ request_put }) => !(isJsonObject(request_put) && isGuard(request_put.key)));
   const operations = (others.length > 0 ? others : written).map((operation) => operationSentence(operation, queue));
   const all = operations.join(' and ');
@@ -122,17 +123,17 @@ function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
 }
 
 function isGuard(key: JsonValue | undefined): boolean {
-  return text(key).includes(GUARD_PREFIX);
+  return textIn(key).includes(GUARD_PREFIX);
 }
 
 function conditionSentence(condition: JsonObject, queue: Queue): string {
   const { target, result, create_revision, mod_revision } = condition;
   const name = keyName(condition, queue);
   if (target !== 'CREATE' && target !== 'MOD') return `if ${name} is as expected`;
-  const revision = text(target === 'CREATE' ? create_revision : mod_revision) || '0';
-  const relation = { GREATER: '>', LESS: '<', NOT_EQUAL: '≠' }[text(result)] ?? '=';
+  const revision = textIn(target === 'CREATE' ? create_revision : mod_revision) || '0';
+  const relation = { GREATER: '>', LESS: '<', NOT_EQUAL: '≠' }[textIn(result)] ?? '=';
   if (relation === '=' && revision === '0') return `if ${name} does not exist`;
-  const isOwnKey = queue.contenderOf(text(condition.key)) === THIS_CLIENT;
+  const isOwnKey = queue.contenderOf(textIn(condition.key)) === THIS_CLIENT;
   if (relation === '=' && isOwnKey && target === 'CREATE') return `if ${name} still exists`;
   return `if the ${target === 'CREATE' ? 'create' : 'mod'} revision of ${name} ${relation} ${revision}`;
 }
@@ -147,13 +148,13 @@ function operationSentence(operation: JsonObject, queue: Queue): string {
 
 /** Leaves out the value of a queue key, because it does not matter to the queue. */
 function putSentence(put: JsonObject, queue: Queue): string {
-  const isQueueKey = queue.contenderOf(text(put.key)) !== undefined;
+  const isQueueKey = queue.contenderOf(textIn(put.key)) !== undefined;
   return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${valueName(put)}`}`;
 }
 
 function txnResponse({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string {
-  const operations = list(succeeded ? request.success : request.failure);
-  const found = list(responses).flatMap(({ response_range }, index) => {
+  const operations = objectsIn(succeeded ? request.success : request.failure);
+  const found = objectsIn(responses).flatMap(({ response_range }, index) => {
     const { request_range } = operations[index] ?? {};
     if (!isJsonObject(response_range) || !isJsonObject(request_range)) return [];
     return [rangeResponse(response_range, queue, request_range)];
@@ -171,10 +172,10 @@ function watchRequest({ create_request, cancel_request }: JsonObject, queue: Que
 function watchResponse({ created, canceled, events }: JsonObject, queue: Queue): string {
   if (canceled) return 'watch canceled';
   if (created) return 'watch created';
-  const changes = list(events).map(({ type, kv }) => {
+  const changes = objectsIn(events).map(({ type, kv }) => {
     if (!isJsonObject(kv)) return '';
     if (type === 'DELETE') return `${keyName(kv, queue, 'your')} was deleted`;
-    if (queue.contenderOf(text(kv.key)) === undefined) return `${keyName(kv, queue)} = ${valueName(kv)}`;
+    if (queue.contenderOf(textIn(kv.key)) === undefined) return `${keyName(kv, queue)} = ${valueName(kv)}`;
     return `${keyName(kv, queue, 'your')} was put`;
   });
   return changes.join(', ') || 'no new events';
@@ -185,38 +186,28 @@ function watchResponse({ created, canceled, events }: JsonObject, queue: Queue):
  * "your queue key" in messages from etcd.
  */
 function keyName({ key }: JsonObject, queue: Queue, whose: 'my' | 'your' = 'my'): string {
-  const contender = queue.contenderOf(text(key));
+  const contender = queue.contenderOf(textIn(key));
   if (contender === THIS_CLIENT) return `${whose} queue key`;
-  return contender === undefined ? (kubernetesName(text(key)) ?? text(key)) : `the queue key of ${contender}`;
+  return contender === undefined ? (kubernetesName(textIn(key)) ?? textIn(key)) : `the queue key of ${contender}`;
 }
 
 /** Returns the value of a key, or describes it if it is an object of Kubernetes. */
 function valueName(kv: JsonObject): string {
-  return kubernetesValueIn(kv) ?? (text(kv.value) || '""');
+  return kubernetesValueIn(kv) ?? (textIn(kv.value) || '""');
 }
 
 /** Returns the name of a key, or describes the keys of a range. */
 export function rangeName(range: JsonObject, queue: Queue): string {
   if (range.range_end === undefined) return keyName(range, queue);
-  const [start, end] = [fromTextOrBase64(text(range.key), 'key'), fromTextOrBase64(text(range.range_end), 'key')];
+  const [start, end] = [fromTextOrBase64(textIn(range.key), 'key'), fromTextOrBase64(textIn(range.range_end), 'key')];
   const isOpen = end.length === 1 && end[0] === 0;
   if (isOpen)
-    return start.every((byte) => byte === 0) && start.length <= 1 ? 'all keys' : `all keys from ${text(range.key)} on`;
+    return start.every((byte) => byte === 0) && start.length <= 1
+      ? 'all keys'
+      : `all keys from ${textIn(range.key)} on`;
   if (compareBytes(end, prefixEnd(start)) === 0) {
-    const objects = text(range.key).endsWith('/') ? kubernetesName(text(range.key)) : undefined;
-    return objects ?? `all keys that begin with ${text(range.key)}`;
+    const objects = textIn(range.key).endsWith('/') ? kubernetesName(textIn(range.key)) : undefined;
+    return objects ?? `all keys that begin with ${textIn(range.key)}`;
   }
-  return `all keys from ${text(range.key)} to before ${text(range.range_end)}`;
-}
-
-function list(value: JsonValue | undefined): readonly JsonObject[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function text(value: JsonValue | undefined): string {
-  return value === undefined ? '' : String(value);
-}
-
-function hex(id: JsonValue | undefined): string {
-  return BigInt(text(id) || 0).toString(16);
+  return `all keys from ${textIn(range.key)} to before ${textIn(range.range_end)}`;
 }

@@ -1,6 +1,7 @@
 import { streamOf, type WireFrame } from '../../inspect/frames.js';
 import { kubernetesName } from '../../inspect/kubernetes.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import { bigintIn, headerRevision, hexIn, objectsIn, textIn } from '../../reflection/fields.js';
+import { isJsonObject, type JsonObject } from '../../reflection/json.js';
 import { type FrameWithFields, kubernetesValueIn, shortType } from '../frames.js';
 import { rangeName } from './sentences.js';
 
@@ -79,25 +80,25 @@ export class ShownState {
 
   *#answered(type: string, fields: JsonObject, stream: string): Generator<ShownChange, void, undefined> {
     const request = this.#requests.get(stream)?.fields ?? {};
-    const revision = revisionOf(fields);
+    const revision = headerRevision(fields);
     switch (type) {
       case 'LeaseGrantResponse':
-        yield { kind: 'lease', id: hex(fields.ID), ttl: Number(fields.TTL ?? 0) };
+        yield { kind: 'lease', id: hexIn(fields.ID), ttl: Number(fields.TTL ?? 0) };
         return;
       case 'LeaseKeepAliveResponse':
         yield fields.TTL === undefined
-          ? { kind: 'lease gone', id: hex(fields.ID) }
-          : { kind: 'lease', id: hex(fields.ID), ttl: Number(fields.TTL) };
+          ? { kind: 'lease gone', id: hexIn(fields.ID) }
+          : { kind: 'lease', id: hexIn(fields.ID), ttl: Number(fields.TTL) };
         return;
       case 'LeaseTimeToLiveResponse':
-        yield text(fields.TTL) === '-1'
-          ? { kind: 'lease gone', id: hex(fields.ID) }
-          : { kind: 'lease', id: hex(fields.ID), ttl: Number(fields.TTL ?? 0) };
+        yield textIn(fields.TTL) === '-1'
+          ? { kind: 'lease gone', id: hexIn(fields.ID) }
+          : { kind: 'lease', id: hexIn(fields.ID), ttl: Number(fields.TTL ?? 0) };
         return;
       case 'LeaseRevokeResponse':
-        yield { kind: 'lease gone', id: hex(request.ID) };
+        yield { kind: 'lease gone', id: hexIn(request.ID) };
         for (const [key, { lease, exists }] of this.#keys)
-          if (exists && lease === hex(request.ID)) yield* this.#gone(key, revision);
+          if (exists && lease === hexIn(request.ID)) yield* this.#gone(key, revision);
         return;
       case 'WatchResponse':
         yield* this.#watched(fields, stream);
@@ -111,10 +112,10 @@ export class ShownState {
   }
 
   *#transacted(request: JsonObject, response: JsonObject, revision: bigint): Generator<ShownChange, void, undefined> {
-    const operations = list(response.succeeded === true ? request.success : request.failure);
-    const isNew = new Set(response.succeeded === true ? list(request.compare).filter(isAbsence).map(keyOf) : []);
+    const operations = objectsIn(response.succeeded === true ? request.success : request.failure);
+    const isNew = new Set(response.succeeded === true ? objectsIn(request.compare).filter(isAbsence).map(keyOf) : []);
     for (const [index, operation] of operations.entries()) {
-      const answer = list(response.responses)[index] ?? {};
+      const answer = objectsIn(response.responses)[index] ?? {};
       for (const [name, type] of OPERATIONS) {
         const asked = operation[`request_${name}`];
         if (!isJsonObject(asked)) continue;
@@ -138,7 +139,7 @@ export class ShownState {
     if (type === 'PutResponse') {
       const { prev_kv: previous } = fields;
       const before = isJsonObject(previous) ? previous : undefined;
-      const version = before !== undefined ? text(BigInt(text(before.version) || 0) + 1n) : isNew ? '1' : '';
+      const version = before !== undefined ? `${bigintIn(before.version) + 1n}` : isNew ? '1' : '';
       const value = request.ignore_value === true ? before : request;
       const lease = request.ignore_lease === true ? before?.lease : request.lease;
       yield* this.#seen({
@@ -150,19 +151,19 @@ export class ShownState {
       });
     } else if (type === 'DeleteRangeResponse') {
       const { key, range_end: end } = request;
-      if (end === undefined) yield* this.#gone(text(key), revision);
+      if (end === undefined) yield* this.#gone(textIn(key), revision);
       else
         for (const [known, { exists }] of this.#keys)
-          if (exists && isWithin(known, text(key), text(end))) yield* this.#gone(known, revision);
+          if (exists && isWithin(known, textIn(key), textIn(end))) yield* this.#gone(known, revision);
     } else if (type === 'RangeResponse' && asOf === undefined && keysOnly !== true && countOnly !== true) {
-      const found = list(fields.kvs);
+      const found = objectsIn(fields.kvs);
       for (const kv of found.slice(0, MAX_ITEMS)) yield* this.#seen(kv);
       if (found.length === 0 && request.range_end === undefined) yield* this.#gone(keyOf(request), revision);
     }
   }
 
   *#watched(fields: JsonObject, stream: string): Generator<ShownChange, void, undefined> {
-    const id = `${stream} watch ${text(fields.watch_id) || 0}`;
+    const id = `${stream} watch ${textIn(fields.watch_id) || 0}`;
     if (fields.canceled === true) {
       this.#watches.get(stream)?.delete(id);
       yield { kind: 'watch gone', id };
@@ -171,24 +172,24 @@ export class ShownState {
       this.#watches.set(stream, (this.#watches.get(stream) ?? new Set()).add(id));
       yield { kind: 'watch', id, range };
     }
-    for (const { type, kv } of list(fields.events).slice(0, MAX_ITEMS)) {
+    for (const { type, kv } of objectsIn(fields.events).slice(0, MAX_ITEMS)) {
       if (!isJsonObject(kv)) continue;
       const isDeleted = type === 'DELETE';
       const shown = kubernetesName(keyOf(kv)) ?? keyOf(kv);
       yield { kind: 'event', id, text: isDeleted ? `${shown} was deleted` : `${shown} = ${shownValue(kv)}` };
-      if (isDeleted) yield* this.#gone(keyOf(kv), BigInt(text(kv.mod_revision) || 0));
+      if (isDeleted) yield* this.#gone(keyOf(kv), bigintIn(kv.mod_revision));
       else yield* this.#seen(kv);
     }
   }
 
   *#seen(kv: JsonObject): Generator<ShownChange, void, undefined> {
-    const [key, mod] = [keyOf(kv), BigInt(text(kv.mod_revision) || 0)];
+    const [key, mod] = [keyOf(kv), bigintIn(kv.mod_revision)];
     const known = this.#keys.get(key);
     if (known !== undefined && known.mod > mod) return;
-    const lease = text(kv.lease) === '' || text(kv.lease) === '0' ? '' : hex(kv.lease);
+    const lease = textIn(kv.lease) === '' || textIn(kv.lease) === '0' ? '' : hexIn(kv.lease);
     this.#keys.set(key, { mod, lease, exists: true });
     const name = kubernetesName(key) ?? key;
-    yield { kind: 'key', key: { key, name, value: shownValue(kv), mod: `${mod}`, version: text(kv.version), lease } };
+    yield { kind: 'key', key: { key, name, value: shownValue(kv), mod: `${mod}`, version: textIn(kv.version), lease } };
   }
 
   *#gone(key: string, revision: bigint): Generator<ShownChange, void, undefined> {
@@ -213,10 +214,10 @@ function endsStream({ type, direction, flags }: WireFrame): boolean {
 
 /** Whether the condition of a transaction holds only if its key does not exist. */
 function isAbsence({ target, result, create_revision, mod_revision, version }: JsonObject): boolean {
-  const compared = { CREATE: create_revision, MOD: mod_revision, VERSION: version }[text(target) || 'VERSION'];
+  const compared = { CREATE: create_revision, MOD: mod_revision, VERSION: version }[textIn(target) || 'VERSION'];
   return (
     (result === undefined || result === 'EQUAL') &&
-    (text(compared) || '0') === '0' &&
+    (textIn(compared) || '0') === '0' &&
     target !== 'VALUE' &&
     target !== 'LEASE'
   );
@@ -228,25 +229,9 @@ function isWithin(key: string, start: string, end: string): boolean {
 }
 
 function keyOf({ key }: JsonObject): string {
-  return text(key);
+  return textIn(key);
 }
 
 function shownValue(kv: JsonObject): string {
-  return kubernetesValueIn(kv) ?? text(kv.value);
-}
-
-function revisionOf({ header }: JsonObject): bigint {
-  return isJsonObject(header) ? BigInt(text(header.revision) || 0) : 0n;
-}
-
-function list(value: JsonValue | undefined): readonly JsonObject[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function text(value: JsonValue | bigint | undefined): string {
-  return value === undefined ? '' : String(value);
-}
-
-function hex(id: JsonValue | undefined): string {
-  return BigInt(text(id) || 0).toString(16);
+  return kubernetesValueIn(kv) ?? textIn(kv.value);
 }

@@ -1,6 +1,7 @@
 import * as watchMethods from '../../gen/methods/watch.js';
 import { messagesIn, streamOf, type WireFrame, type WireMessage } from '../../inspect/frames.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import { headerRevision } from '../../reflection/fields.js';
+import type { JsonObject, JsonValue } from '../../reflection/json.js';
 import { methodByPath } from '../../reflection/method-table.js';
 import { type FrameWithFields, fieldsOf } from '../frames.js';
 import type { Lanes } from './lanes.js';
@@ -235,7 +236,7 @@ export class FrameDescriber {
       const failure = isSent ? undefined : canceledWatch(fields);
       const label = failure?.label ?? sentenceFor(message, fields, this.#queue, call?.fields);
       const kind = failure === undefined ? 'message' : 'failure';
-      const protocol = protocolOf(frame, message.method, call, revisionIn(fields));
+      const protocol = protocolOf(frame, message.method, call, headerRevision(fields));
       return { ...common, verdict: failure?.verdict, label, protocol, kind, message };
     });
   }
@@ -314,13 +315,9 @@ function learnedAtMs(frames: readonly FrameWithFields[], revision: bigint, metho
   const found = frames.find(
     ({ frame, messages }) =>
       frame.direction === 'received' &&
-      messages.some(({ message, fields }) => methods.test(message.method) && revisionIn(fields) >= revision),
+      messages.some(({ message, fields }) => methods.test(message.method) && headerRevision(fields) >= revision),
   );
   return found?.frame.atMs ?? Number.POSITIVE_INFINITY;
-}
-
-function revisionIn({ header }: JsonObject): bigint {
-  return isJsonObject(header) ? BigInt(String(header.revision ?? 0)) : 0n;
 }
 
 /** Returns the keys that a request puts, including puts in nested transactions. */

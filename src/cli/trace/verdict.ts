@@ -27,7 +27,7 @@ export interface Call {
   readonly hasLeft: boolean;
   /** When the client began the call, in milliseconds on the monotonic clock. */
   readonly atMs: number;
-  /** The time limit that the client has told the server, in milliseconds. Undefined if there is none. */
+  /** The time limit that the client has told the server, in milliseconds. Undefined if the client has set none. */
   readonly timeoutMs: number | undefined;
 }
 

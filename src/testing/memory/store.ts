@@ -195,7 +195,7 @@ export class Store implements ReadView {
     return [...kept.sort((a, b) => (a.revision < b.revision ? -1 : 1)), ...this.#commits];
   }
 
-  /** Passes over revisions, as if they had changed only keys that nobody reads. */
+  /** Raises the revision, as if clients had changed keys that nobody reads. */
   skip(revisions: bigint): void {
     this.#revision += revisions;
   }

@@ -11,12 +11,15 @@ export interface FieldDifference {
 /** The difference in seconds up to which two TTLs count as equal, because the recorded calls took time. */
 const TTL_TOLERANCE_S = 2;
 
+/** The fields of headers that belong to one cluster. */
+export const OF_CLUSTER: readonly string[] = ['cluster_id', 'member_id', 'raft_term'];
+
 /**
  * The fields that two correct servers answer differently, by the service, or by the RPC. `*` stands for all RPCs. They
  * contain IDs, sizes, hashes, tokens, and the names and versions of members.
  */
 const IGNORED: Readonly<Record<string, readonly string[]>> = {
-  '*': ['cluster_id', 'member_id', 'raft_term'],
+  '*': OF_CLUSTER,
   Auth: ['token', 'authRevision'],
   Cluster: ['members', 'member'],
   Maintenance: ['hash', 'compact_revision', 'memberID', 'blob', 'remaining_bytes', 'version'],

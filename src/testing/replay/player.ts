@@ -1,8 +1,8 @@
 import { invalidInput } from '../../errors/etcd-error.js';
-import { methods } from '../../gen/methods.js';
 import { Event } from '../../gen/mvccpb/kv.js';
+import { bigintIn, headerRevision, objectIn, objectsIn } from '../../reflection/fields.js';
 import { fromJson, fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
-import { type AnyMethod, allMethods } from '../../reflection/method-table.js';
+import { type AnyMethod, methodByShortPath } from '../../reflection/method-table.js';
 import { eventLoopTurn, monotonicMs, pause } from '../../runtime/timers.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { type FieldDifference, MessageComparison, withRevisions } from './compare.js';
@@ -17,7 +17,7 @@ import type {
 } from './recording.js';
 import { RevisionMap } from './revisions.js';
 import { passwordOf, seed, write } from './seed.js';
-import { eventsIn, isControl, PlayedStream } from './stream.js';
+import { isControl, PlayedStream, WAITING } from './stream.js';
 import type { OpenCall, ReplayTarget } from './target.js';
 import type { ReplayTime } from './time.js';
 
@@ -86,12 +86,12 @@ export class Player {
     const logins = this.#recording.steps.flatMap((step) =>
       'call' in step && step.call === 'Auth/Authenticate' ? [step.request] : [],
     );
-    await this.#ask(methods.auth.roleAdd, { name: 'root' });
+    await this.#ask('Auth/RoleAdd', { name: 'root' });
     for (const name of new Set(['root', ...users])) {
-      await this.#ask(methods.auth.userAdd, { name, password: passwordOf(name, logins) });
-      await this.#ask(methods.auth.userGrantRole, { user: name, role: 'root' });
+      await this.#ask('Auth/UserAdd', { name, password: passwordOf(name, logins) });
+      await this.#ask('Auth/UserGrantRole', { user: name, role: 'root' });
     }
-    await this.#ask(methods.auth.authEnable, {});
+    await this.#ask('Auth/AuthEnable', {});
   }
 
   /** Repeats a step. Resolves with the differences. */
@@ -120,7 +120,7 @@ export class Player {
   }
 
   async #call({ call, user, request, answer, error }: CallStep): Promise<readonly ReplayDifference[]> {
-    const { answer: replayed, status } = await this.#ask(methodNamed(call), request, user);
+    const { answer: replayed, status } = await this.#ask(call, request, user);
     if (answer !== undefined) {
       if (replayed === undefined)
         return [this.#difference(call, { field: 'status', recorded: 'OK', replayed: status })];
@@ -131,18 +131,23 @@ export class Player {
     return [this.#difference(call, { field: 'status', recorded: error, replayed: status })];
   }
 
-  /** Makes a call. Resolves with the answer and the status. */
-  async #ask(
-    method: AnyMethod | { readonly path: string },
-    request: JsonObject,
-    user?: string,
-  ): Promise<{ readonly answer: JsonObject | undefined; readonly status: string }> {
-    const stream = new PlayedStream('');
-    const known = 'request' in method ? method : methodNamed(method.path);
-    const call = this.#target.open(known, this.#tokenOf(user), {
+  #begin(rpc: string, user: string | undefined): Open {
+    const stream = new PlayedStream(rpc);
+    const token = user === undefined ? undefined : this.#tokens.get(user);
+    const call = this.#target.open(methodNamed(rpc), token, {
       message: (message) => stream.receive(message, this.#ms),
       end: (status) => stream.end(status),
     });
+    return { stream, call };
+  }
+
+  /** Makes a call. Resolves with the answer and the status. */
+  async #ask(
+    rpc: string,
+    request: JsonObject,
+    user?: string,
+  ): Promise<{ readonly answer: JsonObject | undefined; readonly status: string }> {
+    const { stream, call } = this.#begin(rpc, user);
     call.send(withRevisions(request, this.#revisions));
     call.halfClose();
     await this.#until(stream, () => false);
@@ -162,10 +167,6 @@ export class Player {
     if (!isDone() && stream.ended === undefined) this.#isLate = true;
   }
 
-  #tokenOf(user: string | undefined): string | undefined {
-    return user === undefined ? undefined : this.#tokens.get(user);
-  }
-
   #compare(rpc: string, request: JsonObject, recorded: JsonObject, replayed: JsonObject): readonly ReplayDifference[] {
     this.#note(rpc, request, replayed);
     const comparison = new MessageComparison(rpc, this.#revisions, this.#memory !== undefined);
@@ -182,12 +183,7 @@ export class Player {
   }
 
   async #openStream({ open: rpc, stream: number, user }: OpenStep): Promise<readonly ReplayDifference[]> {
-    const stream = new PlayedStream(rpc);
-    const call = this.#target.open(methodNamed(rpc), this.#tokenOf(user), {
-      message: (message) => stream.receive(message, this.#ms),
-      end: (status) => stream.end(status),
-    });
-    this.#open.set(number, { stream, call });
+    this.#open.set(number, this.#begin(rpc, user));
     return [];
   }
 
@@ -232,7 +228,7 @@ export class Player {
 
   /** Counts the keys of a queue. */
   async #count(range: JsonObject): Promise<number> {
-    const { answer } = await this.#ask(methods.kv.range, { ...range, count_only: true });
+    const { answer } = await this.#ask('KV/Range', { ...range, count_only: true });
     return Number(answer?.count ?? 0);
   }
 
@@ -249,7 +245,7 @@ export class Player {
         differences.push(...this.#compare(stream.rpc, {}, withoutEvents(recorded), withoutEvents(replayed)));
       }
     }
-    const events = eventsIn(recorded);
+    const events = objectsIn(recorded.events);
     for (const [index, event] of events.entries())
       differences.push(...(await this.#watchEvent(stream, recorded, event, `events[${index}]`)));
     if (recorded.canceled === true) differences.push(...this.#leftEvents(stream, recorded));
@@ -308,13 +304,13 @@ export class Player {
       return write(this.#memory, decoded);
     }
     const operations = events.map(({ type, kv }): JsonObject => {
-      const { key = '', value = '' } = isJsonObject(kv) ? kv : {};
+      const { key = '', value = '' } = objectIn(kv);
       return type === 'DELETE' ? { request_delete_range: { key } } : { request_put: { key, value } };
     });
-    const { answer } = await this.#ask(methods.kv.txn, { success: operations });
+    const { answer } = await this.#ask('KV/Txn', { success: operations });
     const recorded = events[0]?.kv;
-    if (isJsonObject(answer?.header) && isJsonObject(recorded))
-      this.#revisions.learn(BigInt(String(recorded.mod_revision)), BigInt(String(answer.header.revision)));
+    if (answer !== undefined && isJsonObject(recorded))
+      this.#revisions.learn(bigintIn(recorded.mod_revision), headerRevision(answer));
   }
 
   /** Makes a lease expire, or waits until it has. */
@@ -325,7 +321,7 @@ export class Player {
       return [];
     }
     const ask = async (): Promise<number> =>
-      Number((await this.#ask(methods.lease.leaseTimeToLive, { ID: String(id) })).answer?.TTL ?? 0);
+      Number((await this.#ask('Lease/LeaseTimeToLive', { ID: String(id) })).answer?.TTL ?? 0);
     const untilMs = monotonicMs() + Math.max(0, await ask()) * 1_000 + REVOKE_MS;
     while ((await ask()) >= 0) {
       if (monotonicMs() > untilMs)
@@ -340,20 +336,20 @@ export class Player {
   }
 }
 
-/** Finds an RPC by its name in a recording, such as `KV/Put`, or by its path. */
+/** Finds an RPC by its name in a recording, such as `KV/Put`. */
 function methodNamed(name: string): AnyMethod {
-  const method = allMethods.find(({ path }) => path === name || path.endsWith(`.${name}`));
+  const method = methodByShortPath.get(name);
   if (method === undefined) throw invalidInput('rpc', JSON.stringify(name), 'an RPC of etcd, such as KV/Put');
   return method;
 }
 
 /** Returns the keys of the queue that a request enters. Undefined for other requests. */
 function queueIn(rpc: string, { name }: JsonObject): JsonObject | undefined {
-  if (rpc !== 'Lock/Lock' && rpc !== 'Election/Campaign') return undefined;
+  if (!WAITING.includes(rpc)) return undefined;
   // `0` is the character after `/`.
   return { key: `${name}/`, range_end: `${name}0` };
 }
 
 function keyOf({ kv }: JsonObject): JsonValue | undefined {
-  return isJsonObject(kv) ? kv.key : undefined;
+  return objectIn(kv).key;
 }

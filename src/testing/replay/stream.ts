@@ -1,5 +1,9 @@
-import { isJsonObject, type JsonObject } from '../../reflection/json.js';
+import { objectsIn } from '../../reflection/fields.js';
+import type { JsonObject } from '../../reflection/json.js';
 import { monotonicMs, settledWithin } from '../../runtime/timers.js';
+
+/** The calls that wait in a queue of the server. */
+export const WAITING: readonly string[] = ['Lock/Lock', 'Election/Campaign'];
 
 /** An event of a watch, and the recorded time of the step at which it arrived. */
 interface Arrived {
@@ -30,7 +34,7 @@ export class PlayedStream {
 
   /** Receives an answer of the server. `ms` is the recorded time of the current step. */
   receive(answer: JsonObject, ms: number): void {
-    for (const event of eventsIn(answer)) this.eventsOf(answer).push({ event, ms });
+    for (const event of objectsIn(answer.events)) this.eventsOf(answer).push({ event, ms });
     if (!this.isWatch || isControl(answer)) this.#answers.push(answer);
     this.#notify();
   }
@@ -83,11 +87,6 @@ export class PlayedStream {
       await settledWithin(untilMs - monotonicMs(), changed);
     }
   }
-}
-
-/** Returns the events in an answer of a watch. */
-export function eventsIn({ events }: JsonObject): readonly JsonObject[] {
-  return Array.isArray(events) ? events.filter(isJsonObject) : [];
 }
 
 /** Whether an answer of a watch says more than events and progress. */

@@ -71,7 +71,7 @@ export function responseFields({ fields, isTooLarge }: HeaderList): ResponseFiel
 }
 
 /** Decodes `grpc-message`, which is percent-encoded UTF-8. Leaves invalid escapes as they are. */
-function percentDecoded(text: string): string {
+export function percentDecoded(text: string): string {
   if (!text.includes('%')) return text;
   const bytes: number[] = [];
   for (let at = 0; at < text.length; at += 1) {

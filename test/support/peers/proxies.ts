@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { beforeAll, beforeEach, inject, onTestFinished } from 'vitest';
 import { findEtcd } from '../../../scripts/etcd.js';
 import { debianProgram, type Program } from '../../../scripts/programs.js';
+import { killGroup } from '../process-group.js';
 
 // Proxies that tests put between the client and etcd: nginx, nghttpx, HAProxy and `etcd grpc-proxy`.
 
@@ -161,7 +162,7 @@ export class ProxyProcess {
     this.#port = port;
     this.#folder = folder;
     this.endpoint = `http://127.0.0.1:${port}`;
-    const killWithUs = (): void => this.#killGroup();
+    const killWithUs = (): void => killGroup(this.#child.pid);
     process.once('exit', killWithUs);
     this.exited = new Promise((resolve) => {
       child.once('exit', () => {
@@ -210,7 +211,7 @@ export class ProxyProcess {
   /** Kills the process and its workers. */
   async kill(): Promise<void> {
     if (this.#child.pid === undefined || this.#hasEnded) return;
-    this.#killGroup();
+    killGroup(this.#child.pid);
     await this.exited;
   }
 
@@ -228,15 +229,6 @@ export class ProxyProcess {
 
   get #hasEnded(): boolean {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
-  }
-
-  #killGroup(): void {
-    if (this.#child.pid === undefined) return;
-    try {
-      process.kill(-this.#child.pid, 'SIGKILL');
-    } catch {
-      // The process has already exited.
-    }
   }
 
   async #listening(): Promise<void> {

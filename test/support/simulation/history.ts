@@ -240,7 +240,7 @@ class Play<Op> {
     await world.run(() => false, world.now + MAX_TIMER_LAG_MS);
     for (const process of this.#processes) {
       // A timer starts late if the process is stopped between the computation of the delay and the start of the timer.
-      if (process.isKilled || process.wasStopped || process.foreground.size === 0) continue;
+      if (process.isKilled || process.lastStop !== undefined || process.foreground.size === 0) continue;
       const stacks = [...process.foreground].map(({ stack = '' }) => stack);
       this.#violated('timer left', `${stacks.length} timers of ${process.name}${stacks.join('\n')}`);
     }

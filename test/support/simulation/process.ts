@@ -32,10 +32,8 @@ export class Process {
   stop:
     | { reads: number; readonly ms: number; readonly suspends?: { readonly alsoStops: OtherClock | undefined } }
     | undefined;
-  /** When the process was last stopped in the middle of an event, and when it continued. */
+  /** When the process was last stopped in the middle of an event, and when it continued. Undefined if it never was. */
   lastStop: { readonly fromMs: number; readonly untilMs: number } | undefined;
-  /** Whether the process was ever stopped in the middle of an event. */
-  wasStopped = false;
   /** Whether the process was killed. A killed process never runs again. */
   isKilled = false;
   /**

@@ -230,7 +230,6 @@ export class World {
       current.stop = undefined;
       if (stop.suspends !== undefined) this.suspend(current, stop.ms, stop.suspends.alsoStops);
       else {
-        current.wasStopped = true;
         current.lastStop = { fromMs: this.time, untilMs: this.time + stop.ms };
         current.reached = current.lastStop.untilMs;
         current.stalledUntil = current.reached;

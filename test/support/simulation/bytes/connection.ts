@@ -238,7 +238,7 @@ class ByteConnection implements Link {
     if (this.#arrivedMs >= this.#pingedMs) this.#testedMs = this.#pingedMs;
     // A client that is stopped between a read of bytes and its read of the clock considers the bytes younger than they
     // are.
-    const seenMs = process.wasStopped ? Math.max(this.#arrivedMs, process.reached) : this.#arrivedMs;
+    const seenMs = process.lastStop !== undefined ? Math.max(this.#arrivedMs, process.reached) : this.#arrivedMs;
     this.#heardAt = Math.max(this.#heardAt, process.monotonicAt(seenMs));
   }
 
