@@ -178,8 +178,13 @@ describe('the page of the playground', () => {
   test('fits a phone: the result of a step is visible without scrolling', async ({ skip }) => {
     const { page, is } = await opened(skip, '#story/minority/4', PHONE);
     const bottomOf = async (selector: string): Promise<number> => {
-      const box = await page.locator(selector).boundingBox();
-      return (box?.y ?? Number.POSITIVE_INFINITY) + (box?.height ?? 0);
+      const element = page.locator(selector);
+      // The page replaces the rows of the store when it draws them again. A row that is gone has no box.
+      for (;;) {
+        await element.waitFor();
+        const box = await element.boundingBox();
+        if (box !== null) return box.y + box.height;
+      }
     };
     for (const fragment of ['#story/fair/4', '#story/minority/4', '#story/minority/2/try', '#try/3/A.lock@0,@600']) {
       await page.goto(URL_OF_PAGE + fragment);
