@@ -359,7 +359,8 @@ function dueOf(kv: KeyValue): number {
 export function keysOf(name: string, id: string): JobKeys {
   return {
     job: `${name}/jobs/${id}`,
-    ready: ({ priority, enqueuedAt }) => `${name}/todo/ready/${digits(priority, 5)}/${digits(enqueuedAt, 15)}/${id}`,
+    ready: ({ priority, enqueuedAt, enqueuedBefore }) =>
+      `${name}/todo/ready/${digits(priority, 5)}/${digits(enqueuedAt, 15)}${digits(enqueuedBefore, 6)}/${id}`,
     delayed: (dueMs) => `${name}/todo/delayed/${digits(dueMs, 15)}/${id}`,
     claimed: `${name}/held/claimed/${id}`,
     running: `${name}/held/running/${id}`,

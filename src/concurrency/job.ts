@@ -34,6 +34,8 @@ export interface JobState {
   readonly priority: number;
   /** Milliseconds since 1970. */
   readonly enqueuedAt: number;
+  /** The number of jobs that the same `WorkQueue` object had enqueued before in the same millisecond. */
+  readonly enqueuedBefore: number;
   /** The number of tries of the job that count. `WorkQueue.requeue` sets it to 0. */
   readonly attempts: number;
   /** The latest delay of the job, in milliseconds. */
@@ -60,6 +62,7 @@ export function parseState(kv: KeyValue): JobState {
   return {
     priority: Math.min(count(json.priority), 65_535),
     enqueuedAt: count(json.enqueuedAt),
+    enqueuedBefore: count(json.enqueuedBefore),
     attempts: count(json.attempts),
     delayMs: count(json.delayMs),
     keepsId: json.keepsId === true,

@@ -128,8 +128,9 @@ const WORK_OPTIONS = {
  * completed it, or when a program discards it as a dead job. If the worker dies, the job returns to the queue when the
  * worker's lease ends. A job that fails is tried again after a delay, and becomes a dead job after `maxAttempts` tries.
  *
- * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of `enqueue`, by the
- * clocks of the processes that called it. Each key of the queue begins with its name and `/`. No slash-separated part
+ * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of the calls of
+ * `enqueue`, by the clocks of the processes that called it. Jobs that one `WorkQueue` object enqueues in the same
+ * millisecond come in the order of the calls too. Each key of the queue begins with its name and `/`. No slash-separated part
  * of the name may be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would count as dead jobs of a
  * queue `mail`. `Queue` has the layout of Go's recipes, and delivers each item at most once.
  *
@@ -147,6 +148,8 @@ export class WorkQueue {
   readonly #client: CoreKeyspace;
   readonly #idLease: IdLease;
   readonly #source: JobSource;
+  /** The time of the latest call of `enqueue`, and the number of calls before it in the same millisecond. */
+  #latest = { atMs: 0, before: 0 };
 
   /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
   constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions = {}) {
@@ -179,9 +182,12 @@ export class WorkQueue {
     const wholeDelayMs = checkDelay(delayMs);
     const bytes = toBytes(value, 'value');
     const now = environment.Date.now();
+    const enqueuedBefore = this.#latest.atMs === now ? this.#latest.before + 1 : 0;
+    this.#latest = { atMs: now, before: enqueuedBefore };
     const state: JobState = {
       priority,
       enqueuedAt: now,
+      enqueuedBefore,
       attempts: 0,
       delayMs: wholeDelayMs,
       keepsId: options.id !== undefined,

@@ -73,9 +73,6 @@ describe('WorkQueue', () => {
       ['c2', 200],
     ] as const) {
       await queue.enqueue(value, { priority });
-      // Wait for the next millisecond, because the queue orders jobs by the milliseconds of the clock.
-      const before = Date.now();
-      while (Date.now() === before) await Promise.resolve();
     }
     expect(await queue.counts()).toEqual({ ready: 4, delayed: 0, running: 0, dead: 0 });
     await workOn(queue, 4, (job) => {
@@ -84,6 +81,17 @@ describe('WorkQueue', () => {
     });
     expect(order).toEqual(['a', 'b1', 'c1', 'c2']);
     expect(await keysOf(etcd, queue)).toEqual([]);
+  });
+
+  test('delivers jobs that are enqueued in the same millisecond in the order of the calls, whatever their IDs are', async () => {
+    const { queue } = open();
+    const ids = Array.from({ length: 60 }, (_, job) => `${99 - job}`);
+    await Promise.all(ids.map((id) => queue.enqueue('', { id })));
+    const order: string[] = [];
+    await workOn(queue, ids.length, (job) => {
+      order.push(job.id);
+    });
+    expect(order).toEqual(ids);
   });
 
   test('delivers each job to exactly one of several workers while no worker dies', async () => {

@@ -2,6 +2,7 @@ import type { Job } from '../../../../src/concurrency/job.js';
 import { WorkQueue } from '../../../../src/concurrency/work-queue.js';
 import { EtcdError } from '../../../../src/errors/etcd-error.js';
 import { op } from '../../../../src/kv/txn.js';
+import { WALL_CLOCK_FAULTS } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
@@ -44,6 +45,8 @@ class Jobs implements Player<JobOp> {
   /** The outcome of each `enqueue`, by the job's value. */
   readonly #enqueued = new Map<string, 'ok' | 'known' | 'unknown' | 'fail'>();
   readonly #ops = new Map<string, JobOp>();
+  /** The values of the jobs of each process, in the order of its calls of `enqueue`. */
+  readonly #calls: (readonly string[])[] = [];
   #values = 0;
   #finished = 0;
 
@@ -59,11 +62,23 @@ class Jobs implements Player<JobOp> {
     const working = queue.work((job) => this.#handle(job), { concurrency: 3, ttl: 2, signal: stop.signal });
     // A rejection must not be unhandled until the process awaits it.
     working.catch(() => {});
+    let calls: Promise<void>[] = [];
+    const own: string[] = [];
+    this.#calls.push(own);
     for (const each of ops) {
-      if (each.afterMs > 0) await world.sleep(each.afterMs);
-      waits(index, 'enqueue');
-      await this.#enqueue(queue, each);
+      // Calls without a pause between them begin in the same millisecond.
+      if (each.afterMs > 0) {
+        waits(index, 'enqueue');
+        await Promise.all(calls);
+        calls = [];
+        await world.sleep(each.afterMs);
+      }
+      const value = `job ${this.#values++}`;
+      own.push(value);
+      calls.push(this.#enqueue(queue, value, each));
     }
+    waits(index, 'enqueue');
+    await Promise.all(calls);
     await this.#context.healed();
     waits(index, 'the rest of the queue');
     while (!(await isEmpty(queue))) await world.sleep(200);
@@ -73,8 +88,7 @@ class Jobs implements Player<JobOp> {
     this.#finished += 1;
   }
 
-  async #enqueue(queue: WorkQueue, each: JobOp): Promise<void> {
-    const value = `job ${this.#values++}`;
+  async #enqueue(queue: WorkQueue, value: string, each: JobOp): Promise<void> {
     this.#enqueued.set(value, 'unknown');
     this.#ops.set(value, each);
     const { id, priority, delayMs } = each;
@@ -101,6 +115,7 @@ class Jobs implements Player<JobOp> {
   }
 
   check(): void {
+    this.#checkOrder();
     const { cluster, violated } = this.#context;
     /** The results by the value of the job, and by its ID. */
     const results = new Map<string, string[]>();
@@ -123,6 +138,29 @@ class Jobs implements Player<JobOp> {
     }
     for (const [id, values] of byId)
       if (id.startsWith('own-') && values.size > 1) violated('two jobs of one ID', `${id}: ${[...values].join(', ')}`);
+  }
+
+  /** Checks that the keys of the ready jobs of one process and one priority have the order of its calls. */
+  #checkOrder(): void {
+    const { cluster, plan, violated } = this.#context;
+    if (plan.faults.some(({ kind }) => (WALL_CLOCK_FAULTS as readonly string[]).includes(kind))) return;
+    const values = new Map<string, string>();
+    const readyOf = new Map<string, string>();
+    for (const { type, key, value } of cluster.truth) {
+      const id = key.slice(key.lastIndexOf('/') + 1);
+      if (type === 'put' && key.startsWith('w/jobs/')) values.set(id, value);
+      if (type === 'put' && key.startsWith('w/todo/ready/')) readyOf.set(values.get(id) ?? id, key);
+    }
+    for (const calls of this.#calls) {
+      const latest = new Map<number, string>();
+      for (const value of calls) {
+        const { priority } = this.#ops.get(value) as JobOp;
+        const [ready, before] = [readyOf.get(value), latest.get(priority)];
+        if (ready === undefined) continue;
+        if (before !== undefined && ready < before) violated('order of the jobs', `${before} before ${ready}`);
+        latest.set(priority, ready);
+      }
+    }
   }
 
   mayStay(key: string): boolean {
