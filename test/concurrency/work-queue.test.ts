@@ -158,14 +158,29 @@ describe('WorkQueue', () => {
 
   test('waits longer before each further try by default', async () => {
     const { etcd, queue } = open();
+    const retries = etcd.watch(prefix(`${queue.name}/todo/delayed/`), { only: 'put' });
+    await retries.created();
     await queue.enqueue('x', { id: 'job' });
-    await workOn(queue, 1, () => {
-      throw new Error('failed');
-    });
-    const [due] = (await etcd.range(prefix(`${queue.name}/todo/delayed/`))).kvs;
-    const delayMs = Number(due?.keyText().split('/').at(-2)) - Date.now();
-    expect(delayMs).toBeGreaterThan(0);
-    expect(delayMs).toBeLessThanOrEqual(1_000);
+    const stop = new AbortController();
+    const startedAt = Date.now();
+    const working = queue.work(
+      () => {
+        throw new Error('failed');
+      },
+      { signal: stop.signal },
+    );
+    const delays: number[] = [];
+    for await (const event of retries) {
+      if (event.type !== 'put') continue;
+      const { delayMs } = event.kv.json((state) => state as { delayMs: number });
+      delays.push(delayMs);
+      const dueMs = Number(event.keyText().split('/').at(-2));
+      expect(dueMs).toBeGreaterThanOrEqual(startedAt + delayMs);
+      if (delays.length === 2) break;
+    }
+    stop.abort();
+    await working;
+    expect(delays).toEqual([1_000, 2_000]);
   });
 
   test('adds a job with an ID only once, and remembers the ID after the job is completed', async () => {
