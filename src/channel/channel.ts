@@ -22,10 +22,14 @@ import {
   mayRetry,
 } from './attempts.js';
 import { CallQueue, classOf } from './call-queue.js';
-import { ClusterIdentity, headerOf } from './cluster-identity.js';
+import { ClusterIdentity, headerOf, isLinearizable } from './cluster-identity.js';
 import { type Balance, type CallClass, EndpointPool, type PooledEndpoint } from './endpoint-pool.js';
 
-/** A timeout counts as a failure of the endpoint if the attempt has lasted for more than this many milliseconds. */
+/**
+ * A timeout counts as a failure of the endpoint if attempts have been without an answer for more than this many
+ * milliseconds: this attempt, or attempts in a row. A member that is cut off from its peers still answers pings and
+ * serializable reads, so only other answers end the row.
+ */
 const SILENCE_MS = 1_000;
 
 /**
@@ -162,6 +166,7 @@ export class Channel implements Transport {
             this.cluster.answered(call, header, revisionBefore, endpoint.url);
             endpoint.isEtcd = true;
           }
+          if (isLinearizable(call)) endpoint.unansweredSince = Number.POSITIVE_INFINITY;
           this.#endpoints.succeeded(endpoint, startedAt);
           call.observer?.answered?.();
           return response;
@@ -204,7 +209,7 @@ export class Channel implements Transport {
           release();
           return handler.end(error as EtcdError);
         }
-        if (endpoint.failures > 0) this.#endpoints.succeeded(endpoint, startedAt);
+        this.#endpoints.succeeded(endpoint, startedAt);
         handler.message(message);
       },
       end: (error) => {
@@ -213,11 +218,11 @@ export class Channel implements Transport {
         release();
         // Servers use different status codes for this refusal. The channel replaces the code, so that the code tells
         // the caller whether another endpoint may accept the stream.
-        if (error !== undefined && isUnsuitableEndpoint(error))
-          handler.end(
-            amended(error, { code: this.#isFinal(call, endpoint, error) ? 'FailedPrecondition' : 'Unavailable' }),
-          );
-        else handler.end(error);
+        handler.end(
+          error !== undefined && isUnsuitableEndpoint(error)
+            ? amended(error, { code: this.#isFinal(call, endpoint, error) ? 'FailedPrecondition' : 'Unavailable' })
+            : error,
+        );
       },
       leaving: () => {
         this.#endpoints.failed(endpoint, 'StreamRefused', 'the server is about to close the connection, or is silent');
@@ -278,7 +283,9 @@ export class Channel implements Transport {
     const momentaryRefusals = (before?.momentaryRefusals ?? 0) + (isMomentaryRefusal(error) ? 1 : 0);
     const isMomentary =
       isMomentaryRefusal(error) && (momentaryRefusals <= MAX_MOMENTARY_REFUSALS || this.#endpoints.all.length === 1);
-    const isSilent = error.reason === 'DeadlineExceeded' && monotonicMs() - startedAt > SILENCE_MS;
+    const isTimeout = error.reason === 'DeadlineExceeded';
+    if (isTimeout) endpoint.unansweredSince = Math.min(endpoint.unansweredSince, startedAt);
+    const isSilent = isTimeout && monotonicMs() - endpoint.unansweredSince > SILENCE_MS;
     if (isSilent || (isEndpointFailure(error) && !isMomentary) || error.reason === 'ClusterChanged')
       this.#endpoints.failed(endpoint, error.reason, error.problem);
     const attempt = before?.count ?? 0;
@@ -290,8 +297,7 @@ export class Channel implements Transport {
     if (delayMs === false || (!isSafe && (delayMs === undefined || !call.method.repeatable))) {
       // The server received the caller's deadline with the request, and timed out before the client did.
       if (error.reason === 'Timeout' && monotonicMs() >= call.deadline) throw callTimedOut(call, outcome, failures);
-      if (error.reason === 'DeadlineExceeded' && before !== undefined)
-        throw callTimedOut(call, outcome, before.failures);
+      if (isTimeout && before !== undefined) throw callTimedOut(call, outcome, before.failures);
       // The refusal of the last attempt proves nothing about the attempts before it.
       throw withCallers(error.outcome === outcome ? error : amended(error, { outcome }));
     }

@@ -57,6 +57,11 @@ export interface PooledEndpoint {
    * The endpoint is parked until this time: calls that do not name it use it only if no other endpoint is available.
    */
   parkedUntil: number;
+  /**
+   * When the first attempt began that has timed out since the endpoint last answered a linearizable call. Infinity if no
+   * attempt has timed out since.
+   */
+  unansweredSince: number;
   /** Number of failed connection attempts since the last success. */
   connectFailures: number;
   /** Time until which calls wait before they try to connect to the endpoint again. */
@@ -213,6 +218,8 @@ export class EndpointPool {
     endpoint.parkedUntil = now + PARK_MS + backoffMs(endpoint.failures);
     endpoint.failedAt = now;
     endpoint.failures += 1;
+    // Leave the endpoint now. A client whose next call comes after the parking would otherwise use the endpoint again.
+    this.#currentOrNext();
   }
 
   /**
@@ -280,8 +287,9 @@ export class EndpointPool {
     if (known !== undefined) return known;
     const transport = this.#transportOf(endpoint);
     const counters = { failures: 0, failedAt: 0, parkedUntil: 0, connectFailures: 0, connectAt: 0, users: 0 };
+    const unansweredSince = Number.POSITIVE_INFINITY;
     const inFlight = { normal: 0, urgent: 0, blocking: 0 };
-    const pooled: PooledEndpoint = { url, transport, ...counters, isEtcd: false, inFlight };
+    const pooled: PooledEndpoint = { url, transport, ...counters, unansweredSince, isEtcd: false, inFlight };
     this.#known.set(url, pooled);
     return pooled;
   }

@@ -3,6 +3,7 @@ import { Channel } from '../../src/channel/channel.js';
 import { EtcdError, type Outcome, type Reason } from '../../src/errors/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
 import { parseEndpoint } from '../../src/host/endpoint.js';
+import { pauseUntil } from '../../src/runtime/timers.js';
 import type { StreamHandler, Transport, UnaryCall } from '../../src/transport/transport.js';
 import { errorOf } from '../support/errors.js';
 import { VirtualClock } from '../support/virtual-clock.js';
@@ -96,6 +97,79 @@ describe('a call that the channel repeats until its deadline', () => {
     expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
   });
 });
+
+describe('an endpoint that accepts calls and answers none of them (S30)', () => {
+  test('loses a client whose calls have time limits below a second', async () => {
+    const { tried, read } = unanswering();
+    for (let calls = 0; calls < 6; calls += 1) await read(300);
+    expect(tried).toEqual([SILENT, SILENT, SILENT, SILENT, ANSWERING, ANSWERING]);
+  });
+
+  test('loses a client whose next call comes a minute after a call that timed out', async () => {
+    const { tried, read, clock } = unanswering();
+    await read(2_000);
+    await clock.pass(60_000);
+    await read(2_000);
+    expect(tried).toEqual([SILENT, ANSWERING]);
+  });
+
+  test('loses a client although it answers serializable reads', async () => {
+    const { tried, read } = unanswering();
+    for (let calls = 0; calls < 5; calls += 1) {
+      await read(300);
+      await read(300, { serializable: true });
+    }
+    expect(tried.slice(-2)).toEqual([ANSWERING, ANSWERING]);
+  });
+
+  test('keeps a client whose other calls it answers', async () => {
+    const { tried, read, state } = unanswering();
+    for (let calls = 0; calls < 10; calls += 1) {
+      state.answers = calls % 2 === 0;
+      await read(900);
+    }
+    expect(new Set(tried)).toEqual(new Set([SILENT]));
+  });
+});
+
+const SILENT = 'http://silent:1';
+const ANSWERING = 'http://answering:1';
+const TIMED_OUT = { code: 'DeadlineExceeded', reason: 'DeadlineExceeded', outcome: 'unknown' } as const;
+
+/**
+ * Returns a function that reads over a channel with two endpoints, on a virtual clock. The first endpoint lets each
+ * linearizable read time out, unless `state.answers` is true.
+ */
+function unanswering() {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const tried: string[] = [];
+  const state = { answers: false };
+  const channel = new Channel(
+    endpoints(SILENT, ANSWERING),
+    ({ url }): Transport => ({
+      unary: async ({ request, deadline, method }) => {
+        tried.push(url);
+        if (url === ANSWERING || state.answers || (request as { serializable?: boolean }).serializable)
+          return {} as never;
+        await pauseUntil(deadline);
+        throw new EtcdError('timed out', { ...TIMED_OUT, method: method.path });
+      },
+      stream: () => {
+        throw new Error('no stream');
+      },
+      close: async () => {},
+    }),
+    { balance: 'in-order' },
+  );
+  const read = async (timeoutMs: number, request: { readonly serializable?: boolean } = {}): Promise<void> => {
+    const call = { method: methods.kv.range, request, timeoutMs, deadline: clock.now + timeoutMs };
+    const ended = channel.unary(call).catch(() => {});
+    await clock.pass(timeoutMs);
+    await ended;
+  };
+  return { tried, read, clock, state };
+}
 
 /**
  * Returns a function that reads over a channel with one endpoint, on a virtual clock. The attempts fail with these

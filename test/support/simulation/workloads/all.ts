@@ -23,14 +23,8 @@ import { views } from './views.js';
 import { watches } from './watches.js';
 import { jobs } from './work-queue.js';
 
-/**
- * At the end, this workload makes calls with a time limit of a second. A member that is cut off answers no linearizable
- * read before the time limit of the server, which is 7 s, so the client has no reason to leave the member.
- */
-const shortCalls = { ...registers, without: [...(registers.without ?? []), 'isolate member for good' as const] };
-
 /** Workloads whose server is a cluster of three members that agree by raft. */
-const ON_RAFT = [...LOCKS, keys, leases, shortCalls].map((workload) => ({
+const ON_RAFT = [...LOCKS, keys, leases, registers].map((workload) => ({
   ...(workload as unknown as Workload<unknown>),
   name: `${workload.name}, on raft`,
   weight: 1,
