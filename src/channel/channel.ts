@@ -260,12 +260,12 @@ export class Channel implements Transport {
     await this.#pauseUntil(Math.min(monotonicMs() + wantedMs, call.deadline), call, outcome);
     // If a connection attempt has failed during the wait, all calls to this endpoint wait until the time of the next
     // connection attempt.
-    const connectAt = Math.min(endpoint.connectAt, call.deadline);
-    if (connectAt > monotonicMs()) await this.#pauseUntil(connectAt, call, outcome);
+    await this.#pauseUntil(Math.min(endpoint.connectAt, call.deadline), call, outcome);
   }
 
   async #pauseUntil(dueMs: number, call: UnaryCall<unknown, unknown>, outcome: Outcome): Promise<void> {
-    await pauseUntil(dueMs, call.signal, this.#closed.signal);
+    // If the deadline has passed, a timer would only delay the end of the call.
+    if (dueMs > monotonicMs()) await pauseUntil(dueMs, call.signal, this.#closed.signal);
     if (this.#closed.signal.aborted) throw clientClosed(outcome, call.method.path);
     if (call.signal?.aborted) throw canceled(call.signal, outcome, call.method.path);
   }

@@ -90,6 +90,13 @@ describe('a call that the channel repeats until its deadline', () => {
     expect(await error).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
   });
 
+  test('ends at once, without a timer, when an attempt fails after the deadline because the event loop was blocked', async () => {
+    const { call, attempt } = failing(['ConnectionLost', 'unknown']);
+    attempt.blocksMs = 800;
+    // The clock does not pass on, so no timer can end the call.
+    expect(await call({ timeoutMs: 700 })).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'unknown' });
+  });
+
   test('has the outcome `not-sent` if no attempt was sent', async () => {
     const { call, clock } = failing(['ConnectFailed', 'not-sent']);
     const error = call({ timeoutMs: 700 });
@@ -179,10 +186,12 @@ function failing(...failures: readonly (readonly [Reason, Outcome])[]) {
   const clock = new VirtualClock();
   onTestFinished(() => clock.restore());
   let attempts = 0;
+  const attempt = { blocksMs: 0 };
   const channel = new Channel(
     endpoints('http://failing:1'),
     (): Transport => ({
       unary: async () => {
+        clock.block(attempt.blocksMs);
         const [reason, outcome] = failures[Math.min(attempts++, failures.length - 1)] as [Reason, Outcome];
         throw new EtcdError('failed', { code: 'Unavailable', reason, outcome });
       },
@@ -196,7 +205,7 @@ function failing(...failures: readonly (readonly [Reason, Outcome])[]) {
     errorOf(
       channel.unary({ method: methods.kv.range, request: {}, deadline: clock.now + options.timeoutMs, ...options }),
     );
-  return { call, clock };
+  return { call, clock, attempt };
 }
 
 /** Returns a channel with a learner that replaces the channel's endpoints by a voter, and then refuses the call. */

@@ -7,6 +7,7 @@ import type { MemoryMember } from '../../../src/testing/memory/memory-member.js'
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { memory } from '../../../src/testing/memory/transport.js';
 import { defaultTransport } from '../../../src/transport/default-transport.js';
+import { storageVersionRaised } from '../storage-version.js';
 import { CONNECTION_OPTIONS, Connection } from './target.js';
 
 /** The number of members of a cluster. */
@@ -56,6 +57,7 @@ export async function realCluster(version: MemoryVersion): Promise<ClusterContro
   const etcd = await startEtcd({ version, members: MEMBERS, peerProxies: true });
   const { cluster } = etcd;
   if (cluster === undefined) throw new Error('the differential test kills members, so it needs a cluster of its own');
+  await storageVersionRaised(etcd.endpoints);
   const at = (position: number): EtcdMember => cluster.members[position] as EtcdMember;
   const connections = cluster.members.map(
     ({ endpoint }) => new Connection(defaultTransport(parseEndpoint(endpoint, 'endpoint'), CONNECTION_OPTIONS)),

@@ -12,6 +12,7 @@ import {
   type Transport,
   type TransportOptions,
 } from '../../../src/transport/transport.js';
+import { storageVersionRaised } from '../storage-version.js';
 import { rpc } from './methods.js';
 
 /** A server of one version, at which sequences are played. */
@@ -161,6 +162,7 @@ async function startServer(version: MemoryVersion): Promise<StartedServer> {
   const [endpoint = ''] = etcd.endpoints;
   if (etcd.cluster === undefined)
     throw new Error('the differential test changes users and alarms, so it needs an etcd that it starts itself');
+  await storageVersionRaised(etcd.endpoints);
   const server = serverOf(defaultTransport(parseEndpoint(endpoint, 'endpoint'), CONNECTION_OPTIONS));
   const close = async (): Promise<void> => {
     await server.connection.close();

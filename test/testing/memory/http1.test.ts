@@ -16,6 +16,7 @@ import {
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { enableAuth } from '../../support/auth-etcd.js';
 import { openClient } from '../../support/client.js';
+import { storageVersionRaised } from '../../support/storage-version.js';
 import { testedVersions } from '../../support/thorough.js';
 
 // A port of a `MemoryEtcd` also speaks HTTP/1.1: the JSON gateway and the pages such as /health. The answers must be
@@ -160,6 +161,7 @@ describe.each(versions)('etcd %s', (version) => {
   beforeAll(async () => {
     real = await startEtcd({ version });
     listener = await listen(new MemoryEtcd({ version }));
+    await storageVersionRaised(real.endpoints);
     sites = await Promise.all(
       [listener.endpoint, ...real.endpoints].map(async (endpoint) => {
         await using etcd = new Client({ endpoints: [endpoint] });
