@@ -192,19 +192,17 @@ export class EndpointPool {
    * failure, because it does not prove that the endpoint is available now.
    */
   succeeded(endpoint: PooledEndpoint, startedAt: number): void {
-    if (startedAt < endpoint.failedAt) return;
-    const { failures } = endpoint;
+    if (endpoint.failures === 0 || startedAt < endpoint.failedAt) return;
     endpoint.failures = 0;
     endpoint.parkedUntil = 0;
     endpoint.connectFailures = 0;
     endpoint.connectAt = 0;
-    if (failures === 0) return;
     this.#events?.report({ type: 'endpoint available again', endpoint: endpoint.url });
   }
 
   /**
-   * Parks the endpoint. Does not count failures of a parked endpoint, because a broken connection makes all its calls
-   * fail at once.
+   * Parks the endpoint, and leaves it if it is the current one. Does not count failures of a parked endpoint, because a
+   * broken connection makes all its calls fail at once.
    */
   failed(endpoint: PooledEndpoint, reason: Reason, problem: string): void {
     const now = monotonicMs();
@@ -218,7 +216,7 @@ export class EndpointPool {
     endpoint.parkedUntil = now + PARK_MS + backoffMs(endpoint.failures);
     endpoint.failedAt = now;
     endpoint.failures += 1;
-    // Leave the endpoint now. A client whose next call comes after the parking would otherwise use the endpoint again.
+    // Choose another endpoint now. A client whose next call comes after the parking would otherwise use the endpoint again.
     this.#currentOrNext();
   }
 

@@ -128,9 +128,9 @@ describe('certificates', async () => {
     async (command) => {
       const other = await Authority.create('other');
       const certificate = await other.issue({ usage: 'clients' });
-      const args = ['--endpoints', etcd().endpoint, '--cacert', file('ca.pem', authority.cert)];
+      const server = ['--endpoints', etcd().endpoint, '--cacert', file('ca.pem', authority.cert)];
       // A command that tried again would go on for longer than a test may take.
-      args.push('--command-timeout', '10m');
+      const args = [...server, '--command-timeout', '10m'];
       expect(await cli([...command, ...args, ...flags(certificate)])).toMatchObject({
         code: 77,
         stderr: expect.stringContaining('requires a client certificate that it accepts: set --cert, --key'),

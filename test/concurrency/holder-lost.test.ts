@@ -1,11 +1,30 @@
-import { expect, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { Mutex, Session } from '../../src/concurrency/index.js';
-import { compare, op } from '../../src/index.js';
+import { compare, op, prefix } from '../../src/index.js';
 import { blockEventLoop } from '../support/block.js';
+import { startScript } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';
 
 const TTL = 2;
+
+test('the next waiter acquires the lock within the TTL plus one second after the process of the holder is killed', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const holder = startScript(new URL('../support/lock-holder.ts', import.meta.url), [
+    inject('endpoints')[0] as string,
+    name,
+    String(TTL),
+  ]);
+  expect(await holder.line()).toMatch(/^held /);
+  const waiting = new Mutex(await Session.open(etcd), name).lock();
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
+  holder.process.kill('SIGKILL');
+  const killedAt = performance.now();
+  const held = await waiting;
+  // The next waiter must hold the lock within the TTL plus one second. A waiter that only polls would be slower.
+  expect(performance.now() - killedAt).toBeLessThan((TTL + 1) * 1_000);
+  await held.release();
+});
 
 test.for([0.5, 1.2, 3])(
   "after the event loop was blocked for %s times the TTL, the holder's signal is already aborted if the lease has expired (S14)",
