@@ -18,10 +18,10 @@ const USAGE = `npm run test:simulation -- [--histories N] [--seed S] [--only WOR
        npm run test:simulation -- --mutations [--only WORKLOAD] [--minutes M] [REGEX]
 
 --histories is the number of histories, 20,000 by default. --seed selects them: the same seed gives the same histories.
---only plays one workload, or all workloads whose names contain the text, such as "on raft". --minutes limits the time instead of the number. --replay plays and shrinks one history, and
-prints its steps. --keep-going plays on after a history has broken a rule, and reports each failure at once. --coverage
-prints how many lines of each folder of src/ the histories execute, and which functions they never call. It fails if
-they execute too few lines.
+--only plays one workload, or all workloads whose names contain the text, such as "on raft". --minutes limits the time
+instead of the number. --replay plays and shrinks one history, and prints its steps. --keep-going plays on after a
+history has broken a rule, and reports each failure at once. --coverage prints how many lines of each folder of src/ the
+histories execute, and which functions they never call. It fails if they execute too few lines.
 --mutations introduces each known bug of test:mutations, one at a time, and prints how many histories it takes to find
 it, in at most --minutes (default 5) for each. REGEX selects bugs by their descriptions.
 `;

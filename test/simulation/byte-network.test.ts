@@ -17,7 +17,7 @@ test.for(WORKLOADS.map((workload) => [workload.name, workload] as const))(
   'simulated histories of the workload "%s" over HTTP/2 break no rule, and are the same each time they are played',
   async ([, workload], { signal }) => {
     for (let seed = 1; seed <= HISTORIES; seed += 1) {
-      // Stop after the test has timed out, so that it does not run at the same time as the next test.
+      // The histories of the next test wait only for the one that is being played after this test has timed out.
       signal.throwIfAborted();
       const bytesPerMs = seed % 4 === 0 ? 1 : undefined;
       const bytes = { isSplit: seed % 2 === 0, slowOpenings: seed % 3 === 0 ? 0.1 : 0, bytesPerMs };
