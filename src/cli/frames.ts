@@ -20,14 +20,27 @@ import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-framing.js';
 import { SETTING_BYTES } from '../transport/http2/settings.js';
 import { escapeControls, quoted } from './output.js';
 
+/** Takes the place of a frame type in the line for the end of a connection. */
+const CLOSED = 'CLOSED';
+
 /** Formats a frame as one line of text. The line shows the milliseconds since `startMs`. */
 export function frameText(frame: WireFrame, startMs: number): string {
   const { direction, connection, streamId, type, flags } = frame;
-  const time = `${(frame.atMs - startMs).toFixed(1).padStart(9)} ms`;
+  const time = timeText(frame.atMs, startMs);
   const stream = streamId === 0 ? `${connection}` : `${connection}:${streamId}`;
   const arrow = direction === 'sent' ? '>' : '<';
   const name = [type, ...flags].join(' ');
   return escapeControls(`${time}  ${arrow}  ${stream.padEnd(5)}  ${name.padEnd(28)}  ${detailText(frame)}`.trimEnd());
+}
+
+/** Formats the end of a connection as one line of text, as `frameText` formats a frame. */
+export function closingText(connection: number, atMs: number, startMs: number): string {
+  return `${timeText(atMs, startMs)}     ${`${connection}`.padEnd(5)}  ${CLOSED}`;
+}
+
+/** Formats a time as the milliseconds since `startMs`. */
+export function timeText(atMs: number, startMs: number): string {
+  return `${(atMs - startMs).toFixed(1).padStart(9)} ms`;
 }
 
 function detailText({ bytes, detail }: WireFrame): string {
@@ -58,9 +71,26 @@ function messageText(message: WireMessage): string {
 /** Formats a frame as JSON, with the milliseconds since `startMs`. */
 export function frameJson(frame: WireFrame, startMs: number): JsonObject {
   const { connection, endpoint, direction, streamId, type, flags, bytes, detail } = frame;
-  const ms = Math.round((frame.atMs - startMs) * 1_000) / 1_000;
-  const common = { ms, connection, endpoint, direction, stream: streamId, type, flags };
+  const common = {
+    ms: microseconds(frame.atMs - startMs),
+    connection,
+    endpoint,
+    direction,
+    stream: streamId,
+    type,
+    flags,
+  };
   return { ...common, ...detailJson(detail), hex: hexOf(bytes) };
+}
+
+/** Formats the end of a connection as JSON, with the milliseconds since `startMs`. */
+export function closingJson(connection: number, atMs: number, startMs: number): JsonObject {
+  return { ms: microseconds(atMs - startMs), connection, type: CLOSED };
+}
+
+/** Rounds milliseconds to microseconds. */
+function microseconds(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000;
 }
 
 function detailJson(detail: WireFrame['detail']): JsonObject {

@@ -109,11 +109,16 @@ export function tapped(
     const decoder = (side: 'client' | 'server', direction: WireFrame['direction']): FrameDecoder =>
       new FrameDecoder(side, streams, (frame) => onFrame({ atMs: monotonicMs(), ...common, direction, ...frame }));
     const [sent, received] = [decoder('client', 'sent'), decoder('server', 'received')];
+    let isOpen = true;
+    const close = (): void => {
+      if (isOpen) onClosed(common.connection);
+      isOpen = false;
+    };
     const stream = open(endpoint, tls, {
       opened: () => events.opened(),
       drained: () => events.drained(),
       closed: (problem, cause) => {
-        onClosed(common.connection);
+        close();
         events.closed(problem, cause);
       },
       read: (bytes) => {
@@ -129,7 +134,7 @@ export function tapped(
       },
       keepProcessAlive: (busy) => stream.keepProcessAlive(busy),
       close: () => {
-        onClosed(common.connection);
+        close();
         stream.close();
       },
     };

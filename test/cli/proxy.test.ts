@@ -101,6 +101,28 @@ test('`show` puts two recordings beside one another, and its page says what beca
   );
 });
 
+test('etcdwire proxy and `show` print each call whose connection closes before the answer', async ({ skip }) => {
+  if (NO_ETCDCTL !== undefined) return skip(NO_ETCDCTL);
+  const file = join(temporaryFolder(), 'traffic.pcapng');
+  const key = unique();
+  const { url, stop } = await startProxy(['--record', file, '--fault', 'drop-answer rpc=Put']);
+  await etcdctl({ ETCDCTL_ENDPOINTS: url }, 'put', key, 'v', '--command-timeout=2s');
+  const { stdout } = await stop();
+  const lost =
+    / {2}1 {3}grpc-go\S+ \(\S+\) {2}< the connection closes before the answer {2}· Put · stream 1 · [\d.]+ ms · outcome unknown\n/;
+  expect(stdout).toMatch(lost);
+  for (const filter of [[], ['--rpc', 'Put'], ['--prefix', key], ['--connection', '1']])
+    expect((await cli(['show', file, ...filter])).stdout).toMatch(lost);
+  expect((await cli(['show', file, '--rpc', 'Range'])).stdout).toBe('');
+  expect((await cli(['show', file, '--frames'])).stdout).toMatch(/^ *[\d.]+ ms {5}1 {6}CLOSED$/m);
+  const lines = (await cli(['show', file, '-w', 'json'])).stdout.trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toContainEqual({
+    ms: expect.any(Number),
+    connection: 1,
+    type: 'CLOSED',
+  });
+});
+
 /** The first run may have to get tshark from a Debian package. */
 const TSHARK_TIMEOUT_MS = 200_000;
 

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
+import { type FilterFlags, FrameFilter } from '../../src/cli/proxy/frame-filter.js';
+import { lineWriter } from '../../src/cli/proxy/tap.js';
 import { aligned } from '../../src/cli/trace/alignment.js';
+import { Lanes } from '../../src/cli/trace/lanes.js';
 import type { ShownChange } from '../../src/cli/trace/shown-state.js';
 import { type Story, storyOf } from '../../src/cli/trace/story.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
@@ -53,7 +56,19 @@ function verdicts(frames: readonly WireFrame[], closedAtMs?: number) {
   return story(frames, closedAtMs).steps.flatMap(({ verdict }) => (verdict === undefined ? [] : [verdict]));
 }
 
+/** The lines that `proxy` and `show` print for the frames and the end of their connection. */
+function lines(flags: FilterFlags, frames: readonly WireFrame[]): readonly string[] {
+  const written: string[] = [];
+  const lanes = new Lanes();
+  const shown = lineWriter(lanes, false, 0, (line) => written.push(line.replace(/^.*? [<>] /, '')));
+  const filter = new FrameFilter(flags, lanes, shown);
+  for (const frame of frames) filter.frame(frame);
+  filter.closed(1, clock);
+  return written.map((line) => line.replace(/ · [\d.]+ ms/, ''));
+}
+
 const PUT = { key: 'a', value: '1' };
+const at = (streamId: number, frames: readonly WireFrame[]) => frames.map((frame) => ({ ...frame, streamId }));
 const begin = (name: string, more = {}) => headers('sent', 1, { ':path': pathOf(name), ...more });
 const put = () => [begin('Put'), message('sent', 1, 'Put', PUT)];
 const refusal = (status: string, text: string) =>
@@ -188,4 +203,42 @@ test('two traces are aligned by their calls, and differ where a call or its answ
     ['get c', 'get c', false],
   ]);
   expect(aligned(first, first).some(({ differs }) => differs)).toBe(false);
+});
+
+test.each<readonly [string, FilterFlags]>([
+  ['all calls', {}],
+  ['the calls of an RPC', { rpc: 'Put' }],
+  ['the calls with a key', { prefix: 'a' }],
+])(
+  'the lines of %s say which calls a GOAWAY has excluded, and which have an unknown outcome when the connection closes',
+  (_, flags) => {
+    const answered = headers('received', 5, { 'grpc-status': '0' });
+    const frames = [
+      ...put(),
+      ...at(3, put()),
+      ...at(5, put()),
+      answered,
+      { ...GOAWAY, detail: { ...GOAWAY.detail, lastStream: 1 } },
+    ];
+    expect(lines(flags, frames)).toEqual([
+      ...['put a = 1  · Put · stream 1', 'put a = 1  · Put · stream 3', 'put a = 1  · Put · stream 5'],
+      'the connection is ended: NO_ERROR  · GOAWAY · stream 0',
+      'the connection closes before the answer  · Put · stream 1 · outcome unknown',
+      'the connection closes before the answer  · Put · stream 3 · outcome rejected',
+    ]);
+  },
+);
+
+test.each<readonly [string, FilterFlags]>([
+  ['RPC', { rpc: 'Range' }],
+  ['key', { prefix: 'b' }],
+  ['connection', { connection: '2' }],
+])('the lines that a filter of one %s shows are silent on the end of a connection without such calls', (_, flags) => {
+  expect(lines(flags, [...put(), GOAWAY])).toEqual([]);
+});
+
+test('the line of a refused call shows its message without percent-encoding', () => {
+  expect(lines({}, [...put(), refusal('5', 'caf%C3%A9 100%25')]).at(-1)).toBe(
+    'refused: café 100%  · Put · stream 1 · outcome unknown',
+  );
 });

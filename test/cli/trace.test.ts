@@ -30,7 +30,7 @@ test("etcdwire trace prints a command's frames to standard error, and the comman
   expect(lines.find((line) => line.includes('PutResponse'))).toMatch(/< {2}1:1 +DATA +PutResponse/);
 });
 
-test('etcdwire trace --out writes one line of JSON for each frame to a file that only the owner may read', async () => {
+test('etcdwire trace --out writes one line of JSON for each frame and each closed connection to a file that only the owner may read', async () => {
   const file = join(temporaryFolder(), 'trace.jsonl');
   const name = unique('lock');
   const { code } = await cli(['trace', '--out', file, '--', 'lock', name, '--', 'sh', '-c', 'exit 3']);
@@ -42,7 +42,9 @@ test('etcdwire trace --out writes one line of JSON for each frame to a file that
     .map((line): Line => JSON.parse(line));
   const types = lines.flatMap(({ messages = [] }) => messages.map(({ type }) => type));
   expect(types).toEqual(expect.arrayContaining(['etcdserverpb.LeaseGrantRequest', 'etcdserverpb.TxnRequest']));
-  for (const { hex } of lines) expect(hex).toMatch(/^([0-9a-f]{2})+$/);
+  const closed = lines.filter(({ type }) => type === 'CLOSED');
+  expect(closed).toEqual([{ ms: expect.any(Number), connection: 1, type: 'CLOSED' }]);
+  for (const { hex } of lines.slice(0, -1)) expect(hex).toMatch(/^([0-9a-f]{2})+$/);
 });
 
 test('etcdwire trace runs the command, and exits with exit code 73 when etcdwire cannot write the whole trace', async () => {

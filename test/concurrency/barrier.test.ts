@@ -184,18 +184,19 @@ describe('DoubleBarrier', () => {
         () => true,
         () => false,
       );
-    let together = 0;
-    for (let round = 0; round < 150; round += 1) {
+    let [together, unitMs] = [0, 1];
+    for (let round = 0; round < 150 || together === 0; round += 1) {
+      // On a busy machine, short limits always end before both have entered.
+      if (round % 15 === 0 && round > 0 && together === 0) unitMs *= 2;
       const both = await Promise.all([
-        entered(a.enter({ maxWaitMs: 1 + (round % 15) })),
-        entered(b.enter({ maxWaitMs: 60 })),
+        entered(a.enter({ maxWaitMs: unitMs * (1 + (round % 15)) })),
+        entered(b.enter({ maxWaitMs: unitMs * 60 })),
       ]);
       expect(both).toEqual([both[0], both[0]]);
       if (!both[0]) continue;
       together += 1;
       await Promise.all([a.leave(), b.leave()]);
     }
-    expect(together).toBeGreaterThan(0);
   });
 
   test('admits the participants of the next round when the sessions of all current participants have ended', async () => {

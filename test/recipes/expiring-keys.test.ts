@@ -179,15 +179,21 @@ test('expiring keys also share leases if the server grants longer TTLs than the 
 });
 
 test('while no server answers, each call of ExpiringKeys waits until its own limits end, and its error says that nothing was written', async () => {
-  const server = createServer((socket) => socket.destroy());
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections += 1;
+    socket.destroy();
+  });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { readonly port: number };
   const etcd = openClient({ endpoints: [`http://127.0.0.1:${port}`] });
   const [keys, key] = [new ExpiringKeys(etcd), unique()];
   const stop = new AbortController();
   const aborted = errorOf(keys.put(key, 'v', { ttl: 60, signal: stop.signal }));
-  const late = errorOf(keys.put(key, 'v', { ttl: 60, timeoutMs: 200 }));
   const patient = keys.put(key, 'patient', { ttl: 60, timeoutMs: 60_000 });
+  // The client connects again after it has seen that the first connection is closed.
+  await expect.poll(() => connections).toBeGreaterThan(1);
+  const late = errorOf(keys.put(key, 'v', { ttl: 60, timeoutMs: 200 }));
   expect(await late).toMatchObject({ reason: 'DeadlineExceeded', outcome: 'not-sent' });
   expect((await late).message).toMatch(/^ExpiringKeys.put did not finish within timeoutMs = 200.*: /);
   stop.abort();

@@ -59,17 +59,20 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
   const startMs = monotonicMs();
   const onFrame = (frame: WireFrame): void => {
     recording?.add(frame, false);
-    print(frame);
+    printed?.frame(frame);
   };
   const tap = new Tap({
     filter: flags,
     record: flags.record,
     program,
     onFrame,
-    onClosed: (connection, atMs) => recording?.closed(connection, atMs),
+    onClosed: (connection, atMs) => {
+      recording?.closed(connection, atMs);
+      printed?.closed(connection, atMs);
+    },
   });
   const recording = flags.serve ? new Recording('etcdwire proxy', { lanes: tap.lanes }) : undefined;
-  const print = flags.quiet ? () => {} : framePrinter(context.out, tap.lanes, flags.frames === true, startMs);
+  const printed = flags.quiet ? undefined : framePrinter(context.out, tap.lanes, flags.frames === true, startMs);
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
   const session = await tap.start(context, flags.listen?.split(','), flags, rules, note);
   let live: LivePage | undefined;

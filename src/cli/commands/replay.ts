@@ -45,6 +45,6 @@ function checkFlags({ againstServer, speed, test, step }: ReplayFlags, hasEndpoi
 
 function positive(text: string): number {
   const value = Number(text);
-  if (!/^\d+(?:\.\d+)?$/.test(text) || value <= 0) throw new InvalidArgumentError('allowed: a number above 0.');
+  if (!/^\d+(?:\.\d+)?$/.test(text) || value <= 0) throw new InvalidArgumentError('Allowed: a number above 0.');
   return value;
 }

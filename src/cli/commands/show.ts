@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
-import type { WireFrame } from '../../inspect/frames.js';
 import { orAborted } from '../../runtime/signals.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
-import { type FilterFlags, FrameFilter, filterOptions } from '../proxy/frame-filter.js';
+import { type FilterFlags, FrameFilter, filterOptions, type Shown } from '../proxy/frame-filter.js';
 import { leftOutOf, readCapture } from '../proxy/read-capture.js';
 import { framePrinter } from '../proxy/tap.js';
 import { Lanes } from '../trace/lanes.js';
@@ -71,26 +70,32 @@ async function show(files: readonly string[], flags: ShowFlags, io: Io, command:
 }
 
 /**
- * Reads a capture, and passes the frames that fit to the function that `printer` returns at the first of them, or
- * records them if it returns none. Resolves with undefined if no frame fits.
+ * Reads a capture, and passes the frames that fit to what `printer` returns at the first of them, or records them if it
+ * returns nothing. Resolves with undefined if no frame fits.
  */
 async function recordingOf(
   file: string,
   flags: ShowFlags,
   note: (text: string) => void,
-  printer: (lanes: Lanes, startMs: number) => ((frame: WireFrame) => void) | undefined,
+  printer: (lanes: Lanes, startMs: number) => Shown | undefined,
 ): Promise<Recording | undefined> {
   const lanes = new Lanes();
   let recording: Recording | undefined;
-  let print: ((frame: WireFrame) => void) | undefined;
+  let printed: Shown | undefined;
   let lastMs = 0;
-  const filter = new FrameFilter(flags, lanes, (frame) => {
-    if (recording === undefined) {
-      recording = new Recording(file, { lanes, startMs: frame.atMs });
-      print = printer(lanes, frame.atMs);
-    }
-    if (print === undefined) recording.add(frame, false);
-    else print(frame);
+  const filter = new FrameFilter(flags, lanes, {
+    frame: (frame) => {
+      if (recording === undefined) {
+        recording = new Recording(file, { lanes, startMs: frame.atMs });
+        printed = printer(lanes, frame.atMs);
+      }
+      if (printed === undefined) recording.add(frame, false);
+      else printed.frame(frame);
+    },
+    closed: (connection, atMs) => {
+      recording?.closed(connection, atMs);
+      printed?.closed(connection, atMs);
+    },
   });
   const gaps = await readCapture(file, {
     opened: (connection, info) => lanes.add(connection, info),
@@ -99,7 +104,7 @@ async function recordingOf(
       lastMs = frame.atMs;
       filter.frame(frame);
     },
-    closed: (connection, atMs) => recording?.closed(connection, atMs),
+    closed: (connection, atMs) => filter.closed(connection, atMs),
   });
   for (const text of leftOutOf(gaps)) note(text);
   recording?.end(undefined, lastMs);

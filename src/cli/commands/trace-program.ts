@@ -53,17 +53,24 @@ export async function traceProgram(
   const onFrame = (frame: WireFrame): void => {
     lines?.frame(frame);
     if (hasPage) recording.add(frame, html !== undefined);
-    if (!hasPage && lines === undefined && record === undefined) writeLine(frame);
+    printed?.frame(frame);
   };
   const tap = new Tap({
     filter: {},
     record,
     program: `etcdwire ${version}`,
     onFrame,
-    onClosed: (connection, atMs) => recording.closed(connection, atMs),
+    onClosed: (connection, atMs) => {
+      lines?.closed(connection, atMs);
+      recording.closed(connection, atMs);
+      printed?.closed(connection, atMs);
+    },
   });
   const recording = new Recording(title, { lanes: tap.lanes, isProgram: true });
-  const writeLine = lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`));
+  const isPrinted = !hasPage && lines === undefined && record === undefined;
+  const printed = isPrinted
+    ? lineWriter(tap.lanes, false, monotonicMs(), (text) => void io.stderr.write(`${text}\n`))
+    : undefined;
   const session = await tap.start(context, undefined, {}, new FaultRules(), note);
   const live = serve
     ? await LivePage.start(

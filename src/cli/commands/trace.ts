@@ -10,7 +10,7 @@ import { monotonicMs } from '../../runtime/timers.js';
 import { http2Over } from '../../transport/http2/transport.js';
 import { rawArguments } from '../arguments.js';
 import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code.js';
-import { frameText } from '../frames.js';
+import { closingText, frameText } from '../frames.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
 import { WireProxy } from '../proxy/wire-proxy.js';
@@ -142,6 +142,12 @@ async function trace(
     if (lines !== undefined) lines.frame(frame);
     else if (!hasPage) io.stderr.write(`${frameText(frame, startMs)}\n`);
   };
+  const onClosed = (connection: number): void => {
+    const atMs = monotonicMs();
+    recording.closed(connection, atMs);
+    if (lines !== undefined) lines.closed(connection, atMs);
+    else if (!hasPage) io.stderr.write(`${closingText(connection, atMs, startMs)}\n`);
+  };
   let stderr = '';
   const readStderr = {
     ...(io.stderr.isTTY === undefined ? {} : { isTTY: io.stderr.isTTY }),
@@ -155,7 +161,7 @@ async function trace(
     const exitCode = await run({
       ...io,
       stderr: hasPage ? readStderr : io.stderr,
-      transport: http2Over(tapped(openByteStream, onFrame, (connection) => recording.closed(connection))),
+      transport: http2Over(tapped(openByteStream, onFrame, onClosed)),
       onEnterQueue: async (options, name) => {
         if (!hasPage) return;
         observe = () => observeQueue(options, name);

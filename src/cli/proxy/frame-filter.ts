@@ -19,20 +19,27 @@ export function filterOptions(): readonly Option[] {
   ];
 }
 
+/** What a command does with the traffic that it shows. */
+export interface Shown {
+  frame(frame: WireFrame): void;
+  /** The connection has closed, `atMs` milliseconds on the monotonic clock. */
+  closed(connection: number, atMs: number): void;
+}
+
 /**
- * Chooses the frames that a command shows. A filter of keys first sees the key in the request, after the header of the
+ * Chooses the frames that a command shows, and the connections whose end it shows. A filter of keys first sees the key in the request, after the header of the
  * request. So the filter holds the frames of a stream back until it has seen a request that fits.
  */
 export class FrameFilter {
   readonly #requests: RequestFilter;
   readonly #connection: string;
   readonly #lanes: Lanes;
-  readonly #show: (frame: WireFrame) => void;
+  readonly #shown: Shown;
   /** The frames of streams that have not shown whether they fit. `shown` means that the stream fits. */
   readonly #streams = new Map<string, WireFrame[] | 'shown'>();
 
   /** @throws CliError if an RPC does not exist. */
-  constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, show: (frame: WireFrame) => void) {
+  constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, shown: Shown) {
     const rpcs = rpc.split(',').filter((name) => name !== '');
     const unknown = unknownRpc(rpcs);
     if (unknown !== undefined)
@@ -40,24 +47,40 @@ export class FrameFilter {
     this.#requests = new RequestFilter(rpcs, prefix);
     this.#connection = connection;
     this.#lanes = lanes;
-    this.#show = show;
+    this.#shown = shown;
   }
 
   frame(frame: WireFrame): void {
     if (!this.#isOfConnection(frame.connection)) return;
-    if (this.#requests.isEmpty) return this.#show(frame);
-    if (frame.streamId === 0) return;
+    if (this.#requests.isEmpty) return this.#shown.frame(frame);
+    if (frame.streamId === 0) {
+      // GOAWAY tells what has become of the calls of the connection.
+      if (frame.type === 'GOAWAY' && this.#streamsOf(frame.connection).some(([, held]) => held === 'shown'))
+        this.#shown.frame(frame);
+      return;
+    }
     const stream = streamOf(frame);
     const held = this.#streams.get(stream) ?? [];
-    if (held === 'shown') this.#show(frame);
+    if (held === 'shown') this.#shown.frame(frame);
     else if (this.#fits(frame)) {
       this.#streams.set(stream, 'shown');
-      for (const each of [...held, frame]) this.#show(each);
+      for (const each of [...held, frame]) this.#shown.frame(each);
     }
     // The header comes before the first request. Later frames of a stream that does not fit are left out.
     else if (held.length === 0) this.#streams.set(stream, [frame]);
     const ends = frame.type === 'RST_STREAM' || (frame.direction === 'received' && frame.flags.includes('END_STREAM'));
     if (ends) this.#streams.delete(stream);
+  }
+
+  closed(connection: number, atMs: number): void {
+    if (!this.#isOfConnection(connection)) return;
+    const open = this.#streamsOf(connection);
+    for (const [stream] of open) this.#streams.delete(stream);
+    if (this.#requests.isEmpty || open.some(([, held]) => held === 'shown')) this.#shown.closed(connection, atMs);
+  }
+
+  #streamsOf(connection: number): readonly (readonly [stream: string, held: WireFrame[] | 'shown'])[] {
+    return [...this.#streams].filter(([stream]) => stream.startsWith(`${connection}:`));
   }
 
   #isOfConnection(connection: number): boolean {

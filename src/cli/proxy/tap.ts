@@ -1,13 +1,13 @@
 import type { WireFrame } from '../../inspect/frames.js';
 import type { Context } from '../context.js';
-import { frameJson, frameText } from '../frames.js';
+import { closingJson, closingText, frameJson, frameText, timeText } from '../frames.js';
 import { escapeControls, type Output } from '../output.js';
 import { Lanes } from '../trace/lanes.js';
 import type { Queue } from '../trace/sentences.js';
 import { FrameDescriber, withFields } from '../trace/story.js';
 import { CaptureFile } from './capture-file.js';
 import type { FaultRules } from './fault-rules.js';
-import { type FilterFlags, FrameFilter } from './frame-filter.js';
+import { type FilterFlags, FrameFilter, type Shown } from './frame-filter.js';
 import { type ListenFlags, type ProxySession, startProxies } from './session.js';
 import { addressText, type ProxiedConnection } from './wire-proxy.js';
 
@@ -18,8 +18,9 @@ export interface TapOptions {
   /** Path of a recording. It contains all frames, also those that the filter leaves out. */
   readonly record?: string | undefined;
   /** Receives each frame that the filter shows. */
-  readonly onFrame: (frame: WireFrame) => void;
-  readonly onClosed: (connection: number, atMs: number) => void;
+  readonly onFrame: Shown['frame'];
+  /** Receives the end of each connection that the filter shows. */
+  readonly onClosed: Shown['closed'];
   /** The name and the version of this program. */
   readonly program: string;
 }
@@ -31,12 +32,10 @@ export class Tap {
   connections = 0;
   requests = 0;
   readonly #filter: FrameFilter;
-  readonly #onClosed: TapOptions['onClosed'];
 
   /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
   constructor({ filter, record, onFrame, onClosed, program }: TapOptions) {
-    this.#onClosed = onClosed;
-    this.#filter = new FrameFilter(filter, this.lanes, onFrame);
+    this.#filter = new FrameFilter(filter, this.lanes, { frame: onFrame, closed: onClosed });
     this.capture = record === undefined ? undefined : new CaptureFile(record, program);
   }
 
@@ -55,7 +54,7 @@ export class Tap {
       onPiece: () => this.capture?.endPacket(),
       onClosed: (connection, atMs) => {
         this.capture?.closed(connection, atMs);
-        this.#onClosed(connection, atMs);
+        this.#filter.closed(connection, atMs);
       },
       onProblem,
     });
@@ -82,34 +81,42 @@ function isHttp1Request({ detail }: WireFrame): boolean {
   return detail.kind === 'http1' && detail.line !== '';
 }
 
-/** Returns a function that prints frames as lines of text, or as lines of JSON if the user has chosen JSON. */
-export function framePrinter(
-  out: Output,
-  lanes: Lanes,
-  everyFrame: boolean,
-  startMs: number,
-): (frame: WireFrame) => void {
-  if (out.chosen === 'json') return (frame) => out.json(frameJson(frame, startMs));
-  return lineWriter(lanes, everyFrame, startMs, (text) => out.line(text));
+/** Prints frames and the ends of connections as lines of text, or as lines of JSON if the user has chosen JSON. */
+export function framePrinter(out: Output, lanes: Lanes, everyFrame: boolean, startMs: number): Shown {
+  if (out.chosen !== 'json') return lineWriter(lanes, everyFrame, startMs, (text) => out.line(text));
+  return {
+    frame: (frame) => out.json(frameJson(frame, startMs)),
+    closed: (connection, atMs) => out.json(closingJson(connection, atMs, startMs)),
+  };
 }
 
-/** Returns a function that formats frames as lines of text: every frame, or only messages and failures. */
-export function lineWriter(
-  lanes: Lanes,
-  everyFrame: boolean,
-  startMs: number,
-  write: (line: string) => void,
-): (frame: WireFrame) => void {
-  if (everyFrame) return (frame) => write(frameText(frame, startMs));
+/**
+ * Formats frames and the ends of connections as lines of text: all of them, or only messages and failures. A failure is
+ * also the end of a connection for each call that still waits for its answer.
+ */
+export function lineWriter(lanes: Lanes, everyFrame: boolean, startMs: number, write: (line: string) => void): Shown {
+  if (everyFrame)
+    return {
+      frame: (frame) => write(frameText(frame, startMs)),
+      closed: (connection, atMs) => write(closingText(connection, atMs, startMs)),
+    };
   const describer = new FrameDescriber(NO_QUEUE, false);
-  return (frame) => {
-    for (const { label, protocol, kind } of describer.describe(withFields(frame))) {
+  const writeAll = (
+    { atMs, connection, direction }: Pick<WireFrame, 'atMs' | 'connection' | 'direction'>,
+    descriptions: ReturnType<FrameDescriber['describe']>,
+  ): void => {
+    for (const { label, protocol, kind } of descriptions) {
       if (kind === 'frame') continue;
-      const time = `${(frame.atMs - startMs).toFixed(1).padStart(9)} ms`;
-      const { name, address } = lanes.laneOf(frame.connection);
+      const { name, address } = lanes.laneOf(connection);
       const who = [name, ...(address === '' ? [] : [`(${address})`])].join(' ');
-      const arrow = frame.direction === 'sent' ? '>' : '<';
-      write(escapeControls(`${time}  ${`${frame.connection}`.padEnd(3)} ${who}  ${arrow} ${label}  · ${protocol}`));
+      const arrow = direction === 'sent' ? '>' : '<';
+      const place = `${timeText(atMs, startMs)}  ${`${connection}`.padEnd(3)} ${who}`;
+      write(escapeControls(`${place}  ${arrow} ${label}  · ${protocol}`));
     }
+  };
+  return {
+    frame: (frame) => writeAll(frame, describer.describe(withFields(frame))),
+    closed: (connection, atMs) =>
+      writeAll({ atMs, connection, direction: 'received' }, describer.closed(connection, atMs)),
   };
 }

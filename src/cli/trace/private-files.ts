@@ -1,7 +1,8 @@
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import type { WireFrame } from '../../inspect/frames.js';
+import type { JsonObject } from '../../reflection/json.js';
 import { monotonicMs } from '../../runtime/timers.js';
-import { frameJson } from '../frames.js';
+import { closingJson, frameJson } from '../frames.js';
 
 /** Permissions of files with keys and values. Only the owner may read them. */
 const FILE_MODE = 0o600;
@@ -21,7 +22,7 @@ export function writePrivateFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: FILE_MODE });
 }
 
-/** A file with a line of JSON for each frame. */
+/** A file with a line of JSON for each frame and for the end of each connection. */
 export class JsonLines {
   /** The error that has ended the writing. A traced program continues without the file. */
   problem: Error | undefined;
@@ -33,11 +34,19 @@ export class JsonLines {
     this.#file = openPrivateFile(path);
   }
 
-  /** Writes the line at once, because the program may run for a long time. */
   frame(frame: WireFrame): void {
+    this.#write(frameJson(frame, this.#startMs));
+  }
+
+  closed(connection: number, atMs: number): void {
+    this.#write(closingJson(connection, atMs, this.#startMs));
+  }
+
+  /** Writes the line at once, because the program may run for a long time. */
+  #write(line: JsonObject): void {
     if (this.problem !== undefined) return;
     try {
-      writeSync(this.#file, `${JSON.stringify(frameJson(frame, this.#startMs))}\n`);
+      writeSync(this.#file, `${JSON.stringify(line)}\n`);
     } catch (error) {
       this.problem = error as Error;
     }

@@ -5,7 +5,7 @@ import type { WireFrame } from '../../inspect/frames.js';
 import { remedyOf } from '../../inspect/reasons.js';
 import type { JsonObject } from '../../reflection/json.js';
 import { ErrorCode } from '../../transport/http2/frame.js';
-import { errorOfReset } from '../../transport/http2/response.js';
+import { errorOfReset, percentDecoded } from '../../transport/http2/response.js';
 
 /** What a client may conclude from the failure of its call. */
 export interface Verdict {
@@ -64,7 +64,7 @@ export function failureIn({ atMs, detail, direction }: WireFrame, call: Call | u
       const headerOf = (wanted: string): string => detail.headers.find(([name]) => name === wanted)?.[1] ?? '';
       const status = headerOf('grpc-status') || '0';
       if (status === '0') return undefined;
-      const message = headerOf('grpc-message');
+      const message = percentDecoded(headerOf('grpc-message'));
       const error = errorFromStatus(statusCode(Number(status)), message, where);
       return { label: `refused: ${message || `status ${status}`}`, verdict: verdictOf(error, call) };
     }
