@@ -82,9 +82,7 @@ test('`util.inspect` shows no password, token or private key of a client with cr
   }
 });
 
-test('the debug output, warnings and uncaught errors that Node.js prints contain no key, value or password', {
-  timeout: 120_000,
-}, async () => {
+test('the debug output, warnings and uncaught errors that Node.js prints contain no key, value or password', async () => {
   const program = new URL('../support/canary-program.ts', import.meta.url).pathname;
   const args = ['--import', 'tsx', program, ENDPOINT, inject('transport'), KEY, VALUE, PASSWORD];
   const child = spawn(process.execPath, args, {

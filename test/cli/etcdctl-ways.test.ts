@@ -106,7 +106,7 @@ it('`check datascale` prints the used memory, and deletes its keys', async ({ sk
   expect(stdout).toMatch(/^Start data scale check .*\nPASS: Approximate system memory used : -?[\d.]+ MB\.\n$/);
   expect(code).toBe(0);
   expect(await openClient({ endpoints }).range(prefix(''), { countOnly: true })).toMatchObject({ count: 0 });
-}, 60_000);
+});
 
 /** Writes a file for one test. */
 function file(name: string, text: string): string {

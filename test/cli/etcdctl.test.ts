@@ -20,7 +20,7 @@ function listedLines(): Line[] {
 let pair: Awaited<ReturnType<typeof startPair>>;
 beforeAll(async () => {
   pair = await startPair();
-}, 60_000);
+});
 afterAll(() => pair?.close());
 
 async function bothRun([one, other]: readonly [Side, Side], line: Line): Promise<readonly [unknown, unknown]> {
@@ -48,7 +48,7 @@ it('the mode of etcdctl prints the same bytes and has the same exit code as etcd
   }
   expect(EQUAL_LINES.length).toBeGreaterThanOrEqual(150);
   expect(failures).toEqual([]);
-}, 300_000);
+}, 600_000);
 
 it('the command lines that docs/command-line.md lists differ from etcdctl', async (context) => {
   if (pair === undefined) return context.skip('there is no etcdctl 3.6 on this machine');
@@ -60,4 +60,4 @@ it('the command lines that docs/command-line.md lists differ from etcdctl', asyn
     const both = await bothRun(pair.sides, given);
     expect.soft([line.line, equal(both) ? both : 'different']).toEqual([line.line, 'different']);
   }
-}, 100_000);
+});

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { cli, cliJson, RunningCli } from '../support/cli.js';
@@ -336,7 +336,7 @@ it('etcdwire lock prints the queue key and the token as JSON when no command is 
 /** Waits until the queue of the lock or election `name` has `count` keys. */
 async function queueOf(name: string, count: number): Promise<void> {
   const etcd = openClient();
-  await vi.waitFor(async () => expect((await etcd.range(prefix(`${name}/`))).count).toBe(count), 10_000);
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(count);
 }
 
 function startEtcdctl(args: readonly string[]): { line(): Promise<string>; kill(signal: NodeJS.Signals): void } {

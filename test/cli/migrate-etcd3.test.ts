@@ -106,9 +106,7 @@ async function main() {
 void main();
 `;
 
-test('`migrate-etcd3` rewrites a program so that it prints the same lines with etcdwire as with etcd3', {
-  timeout: 60_000,
-}, async () => {
+test('`migrate-etcd3` rewrites a program so that it prints the same lines with etcdwire as with etcd3', async () => {
   const { migrated, folder } = await project();
   const text = await migrated(PROGRAM);
   expect(text).not.toContain("from 'etcd3'");

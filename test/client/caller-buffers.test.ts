@@ -191,7 +191,7 @@ function bytesIn(value: unknown, depth = 4): Uint8Array[] {
 /** How many turns of the event loop a call has to send its requests. */
 const TURNS = 60;
 
-test("no function reads the caller's buffer after the function has returned", { timeout: 120_000 }, async () => {
+test("no function reads the caller's buffer after the function has returned", async () => {
   const requests: Uint8Array[] = [];
   const world = await recordedWorld(requests);
   const overwritten = Buffer.alloc(ORIGINAL.length, OVERWRITTEN);

@@ -66,11 +66,9 @@ describe('the cluster service', () => {
     const learner = openClient({ endpoints: [process.endpoint] });
     expect((await learner.maintenance.status(process.endpoint)).isLearner).toBe(true);
 
-    await expect.poll(() => promoted(etcd, id), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => promoted(etcd, id)).toBe(true);
     // A member that has not seen the promotion yet may answer LearnerNotReady, so the test repeats the call.
-    await expect
-      .poll(async () => (await errorOf(etcd.cluster.memberPromote(id))).reason, { timeout: 10_000 })
-      .toBe('MemberNotLearner');
+    await expect.poll(async () => (await errorOf(etcd.cluster.memberPromote(id))).reason).toBe('MemberNotLearner');
     expect((await learner.get('k'))?.text()).toBe('x');
     const { members } = await etcd.cluster.memberList();
     expect(members.find((member) => member.id === id)).toMatchObject({
@@ -80,7 +78,7 @@ describe('the cluster service', () => {
     });
 
     // etcd refuses to remove a member until the remaining members have been connected for five seconds.
-    await expect.poll(() => removed(etcd, id), { timeout: 20_000 }).toBe(true);
+    await expect.poll(() => removed(etcd, id)).toBe(true);
     expect((await etcd.cluster.memberList()).members).toHaveLength(1);
     await etcd.put('k', 'y');
   });

@@ -111,7 +111,7 @@ test('an election observer repeats no leader when the server compacts its histor
   const last = await candidate.campaign('last');
   await direct.compact((await direct.put('other', 'x')).header.revision);
   proxy.heal();
-  await expect.poll(() => told, { timeout: 20_000 }).toEqual(['first', 'last']);
+  await expect.poll(() => told).toEqual(['first', 'last']);
   await last.proclaim('last again');
   await expect.poll(() => told).toEqual(['first', 'last', 'last again']);
   await stop();
@@ -132,7 +132,7 @@ test('an election observer yields no value when a waiting candidate withdraws or
   proxy.dropConnections();
   await errorOf(behind.campaign('behind', { maxWaitMs: 50 }));
   await leader.proclaim('leader still');
-  await expect.poll(() => told.at(-1), { timeout: 20_000 }).toBe('leader still');
+  await expect.poll(() => told.at(-1)).toBe('leader still');
   expect(told).toEqual(['leader', 'leader still']);
   await stop();
 });
@@ -151,7 +151,7 @@ test('an election observer neither loses nor repeats a leader when the observer 
     await (await candidate.campaign(String(round))).resign();
     if (round % 4 === 0) proxy.dropConnections();
   }
-  await expect.poll(() => told.length, { timeout: 20_000 }).toBe(21);
+  await expect.poll(() => told.length).toBe(21);
   expect(told).toEqual(expected);
   await stop();
 });

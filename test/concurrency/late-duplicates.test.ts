@@ -420,7 +420,7 @@ describe('a late copy of a write', () => {
     );
   });
 
-  test('puts no key of any class or function, however late it arrives', { timeout: 180_000 }, async () => {
+  test('puts no key of any class or function, however late it arrives', async () => {
     await Promise.all(
       Object.values(HISTORIES).map(async (history) => {
         const { name, reader, states, writes, end } = await play(history, undefined);

@@ -100,7 +100,7 @@ test('canceled `readLock` calls leave no key and at most one watch on the server
     await lost;
   }
   await queueLength(direct, name, 1);
-  await expect.poll(() => watchers(endpoints), { timeout: 20_000 }).toBeLessThanOrEqual(2);
+  await expect.poll(() => watchers(endpoints)).toBeLessThanOrEqual(2);
   await writer.release();
 });
 

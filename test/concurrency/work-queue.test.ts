@@ -561,7 +561,7 @@ describe('workers in processes of their own', () => {
     expect(await stopped.exited).toBe(0);
     const last = await start(queue.name);
     const done = { ready: 0, delayed: 0, running: 0, dead: 0 };
-    await expect.poll(() => queue.counts(), { timeout: 30_000 }).toEqual(done);
+    await expect.poll(() => queue.counts()).toEqual(done);
     // The paused worker goes on with jobs that other workers have completed. Its transactions have no effect.
     paused.process.kill('SIGCONT');
     for (const child of [paused, last]) child.process.kill('SIGTERM');

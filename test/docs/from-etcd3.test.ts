@@ -22,9 +22,7 @@ const SECTIONS = PAGE.split(/^## /m)
   .filter(({ blocks }) => blocks.length > 0);
 const END = '--- end of a section';
 
-test('the etcdwire example in each section of docs/from-etcd3.md prints the same lines as the etcd3 example of that section', {
-  timeout: 120_000,
-}, async () => {
+test('the etcdwire example in each section of docs/from-etcd3.md prints the same lines as the etcd3 example of that section', async () => {
   expect(SECTIONS.length).toBeGreaterThan(10);
   expect(SECTIONS.filter(({ blocks }) => blocks.length !== 2)).toEqual([]);
   const [theirs, ours] = await Promise.all([printed(0), printed(1)]);

@@ -116,7 +116,7 @@ test('the nightly job writes one report for each tick although its process is ki
   const [endpoint = ''] = server.endpoints;
   const others = [start('nightly', { endpoint, environment }), start('nightly', { endpoint, environment })];
   await revokeAll();
-  await expect.poll(async () => (await reports()).length, { timeout: 10_000 }).toBeGreaterThan(1);
+  await expect.poll(async () => (await reports()).length).toBeGreaterThan(1);
   const [first, second] = await reports();
   expect(first?.keyText()).toBe(`reports/${cutShort.time}`);
   expect(first?.text()).toBe('0 orders, run 2');
@@ -124,7 +124,7 @@ test('the nightly job writes one report for each tick although its process is ki
   await server.members[0]?.kill();
   await server.members[0]?.start();
   const before = (await reports()).length;
-  await expect.poll(async () => (await reports()).length, { timeout: 30_000 }).toBeGreaterThan(before + 1);
+  await expect.poll(async () => (await reports()).length).toBeGreaterThan(before + 1);
   const all = await reports();
   expect(all.every(({ version }) => version === 1n)).toBe(true);
   expect(all.map((kv) => kv.createRevision)).toEqual(
@@ -210,7 +210,7 @@ test('the workers make every thumbnail once although one of them is killed, and 
   killed.process.kill('SIGKILL');
   for (const id of (await etcd.lease.list()).ids) await etcd.lease.revoke(id);
   const queue = new WorkQueue(etcd, 'thumbnails');
-  await expect.poll(() => queue.counts(), { timeout: 30_000 }).toEqual({ ready: 0, delayed: 0, running: 0, dead: 1 });
+  await expect.poll(() => queue.counts()).toEqual({ ready: 0, delayed: 0, running: 0, dead: 1 });
   const { kvs } = await etcd.range(prefix('done/'));
   expect(kvs.map((kv) => kv.text()).toSorted()).toEqual(ids.map((id) => `thumbnail of ${id}`).toSorted());
   expect(kvs.every((kv) => kv.version === 1n)).toBe(true);
@@ -320,7 +320,7 @@ test('the controllers keep the wanted number of pods although the leader is kill
   await member.start();
   await direct.put('deployments/web', '1');
   await direct.delete('deployments/batch');
-  await expect.poll(pods, { timeout: 30_000 }).toEqual({ api: 4, web: 1 });
+  await expect.poll(pods).toEqual({ api: 4, web: 1 });
   await ended(second);
 });
 
@@ -366,7 +366,7 @@ test('each of 64 shards is consumed by one process, although a process is killed
   const consumed = (): Promise<number> => etcd.range(prefix('done/'), { countOnly: true }).then(({ count }) => count);
   await send();
   const children = [1, 2, 3].map(() => start('shards', { endpoint }));
-  await expect.poll(owned, { timeout: 20_000 }).toEqual([21, 21, 22]);
+  await expect.poll(owned).toEqual([21, 21, 22]);
   await send();
   const [killed, ...others] = children as [Child, ...Child[]];
   killed.process.kill('SIGKILL');
@@ -375,13 +375,13 @@ test('each of 64 shards is consumed by one process, although a process is killed
   const dead = workers.find(({ worker }) => worker === `process ${killed.process.pid}`);
   // The lease of the killed process ends now instead of after its TTL.
   await etcd.lease.revoke(dead?.leaseId ?? 0n);
-  await expect.poll(owned, { timeout: 20_000 }).toEqual([32, 32]);
+  await expect.poll(owned).toEqual([32, 32]);
   await member?.kill();
   await member?.start();
   await send();
   await etcd.compact((await etcd.range('done/')).header.revision);
   await send();
-  await expect.poll(consumed, { timeout: 20_000 }).toBe(64 * items);
+  await expect.poll(consumed).toBe(64 * items);
   const { kvs } = await etcd.range(prefix('done/'));
   // Each item was consumed once, and the last items by the present owners.
   expect(kvs.every(({ version }) => version === 1n)).toBe(true);

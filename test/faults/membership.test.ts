@@ -69,5 +69,5 @@ async function promote({ cluster }: Client, learner: EtcdMember): Promise<void> 
       () => true,
       () => false,
     );
-  await expect.poll(isPromoted, { timeout: 20_000 }).toBe(true);
+  await expect.poll(isPromoted).toBe(true);
 }

@@ -81,7 +81,7 @@ faultRow('transactions of 128 puts across reconnects', single, async (fixture, {
     proxy.dropConnections();
     await done;
   }
-  await expect.poll(() => seen.batches.length, { timeout: 20_000 }).toBe(faults);
+  await expect.poll(() => seen.batches.length).toBe(faults);
   expect(seen.batches.map(({ events }) => events.length)).toEqual(seen.batches.map(() => OPS_PER_TXN));
   const rounds = seen.batches.map(({ events }) => new Set(events.map((event) => valueText(event)[0])));
   expect(rounds).toEqual(rounds.map((_, round) => new Set([`${round}`])));

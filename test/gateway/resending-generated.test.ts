@@ -38,7 +38,7 @@ test('each write on a runtime that resends requests is applied once, or at most 
     ),
     { seed: 20_260, numRuns: iterations(60) },
   );
-}, 120_000);
+});
 
 async function play(steps: readonly Step[], fates: readonly Fate[]): Promise<void> {
   const [direct, name] = [openClient(), unique('resent')];

@@ -175,7 +175,7 @@ describe('a waiter for an `Etcd3Mutex`', () => {
     await isFree(etcd, name);
   });
 
-  test('never holds the lock while another contender of either package does', { timeout: 60_000 }, async () => {
+  test('never holds the lock while another contender of either package does', async () => {
     const [etcd, theirs, name] = [openClient(), etcd3(), unique('lock')];
     let [inside, etcd3Holds] = [0, 0];
     const use = async (): Promise<void> => {

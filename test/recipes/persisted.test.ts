@@ -265,7 +265,7 @@ test('a persisted range shows new keys although a save does not end, and saves t
   const range = await open(etcd, start, store);
   const goOn = holding(store);
   await etcd.put(`${start}a`, '1');
-  await expect.poll(() => range.get(`${start}a`)?.text(), { timeout: 30_000 }).toBe('1');
+  await expect.poll(() => range.get(`${start}a`)?.text()).toBe('1');
   const { header } = await etcd.put(`${start}a`, '2');
   await range.waitForRevision(header.revision);
   expect([range.notices, store.saves]).toEqual([['save-failed'], 2]);

@@ -213,9 +213,9 @@ test('a leader of a schedule whose clock is behind runs only ticks that are late
   start(etcd, name, SECOND, handler);
   await begun(etcd, name);
   clock.ms = T0 + 3 * SECOND + 999;
-  await expect.poll(() => stateOf(etcd, name), { timeout: 10_000 }).toMatchObject({ status: 'done' });
+  await expect.poll(() => stateOf(etcd, name)).toMatchObject({ status: 'done' });
   clock.ms = T0 + 4 * SECOND;
-  await expect.poll(() => ran, { timeout: 10_000 }).toEqual([3, 4]);
+  await expect.poll(() => ran).toEqual([3, 4]);
 });
 
 test('a schedule begins again from now when an operator deletes its key because a clock was far ahead', async () => {
@@ -225,12 +225,12 @@ test('a schedule begins again from now when an operator deletes its key because 
   await begun(etcd, name);
   // The jump also ends the lease of the leader. The same process then becomes the leader again.
   clock.ms = T0 + 1_000_000_000_000;
-  await expect.poll(() => ran.length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => ran.length).toBe(1);
   clock.ms = T0 - 5;
   await etcd.delete(`${name}/tick`);
   await expect.poll(() => stateOf(etcd, name), { timeout: 15_000 }).toMatchObject({ attempt: 0 });
   clock.ms = T0;
-  await expect.poll(() => ran.at(-1), { timeout: 10_000 }).toBe(T0);
+  await expect.poll(() => ran.at(-1)).toBe(T0);
 });
 
 test('a schedule runs the ticks of a cron parser, even on days when the clocks change', async () => {
@@ -245,7 +245,7 @@ test('a schedule runs the ticks of a cron parser, even on days when the clocks c
   clock.ms = Date.parse('2026-03-30T12:00:00.000Z');
   const second = start(etcd, name, (after) => cron.nextRun(after), handler, { missed: 'all' });
   const lastTick = (time: string): Promise<void> =>
-    expect.poll(() => stateOf(etcd, name), { timeout: 10_000 }).toMatchObject({ time, status: 'done' });
+    expect.poll(() => stateOf(etcd, name)).toMatchObject({ time, status: 'done' });
   await lastTick('2026-03-30T00:30:00.000Z');
   expect(ran).toHaveLength(2);
   await second.stop();
@@ -380,12 +380,10 @@ test('a schedule continues after an outage that lasts longer than the lease of i
   start(etcd, name, 20, ({ time }) => void ran.push(time.getTime()), { ttl: 1 });
   await expect.poll(() => ran.length).toBeGreaterThan(1);
   proxy.blackhole();
-  await expect
-    .poll(async () => (await inspectLock(direct, `${name}/leader`)).holder, { timeout: 10_000 })
-    .toBeUndefined();
+  await expect.poll(async () => (await inspectLock(direct, `${name}/leader`)).holder).toBeUndefined();
   const before = ran.length;
   proxy.heal();
   proxy.dropConnections();
-  await expect.poll(() => ran.length, { timeout: 10_000 }).toBeGreaterThan(before + 1);
+  await expect.poll(() => ran.length).toBeGreaterThan(before + 1);
   expect(ran).toEqual(ran.toSorted((a, b) => a - b));
 });

@@ -91,9 +91,7 @@ describe('`shards`', () => {
   test('gives a worker shards in proportion to its weight', async () => {
     const name = unique('shards');
     const workers = [3, 2, 1].map((weight) => start(name, { count: 60, weight }));
-    await expect
-      .poll(async () => (await running(...workers)).toSorted((a, b) => b - a), { timeout: 10_000 })
-      .toEqual([30, 20, 10]);
+    await expect.poll(async () => (await running(...workers)).toSorted((a, b) => b - a)).toEqual([30, 20, 10]);
     expectEachOnce(60, ...workers);
     expect(workers.map((each) => each.running.size)).toEqual([30, 20, 10]);
     await stopped(...workers);
@@ -219,7 +217,7 @@ describe('`shards`', () => {
     await expect.poll(() => worker.runs.some(({ held }) => held.valid())).toBe(false);
     expect((await shardOwners(etcd, name)).workers).toEqual([]);
     finish();
-    await expect.poll(() => running(worker), { timeout: 10_000 }).toEqual([4]);
+    await expect.poll(() => running(worker)).toEqual([4]);
     expect((await shardOwners(etcd, name)).workers[0]?.leaseId).not.toBe(old?.leaseId);
     await stopped(worker);
   });
@@ -333,7 +331,7 @@ describe('`shards`', () => {
     await direct.compact(header.revision);
     proxy.heal();
     proxy.dropConnections();
-    await expect.poll(() => running(one, two), { timeout: 10_000 }).toEqual([8, 8]);
+    await expect.poll(() => running(one, two)).toEqual([8, 8]);
     expectEachOnce(16, one, two);
     await stopped(one, two);
   });
@@ -350,7 +348,7 @@ describe('`shards`', () => {
     await members[0]?.kill();
     await members[0]?.start();
     await stopped(one);
-    await expect.poll(() => running(two), { timeout: 10_000 }).toEqual([8]);
+    await expect.poll(() => running(two)).toEqual([8]);
     await stopped(two);
   });
 });
@@ -417,13 +415,13 @@ describe('workers in processes of their own', () => {
         owned.size === workers.length && counts.reduce((sum, each) => sum + each) === COUNT && Math.min(...counts) > 4
       );
     };
-    await expect.poll(() => isShared(children), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => isShared(children)).toBe(true);
     const [first, second, third] = children;
     first.process.kill(signal);
-    await expect.poll(() => isShared([second, third]), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => isShared([second, third])).toBe(true);
     if (signal === 'SIGSTOP') {
       first.process.kill('SIGCONT');
-      await expect.poll(() => isShared(children), { timeout: 10_000 }).toBe(true);
+      await expect.poll(() => isShared(children)).toBe(true);
     }
     // A second SIGTERM would end the process before it has closed its client.
     if (signal === 'SIGTERM') await first.exited;

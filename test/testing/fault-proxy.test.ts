@@ -49,16 +49,16 @@ describe('`FaultProxy`', () => {
     client.write('x'.repeat(total));
     const waiting: number[] = [];
     const settled = (): boolean => waiting.push(client.writableLength) > 5 && waiting.at(-1) === waiting.at(-5);
-    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    await expect.poll(settled).toBe(true);
     const left = client.writableLength;
     proxy.pause();
     peers[0]?.resume();
     await expect.poll(() => reads.length).toBeGreaterThan(0);
     waiting.length = 0;
-    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    await expect.poll(settled).toBe(true);
     expect(client.writableLength).toBe(left);
     proxy.heal();
-    await expect.poll(() => reads.join('').length, { timeout: 20_000 }).toBe(total);
+    await expect.poll(() => reads.join('').length).toBe(total);
   });
 
   test('closes only the connection whose answer `loseNextAnswer()` drops, and keeps delaying other connections', async () => {
@@ -132,7 +132,7 @@ describe('`FaultProxy`', () => {
     client.write('x'.repeat(60_000_000));
     const waiting: number[] = [];
     const settled = (): boolean => waiting.push(client.writableLength) > 5 && waiting.at(-1) === waiting.at(-5);
-    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    await expect.poll(settled).toBe(true);
     expect(client.writableLength).toBeGreaterThan(20_000_000);
   });
 
@@ -148,7 +148,7 @@ describe('`FaultProxy`', () => {
     for (let megabyte = 0; megabyte < 60; megabyte += 1) client.write(Buffer.alloc(1_000_000));
     const waiting: number[] = [];
     const settled = (): boolean => waiting.push(client.writableLength) > 5 && waiting.at(-1) === waiting.at(-5);
-    await expect.poll(settled, { timeout: 20_000 }).toBe(true);
+    await expect.poll(settled).toBe(true);
     expect(client.writableLength).toBeGreaterThan(20_000_000);
   });
 });

@@ -47,7 +47,7 @@ test('`close` closes a byte stream after a time limit if the peer does not read 
     await setImmediate();
   }
   stream.close();
-  await expect.poll(() => events, { timeout: 10_000 }).toEqual(['opened', 'closed']);
+  await expect.poll(() => events).toEqual(['opened', 'closed']);
 });
 
 test('`write` returns undefined and sends nothing once the peer has ended the connection, even before the byte stream reports the end', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Client, type ClientOptions } from '../../../src/client/client.js';
 import { Mutex, Session } from '../../../src/concurrency/index.js';
 import { EtcdError } from '../../../src/errors/etcd-error.js';
@@ -33,9 +33,7 @@ class FastCluster implements AsyncDisposable {
   }
 
   async untilLeader(other?: MemoryMember): Promise<MemoryMember> {
-    await vi.waitFor(() => {
-      if (this.server.leader === undefined || this.server.leader === other) throw new Error('no leader');
-    });
+    await expect.poll(() => this.server.leader !== undefined && this.server.leader !== other).toBe(true);
     return this.leader;
   }
 
@@ -114,7 +112,7 @@ describe('a MemoryEtcd with three members', () => {
     await cluster.untilLeader(old);
     await etcd.put('b', '2');
     old.restart();
-    await vi.waitFor(() => expect(old.state.store.revision).toBe(3n));
+    await expect.poll(() => old.state.store.revision).toBe(3n);
     expect(old.raft?.role).toBe('follower');
   });
 
@@ -124,7 +122,7 @@ describe('a MemoryEtcd with three members', () => {
     await etcd.put('color', 'blue');
     const old = cluster.leader;
     old.cutOff();
-    await vi.waitFor(() => expect(old.isLeader).toBe(false));
+    await expect.poll(() => old.isLeader).toBe(false);
     const lonely = cluster.client(old);
     await cluster.untilLeader();
     await cluster.client(cluster.leader).put('color', 'red');
@@ -160,7 +158,7 @@ describe('a MemoryEtcd with three members', () => {
     const { leader, errors } = await lonely.raw.maintenance.status({});
     expect([leader, errors]).toEqual([0n, ['etcdserver: no leader']]);
     old.heal();
-    await vi.waitFor(() => expect(old.state.store.get('color')?.value).toEqual(new TextEncoder().encode('red')));
+    await expect.poll(() => old.state.store.get('color')?.value).toEqual(new TextEncoder().encode('red'));
   });
 
   test('a minority grants no lock', async () => {
