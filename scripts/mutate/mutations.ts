@@ -399,6 +399,14 @@ export const MUTATIONS: readonly Mutation[] = [
     tests: ['test/watch/watch-protocol', 'test/lease/lease-deadline'],
   },
   {
+    bug: 'each of the calls that share a time limit has the whole limit',
+    file: 'src/channel/rpc.ts',
+    find: 'return (options as MarkedOptions)[INTERNAL]?.deadline ?? monotonicMs() + limitMs;',
+    replace: 'return monotonicMs() + limitMs;',
+    tests: ['test/channel/shared-limits'],
+    notSimulated: 'the histories do not measure the time limits of functions that make several calls',
+  },
+  {
     bug: 'the client waits forever for a peer that accepts a connection and sends nothing',
     file: 'src/transport/http2/connection.ts',
     find: 'after(connectTimeoutMs, onTimeout)',

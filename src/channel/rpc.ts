@@ -3,7 +3,7 @@ import type { Init } from '../protobuf/codec.js';
 import type { Method } from '../protobuf/schema.js';
 import { checkBoolean, checkOptions, checkSignal, checkText, type SignalOption, show } from '../runtime/arguments.js';
 import type { ClientEvents } from '../runtime/log.js';
-import { monotonicMs, timeLeftMs } from '../runtime/timers.js';
+import { monotonicMs } from '../runtime/timers.js';
 import {
   type AttemptObserver,
   bothObservers,
@@ -67,7 +67,7 @@ const INTERNAL = Symbol('internal');
 
 /** Properties of a call that only this package sets. */
 type InternalOptions = Partial<Pick<UnaryCall<unknown, unknown>, 'urgent' | 'observer' | 'retryWrites'>> & {
-  /** The deadline of the call, if `timeoutMs` does not determine it. */
+  /** The deadline of the call, if its time limit has begun earlier, because several calls share it. */
   readonly deadline?: number | undefined;
   /** The trace of the wait that makes the call. */
   readonly trace?: WaitTrace | undefined;
@@ -90,6 +90,14 @@ export function internally(options: CallOptions, internal: InternalOptions): Cal
 
 export function withObserver(options: CallOptions, observer: AttemptObserver): CallOptions {
   return internally(options, { observer: bothObservers(observer, (options as MarkedOptions)[INTERNAL]?.observer) });
+}
+
+/**
+ * Returns when a call or a wait ends that begins now with these options and this time limit, on the clock of
+ * `monotonicMs`.
+ */
+export function deadlineIn(options: object, limitMs: number): number {
+  return (options as MarkedOptions)[INTERNAL]?.deadline ?? monotonicMs() + limitMs;
 }
 
 export function traceIn(options: object): WaitTrace | undefined {
@@ -153,7 +161,7 @@ export class Rpc {
       request,
       signal: signal ?? undefined,
       timeoutMs,
-      deadline: internal?.deadline ?? monotonicMs() + timeoutMs,
+      deadline: deadlineIn(options, timeoutMs),
       endpoint,
       urgent: internal?.urgent,
       observer: internal?.trace === undefined ? internal?.observer : bothObservers(internal.trace, internal.observer),
@@ -181,10 +189,9 @@ export class Rpc {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
   }
 
-  /** Starts a time limit that several calls share. The returned function returns `options` with the remaining time. */
-  sharedTimeout(options: CallOptions): () => CallOptions {
-    const deadline = monotonicMs() + (options.timeoutMs ?? this.settings.timeoutMs);
-    return () => ({ ...options, timeoutMs: timeLeftMs(deadline) });
+  /** Starts a time limit. The calls with the returned options share it. */
+  sharedTimeout(options: CallOptions): CallOptions {
+    return internally(options, { deadline: deadlineIn(options, options.timeoutMs ?? this.settings.timeoutMs) });
   }
 
   stream<Request, Response>(

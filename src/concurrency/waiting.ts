@@ -1,12 +1,12 @@
 import { isOverloadRefusal } from '../channel/attempts.js';
-import { type CallOptions, checkTimeout, internally, traceIn } from '../channel/rpc.js';
+import { type CallOptions, checkTimeout, deadlineIn, internally, traceIn } from '../channel/rpc.js';
 import { WaitTrace } from '../channel/wait-trace.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
 import { amended, canceled, EtcdError, type Outcome, type Reason, timedOut } from '../errors/etcd-error.js';
 import type { Keys } from '../kv/keys.js';
 import { checkOptions, checkSignal, type SignalOption } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
-import { after, backoffMs, pause, settledWithin } from '../runtime/timers.js';
+import { at, backoffMs, pause, settledWithin } from '../runtime/timers.js';
 
 /**
  * Limits how long a call waits. Without these options, a wait has no limit. A wait that ends early rejects with an
@@ -76,7 +76,8 @@ export class WaitLimit {
     this.#option = option;
     this.#source = signal;
     this.#lifetime = lifetime;
-    if ((signal ?? undefined) !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY) this.#createSignal();
+    if ((signal ?? undefined) !== undefined || maxWaitMs !== Number.POSITIVE_INFINITY)
+      this.#createSignal(deadlineIn(options, maxWaitMs));
   }
 
   get signal(): AbortSignal {
@@ -141,13 +142,14 @@ export class WaitLimit {
     for (const undo of this.#undos) undo();
   }
 
-  #createSignal(): AbortController {
+  /** `deadline`: when the limit of the wait ends. A wait that creates its signal later has no such limit. */
+  #createSignal(deadline = Number.POSITIVE_INFINITY): AbortController {
     const controller = new AbortController();
     this.#controller = controller;
     const source = this.#source;
     const trace = this.#outerTrace ?? new WaitTrace();
     this.#trace = trace;
-    this.#undos.push(after(this.#maxWaitMs, () => this.#end(this.#timeout('rejected'), 'timeout')));
+    this.#undos.push(at(deadline, () => this.#end(this.#timeout('rejected'), 'timeout')));
     this.#endWith(this.#lifetime, ({ reason }) => this.end(reason));
     // If the signal belongs to an enclosing wait, its reason is an `EtcdError`, and that wait sets the outcome.
     this.#endWith(source, (aborted) =>

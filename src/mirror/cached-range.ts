@@ -1,4 +1,4 @@
-import { type CallOptions, internally, TIME_LIMITS } from '../channel/rpc.js';
+import { type CallOptions, deadlineIn, internally, TIME_LIMITS } from '../channel/rpc.js';
 import { WaitTrace } from '../channel/wait-trace.js';
 import { canceled, clientClosed, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -8,7 +8,7 @@ import { op } from '../kv/txn.js';
 import { checkInt64, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
 import { type BytesLike, compareBytes } from '../runtime/bytes.js';
 import { SortedList } from '../runtime/sorted-list.js';
-import { monotonicMs, pause, timeLeftMs } from '../runtime/timers.js';
+import { monotonicMs, pause } from '../runtime/timers.js';
 import type { WatchStream } from '../watch/watch-stream.js';
 import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
 import { type MirrorMessage, type MirrorOptions, RangeMirror } from './mirror.js';
@@ -202,12 +202,13 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   async catchUp(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
     checkOptions(options, TIME_LIMITS, 'catchUp');
     this.#checkOpen();
-    const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const [deadline, before, kvs] = [monotonicMs() + timeoutMs, this.#revision, this.#kvs];
+    const { timeoutMs = Number.POSITIVE_INFINITY } = options;
+    const limits = internally(options, { deadline: deadlineIn(options, timeoutMs) });
+    const [before, kvs] = [this.#revision, this.#kvs];
     const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
     // The store has gone back to an older revision, so it was restored, and the client will read the range again.
     if (header.revision < before && this.#kvs === kvs) this.#revision = 0n;
-    await this.waitForRevision(header.revision, { signal, timeoutMs: timeLeftMs(deadline) });
+    await this.waitForRevision(header.revision, limits);
   }
 
   /**

@@ -1,8 +1,8 @@
-import type { CallOptions } from '../channel/rpc.js';
+import { type CallOptions, deadlineIn } from '../channel/rpc.js';
 import { canceled, type EtcdError, timedOut } from '../errors/etcd-error.js';
 import { onAbort } from '../runtime/signals.js';
 import { SortedList } from '../runtime/sorted-list.js';
-import { after } from '../runtime/timers.js';
+import { at } from '../runtime/timers.js';
 
 /** A pending call to `waitForRevision`. */
 interface Waiter {
@@ -25,10 +25,12 @@ export class RevisionWaits {
   /** Adds a call, which also ends after `timeoutMs` and when `signal` aborts. */
   add(
     revision: bigint,
-    { signal, timeoutMs = Number.POSITIVE_INFINITY }: Pick<CallOptions, 'signal' | 'timeoutMs'>,
+    options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
     resolve: () => void,
     reject: (error: EtcdError) => void,
   ): void {
+    const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
+    const deadline = deadlineIn(options, timeoutMs);
     const waiter: Waiter = {
       revision,
       number: this.#added++,
@@ -40,7 +42,7 @@ export class RevisionWaits {
         else reject(error);
       },
     };
-    const stopTimer = after(timeoutMs, () => waiter.end(timedOut('waitForRevision', timeoutMs, 'rejected')));
+    const stopTimer = at(deadline, () => waiter.end(timedOut('waitForRevision', timeoutMs, 'rejected')));
     const offAbort = onAbort(signal, () => waiter.end(canceled(signal as AbortSignal, 'rejected')));
     this.#waiters.put(waiter, waiter);
   }

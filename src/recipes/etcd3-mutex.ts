@@ -1,6 +1,6 @@
 import { type WithHeader, withHeader } from '../channel/results.js';
 import { type CallOptions, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
-import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from '../concurrency/held.js';
+import { Held, hold, RELEASE_OPTIONS, RELEASE_TIMEOUT_MS, type ReleaseOptions } from '../concurrency/held.js';
 import { acquire, type Contender, sharedContender, tryAcquire } from '../concurrency/lock.js';
 import { checkName, keyGone, undoPut } from '../concurrency/lock-queue.js';
 import { checkSession, type Session } from '../concurrency/session.js';
@@ -12,11 +12,11 @@ import {
   watchUntil,
   withinLimit,
 } from '../concurrency/waiting.js';
-import type { EtcdError } from '../errors/etcd-error.js';
+import { type EtcdError, timedOut } from '../errors/etcd-error.js';
 import { type Conditions, compare, type Op, op, preparedTxn, type Txn, type TxnResult } from '../kv/txn.js';
 import { checkOptions } from '../runtime/arguments.js';
 import { onAbort } from '../runtime/signals.js';
-import { monotonicMs, timeLeftMs } from '../runtime/timers.js';
+import { settledWithin } from '../runtime/timers.js';
 
 /** Repeats `look` until it resolves with a value (for `lock`), or only until a server has answered (for `tryLock`). */
 type Looking = (look: (options: CallOptions) => Promise<Held | undefined>) => Promise<Held | undefined>;
@@ -176,9 +176,9 @@ class HeldWithEtcd3 extends Held {
   override async release(options: ReleaseOptions = {}): Promise<void> {
     checkOptions(options, RELEASE_OPTIONS, 'release');
     if (this.#etcd3 === undefined) return super.release(options);
-    const { timeoutMs } = options;
-    const deadline = monotonicMs() + (timeoutMs ?? 0);
-    await this.#etcd3.release(options);
-    return super.release(timeoutMs === undefined ? {} : { timeoutMs: timeLeftMs(deadline) });
+    const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
+    const unlimited = { timeoutMs: Number.POSITIVE_INFINITY };
+    const releasing = this.#etcd3.release(unlimited).then(() => super.release(unlimited));
+    if (!(await settledWithin(timeoutMs, releasing))) throw timedOut('release', timeoutMs, 'unknown');
   }
 }

@@ -1,5 +1,5 @@
 import type { WithHeader } from '../channel/results.js';
-import { type CallOptions, checkCallOptions, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, internally, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
 import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../client/keyspace.js';
 import { amended, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { ownKey } from '../kv/keys.js';
@@ -8,7 +8,7 @@ import { compare, op } from '../kv/txn.js';
 import { checkTtl } from '../lease/leases.js';
 import { checkBoolean, checkGivenOptions, checkOptions, checkPositiveCount, show } from '../runtime/arguments.js';
 import { type BytesLike, ownBytes } from '../runtime/bytes.js';
-import { backoffMs, monotonicMs, pauseUntil, timeLeftMs } from '../runtime/timers.js';
+import { backoffMs, monotonicMs, pauseUntil } from '../runtime/timers.js';
 import { LeasePool } from './lease-pool.js';
 
 /** Options of `new ExpiringKeys`. */
@@ -86,12 +86,11 @@ export class ExpiringKeys {
    */
   async put(key: BytesLike, value: BytesLike, options: ExpiringPutOptions): Promise<WithHeader<PutResult>> {
     checkGivenOptions(options, PUT_OPTIONS, 'ExpiringKeys.put');
-    // Each property is named, because V8 needs more than a microsecond for spreading all of them.
-    const { signal, endpoint, retryWrites, prevKv } = options;
+    const { prevKv } = options;
     const ownedKey = ownKey(key, 'key');
     const ownedValue = ownBytes(value, 'value');
-    return this.#withLease('ExpiringKeys.put', options, (lease, timeoutMs) =>
-      this.#client.put(ownedKey, ownedValue, { signal, timeoutMs, endpoint, retryWrites, lease, prevKv }),
+    return this.#withLease('ExpiringKeys.put', options, (lease, limits) =>
+      this.#client.put(ownedKey, ownedValue, { ...limits, lease, prevKv }),
     );
   }
 
@@ -109,11 +108,8 @@ export class ExpiringKeys {
    */
   async touch(key: BytesLike, options: TouchOptions): Promise<boolean> {
     checkGivenOptions(options, TOUCH_OPTIONS, 'ExpiringKeys.touch');
-    const { signal, endpoint, retryWrites } = options;
     const owned = ownKey(key, 'key');
-    return this.#withLease('ExpiringKeys.touch', options, (lease, timeoutMs) =>
-      this.#move(owned, lease, { signal, timeoutMs, endpoint, retryWrites }),
-    );
+    return this.#withLease('ExpiringKeys.touch', options, (lease, limits) => this.#move(owned, lease, limits));
   }
 
   /**
@@ -150,11 +146,11 @@ export class ExpiringKeys {
     const owned = ownKey(key, 'key');
     const limits = this.#client.rpc.sharedTimeout(options);
     for (let ended: bigint | undefined; ; ) {
-      const kv = await this.#client.get(owned, { ...limits(), keysOnly: true });
+      const kv = await this.#client.get(owned, { ...limits, keysOnly: true });
       if (kv === undefined) return undefined;
       if (kv.lease === 0n) return Number.POSITIVE_INFINITY;
       if (kv.lease === ended) return 0;
-      const { remainingTtl } = await this.#client.lease.timeToLive(kv.lease, limits());
+      const { remainingTtl } = await this.#client.lease.timeToLive(kv.lease, limits);
       if (remainingTtl !== undefined) return remainingTtl;
       // The lease has ended since the client read the key, so the key is gone, or another client has written it.
       ended = kv.lease;
@@ -174,18 +170,19 @@ export class ExpiringKeys {
   async #withLease<T>(
     what: string,
     options: TouchOptions,
-    write: (lease: bigint, timeoutMs: number) => Promise<T>,
+    write: (lease: bigint, limits: WriteOptions) => Promise<T>,
   ): Promise<T> {
     const { ttl, signal, timeoutMs = this.#client.rpc.settings.timeoutMs } = options;
     checkTtl(ttl, 'ttl');
     const startMs = monotonicMs();
     const deadline = startMs + timeoutMs;
+    const limits: WriteOptions = internally(options, { deadline });
     const { closed } = this.#client.core.settings;
     for (let refusals = 0; ; refusals += 1) {
       const lease = this.#pool.leaseFor(ttl);
       try {
-        const id = lease.id ?? (await lease.granted(what, { signal, maxWaitMs: timeLeftMs(deadline) }));
-        return await write(id, timeLeftMs(deadline));
+        const id = lease.id ?? (await lease.granted(what, { signal, timeoutMs, deadline }));
+        return await write(id, limits);
       } catch (error) {
         if (!isLeaseGone(error)) throw refusals > 0 ? rejectedBefore(error) : error;
         this.#pool.drop(lease);

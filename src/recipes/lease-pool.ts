@@ -1,10 +1,11 @@
 import { internally } from '../channel/rpc.js';
 import { WaitTrace } from '../channel/wait-trace.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
-import { type WaitOptions, withinLimit } from '../concurrency/waiting.js';
+import { withinLimit } from '../concurrency/waiting.js';
 import { amended, EtcdError } from '../errors/etcd-error.js';
 import { MAX_TTL } from '../lease/leases.js';
 import { Moment } from '../lease/moment.js';
+import type { SignalOption } from '../runtime/arguments.js';
 import { orAborted } from '../runtime/signals.js';
 import { lowerBound } from '../runtime/sorted-list.js';
 import { monotonicMs } from '../runtime/timers.js';
@@ -17,12 +18,19 @@ import { monotonicMs } from '../runtime/timers.js';
 const MAX_RATE = 10 / 9;
 const MS_PER_S = 1_000;
 
+/** The limits of a write that waits for its lease. `timeoutMs` ends at the time `deadline` of `monotonicMs`. */
+interface GrantLimits {
+  readonly signal: SignalOption;
+  readonly timeoutMs: number;
+  readonly deadline: number;
+}
+
 /** A lease of the pool, which several keys share. The server may not have granted it yet. */
 export interface PooledLease {
   /** Undefined until the client knows that the server has granted the lease. */
   readonly id: bigint | undefined;
   /** Waits until the server has granted the lease. @throws EtcdError, see `LeasePool.leaseFor`. */
-  granted(what: string, options: WaitOptions): Promise<bigint>;
+  granted(what: string, limits: GrantLimits): Promise<bigint>;
 }
 
 class SharedLease implements PooledLease {
@@ -59,10 +67,10 @@ class SharedLease implements PooledLease {
     await this.#grant.catch(() => {});
   }
 
-  granted(what: string, { signal, maxWaitMs }: WaitOptions): Promise<bigint> {
+  granted(what: string, { signal, timeoutMs, deadline }: GrantLimits): Promise<bigint> {
     // All calls that wait for the grant share one trace, so that the error of each call names the failures of the
     // grant.
-    const options = { ...internally({ signal }, { trace: this.#trace }), maxWaitMs };
+    const options = { ...internally({ signal }, { trace: this.#trace, deadline }), maxWaitMs: timeoutMs };
     this.#waiters += 1;
     const granted = withinLimit(
       what,

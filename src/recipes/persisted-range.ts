@@ -1,4 +1,4 @@
-import { type CallOptions, TIME_LIMITS } from '../channel/rpc.js';
+import { type CallOptions, deadlineIn, internally, TIME_LIMITS } from '../channel/rpc.js';
 import type { KeyspaceClient } from '../client/keyspace.js';
 import { untilAnswered, type Waiting } from '../concurrency/waiting.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
@@ -13,7 +13,7 @@ import { checkInt64, checkOptions } from '../runtime/arguments.js';
 import { compareBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
-import { backoffMs, monotonicMs, pause, settledWithin, timeLeftMs } from '../runtime/timers.js';
+import { backoffMs, pause, settledWithin } from '../runtime/timers.js';
 
 /**
  * How long the range waits for a save, in milliseconds. After this time, the save counts as failed, and the range shows
@@ -175,11 +175,10 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
     checkOptions(options, TIME_LIMITS, 'waitForRevision');
     checkInt64(revision, 'revision');
     const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const deadline = monotonicMs() + timeoutMs;
-    const limits = () => ({ signal, timeoutMs: timeLeftMs(deadline) });
+    const limits = internally(options, { deadline: deadlineIn(options, timeoutMs) });
     while (!this.#isCertain && !this.#ended.aborted && !signal?.aborted)
-      await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, limits(), resolve, reject));
-    await super.waitForRevision(revision, limits());
+      await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, limits, resolve, reject));
+    await super.waitForRevision(revision, limits);
   }
 
   /** Ends the range, and waits until the save in progress has ended, but not longer than `SAVE_LIMIT_MS`. */

@@ -84,8 +84,3 @@ export function doublingMs(baseMs: number, maxMs: number, step: number): number 
 export function backoffMs(attempt: number): number {
   return environment.Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_BASE_MS * 2 ** attempt);
 }
-
-/** Returns the milliseconds until the time `deadlineMs` of `monotonicMs`, but at least 1, for the option `timeoutMs`. */
-export function timeLeftMs(deadlineMs: number): number {
-  return Math.max(1, Math.ceil(deadlineMs - monotonicMs()));
-}

@@ -172,9 +172,9 @@ export class Maintenance {
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
-    const remaining = this.#rpc.sharedTimeout(options);
-    const endpoint = options.endpoint ?? (await this.#findLeader(remaining));
-    return withHeaderOf(this.#rpc.call(maintenanceMethods.moveLeader, request, { ...remaining(), endpoint }));
+    const limits = this.#rpc.sharedTimeout(options);
+    const endpoint = options.endpoint ?? (await this.#findLeader(limits));
+    return withHeaderOf(this.#rpc.call(maintenanceMethods.moveLeader, request, { ...limits, endpoint }));
   }
 
   /**
@@ -197,11 +197,11 @@ export class Maintenance {
     return withHeaderOf(this.#rpc.checkedCall(maintenanceMethods.downgrade, request, options));
   }
 
-  async #findLeader(remaining: () => CallOptions): Promise<string> {
+  async #findLeader(limits: CallOptions): Promise<string> {
     const endpoints = this.#endpoints();
     const statuses = endpoints.map(async (endpoint) => {
-      const { signal, timeoutMs } = remaining();
-      const { header, leader } = await this.status(endpoint, { signal, timeoutMs });
+      const status = this.#rpc.call(maintenanceMethods.status, {}, { ...limits, endpoint });
+      const { header, leader } = await withHeaderOf(status);
       if (leader === 0n || header.memberId !== leader) throw notLeader([endpoint]);
       return endpoint;
     });
