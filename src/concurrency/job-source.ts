@@ -281,6 +281,7 @@ export class JobSource {
       state: next,
       value: job.value,
       signal: stop === undefined ? held.signal : checkedSignalOf(held.signal, [stop]),
+      stop,
       ...this.#settings,
     });
   }

@@ -1,16 +1,19 @@
+import type { CallOptions } from '../channel/rpc.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
 import { EtcdError, invalidInput } from '../errors/etcd-error.js';
 import { type KeyValue, parseJson, parseJsonValue } from '../kv/key-value.js';
 import { checkOps, compare, type Op, op } from '../kv/txn.js';
 import { MAX_TTL } from '../lease/leases.js';
+import { Moment } from '../lease/moment.js';
 import { checkCount, checkedLater, checkFunction, checkOptions, show } from '../runtime/arguments.js';
-import { textOf } from '../runtime/bytes.js';
+import { textOf, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { messageOf } from '../runtime/printed.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { orAborted } from '../runtime/signals.js';
 import type { Held } from './held.js';
 import { lockLost } from './lock-queue.js';
-import { untilAnswered, type Waiting } from './waiting.js';
+import type { Session } from './session.js';
+import { isTransient, untilAnswered } from './waiting.js';
 
 /**
  * The keys of one job. The job has exactly one of the keys `ready`, `delayed`, `claimed` and `dead`, which shows its
@@ -89,12 +92,12 @@ const MAX_ERROR_LENGTH = 1_000;
 
 /**
  * Grants the leases of the keys that remember IDs, `JobKeys.done`. Each lease lasts for at least `ttl` seconds from the
- * call of `withLease`. Many IDs share a lease, so its TTL is twice as long.
+ * call of `withLease`, also if the machine is suspended. Many IDs share a lease, so its TTL is twice as long.
  */
 export class IdLease {
   readonly #client: CoreKeyspace;
   readonly #ttl: number;
-  #current: { readonly id: Promise<bigint>; readonly untilMs: number } | undefined;
+  #current: { readonly id: Promise<bigint>; readonly asked: Moment } | undefined;
 
   /** @throws EtcdError with reason `InvalidInput` if etcd cannot grant a lease for twice this time. */
   constructor(client: CoreKeyspace, ttl: number) {
@@ -103,22 +106,30 @@ export class IdLease {
     if (ttl > MAX_TTL / 2) throw invalidInput('idTtl', show(ttl), `whole seconds from 1 to ${MAX_TTL / 2}`);
   }
 
-  /** Calls `action` with the lease. If etcd no longer has this lease, calls `action` again with a new lease. */
-  async withLease<T>(waiting: Waiting, action: (lease: bigint) => Promise<T>): Promise<T> {
+  /**
+   * Calls `action` with the lease, which `granted` gets from the given function. If etcd no longer has this lease, calls
+   * `action` again with a new lease.
+   */
+  async withLease<T>(
+    granted: (grant: (options: CallOptions) => Promise<bigint>) => Promise<bigint>,
+    action: (lease: bigint) => Promise<T>,
+  ): Promise<T> {
+    // Many calls share the request, so it goes on when the signal of one of them aborts.
+    const grant = ({ signal }: CallOptions): Promise<bigint> => orAborted(this.#get(), signal as AbortSignal);
     try {
-      return await action(await untilAnswered(waiting, () => this.#get()));
+      return await action(await granted(grant));
     } catch (error) {
       if (!(error instanceof EtcdError) || error.reason !== 'LeaseNotFound') throw error;
       this.#current = undefined;
-      return action(await untilAnswered(waiting, () => this.#get()));
+      return action(await granted(grant));
     }
   }
 
   #get(): Promise<bigint> {
-    const now = monotonicMs();
-    if (this.#current === undefined || now >= this.#current.untilMs) {
+    const now = new Moment();
+    if (this.#current === undefined || now.since(this.#current.asked) >= this.#ttl * 1_000) {
       const granted = this.#client.lease.grant({ ttl: 2 * this.#ttl });
-      const current = { id: granted.then(({ id }) => id), untilMs: now + this.#ttl * 1_000 };
+      const current = { id: granted.then(({ id }) => id), asked: now };
       current.id.catch(() => {
         if (this.#current === current) this.#current = undefined;
       });
@@ -130,13 +141,15 @@ export class IdLease {
 
 interface JobParts {
   readonly client: CoreKeyspace;
-  /** Aborts when the worker's session ends. */
-  readonly lifetime: Waiting;
+  /** The session of the worker. */
+  readonly lifetime: Session;
   readonly keys: JobKeys;
   readonly held: Held;
   readonly state: JobState;
   readonly value: Uint8Array;
   readonly signal: AbortSignal;
+  /** Aborts when the worker is asked to stop. */
+  readonly stop: AbortSignal | undefined;
   readonly maxAttempts: number;
   readonly retryDelayMs: (attempt: number) => number;
   readonly idLease: IdLease;
@@ -221,7 +234,8 @@ export class Job {
    *
    * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker. With outcome `rejected`, the
    * operations have no effect and the job runs again. With outcome `unknown`, the session ended before the server
-   * answered, so the job may be complete. Reason `LockReleased` means that the job was settled or released before. If
+   * answered, or an answer was lost and the lease has been revoked, so the job may be complete. While the server is out
+   * of space, the call waits. Reason `LockReleased` means that the job was settled or released before. If
    * the server refuses the transaction, for example because two operations put the same key, the job still belongs to
    * this worker, which should call `retry` or `bury`.
    */
@@ -232,8 +246,9 @@ export class Job {
       (await untilAnswered(lifetime, (call) => client.get(keys.job, call))) === undefined;
     await this.#settle(isDone, (endClaim) =>
       state.keepsId
-        ? idLease.withLease(lifetime, (lease) =>
-            endClaim([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]),
+        ? idLease.withLease(
+            (grant) => this.#untilSpace(grant),
+            (lease) => endClaim([op.delete(keys.job), op.put(keys.done, '', { lease }), ...own]),
           )
         : endClaim([op.delete(keys.job), ...own]),
     );
@@ -287,6 +302,14 @@ export class Job {
     return settling;
   }
 
+  /** Does not wait for space when the worker is asked to stop, so that its session ends, and the job returns. */
+  #untilSpace<T>(call: (options: CallOptions) => Promise<T>, onUnknown?: () => void): Promise<T> {
+    const { lifetime, stop } = this.#parts;
+    const mayRepeat = (error: EtcdError): boolean =>
+      isTransient(error) || (error.reason === 'NoSpace' && !stop?.aborted);
+    return untilAnswered(lifetime, call, onUnknown, mayRepeat);
+  }
+
   async #trySettle(
     isDone: () => Promise<boolean>,
     act: (endClaim: (ops: readonly Op[]) => Promise<boolean>) => Promise<boolean>,
@@ -294,13 +317,20 @@ export class Job {
     const { client, keys, held, lifetime } = this.#parts;
     held.endKeepingKey();
     const isHeld = [compare.createRevision(keys.running, '==', held.token)];
+    let outcome: 'rejected' | 'unknown' = 'rejected';
     const endClaim = async (ops: readonly Op[]): Promise<boolean> => {
       const then = [op.delete(keys.claimed), op.delete(keys.running), ...ops];
       const noteUnknown = (): void => {
         this.#isUnknown = true;
       };
-      const settling = untilAnswered(lifetime, (call) => client.txn({ if: isHeld, then }, call), noteUnknown);
-      return (await settling).succeeded || (this.#isUnknown && (await isDone()));
+      const settling = this.#untilSpace((call) => client.txn({ if: isHeld, then }, call), noteUnknown);
+      if ((await settling).succeeded) return true;
+      if (!this.#isUnknown || !(await isDone())) return false;
+      // If the lease had ended before, another worker may have settled the job.
+      const { leaseId } = lifetime;
+      const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
+      if (remainingTtl === undefined) outcome = 'unknown';
+      return outcome !== 'unknown';
     };
     let isSettled: boolean;
     try {
@@ -311,13 +341,13 @@ export class Job {
       this.#wasRefused = true;
       throw error;
     }
-    if (!isSettled) throw notOwned(undefined, 'rejected');
+    if (!isSettled) throw notOwned(undefined, outcome);
   }
 }
 
 /**
  * The `isDone` of `retry`, `bury` and `giveBack`. If an answer was lost and the claim has ended, an earlier attempt has
- * ended it, because nothing else ends a claim while the session lives.
+ * ended it, because nothing else ends a claim while the lease of the session lives.
  */
 async function always(): Promise<boolean> {
   return true;
@@ -337,4 +367,22 @@ export function checkDelay(delayMs: number, argument = 'delayMs'): number {
 function errorField(error: unknown): { readonly error?: string } {
   if (error === undefined) return {};
   return { error: (typeof error === 'string' ? error : messageOf(error)).slice(0, MAX_ERROR_LENGTH) };
+}
+
+/** @throws EtcdError with reason `InvalidInput` if the text is not the ID of a job. */
+export function checkId(id: string, argument = 'id'): string {
+  if (typeof id === 'string' && id !== '' && !id.includes('/')) {
+    toBytes(id, argument);
+    return id;
+  }
+  throw invalidInput(
+    argument,
+    typeof id === 'string' && id !== '' ? 'a string with "/"' : show(id),
+    'a non-empty string without "/"',
+  );
+}
+
+/** @throws the error, unless it means that the job no longer belongs to the worker. */
+export function ignoreLoss(error: unknown): void {
+  if (!(error instanceof EtcdError) || !['LockLost', 'LockReleased'].includes(error.reason)) throw error;
 }

@@ -289,7 +289,7 @@ const REFUSED_BY_CLIENT: ReadonlySet<Reason> = new Set(['ClientClosed', 'Invalid
  * Reasons of errors that a repeated call would get again. After such an error, `untilAnswered` does not repeat the
  * call, even if its outcome is unknown.
  */
-const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace']);
+const FINAL: ReadonlySet<Reason> = new Set(['MalformedMessage', 'NoSpace', 'ResponseTooLarge']);
 
 /** Whether a repetition of the call may succeed although this attempt has failed. */
 export function isTransient(error: EtcdError): boolean {

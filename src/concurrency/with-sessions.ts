@@ -109,8 +109,6 @@ export function isSessionLost({ signal }: Session): boolean {
 export function isSessionOver(error: unknown, session: Session, stop: AbortSignal): boolean {
   if (stop.aborted) return true;
   if (!(error instanceof EtcdError)) return false;
-  // The cluster was restored, or it has no space for the claim of a job. The caller opens another session after a
-  // pause.
-  if (error.reason === 'ClusterChanged' || error.reason === 'NoSpace') return true;
-  return isSessionLost(session);
+  // The cluster was restored. The caller opens another session after a pause.
+  return error.reason === 'ClusterChanged' || isSessionLost(session);
 }

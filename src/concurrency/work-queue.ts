@@ -1,6 +1,5 @@
-import { type CallOptions, checkCallOptions, TIME_LIMITS } from '../channel/rpc.js';
+import { type CallOptions, checkCallOptions, deadlineIn, internally, TIME_LIMITS } from '../channel/rpc.js';
 import { type CoreKeyspace, checkClient, keyspaceClientOf } from '../client/keyspace.js';
-import { EtcdError, invalidInput, type Reason } from '../errors/etcd-error.js';
 import { prefix } from '../kv/keys.js';
 import { retriedTxn } from '../kv/retried-writes.js';
 import { compare, op } from '../kv/txn.js';
@@ -10,18 +9,17 @@ import {
   checkPositiveCount,
   checkSignal,
   type SignalOption,
-  show,
 } from '../runtime/arguments.js';
 import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { doublingMs } from '../runtime/timers.js';
 import { checkNameOutside } from './helper-keys.js';
-import { checkDelay, IdLease, type Job, type JobState, parseState, stateText } from './job.js';
+import { checkDelay, checkId, IdLease, ignoreLoss, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
 import { checkPriority } from './queue.js';
 import { checkSession, checkSessionOf, LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
-import { type WaitOptions, withinLimit } from './waiting.js';
+import { untilAnswered, untilSpace, type WaitOptions, withinLimit } from './waiting.js';
 import { AGAIN, isSessionOver, sessionAfterSession } from './with-sessions.js';
 
 const DEFAULT_PRIORITY = 100;
@@ -33,8 +31,6 @@ const RETRY_BASE_MS = 1_000;
 const RETRY_MAX_MS = 60_000;
 /** The folders that a queue reads as a whole. */
 const FOLDERS = ['todo', 'held', 'dead'];
-/** The reasons of errors that mean that the job no longer belongs to the worker. */
-const NOT_HELD: ReadonlySet<Reason> = new Set(['LockLost', 'LockReleased']);
 
 /** Options of a `WorkQueue`. All workers of a queue should use the same options. */
 export interface WorkQueueOptions {
@@ -129,10 +125,10 @@ const WORK_OPTIONS = {
  * worker's lease ends. A job that fails is tried again after a delay, and becomes a dead job after `maxAttempts` tries.
  *
  * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of the calls of
- * `enqueue`, by the clocks of the processes that called it. Jobs that one `WorkQueue` object enqueues in the same
- * millisecond come in the order of the calls too. Each key of the queue begins with its name and `/`. No slash-separated part
- * of the name may be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would count as dead jobs of a
- * queue `mail`. `Queue` has the layout of Go's recipes, and delivers each item at most once.
+ * `enqueue`, by the clocks of the processes that called it. Within a millisecond, only the jobs of one `WorkQueue`
+ * object keep their order. Each key of the queue begins with its name and `/`. No slash-separated part of the name may
+ * be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would count as dead jobs of a queue `mail`.
+ * `Queue` has the layout of Go's recipes, and delivers each item at most once.
  *
  * @example
  * const emails = new WorkQueue(etcd, 'emails');
@@ -211,10 +207,11 @@ export class WorkQueue {
    * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. If the
    * handler throws after that, `work` ignores the error and the job returns to the queue. The try does not count if the
    * job still belonged to this worker. A handler that does not end when its job is lost occupies one of the
-   * `concurrency` slots.
+   * `concurrency` slots. While no server answers, or the server is out of space, `work` waits.
    *
-   * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for
-   * which the server refuses a call. While no server answers, `work` waits.
+   * @throws EtcdError with reason `InvalidInput`, `ClientClosed`, `PermissionDenied` or `ResponseTooLarge`, or with
+   * another reason for which the server refuses a call, or the error of `onFailure` or `retryDelayMs`. The signals of
+   * all jobs abort then, and `work` rejects after their handlers have ended.
    *
    * @example
    * const thumbnails = new WorkQueue(etcd, 'thumbnails');
@@ -230,10 +227,16 @@ export class WorkQueue {
     checkFunction(handler, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
     const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
-    const stop = signal ?? new AbortController().signal;
-    const failed = new AbortController();
+    // Aborts when `signal` aborts, or with the error with which this call rejects.
+    const ended = new AbortController();
+    const stop = ended.signal;
+    const offSignal = onAbort(signal, () => ended.abort(signal?.reason));
+    if (signal?.aborted) ended.abort(signal.reason);
+    let failure: { readonly error: unknown } | undefined;
     const failUnlessOver = (session: Session) => (error: unknown) => {
-      if (!isSessionOver(error, session, stop)) failed.abort(error);
+      if (isSessionOver(error, session, stop)) return;
+      failure = { error };
+      ended.abort(error);
     };
     // The running handlers, including those whose session is lost. They occupy their slots until they end.
     const running = new Set<Promise<void>>();
@@ -246,7 +249,9 @@ export class WorkQueue {
           });
           continue;
         }
-        const jobs = await this.#source.take(session, { signal: ending }, concurrency - running.size, stop);
+        const waiting = { signal: ending };
+        const take = () => this.#source.take(session, waiting, concurrency - running.size, stop);
+        const jobs = await untilSpace(waiting, take);
         for (const job of jobs) {
           const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
             .catch(failUnlessOver(session))
@@ -259,15 +264,16 @@ export class WorkQueue {
       }
     };
     await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
-      const ending = session.signalWith(stop, failed.signal);
+      const ending = session.signalWith(stop);
       const offEnding = onAbort(ending, () => changed());
       await workUntil(session, ending).catch(failUnlessOver(session)).finally(offEnding);
       // The handlers need the session to complete their jobs.
       if (stop.aborted) await Promise.all(running);
-      return failed.signal.aborted ? undefined : AGAIN;
+      return AGAIN;
     });
-    if (failed.signal.aborted) throw failed.signal.reason;
+    offSignal();
     await Promise.all(running);
+    if (failure !== undefined) throw (failure as { readonly error: unknown }).error;
   }
 
   /**
@@ -342,14 +348,25 @@ export class WorkQueue {
    *
    * @throws EtcdError as `txn` does.
    */
-  async discard(id: string, options?: CallOptions): Promise<boolean> {
+  async discard(id: string, options: CallOptions = {}): Promise<boolean> {
     checkCallOptions(options, 'WorkQueue.discard');
     const keys = keysOf(this.name, checkId(id));
-    const kv = await this.#client.get(keys.dead, options);
+    const { signal, timeoutMs = keyspaceClientOf(this.#client).rpc.settings.timeoutMs } = options;
+    const deadline = deadlineIn(options, timeoutMs);
+    const [limits, wait] = [internally(options, { deadline }), internally({ signal }, { deadline })];
+    const kv = await this.#client.get(keys.dead, limits);
     if (kv === undefined) return false;
-    if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], options);
-    return this.#idLease.withLease({ signal: options?.signal ?? new AbortController().signal }, (lease) =>
-      moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], options),
+    if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], limits);
+    return this.#idLease.withLease(
+      (grant) =>
+        withinLimit(
+          'WorkQueue.discard',
+          { ...wait, maxWaitMs: timeoutMs },
+          undefined,
+          ({ waiting }) => untilAnswered(waiting, grant),
+          'timeoutMs',
+        ),
+      (lease) => moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], limits),
     );
   }
 
@@ -376,23 +393,6 @@ export class WorkQueue {
   }
 }
 
-/** @throws the error, unless it means that the job no longer belongs to the worker. */
-function ignoreLoss(error: unknown): void {
-  if (!(error instanceof EtcdError) || !NOT_HELD.has(error.reason)) throw error;
-}
-
 function defaultRetryDelayMs(attempt: number): number {
   return doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1);
-}
-
-function checkId(id: string, argument = 'id'): string {
-  if (typeof id === 'string' && id !== '' && !id.includes('/')) {
-    toBytes(id, argument);
-    return id;
-  }
-  throw invalidInput(
-    argument,
-    typeof id === 'string' && id !== '' ? 'a string with "/"' : show(id),
-    'a non-empty string without "/"',
-  );
 }
