@@ -9,6 +9,7 @@ import { after, settledWithin } from '../runtime/timers.js';
 import { keyGone, leaveQueue, lockLost, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
 import type { Session } from './session.js';
 
+/** Default of the time limit of a release, in milliseconds. */
 export const RELEASE_TIMEOUT_MS = 10_000;
 
 export type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (

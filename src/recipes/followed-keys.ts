@@ -24,6 +24,8 @@ export class FollowedKeys {
   readonly #listener: Listener;
   #known = new Map<string, KeyValue>();
   #isSynced = false;
+  /** The revision of the latest read of the whole range. */
+  #syncedAt = 0n;
 
   constructor(keys: Keys, listener: Listener) {
     this.#keys = keys;
@@ -41,11 +43,14 @@ export class FollowedKeys {
 
   /**
    * Records the state of a key that the caller has read from the server. If the key is then deleted during a gap, the
-   * deletion is reported, although the range has never contained the key before.
+   * deletion is reported, although the range has never contained the key before. Returns false if the state, of the
+   * revision `revision`, is older than the latest read of the whole range, after which no event may have shown its end.
    */
-  saw(key: Uint8Array, kv: KeyValue | undefined): void {
+  saw(key: Uint8Array, kv: KeyValue | undefined, revision: bigint): boolean {
+    if (revision < this.#syncedAt) return false;
     if (kv === undefined) this.#known.delete(idOf(key));
     else this.#known.set(idOf(key), kv);
+    return true;
   }
 
   /** Reports each key of the range as changed. */
@@ -67,6 +72,7 @@ export class FollowedKeys {
         else if (message.type === 'keys') for (const kv of message.kvs) next.set(idOf(kv.key), kv);
         else if (message.type === 'events') this.#apply(message);
         else {
+          this.#syncedAt = message.revision;
           this.#replaceBy(next);
           next = new Map();
         }

@@ -20,7 +20,7 @@ import {
   checkSignal,
   type SignalOption,
 } from '../runtime/arguments.js';
-import { type BytesLike, textOf, toBytes } from '../runtime/bytes.js';
+import { type BytesLike, idOf, textOf, toBytes } from '../runtime/bytes.js';
 import { onAbort } from '../runtime/signals.js';
 import { after, doublingMs } from '../runtime/timers.js';
 import { FollowedKeys } from './followed-keys.js';
@@ -250,9 +250,10 @@ async function control(
   const { concurrency = 1, retryDelayMs = defaultRetryDelayMs, resyncMs, owned, onRun } = options;
   const stateOf = async (key: Uint8Array): Promise<KeyValue | undefined> => {
     if (owned.length === 0) return main.get(key);
-    const kv = await untilAnswered({ signal }, (calls) => client.get(key, calls));
-    main.saw(key, kv);
-    return kv;
+    for (;;) {
+      const { header, kvs } = await untilAnswered({ signal }, (calls) => client.range(key, calls));
+      if (main.saw(key, kvs[0], header.revision)) return kvs[0];
+    }
   };
   const runs = new KeyRuns({
     run: async (key, attempt) => {
@@ -270,11 +271,19 @@ async function control(
   });
   // Runs start when the client has read all ranges. After a gap in the events of one range, all keys run: a handler may
   // have read, during the gap, a state of that range for which no event arrives.
+  // Until then, collects the keys that change, because they may have been deleted when all keys run.
+  let collected: Map<string, Uint8Array> | undefined = new Map();
   const queue = (key: Uint8Array): void => {
-    if (ranges.every(({ isSynced }) => isSynced)) runs.add(key);
+    if (collected === undefined) runs.add(key);
+    else collected.set(idOf(key), key);
   };
   const queueAll = (): void => {
+    if (!ranges.every(({ isSynced }) => isSynced)) return;
+    const all = collected ?? new Map<string, Uint8Array>();
+    collected = all;
     for (const range of ranges) range.reportAll();
+    collected = undefined;
+    for (const key of all.values()) runs.add(key);
   };
   const main = new FollowedKeys(keys, { changed: queue, synced: queueAll });
   const follower = ({ keys: ownedRange, ownerOf }: OwnedKeys): FollowedKeys => {

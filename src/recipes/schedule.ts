@@ -1,5 +1,6 @@
 import type { CoreKeyspace } from '../client/keyspace.js';
 import type { Leadership } from '../concurrency/election.js';
+import { RELEASE_TIMEOUT_MS } from '../concurrency/held.js';
 import { checkNameOutside } from '../concurrency/helper-keys.js';
 import { type LeadOptions, lead, type Term } from '../concurrency/lead.js';
 import { lockLost } from '../concurrency/lock-queue.js';
@@ -8,7 +9,7 @@ import { amended, EtcdError } from '../errors/etcd-error.js';
 import { checkOps, type Op } from '../kv/txn.js';
 import { checkFunction, checkOptions, checkSignal, oneOf } from '../runtime/arguments.js';
 import { environment } from '../runtime/environment.js';
-import { pause } from '../runtime/timers.js';
+import { pause, untilSoonAfter } from '../runtime/timers.js';
 import { TickKey, type TickState } from './tick-state.js';
 import { latestTick, type NextTick, nextTickOf, type When } from './ticks.js';
 
@@ -124,7 +125,9 @@ export class Tick {
     if (this.#completing !== undefined) return;
     // From now on, `complete` rejects.
     this.#completing = Promise.resolve();
-    if (this.#isClaimed) await this.#key.change({ ...this.#claimed, status: 'done' });
+    if (!this.#isClaimed) return;
+    const ending = this.#key.change({ ...this.#claimed, status: 'done' }, this.held.signal);
+    await untilSoonAfter(this.signal, RELEASE_TIMEOUT_MS, ending);
   }
 
   /** Whether the key contains the claim of this run, as far as this client knows. */
@@ -140,7 +143,7 @@ export class Tick {
     };
     const done: TickState = { ...this.#claimed, status: 'done' };
     try {
-      if (this.#isClaimed && (await this.#key.change(done, { ops, onUnknown }))) return;
+      if (this.#isClaimed && (await this.#key.change(done, held.signal, { ops, onUnknown }))) return;
     } catch (error) {
       const lostBy = held.lostBy();
       if (lostBy !== undefined) throw lost(lostBy, isUnknown ? 'unknown' : 'rejected');
@@ -219,7 +222,7 @@ export async function schedule(
     await tick.end();
   };
   const runTerm = (term: Term): Promise<void> =>
-    runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
+    runTicks(new TickKey(client, `${name}/tick`, term), term, next, rules, run);
   await lead(client, `${name}/leader`, '', runTerm, leading);
 }
 
@@ -240,16 +243,16 @@ async function runTicks(
 ): Promise<void> {
   const runTick = async (timeMs: number, attempt: number): Promise<void> => {
     const claimed: TickState = { timeMs, status: 'running', attempt };
-    if ((await key.change(claimed)) && !term.signal.aborted) await run(new Tick(key, claimed, term));
+    if ((await key.change(claimed, term.signal)) && !term.signal.aborted) await run(new Tick(key, claimed, term));
   };
   await key.read();
   while (!term.signal.aborted) {
     const { state } = key;
     const nowMs = environment.Date.now();
-    if (state === undefined) await key.change({ timeMs: nowMs, status: 'done', attempt: 0 });
+    if (state === undefined) await key.change({ timeMs: nowMs, status: 'done', attempt: 0 }, term.signal);
     else if (state.status === 'running') {
       if (runsAgain) await runTick(state.timeMs, state.attempt + 1);
-      else await key.change({ ...state, status: 'done' });
+      else await key.change({ ...state, status: 'done' }, term.signal);
     } else {
       const dueMs = next(state.timeMs);
       if (dueMs === Number.POSITIVE_INFINITY) return;
@@ -261,7 +264,7 @@ async function runTicks(
         continue;
       }
       const timeMs = runsAll ? dueMs : latestTick(next, dueMs, nowMs);
-      if (nowMs - timeMs > maxLateMs) await key.change({ timeMs, status: 'done', attempt: 0 });
+      if (nowMs - timeMs > maxLateMs) await key.change({ timeMs, status: 'done', attempt: 0 }, term.signal);
       else await runTick(timeMs, 1);
     }
   }

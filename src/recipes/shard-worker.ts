@@ -1,5 +1,5 @@
 import { cachedRangeOf } from '../client/keyspace.js';
-import type { Held } from '../concurrency/held.js';
+import { type Held, RELEASE_TIMEOUT_MS } from '../concurrency/held.js';
 import { keyGone, leaveQueue } from '../concurrency/lock-queue.js';
 import { Mutex } from '../concurrency/mutex.js';
 import type { Session } from '../concurrency/session.js';
@@ -10,7 +10,7 @@ import { prefix } from '../kv/keys.js';
 import { op, preparedTxn } from '../kv/txn.js';
 import type { CachedRange } from '../mirror/cached-range.js';
 import { checkedSignalOf } from '../runtime/signals.js';
-import { backoffMs, doublingMs, monotonicMs, pause } from '../runtime/timers.js';
+import { backoffMs, doublingMs, monotonicMs, pause, untilSoonAfter } from '../runtime/timers.js';
 import {
   freeShardsFor,
   quotasOf,
@@ -155,7 +155,8 @@ export class ShardWorker {
 
   async #follow(): Promise<void> {
     const { client } = this.#session;
-    await using view = await cachedRangeOf(client, prefix(shardsFolder(this.#settings.name)), this.#waiting);
+    const folder = prefix(shardsFolder(this.#settings.name));
+    await using view = await untilAnswered(this.#waiting, () => cachedRangeOf(client, folder, this.#waiting));
     const changes = view.changes(this.#waiting);
     this.#view = view;
     this.#update();
@@ -234,8 +235,10 @@ export class ShardWorker {
       this.#update();
       await this.#handle({ number, held, signal: checkedSignalOf(held.signal, [this.#ending, moving.signal]) });
     } finally {
-      // The shard counts as owned until its key is gone, or the session has ended.
-      await held.release({ timeoutMs: Number.POSITIVE_INFINITY });
+      // The shard counts as owned until its key is gone, or the session has ended. If no server answers while all work
+      // ends, the end of the session frees the shard.
+      const released = held.release({ timeoutMs: Number.POSITIVE_INFINITY });
+      await untilSoonAfter(this.#ending, RELEASE_TIMEOUT_MS, released);
     }
   }
 

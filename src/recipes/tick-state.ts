@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
-import type { Leadership } from '../concurrency/election.js';
+import type { Term } from '../concurrency/lead.js';
 import { untilAnswered, untilSpace } from '../concurrency/waiting.js';
 import { EtcdError, explained } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -34,17 +34,17 @@ interface Together {
 export class TickKey {
   readonly #client: CoreKeyspace;
   readonly #key: string;
-  readonly #held: Leadership;
+  readonly #term: Term;
   /** Mod revision of the key, or 0n if it does not exist. */
   #revision = 0n;
   #state: TickState | undefined;
   /** The number of changes that this leader has begun. It makes the values of all changes of one term different. */
   #changes = 0;
 
-  constructor(client: CoreKeyspace, key: string, held: Leadership) {
+  constructor(client: CoreKeyspace, key: string, term: Term) {
     this.#client = client;
     this.#key = key;
-    this.#held = held;
+    this.#term = term;
   }
 
   /**
@@ -57,7 +57,7 @@ export class TickKey {
 
   /** @throws EtcdError with reason `InvalidJson` if the value of the key is not the state of a schedule. */
   async read(): Promise<void> {
-    const { signal } = this.#held;
+    const { signal } = this.#term;
     const kv = await untilAnswered({ signal }, (call) => this.#client.get(this.#key, call));
     this.#revision = kv?.modRevision ?? 0n;
     this.#state = stateOf(kv);
@@ -65,19 +65,17 @@ export class TickKey {
 
   /**
    * Changes the state, and runs the operations of `together` in the same transaction. Repeats the transaction until a
-   * server answers or the leadership is lost; without `together`, also while the server is out of space. Resolves with
-   * false if another client has changed the key. The transaction then has no effect, and `state` is the state in the
-   * key.
+   * server answers or `signal` aborts; without `together`, also while the server is out of space. Resolves with false
+   * if another client has changed the key. The transaction then has no effect, and `state` is the state in the key.
    */
-  async change(to: TickState, together?: Together): Promise<boolean> {
-    const held = this.#held;
+  async change(to: TickState, signal: AbortSignal, together?: Together): Promise<boolean> {
+    const { held } = this.#term;
     const { timeMs, status, attempt } = to;
     const [time, token, change] = [new Date(timeMs).toISOString(), String(held.token), ++this.#changes];
     const value = JSON.stringify({ time, status, attempt, token, change });
     const isUnchanged = [compare.modRevision(this.#key, '==', this.#revision)];
     const then = [op.put(this.#key, value), ...(together?.ops ?? [])];
     const send = (call: CallOptions) => held.txn({ if: isUnchanged, then, else: [op.get(this.#key)] }, call);
-    const { signal } = held;
     const sending =
       together === undefined ? untilSpace({ signal }, send) : untilAnswered({ signal }, send, together.onUnknown);
     const { header, succeeded, responses } = await sending;

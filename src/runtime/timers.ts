@@ -75,6 +75,28 @@ export function settledWithin(timeoutMs: number, settling: Promise<unknown>): Pr
   });
 }
 
+/**
+ * Waits for the promise, but at most `timeoutMs` after the signal has aborted. Resolves with the result of the promise,
+ * or with undefined if that time has passed.
+ */
+export async function untilSoonAfter<T>(
+  signal: AbortSignal,
+  timeoutMs: number,
+  promise: Promise<T>,
+): Promise<T | undefined> {
+  const undos: (() => void)[] = [];
+  const late = new Promise<undefined>((resolve) => {
+    const start = (): void => void undos.push(after(timeoutMs, () => resolve(undefined)));
+    undos.push(onAbort(signal, start));
+    if (signal.aborted) start();
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    for (const undo of undos) undo();
+  }
+}
+
 /** Returns a delay that begins with `baseMs` and doubles with each step, up to `maxMs`. `step` counts from 0. */
 export function doublingMs(baseMs: number, maxMs: number, step: number): number {
   return Math.min(maxMs, baseMs * 2 ** step);
