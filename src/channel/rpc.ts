@@ -100,6 +100,11 @@ export function deadlineIn(options: object, limitMs: number): number {
   return (options as MarkedOptions)[INTERNAL]?.deadline ?? monotonicMs() + limitMs;
 }
 
+/** Starts a time limit. The calls with the returned options share it. */
+export function withSharedLimit({ settings }: Rpc, options: CallOptions): CallOptions {
+  return internally(options, { deadline: deadlineIn(options, options.timeoutMs ?? settings.timeoutMs) });
+}
+
 export function traceIn(options: object): WaitTrace | undefined {
   return (options as MarkedOptions)[INTERNAL]?.trace;
 }
@@ -187,11 +192,6 @@ export class Rpc {
 
   withDefaultTimeout(options: CallOptions): CallOptions & { readonly timeoutMs: number } {
     return { ...options, timeoutMs: options.timeoutMs ?? this.settings.timeoutMs };
-  }
-
-  /** Starts a time limit. The calls with the returned options share it. */
-  sharedTimeout(options: CallOptions): CallOptions {
-    return internally(options, { deadline: deadlineIn(options, options.timeoutMs ?? this.settings.timeoutMs) });
   }
 
   stream<Request, Response>(

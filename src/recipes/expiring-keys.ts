@@ -1,5 +1,12 @@
 import type { WithHeader } from '../channel/results.js';
-import { type CallOptions, checkCallOptions, internally, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import {
+  type CallOptions,
+  checkCallOptions,
+  internally,
+  WRITE_OPTIONS,
+  type WriteOptions,
+  withSharedLimit,
+} from '../channel/rpc.js';
 import { type CoreKeyspace, type KeyspaceClient, keyspaceClientOf } from '../client/keyspace.js';
 import { amended, EtcdError, invalidInput, timedOut } from '../errors/etcd-error.js';
 import { ownKey } from '../kv/keys.js';
@@ -144,7 +151,7 @@ export class ExpiringKeys {
   async remainingTtl(key: BytesLike, options: CallOptions = {}): Promise<number | undefined> {
     checkCallOptions(options, 'ExpiringKeys.remainingTtl');
     const owned = ownKey(key, 'key');
-    const limits = this.#client.rpc.sharedTimeout(options);
+    const limits = withSharedLimit(this.#client.rpc, options);
     for (let ended: bigint | undefined; ; ) {
       const kv = await this.#client.get(owned, { ...limits, keysOnly: true });
       if (kv === undefined) return undefined;

@@ -23,7 +23,10 @@ import {
 export interface PersistedOptions {
   /** Cancels the wait for the first keys when this signal aborts. */
   readonly signal?: SignalOption;
-  /** Maximum wait for the first keys in milliseconds. Default: no limit. */
+  /**
+   * Maximum wait for the first keys in milliseconds. If the store has no copy, and no server answers within the time limit
+   * of the client, `persisted` rejects earlier. Default: no limit.
+   */
   readonly timeoutMs?: number | undefined;
   /**
    * Receives each notice; see `PersistedRangeNotice`. The range ignores errors of this function. `onEvent` of the

@@ -1,5 +1,12 @@
 import { type WithHeader, withHeader, withHeaderOf } from '../channel/results.js';
-import { type CallOptions, checkCallOptions, type Rpc, TIME_LIMITS, withoutDefaultTimeout } from '../channel/rpc.js';
+import {
+  type CallOptions,
+  checkCallOptions,
+  type Rpc,
+  TIME_LIMITS,
+  withoutDefaultTimeout,
+  withSharedLimit,
+} from '../channel/rpc.js';
 import { readStream } from '../channel/streams.js';
 import { EtcdError } from '../errors/etcd-error.js';
 import * as wire from '../gen/etcdserverpb/rpc.js';
@@ -172,7 +179,7 @@ export class Maintenance {
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
-    const limits = this.#rpc.sharedTimeout(options);
+    const limits = withSharedLimit(this.#rpc, options);
     const endpoint = options.endpoint ?? (await this.#findLeader(limits));
     return withHeaderOf(this.#rpc.call(maintenanceMethods.moveLeader, request, { ...limits, endpoint }));
   }
