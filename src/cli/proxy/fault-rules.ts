@@ -10,8 +10,11 @@ import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
  * - `drop-answer`: Forwards the request, and closes the connection when the answer begins.
  * - `duplicate`: Forwards the request, and sends a copy of it on another connection.
  * - `cut`: Closes the connection instead of forwarding the request.
- * - `silent`: Forwards nothing more on the connection, and leaves it open.
- * - `refuse`: Answers with the gRPC status UNAVAILABLE, and forwards nothing of the request but its header.
+ * - `silent`: Forwards nothing more on the connection, and leaves it open until the client closes it.
+ * - `refuse`: Answers with the gRPC status UNAVAILABLE instead of forwarding the request.
+ *
+ * The proxy forwards the header of a gRPC request at once, and also the DATA frames of a message except the last one,
+ * because etcd does nothing before it has the whole message.
  */
 export const FAULT_KINDS = ['delay', 'drop-answer', 'duplicate', 'cut', 'silent', 'refuse'] as const;
 type FaultKind = (typeof FAULT_KINDS)[number];
@@ -88,7 +91,7 @@ export class FaultRules {
     this.version += 1;
   }
 
-  /** Returns the first fault that concerns a request, and counts it. `message` may be the beginning of the request. */
+  /** Returns the first fault that concerns a request, and counts it. `message` is the whole request. */
   take(method: AnyMethod, message: Uint8Array): Fault | undefined {
     const fault = this.#faults.find(({ filter }) => filter.fits(method.path, method.request.typeName, message));
     if (fault === undefined) return undefined;

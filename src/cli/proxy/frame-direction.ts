@@ -15,14 +15,22 @@ export interface Direction {
   push(bytes: Uint8Array): boolean;
 }
 
-/** What becomes of a frame: it goes on, it stays, or the connection ends. */
-export type Decision = 'forward' | 'hold' | 'cut';
+/**
+ * What the direction does with a frame.
+ *
+ * - `forward`: Sends the frame to the receiver.
+ * - `hold`: Does not send the frame.
+ * - `cut`: Closes the connection, and ignores the frames that follow.
+ * - `silence`: Ignores the frames that follow, and leaves the connection open.
+ */
+export type Decision = 'forward' | 'hold' | 'cut' | 'silence';
 
 interface FrameHandlers {
   readonly report: (frame: DecodedFrame) => void;
   /** Decides about a frame. `bytes` is the whole frame, and is valid only during the call. */
   readonly decide: (frame: DecodedFrame, bytes: Uint8Array) => Decision;
   readonly cut: () => void;
+  readonly silence: () => void;
 }
 
 /** Forwards the HTTP/2 frames of one direction. */
@@ -66,7 +74,7 @@ export class FrameDirection implements Direction {
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
       // The proxy cannot tell where the next frame begins.
-      this.#handlers.cut();
+      this.#endWith('cut');
     }
     this.#isReading = false;
     return this.#flush();
@@ -92,7 +100,7 @@ export class FrameDirection implements Direction {
     const decision = this.#handlers.decide(this.#current as DecodedFrame, bytes.subarray(at, end));
     if (type === FrameType.HEADERS || type === FrameType.CONTINUATION)
       this.#isInBlock = (flags & Flag.END_HEADERS) === 0;
-    if (decision === 'cut') this.#handlers.cut();
+    if (decision === 'cut' || decision === 'silence') this.#endWith(decision);
     if (decision !== 'forward') return;
     // Frames that follow each other in the piece are forwarded with one write.
     if (bytes.buffer === this.#piece.buffer) {
@@ -104,6 +112,13 @@ export class FrameDirection implements Direction {
       this.#end = offset + end;
     } else this.#append(bytes.slice(at, end));
     if (!this.#isInBlock) for (const added of this.#added.splice(0)) this.#append(added);
+  }
+
+  /** Sends the frames before the current frame, and reads no further frames. */
+  #endWith(decision: 'cut' | 'silence'): void {
+    this.#flush();
+    this.#reader.stop();
+    this.#handlers[decision]();
   }
 
   #append(frame: Uint8Array): void {

@@ -1,4 +1,4 @@
-import { type DecodedFrame, messagesIn, type StreamMethods } from '../../inspect/frames.js';
+import type { DecodedFrame, StreamMethods } from '../../inspect/frames.js';
 import {
   ErrorCode,
   Flag,
@@ -9,7 +9,7 @@ import {
 } from '../../transport/http2/frame.js';
 import { neverIndexedBytes, writeNeverIndexed } from '../../transport/http2/hpack/encoder.js';
 import type { HeaderField } from '../../transport/http2/hpack/tables.js';
-import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
+import { MESSAGE_PREFIX_BYTES, MessageAssembler, writeMessage } from '../../transport/http2/message-framing.js';
 import type { Fault, FaultRules } from './fault-rules.js';
 import type { Decision } from './frame-direction.js';
 
@@ -18,12 +18,6 @@ export interface Copy {
   readonly delayMs: number;
   /** The header fields and the message of a gRPC request, or the text of an HTTP/1.1 request. */
   readonly request: { readonly fields: readonly HeaderField[]; readonly data: Uint8Array } | Uint8Array;
-}
-
-/** What the faults of one stream need of the whole connection. */
-interface FaultyConnection {
-  silence(): void;
-  later(delayMs: number, action: () => void): void;
 }
 
 interface FrameWriters {
@@ -35,113 +29,137 @@ interface FrameWriters {
   readonly toClient: (frame: Uint8Array) => void;
 }
 
-/** What a relay knows of the requests of an HTTP/2 connection, and what it does with them. */
+/** A request that the client has opened, and that has not ended. */
+interface OpenStream {
+  /** The header fields of the request, with their secrets. */
+  readonly fields: readonly HeaderField[];
+  readonly messages: MessageAssembler;
+  /** The frames of a delayed request. Undefined if the request is not delayed. */
+  held?: Uint8Array[] | undefined;
+  /** Whether the relay loses the answer. */
+  isLost?: true;
+  /** Whether the relay has refused the request. */
+  isRefused?: true;
+}
+
+/** A fault, and the message that it concerns, with the prefix of gRPC. */
+interface Met {
+  readonly fault: Fault;
+  readonly framed: Uint8Array;
+}
+
+/** The position of the flags in a frame: RFC 9113, section 4.1. */
+const FLAGS_AT = 4;
+
+/**
+ * What a relay knows of the requests of an HTTP/2 connection, and what it does with them. The relay chooses the fault of
+ * a request at the last DATA frame of its message, because only the whole message shows all keys. The relay forwards the
+ * earlier DATA frames at once: etcd does nothing before it has the whole message, and a client whose frames are held
+ * back may use up its flow-control window before the message is whole.
+ */
 export class Http2Requests {
-  readonly #relay: FaultyConnection;
+  readonly #later: (delayMs: number, action: () => void) => void;
   readonly #rules: FaultRules;
   readonly #sendCopy: (copy: Copy) => void;
-  readonly #streams: StreamMethods;
+  readonly #methods: StreamMethods;
   readonly #write: FrameWriters;
-  /** The header fields of the open requests, with their secrets. */
-  readonly #fields = new Map<number, readonly HeaderField[]>();
-  /** Streams of unary calls whose request has begun. */
-  readonly #begun = new Set<number>();
-  /** Streams whose answers the relay loses. */
-  readonly #lost = new Set<number>();
-  /** Frames of delayed requests. */
-  readonly #held = new Map<number, Uint8Array[]>();
-  /** Streams that the relay has refused. */
-  readonly #refused = new Set<number>();
+  readonly #open = new Map<number, OpenStream>();
+  /** The fault of the message that ends in the current DATA frame. */
+  #met: Met | undefined;
 
+  /** `later` runs an action after a delay, unless the connection has no use for it then. */
   constructor(
-    relay: FaultyConnection,
+    later: (delayMs: number, action: () => void) => void,
     rules: FaultRules,
     sendCopy: (copy: Copy) => void,
-    streams: StreamMethods,
+    methods: StreamMethods,
     write: FrameWriters,
   ) {
-    this.#relay = relay;
+    this.#later = later;
     this.#rules = rules;
     this.#sendCopy = sendCopy;
-    this.#streams = streams;
+    this.#methods = methods;
     this.#write = write;
   }
 
   opened(streamId: number, fields: readonly HeaderField[]): void {
-    this.#fields.set(streamId, fields);
+    if (this.#open.has(streamId)) return;
+    const messages: MessageAssembler = new MessageAssembler(Number.POSITIVE_INFINITY, {
+      message: (bytes, start, end) => this.#receive(streamId, bytes.subarray(start, end)),
+      // The message is compressed, so etcd refuses it.
+      refused: () => messages.close(),
+    });
+    this.#open.set(streamId, { fields, messages });
   }
 
-  /** Whether a frame belongs to an answer that the relay loses. Forgets the request if the frame ends the stream. */
-  isLost({ streamId, type, flags }: DecodedFrame): boolean {
-    if ((type === 'HEADERS' || type === 'DATA') && this.#lost.has(streamId)) return true;
-    if (type === 'RST_STREAM' || flags.includes('END_STREAM')) this.#forget(streamId);
-    return false;
+  /** Whether a frame belongs to an answer that the relay loses. */
+  isLost({ streamId, type }: DecodedFrame): boolean {
+    return (type === 'HEADERS' || type === 'DATA') && this.#open.get(streamId)?.isLost === true;
   }
 
-  decide(frame: DecodedFrame, bytes: Uint8Array): Decision {
-    const { streamId, type, flags } = frame;
-    if (type === 'RST_STREAM') {
-      const isRefused = this.#refused.has(streamId);
-      this.#forget(streamId);
-      return isRefused ? 'hold' : 'forward';
-    }
-    if (type !== 'DATA') return 'forward';
-    if (this.#refused.has(streamId)) return 'hold';
-    const held = this.#held.get(streamId);
-    if (held !== undefined) {
-      held.push(bytes.slice());
+  /** Forgets a request if the frame of its answer ends the stream. */
+  answered({ streamId, type, flags }: DecodedFrame): void {
+    if (type === 'RST_STREAM' || flags.includes('END_STREAM')) this.#open.delete(streamId);
+  }
+
+  decide({ streamId, type }: DecodedFrame, bytes: Uint8Array): Decision {
+    const stream = this.#open.get(streamId);
+    if (type === 'RST_STREAM') this.#open.delete(streamId);
+    if (stream === undefined || (type !== 'DATA' && type !== 'RST_STREAM')) return 'forward';
+    if (stream.isRefused) return 'hold';
+    if (type === 'RST_STREAM') return 'forward';
+    this.#met = undefined;
+    const padded = ((bytes[FLAGS_AT] as number) & Flag.PADDED) !== 0;
+    const end = bytes.length - (padded ? (bytes[FRAME_HEADER_BYTES] as number) : 0);
+    stream.messages.receive(bytes, FRAME_HEADER_BYTES + (padded ? 1 : 0), end);
+    if (stream.held !== undefined) {
+      stream.held.push(bytes.slice());
       return 'hold';
     }
-    if (this.#rules.isEmpty) return 'forward';
-    const method = this.#streams.get(streamId);
-    if (method === undefined || (this.#begun.has(streamId) && method.kind === 'unary')) return 'forward';
-    this.#begun.add(streamId);
-    const isPadded = flags.includes('PADDED');
-    const start = FRAME_HEADER_BYTES + (isPadded ? 1 : 0) + MESSAGE_PREFIX_BYTES;
-    const [message] = messagesIn(frame);
-    const fault = this.#rules.take(method, message?.bytes ?? bytes.subarray(start));
-    return fault === undefined ? 'forward' : this.#apply(fault, streamId, bytes);
+    return this.#met === undefined ? 'forward' : this.#apply(this.#met, streamId, stream, bytes);
   }
 
-  #apply({ kind, delayMs }: Fault, streamId: number, bytes: Uint8Array): Decision {
+  /** Chooses the fault of a message of a request. */
+  #receive(streamId: number, message: Uint8Array): void {
+    const method = this.#methods.get(streamId);
+    if (method === undefined || this.#met !== undefined || this.#open.get(streamId)?.held !== undefined) return;
+    const fault = this.#rules.take(method, message);
+    if (fault === undefined) return;
+    const framed = new Uint8Array(MESSAGE_PREFIX_BYTES + message.length);
+    writeMessage(framed, 0, message);
+    this.#met = { fault, framed };
+  }
+
+  #apply({ fault, framed }: Met, streamId: number, stream: OpenStream, bytes: Uint8Array): Decision {
+    const { kind, delayMs } = fault;
     switch (kind) {
       case 'cut':
         return 'cut';
       case 'silent':
-        this.#relay.silence();
-        return 'hold';
+        return 'silence';
       case 'drop-answer':
-        this.#lost.add(streamId);
+        stream.isLost = true;
         return 'forward';
-      case 'duplicate': {
-        const fields = this.#fields.get(streamId) ?? [];
-        this.#sendCopy({ delayMs, request: { fields, data: bytes.slice(FRAME_HEADER_BYTES) } });
+      case 'duplicate':
+        this.#sendCopy({ delayMs, request: { fields: stream.fields, data: framed } });
         return 'forward';
-      }
       case 'delay': {
-        this.#held.set(streamId, [bytes.slice()]);
-        this.#relay.later(delayMs, () => {
-          const frames = this.#held.get(streamId) ?? [];
-          this.#held.delete(streamId);
-          for (const each of frames) this.#write.forward(each);
+        stream.held = [bytes.slice()];
+        this.#later(delayMs, () => {
+          const frames = stream.held ?? [];
+          stream.held = undefined;
+          // The client may have given up the request, or etcd may have ended the stream.
+          if (this.#open.has(streamId)) for (const each of frames) this.#write.forward(each);
         });
         return 'hold';
       }
       case 'refuse':
-        this.#refused.add(streamId);
+        stream.isRefused = true;
         // The refusal comes first, so that the reset in a recording does not look like that of a client that gives up.
         this.#write.toClient(refusalFrame(streamId));
         this.#write.toServer(resetFrame(streamId));
         return 'hold';
     }
-  }
-
-  #forget(streamId: number): void {
-    this.#fields.delete(streamId);
-    this.#begun.delete(streamId);
-    this.#lost.delete(streamId);
-    this.#held.delete(streamId);
-    this.#refused.delete(streamId);
   }
 }
 

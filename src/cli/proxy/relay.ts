@@ -59,9 +59,10 @@ export class Relay {
     this.#onClosed();
   }
 
-  /** Stops forwarding. Both sides stay open. */
-  silence(): void {
+  /** Stops forwarding. Both sides stay open until the client closes its side. */
+  #silence(): void {
     this.#isSilent = true;
+    for (const cancel of this.#cancelTimers) cancel();
   }
 
   #report(direction: WireFrame['direction'], frame: DecodedFrame): void {
@@ -69,8 +70,8 @@ export class Relay {
     onFrame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame });
   }
 
-  /** Runs `action` after the delay, unless the relay is closed before. */
-  later(delayMs: number, action: () => void): void {
+  /** Runs `action` after the delay, unless the relay is closed or silent before. */
+  #later(delayMs: number, action: () => void): void {
     const cancel = after(delayMs, () => {
       this.#cancelTimers.delete(cancel);
       action();
@@ -81,12 +82,21 @@ export class Relay {
   #http2(): readonly [Direction, Direction] {
     const { client, server, rules, sendCopy } = this.#options;
     const streams: StreamMethods = new Map();
+    const ends = { cut: () => this.close(), silence: () => this.#silence() };
     const toClient = new FrameDirection(client, (onFrame) => new FrameDecoder('server', streams, onFrame), {
-      report: (frame) => this.#report('received', frame),
-      decide: (frame) => (requests.isLost(frame) ? 'cut' : 'forward'),
-      cut: () => this.close(),
+      // The client does not get a lost answer, so it is not part of the traffic.
+      report: (frame) => {
+        if (!requests.isLost(frame)) this.#report('received', frame);
+      },
+      decide: (frame) => {
+        if (requests.isLost(frame)) return 'cut';
+        requests.answered(frame);
+        return 'forward';
+      },
+      ...ends,
     });
-    const requests = new Http2Requests(this, rules, sendCopy, streams, {
+    const later = (delayMs: number, action: () => void): void => this.#later(delayMs, action);
+    const requests = new Http2Requests(later, rules, sendCopy, streams, {
       forward: (bytes) => toServer.add(bytes),
       toServer: (bytes) => toServer.addNew(bytes),
       toClient: (bytes) => toClient.addNew(bytes),
@@ -96,7 +106,7 @@ export class Relay {
     const toServer: FrameDirection = new FrameDirection(server, decoder, {
       report: (frame) => this.#report('sent', frame),
       decide: (frame, bytes) => requests.decide(frame, bytes),
-      cut: () => this.close(),
+      ...ends,
     });
     return [toServer, toClient];
   }
@@ -130,7 +140,7 @@ export class Relay {
             this.close();
             return true;
           case 'silent':
-            this.silence();
+            this.#silence();
             return true;
           case 'refuse': {
             const refusal = http1Refusal();
@@ -139,7 +149,7 @@ export class Relay {
             return true;
           }
           case 'delay':
-            this.later(found.delayMs, () => server.write(all));
+            this.#later(found.delayMs, () => server.write(all));
             return true;
           case 'drop-answer':
             isLost = true;
@@ -172,14 +182,19 @@ export class Relay {
       this.#options.onPiece();
     });
     let hasEnded = false;
+    // The client of a silent connection does not notice that the server closes its side.
+    const close = (): void => {
+      if (!this.#isSilent || from === this.#options.client) this.close();
+    };
     from.on('end', () => {
       hasEnded = true;
+      if (this.#isSilent) close();
       // The receiver first gets all bytes that are on their way.
-      if (!this.#isSilent) to.end(() => this.close());
+      else to.end(() => this.close());
     });
-    from.on('error', () => this.close());
+    from.on('error', close);
     from.on('close', () => {
-      if (!hasEnded) this.close();
+      if (!hasEnded) close();
     });
   }
 }
