@@ -63,6 +63,14 @@ test('the fault "duplicate" applies a request twice when its DATA frame has padd
   await stop();
 });
 
+test('etcdwire proxy reports the error with which etcd refuses the copy of a request', async () => {
+  const id = BigInt(`0x${unique().slice(-12)}`);
+  const { proxy, url, stop } = await startProxy('--quiet', '--fault', 'duplicate rpc=LeaseGrant');
+  expect((await openClient({ endpoints: [url] }).lease.grant({ ttl: 60, id })).id).toBe(id);
+  await proxy.stderrMatches(/the copy of a request failed: status 9: etcdserver: lease already exists\n/);
+  await stop();
+});
+
 test('the fault "drop-answer" shows no part of the lost answer', async () => {
   const key = unique();
   const { proxy, url, stop } = await startProxy('--frames', '--fault', `drop-answer rpc=Put prefix=${key}`);

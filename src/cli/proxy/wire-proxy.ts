@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect as connectHttp2 } from 'node:http2';
+import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2';
 import {
   type AddressInfo,
   createServer,
@@ -14,13 +14,16 @@ import { serverNameOf, type TlsOptions } from '../../host/tls.js';
 import { beginsHttp2 } from '../../inspect/connection-decoder.js';
 import type { WireFrame } from '../../inspect/frames.js';
 import type { TcpAddress } from '../../inspect/pcapng-writer.js';
+import { textOf } from '../../runtime/bytes.js';
 import { after, monotonicMs } from '../../runtime/timers.js';
+import { percentDecoded } from '../../transport/http2/response.js';
 import type { FaultRules } from './fault-rules.js';
 import type { Copy } from './http2-requests.js';
 import { Relay } from './relay.js';
 
 /** Time limit in milliseconds for opening a connection to a member. */
 const DIAL_TIMEOUT_MS = 5_000;
+/** Time limit in milliseconds for the copy of a request. */
 const COPY_TIMEOUT_MS = 10_000;
 
 /** The certificate that the proxy shows to its clients, and its private key, in PEM. */
@@ -197,16 +200,28 @@ export class WireProxy {
     return socket;
   }
 
-  /** Sends a request again, on a connection of its own, and ignores the answer. */
+  /** Sends a request again on another connection. Reports an error in the answer, and ignores the rest of the answer. */
   #sendCopy(endpoint: Endpoint, { delayMs, request }: Copy): void {
-    const failed = (error: Error): void => this.#options.onProblem(`the copy of a request failed: ${error.message}`);
+    let hasFailed = false;
+    const failed = ({ message }: Error): void => {
+      if (!hasFailed) this.#options.onProblem(`the copy of a request failed: ${message}`);
+      hasFailed = true;
+    };
     const send = async (): Promise<void> => {
       const isHttp2 = !(request instanceof Uint8Array);
       const server = await this.#connect(endpoint, isHttp2);
       after(COPY_TIMEOUT_MS, () => server.destroy(), 'background');
+      let problem = 'no answer';
+      const closed = (): void => {
+        if (problem !== '') failed(new Error(problem));
+      };
       if (request instanceof Uint8Array) {
-        server.on('error', failed).write(request);
-        server.once('data', () => server.destroy());
+        server.on('error', failed).on('close', closed).write(request);
+        server.once('data', (answer: Uint8Array) => {
+          const [, status = ''] = /^HTTP\/1\.1 (\d+)/.exec(textOf(answer)) ?? [];
+          problem = status === '200' ? '' : `HTTP status ${status}`;
+          server.destroy();
+        });
         return;
       }
       const session = connectHttp2(endpoint.url.replace(/^unix:.*/, 'http://localhost'), {
@@ -214,7 +229,16 @@ export class WireProxy {
       });
       session.on('error', failed);
       const call = session.request(Object.fromEntries(request.fields));
-      call.on('error', failed).on('close', () => session.close());
+      // A stream such as Watch answers, and has no status until it ends.
+      const answered = (fields: IncomingHttpHeaders): void => {
+        const { 'grpc-status': status = '0', 'grpc-message': message = '' } = fields;
+        problem = status === '0' ? '' : `status ${status}: ${percentDecoded(`${message}`)}`;
+      };
+      call.on('response', answered).on('trailers', answered).on('error', failed);
+      call.on('close', () => {
+        closed();
+        session.close();
+      });
       call.resume();
       call.end(request.data);
     };
