@@ -26,6 +26,7 @@ export interface CapturedConnection {
 
 /** Receives the bytes of a connection, in order and without gaps. */
 export interface CapturedBytes {
+  /** An empty piece says that the direction has ended. */
   bytes(direction: 'sent' | 'received', bytes: Uint8Array, atMs: number): void;
   closed(atMs: number): void;
 }
@@ -232,9 +233,9 @@ export class CaptureReader {
       this.#connections.delete(key);
       return;
     }
-    if ((flags & RST) !== 0 || ((flags & FIN) !== 0 && connection.fin(direction))) {
+    if ((flags & RST) !== 0 || ((flags & FIN) !== 0 && connection.fin(direction, sequence + content.length, atMs))) {
       this.#connections.delete(key);
-      connection.sink.closed(atMs);
+      connection.close(atMs);
     }
   }
 }
@@ -249,26 +250,40 @@ interface Flow {
   /** Segments after a gap, by sequence number. */
   readonly waiting: Map<number, Uint8Array>;
   waitingBytes: number;
-  ended: boolean;
+  /** The sequence number of FIN; undefined before FIN. */
+  end: number | undefined;
+  hasEnded: boolean;
 }
 
 /** Puts the segments of a connection in order, and removes repeated bytes. */
 class Reassembly {
-  readonly sink: CapturedBytes;
+  readonly #sink: CapturedBytes;
   readonly #flows: Readonly<Record<'sent' | 'received', Flow>> = { sent: emptyFlow(), received: emptyFlow() };
 
   constructor(sink: CapturedBytes) {
-    this.sink = sink;
+    this.#sink = sink;
   }
 
   start(direction: 'sent' | 'received', sequence: number): void {
     this.#flows[direction].next ??= sequence >>> 0;
   }
 
-  /** Marks a direction as ended. Returns whether both are. */
-  fin(direction: 'sent' | 'received'): boolean {
-    this.#flows[direction].ended = true;
-    return this.#flows.sent.ended && this.#flows.received.ended;
+  /** Notes the end of a direction. Returns whether both directions have one. */
+  fin(direction: 'sent' | 'received', end: number, atMs: number): boolean {
+    this.#flows[direction].end = end >>> 0;
+    if (this.#flows[direction].next === end >>> 0) this.#end(direction, atMs);
+    return this.#flows.sent.end !== undefined && this.#flows.received.end !== undefined;
+  }
+
+  close(atMs: number): void {
+    this.#end('sent', atMs);
+    this.#end('received', atMs);
+    this.#sink.closed(atMs);
+  }
+
+  #end(direction: 'sent' | 'received', atMs: number): void {
+    if (!this.#flows[direction].hasEnded) this.#sink.bytes(direction, new Uint8Array(0), atMs);
+    this.#flows[direction].hasEnded = true;
   }
 
   /** Returns false if a packet is missing. */
@@ -288,15 +303,16 @@ class Reassembly {
         flow.waitingBytes -= bytes.length;
         if (skip >= bytes.length) continue;
         flow.next = (start + bytes.length) >>> 0;
-        this.sink.bytes(direction, bytes.subarray(skip), atMs);
+        this.#sink.bytes(direction, bytes.subarray(skip), atMs);
       }
     }
+    if (flow.next === flow.end) this.#end(direction, atMs);
     return flow.waitingBytes <= MAX_WAITING_BYTES;
   }
 }
 
 function emptyFlow(): Flow {
-  return { next: undefined, waiting: new Map(), waitingBytes: 0, ended: false };
+  return { next: undefined, waiting: new Map(), waitingBytes: 0, end: undefined, hasEnded: false };
 }
 
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {

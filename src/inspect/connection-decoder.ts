@@ -22,7 +22,13 @@ export class ConnectionDecoder {
     this.#onFrame = onFrame;
   }
 
+  /** Decodes the next bytes of a direction. An empty piece ends the direction: see `CapturedBytes`. */
   push(direction: WireFrame['direction'], bytes: Uint8Array): void {
+    if (bytes.length === 0) {
+      const decoder = this.#decoders?.[direction];
+      if (decoder instanceof Http1Decoder) decoder.end();
+      return;
+    }
     this.#decoders ??= this.#decodersFor(bytes);
     this.#decoders[direction].push(bytes);
   }

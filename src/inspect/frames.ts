@@ -40,8 +40,8 @@ export interface WireFrame {
   readonly type: string;
   readonly flags: readonly string[];
   /**
-   * The whole frame, including the frame header. A secret in a header field is replaced by as many asterisks. The bytes
-   * of other secrets are 0.
+   * The whole frame, including the frame header. A secret in a header field, or in a message of HTTP/1.1, is replaced
+   * by as many asterisks. The bytes of other secrets are 0.
    */
   readonly bytes: Uint8Array;
   readonly detail: FrameDetail;
@@ -59,12 +59,17 @@ export type FrameDetail =
   | {
       /** A message of HTTP/1.1, or a part of one, with messages of etcd's JSON gateway. */
       readonly kind: 'http1';
-      /** The beginning of the first line, such as `POST /v3/kv/put` or `200 OK`. Empty after the first part. */
+      /**
+       * The first line without the version and the query, such as `POST /v3/kv/put` or `200 OK`. Empty after the first
+       * part.
+       */
       readonly line: string;
       /** The messages as Protobuf. */
       readonly messages: readonly WireMessage[];
       /** The error of a response. Empty for any other message. */
       readonly problem: string;
+      /** Whether the request or its answer ends here. An interim response such as `100 Continue` ends none. */
+      readonly isEnd: boolean;
     }
   | { readonly kind: 'windowUpdate'; readonly increment: number }
   | { readonly kind: 'ping'; readonly opaque: string }

@@ -5,7 +5,15 @@ import type { AnyMethod } from '../reflection/method-table.js';
 import { concatBytes, textOf } from '../runtime/bytes.js';
 import type { DecodedFrame, WireMessage } from './frames.js';
 import { gatewayMethods } from './gateway-methods.js';
-import { SECRET_FIELDS } from './secrets.js';
+import {
+  type HttpPart,
+  latin1,
+  linesOf,
+  mayContainSecrets,
+  parsed,
+  SECRET_FIELDS,
+  withoutSecretText,
+} from './secrets.js';
 
 const METHODS = gatewayMethods();
 const CRLF = '\r\n';
@@ -45,7 +53,7 @@ export class Http1Decoder {
   /** Received bytes that do not form a whole head or a whole line yet. */
   #rest: Uint8Array = new Uint8Array(0);
   /** Received bytes that no frame contains yet. */
-  #unreported: Uint8Array[] = [];
+  #unreported: HttpPart[] = [];
   #unreportedBytes = 0;
   #line = '';
   #body: Body | undefined;
@@ -69,6 +77,7 @@ export class Http1Decoder {
     let left = this.#rest.length === 0 ? bytes.slice() : concatBytes(this.#rest, bytes);
     this.#rest = left.subarray(left.length);
     while (left.length > 0) {
+      const isContent = this.#body !== undefined && isAtContent(this.#body);
       const used = this.#body === undefined ? this.#head(left) : this.#content(this.#body, left);
       if (this.#isBroken) return;
       if (used === 0) {
@@ -76,12 +85,19 @@ export class Http1Decoder {
         if (left.length > MAX_HEAD_BYTES) this.#isBroken = true;
         return;
       }
-      this.#unreported.push(left.subarray(0, used));
+      this.#unreported.push({ bytes: left.subarray(0, used), isContent });
       this.#unreportedBytes += used;
       left = left.subarray(used);
       if (this.#body === undefined) this.#endMessage();
-      else if (this.#body.kind !== 'length' || this.#unreportedBytes > LONG_PIECE_BYTES) this.#reportLines();
+      else if (this.#body.kind !== 'length' || this.#unreportedBytes > LONG_PIECE_BYTES) this.#reportPart();
     }
+  }
+
+  /** Reports the answer that ends with the connection: RFC 9112, section 6.3. The side has sent its last byte. */
+  end(): void {
+    if (this.#isBroken || this.#body?.kind !== 'until close') return;
+    this.#body = undefined;
+    this.#endMessage(true);
   }
 
   /** Reads the head of a message. Returns its length, or 0 if it is incomplete. */
@@ -96,10 +112,11 @@ export class Http1Decoder {
     if (this.#side === 'client') {
       if (verb === '') this.#isBroken = true;
       this.#requests.count += 1;
-      const method = METHODS.get((target.split('?')[0] ?? '').replace(/^\/v3beta\//, '/v3/'));
+      const [path = ''] = target.split('?');
+      const method = METHODS.get(path.replace(/^\/v3beta\//, '/v3/'));
       this.#request = { id: this.#requests.count, method, isHead: verb === 'HEAD' };
       this.#requests.open.push(this.#request);
-      this.#line = `${verb} ${target}`;
+      this.#line = `${verb} ${path}`;
     } else {
       if (status === '') this.#isBroken = true;
       this.#request = this.#requests.open[0];
@@ -138,43 +155,76 @@ export class Http1Decoder {
     return end + CRLF.length;
   }
 
-  #endMessage(): void {
-    const json = concatBytes(...this.#json);
+  /** `isCut` tells that the end of the connection has ended the message, so that its end may be missing. */
+  #endMessage(isCut = false): void {
+    const content = concatBytes(...this.#json);
     this.#json = [];
-    this.#report(json.length === 0 ? [] : textOf(json).split('\n'));
-    if (this.#side === 'server' && this.#request !== undefined) this.#requests.open.shift();
+    const values = this.#valuesIn(content);
+    const isInterim = this.#side === 'server' && /^1\d\d/.test(this.#line);
+    const isWhole = !isCut || !this.#isUnary || values.some(isJsonObject) || /^[45]/.test(this.#line);
+    this.#report(values, isWhole && !isInterim);
+    if (this.#side === 'server' && !isInterim && this.#request !== undefined) this.#requests.open.shift();
     this.#request = undefined;
     this.#line = '';
   }
 
-  /** Reports the complete lines of a body. A stream of responses has one line of JSON for each of them. */
-  #reportLines(): void {
-    const json = concatBytes(...this.#json);
-    const end = json.lastIndexOf(0x0a) + 1;
-    if (end === 0 && this.#unreportedBytes <= LONG_PIECE_BYTES) return;
-    this.#json = [json.subarray(end)];
-    this.#report(textOf(json.subarray(0, end)).split('\n'));
+  /**
+   * Reports a part of a body: the whole messages of a stream, or the bytes of a long piece. The call of a unary method
+   * has one message, which ends with the body.
+   */
+  #reportPart(): void {
+    const isLong = this.#unreportedBytes > LONG_PIECE_BYTES;
+    if (this.#isUnary) {
+      if (!isLong) return;
+      this.#report([], false);
+    } else {
+      const json = concatBytes(...this.#json);
+      const end = json.lastIndexOf(0x0a) + 1;
+      const values = this.#valuesIn(json.subarray(0, end));
+      // A line that is no object is a part of a message with line breaks.
+      const isWhole = end > 0 && (this.#request?.method === undefined || values.every(isJsonObject));
+      if (!isWhole && !isLong) return;
+      this.#json = [json.subarray(end)];
+      this.#report(values, false);
+    }
     this.#line = '';
   }
 
-  #report(lines: readonly string[]): void {
-    const messages = lines.flatMap((line) => this.#message(line));
-    const bytes = withoutSecretText(concatBytes(...this.#unreported));
+  get #isUnary(): boolean {
+    return this.#request?.method?.kind === 'unary';
+  }
+
+  /** Returns the JSON in a body or a part of one: one value, or on a stream one for each line. Undefined is no JSON. */
+  #valuesIn(content: Uint8Array): readonly (JsonValue | undefined)[] {
+    const text = textOf(content);
+    const whole = parsed(text);
+    if (this.#isUnary || isJsonObject(whole)) return [whole];
+    return linesOf(text).map(parsed);
+  }
+
+  /** `isEnd` tells whether the request or its answer ends here. */
+  #report(values: readonly (JsonValue | undefined)[], isEnd: boolean): void {
+    const messages = values.flatMap((value) => this.#message(value));
+    const bytes = withoutSecretText(this.#unreported, mayContainSecrets(this.#codec?.typeName ?? ''));
     this.#unreported = [];
     this.#unreportedBytes = 0;
-    const detail = { kind: 'http1', line: this.#line, messages, problem: this.#problem(lines) } as const;
+    const detail = { kind: 'http1', line: this.#line, messages, problem: this.#problem(values), isEnd } as const;
     this.#onFrame({ streamId: this.#request?.id ?? 0, type: 'HTTP/1.1', flags: [], bytes, detail });
   }
 
-  /** Returns the message in a line of JSON as Protobuf, or an empty array if the line contains none. */
-  #message(line: string): readonly WireMessage[] {
+  get #codec(): AnyMethod['request'] | undefined {
     const method = this.#request?.method;
-    const json = parsed(line);
-    if (method === undefined || !isJsonObject(json)) return [];
+    return this.#side === 'client' ? method?.request : method?.response;
+  }
+
+  /** Returns the message in a JSON value as Protobuf, or an empty array if the value contains none. */
+  #message(json: JsonValue | undefined): readonly WireMessage[] {
+    const method = this.#request?.method;
+    const codec = this.#codec;
+    if (method === undefined || codec === undefined || !isJsonObject(json)) return [];
     const isStream = this.#side === 'server' && method.kind !== 'unary';
     const content = isStream ? json.result : json;
-    if (!isJsonObject(content) || this.#problem([line]) !== '') return [];
-    const codec = this.#side === 'client' ? method.request : method.response;
+    if (!isJsonObject(content) || this.#problem([json]) !== '') return [];
     try {
       const message = fromJson<unknown>(codec, withoutSecretJson(content), { ignoreUnknown: true });
       return [{ method: method.path, typeName: codec.typeName, bytes: encode<unknown>(codec, message as never) }];
@@ -185,10 +235,9 @@ export class Http1Decoder {
   }
 
   /** Returns the error in a response of the gateway: `{"code": 5, "message": "…"}`. Empty for any other response. */
-  #problem(lines: readonly string[]): string {
+  #problem(values: readonly (JsonValue | undefined)[]): string {
     if (this.#side === 'client') return '';
-    for (const line of lines) {
-      const json = parsed(line);
+    for (const json of values) {
       const error = isJsonObject(json) && isJsonObject(json.error) ? json.error : json;
       if (isJsonObject(error) && typeof error.code === 'number' && error.code !== 0)
         return String(error.message ?? error.code);
@@ -210,32 +259,11 @@ function bodyOf(
   return length === undefined && side === 'server' ? { kind: 'until close' } : undefined;
 }
 
-function parsed(line: string): JsonValue {
-  try {
-    return JSON.parse(line) as JsonValue;
-  } catch {
-    return null;
-  }
-}
-
-const SECRET_LINES = /^((?:proxy-)?authorization|grpc-metadata-(?:token|authorization)|cookie)(:\s*)([^\r\n]*)/gim;
-const SECRET_VALUES = new RegExp(`("(?:${[...SECRET_FIELDS].join('|')})"\\s*:\\s*")((?:[^"\\\\]|\\\\.)*)`, 'g');
-
-/** Replaces each secret in the text of an HTTP message by as many asterisks. */
-function withoutSecretText(bytes: Uint8Array): Uint8Array {
-  const text = latin1(bytes);
-  const shown = text
-    .replace(SECRET_LINES, (_, name: string, colon: string, value: string) => name + colon + '*'.repeat(value.length))
-    .replace(SECRET_VALUES, (_, name: string, value: string) => name + '*'.repeat(value.length));
-  return shown === text ? bytes : Uint8Array.from(shown, (character) => character.charCodeAt(0));
+/** Whether the next bytes of a body are content, and not the framing of a chunk. */
+function isAtContent(body: Body): boolean {
+  return body.kind !== 'chunked' || body.at === 'data';
 }
 
 function withoutSecretJson(value: Readonly<Record<string, JsonValue>>): Readonly<Record<string, JsonValue>> {
   return Object.fromEntries(Object.entries(value).filter(([name]) => !SECRET_FIELDS.has(name)));
-}
-
-function latin1(bytes: Uint8Array): string {
-  let text = '';
-  for (let at = 0; at < bytes.length; at += 8_192) text += String.fromCharCode(...bytes.subarray(at, at + 8_192));
-  return text;
 }

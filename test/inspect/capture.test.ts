@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type CapturedConnection, CaptureError, CaptureReader } from '../../src/inspect/capture-reader.js';
+import { ConnectionDecoder } from '../../src/inspect/connection-decoder.js';
 import { PcapngWriter } from '../../src/inspect/pcapng-writer.js';
 import { concatBytes } from '../../src/runtime/bytes.js';
 
@@ -99,7 +100,7 @@ function pcap(
   return concatBytes(header, ...packets);
 }
 
-const SYN = 2;
+const [FIN, SYN] = [1, 2];
 
 test('CaptureReader puts segments in order across the end of the sequence numbers, and removes repeated bytes', () => {
   const start = 0xffff_fffe;
@@ -112,6 +113,38 @@ test('CaptureReader puts segments in order across the end of the sequence number
   ]);
   const { connections } = readCapture(file, 10);
   expect(new TextDecoder().decode(concatBytes(...(connections[0]?.sent ?? [])))).toBe('abcdefg');
+});
+
+test('CaptureReader ends a direction with an empty piece after all its bytes', () => {
+  const connections = readCapture(
+    pcap([
+      { flags: SYN, sequence: 0, text: '' },
+      { flags: FIN, sequence: 3, text: 'cd' },
+      { flags: 0, sequence: 1, text: 'ab' },
+    ]),
+    1_000,
+  ).connections;
+  expect(connections[0]?.sent.map((bytes) => new TextDecoder().decode(bytes))).toEqual(['ab', 'cd', '']);
+  expect(connections[0]).toMatchObject({ received: [], isClosed: false });
+});
+
+test.each([
+  ['FIN', true],
+  ['no FIN', false],
+])('an answer of HTTP/1.0 in a capture has an end if the connection ends with %s', (_, closes) => {
+  const parts: Uint8Array[] = [];
+  const connection = new PcapngWriter((bytes) => void parts.push(bytes), 'a test').open(CLIENT, SERVER, '', 0);
+  connection.bytes('sent', new TextEncoder().encode('GET /health HTTP/1.0\r\n\r\n'), 1);
+  connection.bytes('received', new TextEncoder().encode('HTTP/1.0 200 OK\r\n\r\n{"health":"true"}'), 2);
+  if (closes) connection.close(3);
+  const events: string[] = [];
+  const decoder = new ConnectionDecoder((direction) => void events.push(direction));
+  const reader = new CaptureReader(() => ({
+    bytes: (direction, bytes) => decoder.push(direction, bytes),
+    closed: () => void events.push('closed'),
+  }));
+  reader.push(concatBytes(...parts));
+  expect(events).toEqual(closes ? ['sent', 'received', 'closed'] : ['sent']);
 });
 
 test.each([

@@ -21,12 +21,13 @@ const WATCH_ANSWER = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chu
 
 type Piece = readonly ['sent' | 'received', string];
 
-/** Decodes the texts of a connection, each of them in pieces of this many bytes. */
-function decode(texts: readonly Piece[], pieceBytes: number): (DecodedFrame & { readonly direction: string })[] {
+/** Decodes the texts of a connection, each of them in pieces of this many bytes. An empty text ends its direction. */
+function decode(texts: readonly Piece[], pieceBytes = 1_000): (DecodedFrame & { readonly direction: string })[] {
   const frames: (DecodedFrame & { readonly direction: string })[] = [];
   const decoder = new ConnectionDecoder((direction, frame) => void frames.push({ direction, ...frame }));
   for (const [direction, text] of texts) {
     const bytes = new TextEncoder().encode(text);
+    if (bytes.length === 0) decoder.push(direction, bytes);
     for (let at = 0; at < bytes.length; at += pieceBytes) decoder.push(direction, bytes.subarray(at, at + pieceBytes));
   }
   return frames;
@@ -74,4 +75,109 @@ test('ConnectionDecoder ignores the bytes after malformed HTTP/1.1', () => {
       9,
     ),
   ).toHaveLength(1);
+});
+
+const post = (path: string, body: string): string =>
+  `POST ${path} HTTP/1.1\r\nContent-Length: ${new TextEncoder().encode(body).length}\r\n\r\n${body}`;
+const postChunked = (path: string, chunks: readonly string[]): string =>
+  `POST ${path} HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n${[...chunks, ''].map(chunk).join('')}`;
+const typesIn = (frames: readonly DecodedFrame[]): readonly string[] =>
+  frames.flatMap((frame) => messagesIn(frame).map(({ typeName }) => typeName.replace(/^.*\./, '')));
+const shownText = (frames: readonly DecodedFrame[]): string =>
+  new TextDecoder().decode(concatBytes(...frames.map(({ bytes }) => bytes)));
+/** The request line or the status line of each frame, and whether the request or its answer ends there. */
+const linesIn = (frames: readonly DecodedFrame[]) =>
+  frames.flatMap(({ detail }) => (detail.kind === 'http1' ? [[detail.line, detail.isEnd]] : []));
+
+const PRETTY_PUT = JSON.stringify({ key: 'Zm9v', value: 'YmFy' }, null, 2);
+const PRETTY_WATCH = JSON.stringify({ create_request: { key: 'Zm9v' } }, null, 2);
+
+test.each<readonly [string, string, string]>([
+  ['a put', post('/v3/kv/put', PRETTY_PUT), 'PutRequest'],
+  ['a put in chunks', postChunked('/v3/kv/put', PRETTY_PUT.split(/(?<=\n)/)), 'PutRequest'],
+  ['a watch', post('/v3/watch', PRETTY_WATCH), 'WatchRequest'],
+  ['a watch in chunks', postChunked('/v3/watch', PRETTY_WATCH.split(/(?<=\n)/)), 'WatchRequest'],
+])('ConnectionDecoder finds the message in %s whose JSON has line breaks', (_, request, type) => {
+  const frames = decode([['sent', request]], 7);
+  expect(typesIn(frames)).toEqual([type]);
+  expect(linesIn(frames)).toEqual([[expect.stringMatching(/^POST /), true]]);
+});
+
+test('ConnectionDecoder finds the message in a put that is longer than a reported piece', () => {
+  const body = `{\n"key":"Zm9v",\n"value":"${'YmFy'.repeat(600_000)}"}`;
+  const frames = decode([['sent', post('/v3/kv/put', body)]], 100_000);
+  expect(typesIn(frames)).toEqual(['PutRequest']);
+  expect(linesIn(frames).map(([, isEnd]) => isEnd)).toEqual([...frames.slice(1).map(() => false), true]);
+});
+
+const OLD_ANSWER = `HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n${PUT_BODY_OF_ANSWER}`;
+const BAD_REQUEST = 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n400 Bad Request';
+
+test.each<readonly [string, string, readonly string[], string, boolean]>([
+  ['an answer of HTTP/1.0', OLD_ANSWER, ['PutResponse'], '200 OK', true],
+  ['a refusal', BAD_REQUEST, [], '400 Bad Request', true],
+  ['an answer that is cut off', OLD_ANSWER.slice(0, -4), [], '200 OK', false],
+])('ConnectionDecoder reports %s when the end of the connection ends the answer', (_, answer, types, line, isEnd) => {
+  const beginning: readonly Piece[] = [
+    ['sent', PUT],
+    ['received', answer],
+  ];
+  expect(decode(beginning)).toHaveLength(1);
+  const answers = decode([...beginning, ['received', ''], ['received', '']]).slice(1);
+  expect(typesIn(answers)).toEqual(types);
+  expect(linesIn(answers)).toEqual([[line, isEnd]]);
+  expect(shownText(answers)).toBe(answer);
+});
+
+test('ConnectionDecoder finds the answer after 100 Continue', () => {
+  const frames = decode([
+    ['sent', PUT],
+    ['received', `HTTP/1.1 100 Continue\r\n\r\n${ANSWER}`],
+  ]);
+  expect(typesIn(frames)).toEqual(['PutRequest', 'PutResponse']);
+  expect(linesIn(frames).slice(1)).toEqual([
+    ['100 Continue', false],
+    ['200 OK', true],
+  ]);
+});
+
+const [HEAD_END, SECRET] = ['\r\n\r\n', 'very-secret'];
+
+test.each<readonly [string, string]>([
+  ['an escaped name', post('/v3/auth/user/add', `{"name":"bob","pass\\u0077ord":"${SECRET}"}`)],
+  ['two fields', post('/v3/auth/user/add', `{"pass\\u0077ord":"${SECRET}","password":"${SECRET}"}`)],
+  ['a number', post('/v3/auth/user/add', '{"name":"bob","password":774488}')],
+  ['an array', post('/v3/auth/user/add', `{"name":"bob","password":["${SECRET}"]}`)],
+  ['malformed JSON', post('/v3/auth/user/add', `{"name":"bob",password:"${SECRET}"}`)],
+  ['two chunks', postChunked('/v3/auth/user/add', ['{"name":"bob","pass', 'word":"very-', 'secret"}'])],
+  ['a query', `GET /v3/auth/user/add?password=${SECRET} HTTP/1.1${HEAD_END}`],
+  ['a long piece', post('/v3/auth/user/add', `{"password":"${SECRET.repeat(200_000)}"}`)],
+])('ConnectionDecoder shows no password in %s, and the rest of the connection can be decoded', (_, request) => {
+  const frames = decode(
+    [
+      ['sent', request],
+      ['received', ANSWER],
+      ['sent', PUT],
+    ],
+    100_000,
+  );
+  const messages = frames.flatMap((frame) => messagesIn(frame).map(({ bytes }) => new TextDecoder().decode(bytes)));
+  const shown = shownText(frames.filter(({ direction }) => direction === 'sent'));
+  const texts = [shown, ...messages, ...linesIn(frames).flat()];
+  expect(texts.some((text) => /secret|very|774488/.test(String(text)))).toBe(false);
+  expect(shown).toHaveLength(request.length + PUT.length);
+  expect(typesIn(decode([['sent', shown]]))).toContain('PutRequest');
+});
+
+test('ConnectionDecoder replaces a password with an escaped quotation mark, and leaves the user name', () => {
+  const body = '{ "name": "bob \\"x\\"", "password" : "a\\"b\\\\", "options": {} }';
+  const frames = decode([['sent', post('/v3/auth/user/add', body)]]);
+  expect(typesIn(frames)).toEqual(['AuthUserAddRequest']);
+  expect(shownText(frames).split(HEAD_END)[1]).toBe('{ "name": "bob \\"x\\"", "password" : "******", "options": {} }');
+});
+
+test('ConnectionDecoder leaves the query out of the request line', () => {
+  const frames = decode([['sent', `GET /health?serializable=true HTTP/1.1${HEAD_END}`]]);
+  expect(linesIn(frames)).toEqual([['GET /health', true]]);
+  expect(shownText(frames)).toBe(`GET /health?${'*'.repeat(17)} HTTP/1.1${HEAD_END}`);
 });
