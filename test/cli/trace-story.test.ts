@@ -4,7 +4,8 @@ import { lineWriter } from '../../src/cli/proxy/tap.js';
 import { aligned } from '../../src/cli/trace/alignment.js';
 import { Lanes } from '../../src/cli/trace/lanes.js';
 import type { ShownChange } from '../../src/cli/trace/shown-state.js';
-import { type Story, storyOf } from '../../src/cli/trace/story.js';
+import { FrameDescriber, type Story, storyOf, withFields } from '../../src/cli/trace/story.js';
+import { ConnectionDecoder } from '../../src/inspect/connection-decoder.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
 import { remedyOf } from '../../src/inspect/reasons.js';
 import { encode } from '../../src/protobuf/codec.js';
@@ -57,9 +58,8 @@ function verdicts(frames: readonly WireFrame[], closedAtMs?: number) {
 }
 
 /** The lines that `proxy` and `show` print for the frames and the end of their connection. */
-function lines(flags: FilterFlags, frames: readonly WireFrame[]): readonly string[] {
+function lines(flags: FilterFlags, frames: readonly WireFrame[], lanes = new Lanes()): readonly string[] {
   const written: string[] = [];
-  const lanes = new Lanes();
   const shown = lineWriter(lanes, false, 0, (line) => written.push(line.replace(/^.*? [<>] /, '')));
   const filter = new FrameFilter(flags, lanes, shown);
   for (const frame of frames) filter.frame(frame);
@@ -241,4 +241,56 @@ test('the line of a refused call shows its message without percent-encoding', ()
   expect(lines({}, [...put(), refusal('5', 'caf%C3%A9 100%25')]).at(-1)).toBe(
     'refused: café 100%  · Put · stream 1 · outcome unknown',
   );
+});
+
+test('the lines show no late refusal after the client has reset the stream', () => {
+  const late = [refusal('1', 'context canceled'), reset('received', 1, 'NO_ERROR')];
+  const shown = lines({}, [...put(), reset('sent', 1, 'CANCEL'), ...late, ...at(3, [...put(), refusal('5', 'no')])]);
+  expect(shown).toEqual([
+    'put a = 1  · Put · stream 1',
+    'the client gives up after 1 ms: CANCEL  · Put · stream 1 · outcome unknown',
+    'put a = 1  · Put · stream 3',
+    'refused: no  · Put · stream 3 · outcome unknown',
+  ]);
+});
+
+test('FrameDescriber forgets a call that the client has reset', () => {
+  const describer = new FrameDescriber({ contenderOf: () => undefined, isPrefix: () => false }, false);
+  for (const frame of [...put(), reset('sent', 1, 'CANCEL')]) describer.describe(withFields(frame));
+  // The duration of a call would follow the name of its stream.
+  const [late] = describer.describe(withFields(message('received', 1, 'Put', {})));
+  expect(late?.protocol).toBe('Put · stream 1');
+});
+
+/** The frames of a connection of HTTP/1.1. */
+function http1(...texts: readonly (readonly [WireFrame['direction'], string])[]): readonly WireFrame[] {
+  const frames: WireFrame[] = [];
+  const decoder = new ConnectionDecoder(
+    (direction, frame) => void frames.push({ ...FRAME, atMs: clock++, direction, ...frame }),
+  );
+  for (const [direction, text] of texts) decoder.push(direction, new TextEncoder().encode(text));
+  return frames;
+}
+
+const withBody = (firstLine: string, body: string): string =>
+  `${firstLine}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+const PUT_OF_GATEWAY = ['sent', withBody('POST /v3/kv/put HTTP/1.1', '{"key":"YQ==","value":"MQ=="}')] as const;
+
+test('the line of a failed HTTP/1.1 request that is no call shows the request line without its query', () => {
+  const health = ['sent', 'GET /health?serializable=true HTTP/1.1\r\n\r\n'] as const;
+  const answer = ['received', withBody('HTTP/1.1 503 Service Unavailable', '{"health":"false"}')] as const;
+  expect(lines({}, http1(health, answer))).toEqual(['refused: 503 Service Unavailable  · GET /health · stream 1']);
+});
+
+test('the lines show a call of the gateway as answered when the end of the connection ends its answer', () => {
+  const answer = ['received', 'HTTP/1.0 200 OK\r\n\r\n{"header":{"revision":"5"}}'] as const;
+  const put = 'put a = 1  · Put · stream 1';
+  expect(lines({}, http1(PUT_OF_GATEWAY, answer))).toEqual([
+    put,
+    'the connection closes before the answer  · Put · stream 1 · outcome unknown',
+  ]);
+  expect(lines({}, http1(PUT_OF_GATEWAY, answer, ['received', '']))).toEqual([
+    put,
+    'put applied  · Put · stream 1 · revision 5',
+  ]);
 });

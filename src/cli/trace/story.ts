@@ -186,8 +186,16 @@ function withoutLongRuns(steps: readonly Step[]): readonly Step[] {
 /** A call, and the fields of its latest request. */
 interface OpenCall extends Call {
   readonly fields: JsonObject;
-  /** Whether the client has given up the call. */
-  readonly isOver: boolean;
+}
+
+/** The calls on a connection. */
+interface ConnectionCalls {
+  /** The call of each open stream. For a request of HTTP/1.1 that is no call, the method is the request line. */
+  readonly open: Map<number, OpenCall>;
+  /** The last stream that the client has reset. 0 before a reset. */
+  lastReset: number;
+  /** The last stream that GOAWAY has named. Undefined before GOAWAY. */
+  lastAccepted: number | undefined;
 }
 
 /** Decodes the messages of a frame. */
@@ -203,10 +211,8 @@ type Description = Pick<Step, 'label' | 'protocol' | 'stream' | 'message' | 'ver
 /** Describes the frames of a client, in their order. */
 export class FrameDescriber {
   readonly #queue: Queue;
-  /** The call of each open stream. */
-  readonly #calls = new Map<string, OpenCall>();
-  /** The last stream that GOAWAY has named, by the number of the connection. */
-  readonly #lastStreams = new Map<number, number>();
+  /** The connections with open calls, resets or GOAWAY, by their numbers. */
+  readonly #connections = new Map<number, ConnectionCalls>();
   readonly #windows: FlowWindows | undefined;
 
   /** With `isWhole` set to false, frames are missing, so the windows are unknown. */
@@ -219,12 +225,19 @@ export class FrameDescriber {
     const stream = streamOf(frame);
     const windows = this.#windows?.follow(frame) ?? '';
     const isSent = frame.direction === 'sent';
-    const call = this.#calls.get(stream);
-    if (isSent) this.#sent(frame, messages);
-    else this.#received(frame);
+    const connection = this.#connectionOf(frame.connection);
+    const call = connection.open.get(frame.streamId);
+    // After the client has reset a stream, the server's frames that were on their way still arrive.
+    const isLate = call === undefined && frame.streamId !== 0 && frame.streamId <= connection.lastReset;
+    if (isSent) this.#sent(frame, messages, connection);
+    else this.#received(frame, connection);
+    const { open, lastReset, lastAccepted } = connection;
+    if (open.size > 0 || lastReset > 0 || lastAccepted !== undefined)
+      this.#connections.set(frame.connection, connection);
+    else this.#connections.delete(frame.connection);
     const common = { stream, message: undefined, verdict: undefined, windows };
     if (messages.length === 0) {
-      const failure = call?.isOver ? undefined : failureIn(frame, call);
+      const failure = isLate ? undefined : failureIn(frame, call);
       if (failure !== undefined) {
         const protocol = protocolOf(frame, call?.method ?? frame.type, call);
         return [{ ...common, ...failure, protocol: withOutcome(protocol, failure.verdict), kind: 'failure' }];
@@ -244,48 +257,54 @@ export class FrameDescriber {
   /** Describes the failures of the calls that are open when their connection closes. */
   closed(connection: number, atMs: number): readonly Description[] {
     const descriptions: Description[] = [];
-    for (const [stream, call] of this.#calls) {
-      if (!stream.startsWith(`${connection}:`)) continue;
-      this.#calls.delete(stream);
-      if (call.isOver || call.isStreaming) continue;
-      const streamId = Number(stream.slice(stream.indexOf(':') + 1));
-      const { label, verdict } = unanswered(call, streamId > (this.#lastStreams.get(connection) ?? streamId));
+    const { open, lastAccepted } = this.#connectionOf(connection);
+    this.#connections.delete(connection);
+    for (const [streamId, call] of open) {
+      if (call.isStreaming) continue;
+      const { label, verdict } = unanswered(call, streamId > (lastAccepted ?? streamId));
       const frame = { streamId, atMs, direction: 'received' } as const;
+      const stream = streamOf({ connection, streamId });
       const protocol = withOutcome(protocolOf(frame, call.method, call), verdict);
       descriptions.push({ label, verdict, protocol, stream, kind: 'failure', message: undefined, windows: '' });
     }
     return descriptions;
   }
 
-  #sent(frame: WireFrame, messages: FrameWithFields['messages']): void {
-    const { detail, atMs } = frame;
-    const stream = streamOf(frame);
+  #connectionOf(connection: number): ConnectionCalls {
+    return this.#connections.get(connection) ?? { open: new Map(), lastReset: 0, lastAccepted: undefined };
+  }
+
+  #sent(frame: WireFrame, messages: FrameWithFields['messages'], connection: ConnectionCalls): void {
+    const { detail, atMs, streamId } = frame;
+    if (frame.type === 'RST_STREAM') {
+      connection.open.delete(streamId);
+      connection.lastReset = Math.max(connection.lastReset, streamId);
+      return;
+    }
     const headerOf = (wanted: string): string | undefined =>
       detail.kind === 'headers' ? detail.headers.find(([name]) => name === wanted)?.[1] : undefined;
-    const begun = this.#calls.get(stream);
-    const method = headerOf(':path') ?? messages[0]?.message.method;
+    const line = detail.kind === 'http1' && detail.line !== '' ? detail.line : undefined;
+    const method = headerOf(':path') ?? messages[0]?.message.method ?? line;
+    const begun = connection.open.get(streamId);
     let call = begun;
-    if (begun === undefined && method !== undefined) {
+    // The end of a long request of HTTP/1.1 tells its method. Its first frame has only the request line.
+    if (method !== undefined && (begun === undefined || (detail.kind === 'http1' && begun.method !== method))) {
       const isStreaming = methodByPath.get(method)?.kind !== 'unary';
       const timeoutMs = grpcTimeoutMs(headerOf('grpc-timeout'));
-      call = { method, isStreaming, hasLeft: false, isOver: false, atMs, timeoutMs, fields: {} };
+      call = { method, isStreaming, hasLeft: false, atMs, timeoutMs, fields: {} };
     }
     if (call === undefined) return;
     const fields = messages.at(-1)?.fields ?? call.fields;
     const hasLeft = call.hasLeft || messages.length > 0;
-    const isOver = call.isOver || frame.type === 'RST_STREAM';
     // A stream answers its latest request.
     const isLater = messages.length > 0 && (call.isStreaming || !call.hasLeft);
-    this.#calls.set(stream, { ...call, fields, hasLeft, isOver, atMs: isLater ? atMs : call.atMs });
+    connection.open.set(streamId, { ...call, fields, hasLeft, atMs: isLater ? atMs : call.atMs });
   }
 
-  #received(frame: WireFrame): void {
-    const { detail, type, flags, connection } = frame;
-    if (detail.kind === 'goAway') this.#lastStreams.set(connection, detail.lastStream);
-    const stream = streamOf(frame);
-    // Forget the call at the server's last frame. After a reset by the client, late frames may still follow.
-    const isAnswered = detail.kind === 'http1' && this.#calls.get(stream)?.isStreaming === false;
-    if (type === 'RST_STREAM' || flags.includes('END_STREAM') || isAnswered) this.#calls.delete(stream);
+  #received({ detail, type, flags, streamId }: WireFrame, connection: ConnectionCalls): void {
+    if (detail.kind === 'goAway') connection.lastAccepted = detail.lastStream;
+    const isAnswered = detail.kind === 'http1' && detail.isEnd;
+    if (type === 'RST_STREAM' || flags.includes('END_STREAM') || isAnswered) connection.open.delete(streamId);
   }
 }
 
@@ -300,7 +319,9 @@ function protocolOf(
   const isAnswer = direction === 'received' && call !== undefined && method !== watchMethods.watch.path;
   const took = isAnswer ? [`${(atMs - call.atMs).toFixed(1)} ms`] : [];
   const at = revision === 0n ? [] : [`revision ${revision}`];
-  return [method.slice(method.lastIndexOf('/') + 1), `stream ${streamId}`, ...at, ...took].join(' · ');
+  // A request of HTTP that is no call has a request line instead of a path.
+  const name = method.startsWith('/') ? method.slice(method.lastIndexOf('/') + 1) : method;
+  return [name, `stream ${streamId}`, ...at, ...took].join(' · ');
 }
 
 function withOutcome(protocol: string, verdict: Verdict | undefined): string {
