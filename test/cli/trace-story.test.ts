@@ -275,6 +275,7 @@ function http1(...texts: readonly (readonly [WireFrame['direction'], string])[])
 const withBody = (firstLine: string, body: string): string =>
   `${firstLine}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 const PUT_OF_GATEWAY = ['sent', withBody('POST /v3/kv/put HTTP/1.1', '{"key":"YQ==","value":"MQ=="}')] as const;
+const ANSWER_OF_GATEWAY = ['received', withBody('HTTP/1.1 200 OK', '{"header":{"revision":"5"}}')] as const;
 
 test('the line of a failed HTTP/1.1 request that is no call shows the request line without its query', () => {
   const health = ['sent', 'GET /health?serializable=true HTTP/1.1\r\n\r\n'] as const;
@@ -293,4 +294,35 @@ test('the lines show a call of the gateway as answered when the end of the conne
     put,
     'put applied  · Put · stream 1 · revision 5',
   ]);
+});
+
+/** Whether a filter shows the end of the connection after the frames. */
+function showsClosing(flags: FilterFlags, frames: readonly WireFrame[]): boolean {
+  let isShown = false;
+  const closed = (): void => {
+    isShown = true;
+  };
+  const filter = new FrameFilter(flags, new Lanes(), { frame: () => {}, closed });
+  for (const frame of frames) filter.frame(frame);
+  filter.closed(1, clock);
+  return isShown;
+}
+
+test('a filter shows the end of a connection only if a call of the gateway has no answer', () => {
+  expect(showsClosing({ rpc: 'Put' }, http1(PUT_OF_GATEWAY))).toBe(true);
+  expect(showsClosing({ rpc: 'Put' }, http1(PUT_OF_GATEWAY, ANSWER_OF_GATEWAY))).toBe(false);
+  expect(showsClosing({ rpc: 'Put' }, http1(PUT_OF_GATEWAY, ANSWER_OF_GATEWAY, PUT_OF_GATEWAY))).toBe(true);
+});
+
+test.each<readonly [string, boolean]>([
+  ['1', true],
+  ['2', false],
+  ['127', false],
+  ['127.0.0.1', true],
+  [':4000', true],
+  ['orders', true],
+])('--connection %s compares a number only with the number of the connection', (connection, isShown) => {
+  const lanes = new Lanes();
+  lanes.add(1, { address: '127.0.0.1:40002', certificateName: 'orders-2' });
+  expect(lines({ connection }, put(), lanes).length > 0).toBe(isShown);
 });

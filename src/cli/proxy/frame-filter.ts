@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { messagesIn, streamOf, type WireFrame } from '../../inspect/frames.js';
+import { messagesIn, type WireFrame } from '../../inspect/frames.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Lanes } from '../trace/lanes.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
@@ -15,7 +15,10 @@ export function filterOptions(): readonly Option[] {
   return [
     new Option('--rpc <names>', 'show only these RPCs, separated by commas, such as Put,Txn'),
     new Option('--prefix <keys>', 'show only requests with a key that begins with this text, and their responses'),
-    new Option('--connection <text>', 'show only connections whose number, name or address contains this text'),
+    new Option(
+      '--connection <text>',
+      'show only the connection with this number, or connections whose name or address contains this text',
+    ),
   ];
 }
 
@@ -27,16 +30,20 @@ export interface Shown {
 }
 
 /**
- * Chooses the frames that a command shows, and the connections whose end it shows. A filter of keys first sees the key in the request, after the header of the
- * request. So the filter holds the frames of a stream back until it has seen a request that fits.
+ * Chooses the frames that a command shows, and the connections whose end it shows. A filter of keys first sees the key
+ * in the request, after the header of the request. So the filter holds the frames of a stream back until it has seen a
+ * request that fits.
  */
 export class FrameFilter {
   readonly #requests: RequestFilter;
   readonly #connection: string;
   readonly #lanes: Lanes;
   readonly #shown: Shown;
-  /** The frames of streams that have not shown whether they fit. `shown` means that the stream fits. */
-  readonly #streams = new Map<string, WireFrame[] | 'shown'>();
+  /**
+   * The open streams by the numbers of their connection and of the stream: `shown`, or the frame that begins a stream
+   * without a request that fits.
+   */
+  readonly #streams = new Map<number, Map<number, WireFrame | 'shown'>>();
 
   /** @throws CliError if an RPC does not exist. */
   constructor({ rpc = '', prefix = '', connection = '' }: FilterFlags, lanes: Lanes, shown: Shown) {
@@ -53,46 +60,54 @@ export class FrameFilter {
   frame(frame: WireFrame): void {
     if (!this.#isOfConnection(frame.connection)) return;
     if (this.#requests.isEmpty) return this.#shown.frame(frame);
-    if (frame.streamId === 0) {
+    const { connection, streamId, direction, detail } = frame;
+    const streams = this.#streams.get(connection) ?? new Map<number, WireFrame | 'shown'>();
+    if (streamId === 0) {
       // GOAWAY tells what has become of the calls of the connection.
-      if (frame.type === 'GOAWAY' && this.#streamsOf(frame.connection).some(([, held]) => held === 'shown'))
-        this.#shown.frame(frame);
+      if (frame.type === 'GOAWAY' && isAnyShown(streams)) this.#shown.frame(frame);
       return;
     }
-    const stream = streamOf(frame);
-    const held = this.#streams.get(stream) ?? [];
+    const held = streams.get(streamId);
     if (held === 'shown') this.#shown.frame(frame);
     else if (this.#fits(frame)) {
-      this.#streams.set(stream, 'shown');
-      for (const each of [...held, frame]) this.#shown.frame(each);
+      streams.set(streamId, 'shown');
+      for (const each of held === undefined ? [frame] : [held, frame]) this.#shown.frame(each);
     }
     // The header comes before the first request. Later frames of a stream that does not fit are left out.
-    else if (held.length === 0) this.#streams.set(stream, [frame]);
-    const ends = frame.type === 'RST_STREAM' || (frame.direction === 'received' && frame.flags.includes('END_STREAM'));
-    if (ends) this.#streams.delete(stream);
+    else if (held === undefined && direction === 'sent' && (detail.kind === 'headers' || detail.kind === 'http1'))
+      streams.set(streamId, frame);
+    if (endsCall(frame)) streams.delete(streamId);
+    if (streams.size > 0) this.#streams.set(connection, streams);
+    else this.#streams.delete(connection);
   }
 
   closed(connection: number, atMs: number): void {
     if (!this.#isOfConnection(connection)) return;
-    const open = this.#streamsOf(connection);
-    for (const [stream] of open) this.#streams.delete(stream);
-    if (this.#requests.isEmpty || open.some(([, held]) => held === 'shown')) this.#shown.closed(connection, atMs);
-  }
-
-  #streamsOf(connection: number): readonly (readonly [stream: string, held: WireFrame[] | 'shown'])[] {
-    return [...this.#streams].filter(([stream]) => stream.startsWith(`${connection}:`));
+    const streams = this.#streams.get(connection);
+    this.#streams.delete(connection);
+    if (this.#requests.isEmpty || (streams !== undefined && isAnyShown(streams))) this.#shown.closed(connection, atMs);
   }
 
   #isOfConnection(connection: number): boolean {
     if (this.#connection === '') return true;
+    // A number in an address or a name, such as the 1 in 127.0.0.1, says nothing about the number of the connection.
+    if (/^\d+$/.test(this.#connection)) return `${connection}` === this.#connection;
     const { name, address } = this.#lanes.laneOf(connection);
-    return (
-      `${connection}` === this.#connection || name.includes(this.#connection) || address.includes(this.#connection)
-    );
+    return name.includes(this.#connection) || address.includes(this.#connection);
   }
 
   #fits(frame: WireFrame): boolean {
     if (frame.direction === 'received') return false;
     return messagesIn(frame).some(({ method, typeName, bytes }) => this.#requests.fits(method, typeName, bytes));
   }
+}
+
+function isAnyShown(streams: ReadonlyMap<number, WireFrame | 'shown'>): boolean {
+  return [...streams.values()].includes('shown');
+}
+
+/** Whether the frame ends its stream, or in HTTP/1.1 the answer. */
+function endsCall({ type, direction, flags, detail }: WireFrame): boolean {
+  if (type === 'RST_STREAM') return true;
+  return direction === 'received' && (flags.includes('END_STREAM') || (detail.kind === 'http1' && detail.isEnd));
 }
