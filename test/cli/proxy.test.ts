@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, inject, test } from 'vitest';
@@ -212,6 +213,28 @@ test('etcdwire proxy shows the requests of the JSON gateway', async ({ skip }) =
   const { stdout } = await stop();
   expect(stdout).toMatch(new RegExp(`> put ${key} = v`));
   expect(stdout).toContain('< put applied');
+});
+
+test('etcdwire proxy shows a gateway request with line breaks, and an answer that ends with its connection', async () => {
+  const file = join(temporaryFolder(), 'traffic.pcapng');
+  const { url, stop } = await startProxy(['--record', file, '--fault', 'refuse rpc=DeleteRange']);
+  const key = unique();
+  /** Makes a request of HTTP/1.0, whose answer ends with the connection. */
+  const post = async (path: string, fields: object): Promise<string> => {
+    const body = JSON.stringify(fields, undefined, 2);
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.write(`POST ${path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    return (await socket.setEncoding('latin1').toArray()).join('');
+  };
+  expect(await post('/v3/kv/put', { key: btoa(key), value: btoa('v'.repeat(20_000)) })).toMatch(/^HTTP\/1.. 200 /);
+  expect(await post('/v3/kv/range', { key: btoa(key) })).toContain(btoa(key));
+  expect(await post('/v3/kv/deleterange', { key: btoa(key) })).toMatch(/^HTTP\/1.. 503 /);
+  const { stdout } = await stop();
+  for (const text of [stdout, (await cli(['show', file])).stdout]) {
+    for (const line of [`> put ${key} = v`, '< put applied', `> get ${key}`, '· Range · ', '· DeleteRange · '])
+      expect(text).toContain(line);
+    expect(text).not.toContain('the connection closes before the answer');
+  }
 });
 
 test.for([

@@ -39,6 +39,8 @@ export class Relay {
   #isClosed = false;
   readonly #cancelTimers = new Set<() => void>();
   readonly #onClosed: () => void;
+  /** Reports an answer of HTTP/1.1 that ends with its connection. */
+  #endAnswers = (): void => {};
 
   constructor(options: RelayOptions, onClosed: () => void) {
     this.#options = options;
@@ -56,6 +58,7 @@ export class Relay {
     for (const cancel of this.#cancelTimers) cancel();
     this.#options.client.destroy();
     this.#options.server.destroy();
+    this.#endAnswers();
     this.#onClosed();
   }
 
@@ -125,6 +128,7 @@ export class Relay {
       if (message !== undefined && method !== undefined) fault = rules.take(method, message.bytes) ?? fault;
     });
     const responses = new Http1Decoder('server', open, (frame) => this.#report('received', frame));
+    this.#endAnswers = () => responses.end();
     const toServer: Direction = {
       push: (bytes) => {
         requests.push(bytes);

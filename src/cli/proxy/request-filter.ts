@@ -32,7 +32,7 @@ export class RequestFilter {
     this.isEmpty = rpcs.length === 0 && prefix === '';
   }
 
-  /** `path` and `typeName` are those of the request. `message` may be its beginning. */
+  /** `path` and `typeName` are those of the request. */
   fits(path: string, typeName: string, message: Uint8Array): boolean {
     if (this.#rpcs.length > 0) {
       const names = rpcNamesOf(path);
@@ -46,7 +46,7 @@ export class RequestFilter {
 /** Fields that contain a key or the name of a lock or an election. */
 const KEY_FIELDS: ReadonlySet<string> = new Set(['key', 'name']);
 
-/** Returns the keys in a request, also in its operations. Returns those that it can find if the request is incomplete. */
+/** Returns the keys in a request, also in its operations. */
 function keysIn(typeName: string, message: Uint8Array): readonly Uint8Array[] {
   const keys: Uint8Array[] = [];
   try {
@@ -54,7 +54,7 @@ function keysIn(typeName: string, message: Uint8Array): readonly Uint8Array[] {
       if (part === 'value' && field !== undefined && KEY_FIELDS.has(field.name))
         keys.push(message.subarray(start, end));
   } catch {
-    // The rest of the request has not arrived. A whole request that is malformed is the server's to refuse.
+    // The server refuses a malformed request.
   }
   return keys;
 }
