@@ -175,6 +175,13 @@ describe('`migrate-etcd3`', () => {
     expect(text).toContain('use range(prefix(…)');
   });
 
+  test('imports a name when the line that uses it ends with a comment of `migrate-etcd3`', async () => {
+    const { migrated } = await project();
+    const text = await migrated(`${IMPORT}export async function run() { const l = client.lease(10); return l; }\n`);
+    expect(text).toContain('const l = await Session.open(client, { ttl: 10 }); // etcdwire: ');
+    expect(text).toMatch(/^import \{ Client \} from 'etcdwire';\nimport \{ Session \} from 'etcdwire\/concurrency';/);
+  });
+
   test('rewrites an import of types as an import of types', async () => {
     const { migrated } = await project();
     const text =

@@ -246,7 +246,7 @@ export class Rewriter {
     // the new text contains.
     const code = body
       .split('\n')
-      .filter((line) => !line.includes(MARKER))
+      .map((line) => line.split(MARKER, 1)[0])
       .join('\n');
     const kept = this.#replaced.flatMap((node) => this.#keptPart(node));
     const entries = new Map<string, string[]>();
