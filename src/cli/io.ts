@@ -28,21 +28,40 @@ export async function readAll(io: Io): Promise<Uint8Array> {
   const { stdin, stderr } = io;
   if ('isTTY' in stdin && stdin.isTTY) stderr.write('etcdwire: reading standard input; end it with Ctrl-D\n');
   const chunks: Uint8Array[] = [];
-  const reading = (async () => {
-    for await (const chunk of stdin) chunks.push(chunk);
-  })();
-  await orAborted(reading, io.interrupted).catch((error: unknown) => {
-    throw io.interrupted.aborted ? interruptedBy(io) : error;
-  });
+  for await (const chunk of chunksOf(io)) chunks.push(chunk);
   return Buffer.concat(chunks);
 }
 
-/** Yields the lines of standard input as they arrive. */
-export async function* linesOf({ stdin }: Pick<Io, 'stdin'>): AsyncGenerator<string, void> {
+/** The standard input, and the signal that ends its reading early. A guard process has no such signal. */
+type Input = Pick<Io, 'stdin'> & Partial<Pick<Io, 'interrupted'>>;
+
+/**
+ * Yields the lines of standard input as they arrive.
+ *
+ * @throws EtcdError, reason `Canceled`, if the program is interrupted before the end.
+ */
+export async function* linesOf(input: Input): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
   const lines = new LineSplitter();
-  for await (const chunk of stdin) yield* lines.push(decoder.decode(chunk, { stream: true }));
+  for await (const chunk of chunksOf(input)) yield* lines.push(decoder.decode(chunk, { stream: true }));
   if (lines.rest !== '') yield lines.rest;
+}
+
+async function* chunksOf({ stdin, interrupted }: Input): AsyncGenerator<Uint8Array, void> {
+  if (interrupted === undefined) return yield* stdin;
+  const chunks = stdin[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const { done, value } = await orAborted(chunks.next(), interrupted);
+      if (done) return;
+      yield value;
+    }
+  } catch (error) {
+    throw interrupted.aborted ? interruptedBy({ interrupted }) : error;
+  } finally {
+    // After an interruption, `return` would wait for the `next` that still waits for input.
+    if (!interrupted.aborted) await chunks.return?.();
+  }
 }
 
 /** Returns the error of a command that ends because the program is interrupted. */

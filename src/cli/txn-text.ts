@@ -86,7 +86,7 @@ async function* wholeLines(io: Io): AsyncGenerator<string, void> {
     }
     hasEnded = true;
   };
-  for await (const line of linesOf({ stdin: chunks() })) {
+  for await (const line of linesOf({ stdin: chunks(), interrupted: io.interrupted })) {
     if (hasEnded && last !== NEWLINE && io.etcdctl !== undefined) return;
     yield line;
   }

@@ -8,7 +8,7 @@ import type { RecordedStep, Recording, ReplayDifference } from '../../testing/re
 import { type ReplayOptions, replay } from '../../testing/replay/replay.js';
 import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
-import { type Io, linesOf } from '../io.js';
+import { type Io, interruptedBy, linesOf } from '../io.js';
 import { escapeControls } from '../output.js';
 import { leftOutOf, RECORD_WITH_PROXY, readCapture } from '../proxy/read-capture.js';
 import { writePrivateFile } from '../trace/private-files.js';
@@ -151,6 +151,8 @@ async function print(
     await enter?.next();
   };
   const differences = await run({ onStep, signal: io.interrupted });
+  // `run` ends early and does not reject.
+  if (io.interrupted.aborted) throw interruptedBy(io);
   // Events that the recording lacks, as its end shows.
   for (const each of differences.slice(printed)) out.line(escapeControls(differenceText(each)));
   return differences;
