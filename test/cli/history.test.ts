@@ -30,8 +30,17 @@ it('etcdwire history prints each version as a line of JSON, and then where the h
     { type: 'PUT', kv: { value: base64('one'), mod_revision: `${one.revision}`, lease: String(0xabcn) } },
     { type: 'END', reason: 'beginning', revision: '0' },
   ]);
-  expect(await lines('--limit', '1')).toHaveLength(1);
-  const shown = (format: string) => cli(['history', 'k', '-w', format], { environment });
+  const notShown = String(two.revision - 1n);
+  expect(await lines('--limit', '1')).toMatchObject([
+    { type: 'PUT' },
+    { type: 'END', reason: 'limit', revision: notShown },
+  ]);
+  expect(await lines('--limit', '4')).toMatchObject([{}, {}, {}, { type: 'END', reason: 'beginning' }]);
+  const shown = (format: string, ...args: string[]) => cli(['history', 'k', '-w', format, ...args], { environment });
+  expect((await shown('table', '--limit', '1')).stdout).toMatch(
+    new RegExp(`^changes up to revision ${notShown} are not shown, because of --limit\n$`, 'm'),
+  );
+  expect((await shown('simple', '--limit', '1')).stdout).toMatch(new RegExp(`^end, limit, ${notShown}\n$`, 'm'));
   expect((await shown('simple')).stdout).toBe(
     `${two.revision}, put, 1, , two\\u001b\n${gone.revision}, delete, , , \n` +
       `${one.revision}, put, 1, 0000000000000abc, one\nend, beginning, 0\n`,

@@ -53,20 +53,34 @@ async function print(context: Context, key: string, limit: number | undefined): 
   const { timeoutMs } = await clientOptions();
   await withClient(context, async (client) => {
     if (out.format === 'table') out.line(COLUMNS);
-    for await (const entry of history(client, key, { ...call, timeoutMs, limit })) printEntry(out, key, entry);
+    let last: HistoryEntry | undefined;
+    for await (const entry of history(client, key, { ...call, timeoutMs, limit })) {
+      printEntry(out, key, entry);
+      last = entry;
+    }
+    if (last !== undefined && last.type !== 'end')
+      printEntry(out, key, { type: 'end', revision: last.revision - 1n, reason: 'limit' });
   });
 }
 
 const COLUMNS = 'REVISION  CHANGE  VERSION  LEASE             VALUE';
 
+/** An entry of the history, or the end that `--limit` causes: the output contains every change after `revision`. */
+type Shown = HistoryEntry | { readonly type: 'end'; readonly revision: bigint; readonly reason: 'limit' };
+
+const END_TEXTS: Readonly<Record<Extract<Shown, { type: 'end' }>['reason'], (at: bigint) => string>> = {
+  beginning: () => 'there are no earlier changes',
+  compacted: (at) => `the changes up to revision ${at} are compacted, so they are not shown`,
+  limit: (at) => `changes up to revision ${at} are not shown, because of --limit`,
+};
+
 /** Prints one entry, before the next entry is read, because a long history needs many reads. */
-function printEntry(out: Output, key: string, entry: HistoryEntry): void {
+function printEntry(out: Output, key: string, entry: Shown): void {
   const { type, revision: at } = entry;
   if (out.format === 'json') return out.json(jsonOf(key, entry));
   if (type === 'end') {
     if (out.format === 'simple') return out.line(['end', entry.reason, at].join(', '));
-    const text = `the changes up to revision ${at} are compacted, so they are not shown`;
-    return out.line(entry.reason === 'beginning' ? 'there are no earlier changes' : text);
+    return out.line(END_TEXTS[entry.reason](at));
   }
   const kv = type === 'put' ? entry.kv : undefined;
   const lease = kv === undefined || kv.lease === 0n ? '' : leaseHex(kv.lease);
@@ -76,7 +90,7 @@ function printEntry(out: Output, key: string, entry: HistoryEntry): void {
   out.line(`${first.padStart(8)}  ${change.padEnd(6)}  ${version.padStart(7)}  ${id.padEnd(16)}  ${value}`.trimEnd());
 }
 
-function jsonOf(key: string, entry: HistoryEntry): ReturnType<typeof eventJson> {
+function jsonOf(key: string, entry: Shown): ReturnType<typeof eventJson> {
   const { type, revision: at } = entry;
   if (type === 'end') return { type: 'END', reason: entry.reason, revision: String(at) };
   return eventJson(type, type === 'put' ? entry.kv : { key: checkKey(key, 'key'), modRevision: at });
