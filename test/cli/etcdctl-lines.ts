@@ -388,6 +388,9 @@ export const EQUAL_LINES: readonly (string | Line)[] = [
   { line: 'lock jobs echo hello', process: true },
   { line: 'lock jobs -- sh -c false', process: true },
   { line: "lock jobs -- sh -c 'exit 3'", process: true },
+  { line: 'lock jobs --ttl 0 echo hello', process: true },
+  { line: 'lock jobs --ttl=-1 echo hello', process: true },
+  { line: 'lock jobs --ttl 5 echo hello', process: true },
   { line: 'lock jobs', until: /jobs\/.*\n\n/ },
   'elect',
   'elect name',
@@ -398,6 +401,19 @@ export const EQUAL_LINES: readonly (string | Line)[] = [
   'nonsense',
   'get a --insecure-skip-tls-verify',
   'downgrade enable 3.5',
+];
+
+/** Command lines whose exit code and first line on standard error are the same. etcdctl prints its help afterwards. */
+export const REFUSED_LINES: readonly string[] = [
+  'get k --command-timeout=abc',
+  'get k --command-timeout=',
+  'get k --dial-timeout=1',
+  'get k --dial-timeout=1x',
+  'get k --dial-timeout=1m2',
+  'get k --dial-timeout=-.s',
+  'get k --keepalive-time=1.2.3s',
+  'get k --keepalive-timeout=s',
+  'lock k --ttl x true',
 ];
 
 function raiseAlarm({ raw, maintenance, endpoints }: Client): Promise<unknown> {

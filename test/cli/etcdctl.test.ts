@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type Line, type Side, startPair } from '../support/etcdctl-pair.js';
-import { EQUAL_LINES } from './etcdctl-lines.js';
+import { type Line, type Ran, type Side, startPair } from '../support/etcdctl-pair.js';
+import { EQUAL_LINES, REFUSED_LINES } from './etcdctl-lines.js';
 
 const PAGE = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 
@@ -50,13 +50,24 @@ it('the mode of etcdctl prints the same bytes and has the same exit code as etcd
   expect(failures).toEqual([]);
 }, 600_000);
 
+it('the mode of etcdctl refuses a wrong value of a flag with the text of etcdctl', async (context) => {
+  if (pair === undefined) return context.skip('there is no etcdctl 3.6 on this machine');
+  const [one, other] = pair.sides;
+  const shown = ({ code, stderr }: Ran) => ({ code, text: stderr.split('\n', 1)[0] });
+  for (const line of REFUSED_LINES) {
+    const [theirs, ours] = await Promise.all([one.etcdctl({ line }), other.etcdwire({ line })]);
+    expect.soft({ line, ...shown(ours) }).toEqual({ line, ...shown(theirs) });
+  }
+});
+
 it('the command lines that docs/command-line.md lists differ from etcdctl', async (context) => {
   if (pair === undefined) return context.skip('there is no etcdctl 3.6 on this machine');
   const lines = listedLines();
   expect(lines.length).toBeGreaterThan(5);
   for (const line of lines) {
     // The password in --user would answer the question for it.
-    const given = line.line.includes('--user') ? { ...line, user: '' } : line;
+    const user = line.line.includes('--user') ? { user: '' } : {};
+    const given = { ...line, ...user, process: line.line.startsWith('lock ') };
     const both = await bothRun(pair.sides, given);
     expect.soft([line.line, equal(both) ? both : 'different']).toEqual([line.line, 'different']);
   }

@@ -297,6 +297,19 @@ describe('etcdwire', () => {
 });
 
 describe('etcdwire elect', () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)(
+    '`elect --listen` exits with 0 after %s in the mode of etcdctl',
+    async (signal) => {
+      const name = unique('election');
+      const leader = new RunningCli(['elect', name, 'value']);
+      await leader.lines(1);
+      const listener = new RunningCli(['--etcdctl', 'elect', '-l', name]);
+      await listener.lines(2);
+      listener.process.kill(signal);
+      expect(await listener.done).toMatchObject({ code: 0, stderr: '' });
+    },
+  );
+
   it('proclaims the given value, and runs the command as the leader', async () => {
     const name = unique('election');
     const running = new RunningCli(['elect', name, 'node-1', '--', 'sh', '-c', 'echo $ETCDWIRE_LOCK_KEY; cat']);

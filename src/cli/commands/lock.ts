@@ -292,5 +292,8 @@ async function printLeaders(context: Context, name: string): Promise<void> {
       else for (const part of [kv.key, kv.value]) out.line(readable(part));
     }
   };
-  await withClient(context, observe, endpointLogger(io));
+  await withClient(context, observe, endpointLogger(io)).catch((error: unknown) => {
+    // etcdctl regards the interruption as the normal end.
+    if (io.etcdctl === undefined || !io.interrupted.aborted) throw error;
+  });
 }

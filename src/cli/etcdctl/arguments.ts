@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander';
 import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
+import { durationProblem } from './go-duration.js';
 
 /** How many arguments a command takes, and what etcdctl says about another number. */
 interface Arity {
@@ -61,10 +62,27 @@ const badFeature = (problem: string): EtcdctlError => new EtcdctlError(ETCDCTL_E
 /** Options that only etcdctl has, by command. */
 const MORE_OPTIONS: Readonly<Record<string, string>> = { del: '--range', watch: '--progress-notify' };
 
-/** Leaves the check of --write-out to the time when etcdctl checks it: before it connects. */
+const DURATIONS: ReadonlySet<string> = new Set([
+  ...['--dial-timeout', '--command-timeout'],
+  ...['--keepalive-time', '--keepalive-timeout'],
+]);
+
+/**
+ * Leaves the check of --write-out to the time when etcdctl checks it: before it connects. Refuses wrong durations with
+ * the texts of etcdctl.
+ */
 export function prepareGlobalFlags(program: Command): void {
   program.configureOutput({ outputError: () => {} }).showSuggestionAfterError(false);
-  for (const option of program.options) if (option.long === '--write-out') unchecked(option);
+  for (const option of program.options) {
+    const { long = '', parseArg } = option;
+    if (long === '--write-out') unchecked(option);
+    if (DURATIONS.has(long) && parseArg !== undefined)
+      option.parseArg = <T>(value: string, previous: T): T => {
+        const problem = durationProblem(value);
+        if (problem !== undefined) throw flagProblem(long, value)(problem);
+        return parseArg(value, previous);
+      };
+  }
 }
 
 /** Makes all arguments optional and unparsed, because `checkArguments` checks them in the order of etcdctl. */
@@ -83,7 +101,8 @@ function prepare(command: Command): void {
   for (const option of command.options) {
     const name = option.long ?? '';
     if (UNCHECKED.has(name)) unchecked(option);
-    if (NUMBERS.has(name)) option.parseArg = ((value: string) => goInt(value, 10, flagProblem(name, value))) as never;
+    if (NUMBERS.has(name) || (name === '--ttl' && command.name() === 'lock'))
+      option.parseArg = ((value: string) => goInt(value, 10, flagProblem(name, value))) as never;
     option.mandatory = false;
   }
   const more = MORE_OPTIONS[command.name()];
@@ -160,6 +179,12 @@ const CHECKS: Readonly<Record<string, (command: Command) => void>> = {
     checkPeerUrls(command);
   },
   'member list': (command) => checkConsistency(command, 'l'),
+  lock: (command) => {
+    const ttl = Number(command.opts<{ readonly ttl: bigint | number }>().ttl);
+    command.setOptionValue('ttl', ttl > 0 ? ttl : DEFAULT_TTL);
+    if (ttl <= 0)
+      command.configureOutput().writeErr?.(`etcdwire: --ttl: got ${ttl}; allowed: above 0; using ${DEFAULT_TTL}\n`);
+  },
   elect: (command) => {
     const { listen } = command.opts();
     if (command.args.length === 1 && !listen) throw badArgs('no proposal argument but -l not set');
@@ -177,6 +202,9 @@ const CHECKS: Readonly<Record<string, (command: Command) => void>> = {
   'check perf': checkLoad,
   'check datascale': checkLoad,
 };
+
+/** The TTL in seconds that etcdctl uses for a lock if --ttl is not positive. */
+const DEFAULT_TTL = 60;
 
 function checkGet(command: Command): void {
   const { prefix, fromKey, keysOnly, countOnly, order, sortBy, ...limits } = command.opts();
