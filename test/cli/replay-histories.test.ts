@@ -219,6 +219,43 @@ test('logins replay, also when authentication was turned on before the recording
   expect(atServer.stdout.match(/differs: .*/g)).toEqual([expect.stringContaining('kvs[0].version')]);
 });
 
+test('replay --against-server adds a recorded user without a password, so later calls about the user do not differ', async () => {
+  const { endpoints } = await ownEtcd();
+  const file = await recorded(
+    async (url) => {
+      await using client = openClient({ endpoints: [url] });
+      await client.auth.userAdd('anne', { password: 'secret' });
+      await client.auth.roleAdd('reader');
+      await client.auth.userGrantRole('anne', 'reader');
+      await client.auth.userGet('anne');
+      await client.auth.userList();
+    },
+    { ETCDCTL_ENDPOINTS: endpoints.join() },
+  );
+  const other = await ownEtcd();
+  const result = await cli(['replay', file, '--against-server', '--endpoints', other.endpoints.join(), '--quiet']);
+  expect(result).toMatchObject({
+    code: 0,
+    stdout: '',
+    stderr: expect.stringContaining('adds users without passwords'),
+  });
+});
+
+test('replay --against-server does not add root, because nobody could log in as root without a password', async () => {
+  const { endpoints } = await ownEtcd();
+  const file = await recorded(
+    async (url) => {
+      await using client = openClient({ endpoints: [url] });
+      await client.auth.userAdd('root', { password: 'secret' });
+    },
+    { ETCDCTL_ENDPOINTS: endpoints.join() },
+  );
+  const other = await ownEtcd();
+  const result = await cli(['replay', file, '--against-server', '--endpoints', other.endpoints.join()]);
+  expect(result).toMatchObject({ code: 0, stderr: expect.stringContaining('left out: logins') });
+  expect(await openClient({ endpoints: other.endpoints }).auth.userList()).toMatchObject({ users: [] });
+});
+
 test('requests of the JSON gateway replay, and other requests of HTTP are left out', async ({ skip }) => {
   const { endpoints } = await ownEtcd();
   const file = await recorded(

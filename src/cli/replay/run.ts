@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from '../../reflection/json.js';
 import { ManualClock } from '../../testing/memory/clock.js';
 import { MemoryEtcd } from '../../testing/memory/memory-etcd.js';
 import type { MemoryVersion } from '../../testing/memory/settings.js';
-import type { RecordedStep, Recording, ReplayDifference } from '../../testing/replay/recording.js';
+import type { CallStep, RecordedStep, Recording, ReplayDifference } from '../../testing/replay/recording.js';
 import { type ReplayOptions, replay } from '../../testing/replay/replay.js';
 import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
@@ -85,23 +85,35 @@ function serverNotes({ before, steps }: Recording): readonly string[] {
   const { keys = [], leases = {} } = before;
   const isSeeded = keys.length > 0 || Object.keys(leases).length > 0;
   const hasLogin = steps.some(isLeftOutAtServer);
+  const addsUser = steps.some((step) => isUserAdd(step) && !isLeftOutAtServer(step));
   return [
     ...(isSeeded ? ['the replay does not write the keys and leases from before the recording at the server'] : []),
     ...(hasLogin
       ? [
-          'left out: logins and new passwords, because the recording contains no passwords; all calls are made by --user',
+          'left out: logins, new passwords and the user root, because the recording contains no passwords; all calls are made by --user',
         ]
       : []),
+    ...(addsUser ? ['the replay adds users without passwords, because the recording contains no passwords'] : []),
   ];
+}
+
+/** Narrows a step to the call that adds a user. */
+function isUserAdd(step: RecordedStep): step is CallStep {
+  return 'call' in step && step.call === 'Auth/UserAdd';
 }
 
 /** Whether a step needs a password, which a recording does not contain, or must be refused because it has no token. */
 function isLeftOutAtServer(step: RecordedStep): boolean {
   if (!('call' in step)) return false;
-  return (
-    /^Auth\/(?:Authenticate|UserAdd|UserChangePassword)$/.test(step.call) ||
-    /user name is empty$/.test(step.error ?? '')
-  );
+  // If the replay added root without a password and then enabled authentication, nobody could log in.
+  if (isUserAdd(step) && step.request.name === 'root') return true;
+  return /^Auth\/(?:Authenticate|UserChangePassword)$/.test(step.call) || /user name is empty$/.test(step.error ?? '');
+}
+
+/** Returns a step as the replay repeats it at a server: users get no passwords, because the recording contains none. */
+function atServer(step: RecordedStep): RecordedStep {
+  if (!isUserAdd(step)) return step;
+  return { ...step, request: { name: step.request.name ?? '', options: { no_password: true } } };
 }
 
 async function play(
@@ -116,7 +128,7 @@ async function play(
     const server = new MemoryEtcd({ clock, version });
     return print(recording, flags, io, context, (options) => replay(recording, server, { ...options, clock }));
   }
-  const steps = recording.steps.filter((step) => !isLeftOutAtServer(step));
+  const steps = recording.steps.filter((step) => !isLeftOutAtServer(step)).map(atServer);
   const possible = { ...recording, steps };
   const use = async (client: Client): Promise<readonly ReplayDifference[]> => {
     await client.raw.cluster.memberList({}, context.call); // Fails early if no member can be reached.
