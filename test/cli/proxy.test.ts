@@ -226,9 +226,13 @@ test('etcdwire proxy shows a gateway request with line breaks, and an answer tha
     socket.write(`POST ${path} HTTP/1.0\r\nHost: etcd\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
     return (await socket.setEncoding('latin1').toArray()).join('');
   };
+  const refused = fetch(`${url}/v3/kv/deleterange`, {
+    method: 'POST',
+    body: JSON.stringify({ key: btoa(key) }, undefined, 2),
+  });
+  expect((await refused).status).toBe(503);
   expect(await post('/v3/kv/put', { key: btoa(key), value: btoa('v'.repeat(20_000)) })).toMatch(/^HTTP\/1.. 200 /);
   expect(await post('/v3/kv/range', { key: btoa(key) })).toContain(btoa(key));
-  expect(await post('/v3/kv/deleterange', { key: btoa(key) })).toMatch(/^HTTP\/1.. 503 /);
   const { stdout } = await stop();
   for (const text of [stdout, (await cli(['show', file])).stdout]) {
     for (const line of [`> put ${key} = v`, '< put applied', `> get ${key}`, '· Range · ', '· DeleteRange · '])
