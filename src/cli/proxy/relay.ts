@@ -87,9 +87,10 @@ export class Relay {
     const streams: StreamMethods = new Map();
     const ends = { cut: () => this.close(), silence: () => this.#silence() };
     const toClient = new FrameDirection(client, (onFrame) => new FrameDecoder('server', streams, onFrame), {
-      // The client does not get a lost answer, so it is not part of the traffic.
+      // The client does not get a lost answer. Its beginning shows that etcd has processed the request, but a status
+      // would look like the end of the call.
       report: (frame) => {
-        if (!requests.isLost(frame)) this.#report('received', frame);
+        if (!requests.isLost(frame) || !frame.flags.includes('END_STREAM')) this.#report('received', frame);
       },
       decide: (frame) => {
         if (requests.isLost(frame)) return 'cut';
