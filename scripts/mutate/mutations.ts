@@ -316,8 +316,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a client that makes few calls returns to an endpoint that has failed',
     file: 'src/channel/endpoint-pool.ts',
-    find: 'would otherwise use the endpoint again.\n    this.#currentOrNext();',
-    replace: 'would otherwise use the endpoint again.',
+    find: '    // again.\n    this.#currentOrNext();',
+    replace: '    // again.',
     tests: ['test/channel/channel'],
   },
   {
@@ -409,8 +409,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the completion of a job resolves although another worker has completed the job',
     file: 'src/concurrency/job.ts',
-    find: "if (remainingTtl === undefined) outcome = 'unknown';",
-    replace: '',
+    find: 'if (remainingTtl !== undefined) return true;',
+    replace: 'return true;',
     tests: ['test/concurrency/work-queue-refusals'],
     notSimulated: 'no history revokes a lease between two attempts of a completion',
   },

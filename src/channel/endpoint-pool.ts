@@ -216,7 +216,8 @@ export class EndpointPool {
     endpoint.parkedUntil = now + PARK_MS + backoffMs(endpoint.failures);
     endpoint.failedAt = now;
     endpoint.failures += 1;
-    // Choose another endpoint now. A client whose next call comes after the parking would otherwise use the endpoint again.
+    // Choose another endpoint now. A client whose next call comes after the parking would otherwise use the endpoint
+    // again.
     this.#currentOrNext();
   }
 

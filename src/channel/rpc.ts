@@ -100,9 +100,9 @@ export function deadlineIn(options: object, limitMs: number): number {
   return (options as MarkedOptions)[INTERNAL]?.deadline ?? monotonicMs() + limitMs;
 }
 
-/** Starts a time limit. The calls with the returned options share it. */
-export function withSharedLimit({ settings }: Rpc, options: CallOptions): CallOptions {
-  return internally(options, { deadline: deadlineIn(options, options.timeoutMs ?? settings.timeoutMs) });
+/** Starts the time limit of the options. The calls and waits with the returned options share it. */
+export function withSharedLimit(options: CallOptions, defaultMs = Number.POSITIVE_INFINITY): CallOptions {
+  return internally(options, { deadline: deadlineIn(options, options.timeoutMs ?? defaultMs) });
 }
 
 export function traceIn(options: object): WaitTrace | undefined {

@@ -235,9 +235,9 @@ export class Job {
    * @throws EtcdError with reason `LockLost` if the job no longer belongs to this worker. With outcome `rejected`, the
    * operations have no effect and the job runs again. With outcome `unknown`, the session ended before the server
    * answered, or an answer was lost and the lease has been revoked, so the job may be complete. While the server is out
-   * of space, the call waits. Reason `LockReleased` means that the job was settled or released before. If
-   * the server refuses the transaction, for example because two operations put the same key, the job still belongs to
-   * this worker, which should call `retry` or `bury`.
+   * of space, the call waits. Reason `LockReleased` means that the job was settled or released before. If the server
+   * refuses the transaction, for example because two operations put the same key, the job still belongs to this worker,
+   * which should call `retry` or `bury`.
    */
   async complete(ops: readonly Op[] = []): Promise<void> {
     const own = checkOps(ops, 'ops');
@@ -329,8 +329,9 @@ export class Job {
       // If the lease had ended before, another worker may have settled the job.
       const { leaseId } = lifetime;
       const { remainingTtl } = await untilAnswered(lifetime, (call) => client.lease.timeToLive(leaseId, call));
-      if (remainingTtl === undefined) outcome = 'unknown';
-      return outcome !== 'unknown';
+      if (remainingTtl !== undefined) return true;
+      outcome = 'unknown';
+      return false;
     };
     let isSettled: boolean;
     try {

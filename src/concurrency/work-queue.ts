@@ -14,6 +14,7 @@ import { type BytesLike, randomId, toBytes } from '../runtime/bytes.js';
 import { environment } from '../runtime/environment.js';
 import { onAbort } from '../runtime/signals.js';
 import { doublingMs } from '../runtime/timers.js';
+import { Ending } from './ending.js';
 import { checkNameOutside } from './helper-keys.js';
 import { checkDelay, checkId, IdLease, ignoreLoss, type Job, type JobState, parseState, stateText } from './job.js';
 import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
@@ -227,16 +228,10 @@ export class WorkQueue {
     checkFunction(handler, 'handler');
     checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
     const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
-    // Aborts when `signal` aborts, or with the error with which this call rejects.
-    const ended = new AbortController();
+    const ended = new Ending(signal);
     const stop = ended.signal;
-    const offSignal = onAbort(signal, () => ended.abort(signal?.reason));
-    if (signal?.aborted) ended.abort(signal.reason);
-    let failure: { readonly error: unknown } | undefined;
     const failUnlessOver = (session: Session) => (error: unknown) => {
-      if (isSessionOver(error, session, stop)) return;
-      failure = { error };
-      ended.abort(error);
+      if (!isSessionOver(error, session, stop)) ended.fail(error);
     };
     // The running handlers, including those whose session is lost. They occupy their slots until they end.
     const running = new Set<Promise<void>>();
@@ -263,17 +258,17 @@ export class WorkQueue {
         }
       }
     };
-    await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, async (session) => {
+    const useSession = async (session: Session): Promise<typeof AGAIN> => {
       const ending = session.signalWith(stop);
       const offEnding = onAbort(ending, () => changed());
       await workUntil(session, ending).catch(failUnlessOver(session)).finally(offEnding);
       // The handlers need the session to complete their jobs.
       if (stop.aborted) await Promise.all(running);
       return AGAIN;
-    });
-    offSignal();
+    };
+    await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, useSession).finally(() => ended.close());
     await Promise.all(running);
-    if (failure !== undefined) throw (failure as { readonly error: unknown }).error;
+    ended.throwIfFailed();
   }
 
   /**

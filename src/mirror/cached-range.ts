@@ -1,4 +1,4 @@
-import { type CallOptions, deadlineIn, internally, TIME_LIMITS } from '../channel/rpc.js';
+import { type CallOptions, internally, TIME_LIMITS, withSharedLimit } from '../channel/rpc.js';
 import { WaitTrace } from '../channel/wait-trace.js';
 import { canceled, clientClosed, EtcdError, invalidInput } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -202,8 +202,7 @@ export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
   async catchUp(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
     checkOptions(options, TIME_LIMITS, 'catchUp');
     this.#checkOpen();
-    const { timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const limits = internally(options, { deadline: deadlineIn(options, timeoutMs) });
+    const limits = withSharedLimit(options);
     const [before, kvs] = [this.#revision, this.#kvs];
     const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
     // The store has gone back to an older revision, so it was restored, and the client will read the range again.

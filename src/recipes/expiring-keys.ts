@@ -151,7 +151,7 @@ export class ExpiringKeys {
   async remainingTtl(key: BytesLike, options: CallOptions = {}): Promise<number | undefined> {
     checkCallOptions(options, 'ExpiringKeys.remainingTtl');
     const owned = ownKey(key, 'key');
-    const limits = withSharedLimit(this.#client.rpc, options);
+    const limits = withSharedLimit(options, this.#client.rpc.settings.timeoutMs);
     for (let ended: bigint | undefined; ; ) {
       const kv = await this.#client.get(owned, { ...limits, keysOnly: true });
       if (kv === undefined) return undefined;

@@ -1,4 +1,4 @@
-import { type CallOptions, deadlineIn, internally, TIME_LIMITS } from '../channel/rpc.js';
+import { type CallOptions, TIME_LIMITS, withSharedLimit } from '../channel/rpc.js';
 import type { KeyspaceClient } from '../client/keyspace.js';
 import { untilAnswered, type Waiting } from '../concurrency/waiting.js';
 import { EtcdError, timedOut } from '../errors/etcd-error.js';
@@ -174,8 +174,8 @@ export class PersistedKeyRange extends CachedKeyRange<StoredState> {
   ): Promise<void> {
     checkOptions(options, TIME_LIMITS, 'waitForRevision');
     checkInt64(revision, 'revision');
-    const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
-    const limits = internally(options, { deadline: deadlineIn(options, timeoutMs) });
+    const { signal } = options;
+    const limits = withSharedLimit(options);
     while (!this.#isCertain && !this.#ended.aborted && !signal?.aborted)
       await new Promise<void>((resolve, reject) => this.#waits.add(CERTAIN, limits, resolve, reject));
     await super.waitForRevision(revision, limits);

@@ -1,6 +1,7 @@
 import { checkTimeout } from '../channel/rpc.js';
 import { type CoreKeyspace, keyspaceClientOf } from '../client/keyspace.js';
 import type { Leadership } from '../concurrency/election.js';
+import { Ending } from '../concurrency/ending.js';
 import { checkDelay } from '../concurrency/job.js';
 import { type LeadOptions, lead } from '../concurrency/lead.js';
 import { checkName } from '../concurrency/lock-queue.js';
@@ -21,7 +22,6 @@ import {
   type SignalOption,
 } from '../runtime/arguments.js';
 import { type BytesLike, idOf, textOf, toBytes } from '../runtime/bytes.js';
-import { onAbort } from '../runtime/signals.js';
 import { after, doublingMs } from '../runtime/timers.js';
 import { FollowedKeys } from './followed-keys.js';
 import { KeyRuns } from './key-runs.js';
@@ -205,29 +205,21 @@ export async function reconcile(
     handler,
     options: { ...options, owned: ownedKeys(owned, 'owned') },
   };
-  const over = new AbortController();
-  let failure: { readonly error: unknown } | undefined;
-  const fail = (error: unknown): void => {
-    if (over.signal.aborted) return;
-    failure = { error };
-    over.abort(error);
-  };
-  const stop = (): void => over.abort(signal?.reason);
-  const offStop = onAbort(signal, stop);
-  if (signal?.aborted) stop();
+  const ending = new Ending(signal);
+  const { fail } = ending;
   try {
-    if (election === undefined) await control(controller, over.signal, fail);
+    if (election === undefined) await control(controller, ending.signal, fail);
     else {
       const { name, candidate, ...lease } = election;
       await lead(client, name, candidate, (term) => control(controller, term.signal, fail, term.held), {
         ...lease,
-        signal: over.signal,
+        signal: ending.signal,
       });
     }
   } finally {
-    offStop();
+    ending.close();
   }
-  if (failure !== undefined) throw failure.error;
+  ending.throwIfFailed();
 }
 
 interface Controller {
@@ -270,8 +262,8 @@ async function control(
     fail,
   });
   // Runs start when the client has read all ranges. After a gap in the events of one range, all keys run: a handler may
-  // have read, during the gap, a state of that range for which no event arrives.
-  // Until then, collects the keys that change, because they may have been deleted when all keys run.
+  // have read, during the gap, a state of that range for which no event arrives. `collected` contains the keys that have
+  // changed before the first runs, because the ranges no longer show those that were deleted.
   let collected: Map<string, Uint8Array> | undefined = new Map();
   const queue = (key: Uint8Array): void => {
     if (collected === undefined) runs.add(key);

@@ -222,7 +222,7 @@ export async function schedule(
     await tick.end();
   };
   const runTerm = (term: Term): Promise<void> =>
-    runTicks(new TickKey(client, `${name}/tick`, term), term, next, rules, run);
+    runTicks(new TickKey(client, `${name}/tick`, term.held), term, next, rules, run);
   await lead(client, `${name}/leader`, '', runTerm, leading);
 }
 
@@ -245,7 +245,7 @@ async function runTicks(
     const claimed: TickState = { timeMs, status: 'running', attempt };
     if ((await key.change(claimed, term.signal)) && !term.signal.aborted) await run(new Tick(key, claimed, term));
   };
-  await key.read();
+  await key.read(term.signal);
   while (!term.signal.aborted) {
     const { state } = key;
     const nowMs = environment.Date.now();
@@ -260,7 +260,7 @@ async function runTicks(
         await pause(Math.min(dueMs - nowMs, CLOCK_CHECK_MS), term.signal);
         // The clock is behind the clock of an earlier leader, so the wait may be long. An operator may delete the key
         // to end it.
-        if (nowMs < state.timeMs) await key.read();
+        if (nowMs < state.timeMs) await key.read(term.signal);
         continue;
       }
       const timeMs = runsAll ? dueMs : latestTick(next, dueMs, nowMs);

@@ -1,6 +1,6 @@
 import type { CallOptions } from '../channel/rpc.js';
 import type { CoreKeyspace } from '../client/keyspace.js';
-import type { Term } from '../concurrency/lead.js';
+import type { Leadership } from '../concurrency/election.js';
 import { untilAnswered, untilSpace } from '../concurrency/waiting.js';
 import { EtcdError, explained } from '../errors/etcd-error.js';
 import type { KeyValue } from '../kv/key-value.js';
@@ -34,17 +34,17 @@ interface Together {
 export class TickKey {
   readonly #client: CoreKeyspace;
   readonly #key: string;
-  readonly #term: Term;
+  readonly #held: Leadership;
   /** Mod revision of the key, or 0n if it does not exist. */
   #revision = 0n;
   #state: TickState | undefined;
   /** The number of changes that this leader has begun. It makes the values of all changes of one term different. */
   #changes = 0;
 
-  constructor(client: CoreKeyspace, key: string, term: Term) {
+  constructor(client: CoreKeyspace, key: string, held: Leadership) {
     this.#client = client;
     this.#key = key;
-    this.#term = term;
+    this.#held = held;
   }
 
   /**
@@ -55,9 +55,12 @@ export class TickKey {
     return this.#state;
   }
 
-  /** @throws EtcdError with reason `InvalidJson` if the value of the key is not the state of a schedule. */
-  async read(): Promise<void> {
-    const { signal } = this.#term;
+  /**
+   * Reads the state. Repeats the read until a server answers or `signal` aborts.
+   *
+   * @throws EtcdError with reason `InvalidJson` if the value of the key is not the state of a schedule.
+   */
+  async read(signal: AbortSignal): Promise<void> {
     const kv = await untilAnswered({ signal }, (call) => this.#client.get(this.#key, call));
     this.#revision = kv?.modRevision ?? 0n;
     this.#state = stateOf(kv);
@@ -69,7 +72,7 @@ export class TickKey {
    * if another client has changed the key. The transaction then has no effect, and `state` is the state in the key.
    */
   async change(to: TickState, signal: AbortSignal, together?: Together): Promise<boolean> {
-    const { held } = this.#term;
+    const held = this.#held;
     const { timeMs, status, attempt } = to;
     const [time, token, change] = [new Date(timeMs).toISOString(), String(held.token), ++this.#changes];
     const value = JSON.stringify({ time, status, attempt, token, change });

@@ -179,7 +179,7 @@ export class Maintenance {
   async moveLeader(targetId: bigint, options: CallOptions = {}): Promise<WithHeader<object>> {
     checkCallOptions(options, 'maintenance.moveLeader');
     const request = { targetId: checkUint64(targetId, 'targetId') };
-    const limits = withSharedLimit(this.#rpc, options);
+    const limits = withSharedLimit(options, this.#rpc.settings.timeoutMs);
     const endpoint = options.endpoint ?? (await this.#findLeader(limits));
     return withHeaderOf(this.#rpc.call(maintenanceMethods.moveLeader, request, { ...limits, endpoint }));
   }

@@ -1,25 +1,13 @@
 import { connect, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { op } from '../../src/index.js';
-import { RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { data, grpcMessage, headers, PREFACE, settings } from '../support/http2-frames.js';
 import { requestBlock } from '../support/http2-raw-client.js';
+import { startProxy } from '../support/recordings.js';
 
 /** More than the 16,384 bytes that a DATA frame may contain by default. */
 const LARGE = 'x'.repeat(40_000);
-
-/** Starts a proxy with a fault in front of the shared etcd, and resolves with it and its URL. */
-async function startProxy(...args: readonly string[]) {
-  const proxy = new RunningCli(['proxy', ...args]);
-  const url = await proxy.stderrMatch(/export ETCDCTL_ENDPOINTS=(\S+)/);
-  /** Ends the proxy, and resolves with what it has printed. */
-  const stop = async () => {
-    proxy.process.kill('SIGINT');
-    return await proxy.done;
-  };
-  return { proxy, url, stop };
-}
 
 async function versionOf(key: string): Promise<bigint> {
   return (await openClient().get(key))?.version ?? 0n;
@@ -47,7 +35,7 @@ function put(streamId: number, key: string, options: { readonly padding?: number
 
 test('the fault "duplicate" applies a request twice when the request needs several DATA frames', async () => {
   const key = unique();
-  const { url, stop } = await startProxy('--quiet', '--fault', `duplicate rpc=Put prefix=${key}`);
+  const { url, stop } = await startProxy(['--quiet', '--fault', `duplicate rpc=Put prefix=${key}`]);
   await openClient({ endpoints: [url] }).put(key, LARGE);
   await expect.poll(() => versionOf(key)).toBe(2n);
   expect((await stop()).stderr).not.toContain('the copy of a request failed');
@@ -55,7 +43,7 @@ test('the fault "duplicate" applies a request twice when the request needs sever
 
 test('the fault "duplicate" applies a request twice when its DATA frame has padding', async () => {
   const key = unique();
-  const { url, stop } = await startProxy('--quiet', '--fault', `duplicate rpc=Put prefix=${key}`);
+  const { url, stop } = await startProxy(['--quiet', '--fault', `duplicate rpc=Put prefix=${key}`]);
   const { socket, send } = rawConnection(url);
   send(put(1, key, { padding: 20 }));
   await expect.poll(() => versionOf(key)).toBe(2n);
@@ -65,7 +53,7 @@ test('the fault "duplicate" applies a request twice when its DATA frame has padd
 
 test('etcdwire proxy reports the error with which etcd refuses the copy of a request', async () => {
   const id = BigInt(`0x${unique().slice(-12)}`);
-  const { proxy, url, stop } = await startProxy('--quiet', '--fault', 'duplicate rpc=LeaseGrant');
+  const { proxy, url, stop } = await startProxy(['--quiet', '--fault', 'duplicate rpc=LeaseGrant']);
   expect((await openClient({ endpoints: [url] }).lease.grant({ ttl: 60, id })).id).toBe(id);
   await proxy.stderrMatches(/the copy of a request failed: status 9: etcdserver: lease already exists\n/);
   await stop();
@@ -73,7 +61,7 @@ test('etcdwire proxy reports the error with which etcd refuses the copy of a req
 
 test('the fault "drop-answer" shows the beginning of the lost answer, but no message and no status', async () => {
   const key = unique();
-  const { proxy, url, stop } = await startProxy('--frames', '--fault', `drop-answer rpc=Put prefix=${key}`);
+  const { proxy, url, stop } = await startProxy(['--frames', '--fault', `drop-answer rpc=Put prefix=${key}`]);
   const { send } = rawConnection(url);
   send(put(1, key));
   await proxy.stdoutMatches(/CLOSED$/m);
@@ -88,7 +76,7 @@ test('the fault "drop-answer" shows the beginning of the lost answer, but no mes
 
 test('the fault "cut" shows no frames after the connection has closed', async () => {
   const key = unique();
-  const { proxy, url, stop } = await startProxy('--frames', '--fault', `cut rpc=Put prefix=${key}/cut`);
+  const { proxy, url, stop } = await startProxy(['--frames', '--fault', `cut rpc=Put prefix=${key}/cut`]);
   const { send } = rawConnection(url);
   send(put(1, `${key}/cut`), put(3, `${key}/later`));
   await proxy.stdoutMatches(/CLOSED$/m);
@@ -100,7 +88,7 @@ test('the fault "cut" shows no frames after the connection has closed', async ()
 
 test('the fault "silent" forwards nothing that arrives together with the request', async () => {
   const key = unique();
-  const { proxy, url, stop } = await startProxy('--fault', `silent rpc=Put prefix=${key}/silent`);
+  const { proxy, url, stop } = await startProxy(['--fault', `silent rpc=Put prefix=${key}/silent`]);
   const { socket, send } = rawConnection(url);
   send(put(1, `${key}/silent`), put(3, `${key}/later`));
   await proxy.stdoutMatches(new RegExp(`> put ${key}/silent = v`));
@@ -115,7 +103,7 @@ test.for(['ends', 'resets'] as const)(
   'etcdwire proxy closes a connection with the fault "silent" when the client %s it',
   async (how) => {
     const key = unique();
-    const { proxy, url, stop } = await startProxy('--fault', `silent rpc=Put prefix=${key}`);
+    const { proxy, url, stop } = await startProxy(['--fault', `silent rpc=Put prefix=${key}`]);
     const { socket, send } = rawConnection(url);
     send(put(1, key));
     await proxy.stdoutMatches(new RegExp(`> put ${key} = v`));
@@ -129,7 +117,7 @@ test.for(['ends', 'resets'] as const)(
 test('a fault with a prefix concerns a transaction whose key comes after the first DATA frame', async () => {
   const key = unique();
   const fault = `refuse rpc=Txn prefix=${key}/late`;
-  const { url, stop } = await startProxy('--quiet', '--fault', fault);
+  const { url, stop } = await startProxy(['--quiet', '--fault', fault]);
   const etcd = openClient({ endpoints: [url], timeoutMs: 5_000 });
   const txn = etcd.txn({ then: [op.put(`${key}/first`, LARGE), op.put(`${key}/late`, 'v')] });
   await expect(txn).rejects.toThrow('a fault refuses this request');
@@ -139,7 +127,7 @@ test('a fault with a prefix concerns a transaction whose key comes after the fir
 
 test('a fault concerns a message of a stream whose DATA frames contain only parts of the message', async () => {
   const key = unique();
-  const { proxy, url, stop } = await startProxy('--fault', `refuse rpc=Watch prefix=${key}`);
+  const { proxy, url, stop } = await startProxy(['--fault', `refuse rpc=Watch prefix=${key}`]);
   const { socket, send } = rawConnection(url);
   const create = Buffer.concat([Buffer.from([0x0a, key.length + 2, 0x0a, key.length]), Buffer.from(key)]);
   const message = grpcMessage(create);
@@ -155,7 +143,7 @@ test('a fault concerns a message of a stream whose DATA frames contain only part
 
 test('a fault with `times` counts a request with several DATA frames once', async () => {
   const key = unique();
-  const { url, stop } = await startProxy('--quiet', '--fault', `duplicate rpc=Put prefix=${key} times=2`);
+  const { url, stop } = await startProxy(['--quiet', '--fault', `duplicate rpc=Put prefix=${key} times=2`]);
   const etcd = openClient({ endpoints: [url] });
   await etcd.put(`${key}/1`, LARGE);
   await etcd.put(`${key}/2`, LARGE);

@@ -10,6 +10,7 @@ import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { cli, PROGRAM, RunningCli } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 import { goProgram } from '../support/go-program.js';
+import { startProxy } from '../support/recordings.js';
 import { temporaryFolder } from '../support/temporary-folder.js';
 import { HERE, SecureEtcd } from '../support/tls/secure-etcd.js';
 
@@ -28,18 +29,6 @@ async function etcdctl(
     ({ stdout, stderr }) => ({ stdout, stderr, code: 0 }),
     ({ stdout, stderr, code }) => ({ stdout, stderr, code }),
   );
-}
-
-/** Starts a proxy in front of the shared etcd, and resolves with it and its URL. */
-async function startProxy(args: readonly string[] = [], environment: Readonly<Record<string, string>> = {}) {
-  const proxy = new RunningCli(['proxy', ...args], { environment });
-  const url = await proxy.stderrMatch(/export ETCDCTL_ENDPOINTS=(\S+)/);
-  /** Ends the proxy, and resolves with what it has printed. */
-  const stop = async () => {
-    proxy.process.kill('SIGINT');
-    return await proxy.done;
-  };
-  return { proxy, url, stop };
 }
 
 test('etcdwire proxy shows the messages of etcdctl, and `show` prints its recording', async ({ skip }) => {

@@ -219,21 +219,29 @@ test('logins replay, also when authentication was turned on before the recording
   expect(atServer.stdout.match(/differs: .*/g)).toEqual([expect.stringContaining('kvs[0].version')]);
 });
 
-test('replay --against-server adds a recorded user without a password, so later calls about the user do not differ', async () => {
-  const { endpoints } = await ownEtcd();
+/** Records the calls at one new etcd, and replays them at another one, whose endpoints the result contains. */
+async function replayedElsewhere(calls: (client: Client) => Promise<unknown>, ...flags: string[]) {
+  const { endpoints: first } = await ownEtcd();
   const file = await recorded(
     async (url) => {
       await using client = openClient({ endpoints: [url] });
-      await client.auth.userAdd('anne', { password: 'secret' });
-      await client.auth.roleAdd('reader');
-      await client.auth.userGrantRole('anne', 'reader');
-      await client.auth.userGet('anne');
-      await client.auth.userList();
+      await calls(client);
     },
-    { ETCDCTL_ENDPOINTS: endpoints.join() },
+    { ETCDCTL_ENDPOINTS: first.join() },
   );
-  const other = await ownEtcd();
-  const result = await cli(['replay', file, '--against-server', '--endpoints', other.endpoints.join(), '--quiet']);
+  const { endpoints } = await ownEtcd();
+  const result = await cli(['replay', file, '--against-server', '--endpoints', endpoints.join(), ...flags]);
+  return { result, endpoints };
+}
+
+test('replay --against-server adds a recorded user without a password, so later calls about the user do not differ', async () => {
+  const { result } = await replayedElsewhere(async ({ auth }) => {
+    await auth.userAdd('anne', { password: 'secret' });
+    await auth.roleAdd('reader');
+    await auth.userGrantRole('anne', 'reader');
+    await auth.userGet('anne');
+    await auth.userList();
+  }, '--quiet');
   expect(result).toMatchObject({
     code: 0,
     stdout: '',
@@ -241,19 +249,10 @@ test('replay --against-server adds a recorded user without a password, so later 
   });
 });
 
-test('replay --against-server does not add root, because nobody could log in as root without a password', async () => {
-  const { endpoints } = await ownEtcd();
-  const file = await recorded(
-    async (url) => {
-      await using client = openClient({ endpoints: [url] });
-      await client.auth.userAdd('root', { password: 'secret' });
-    },
-    { ETCDCTL_ENDPOINTS: endpoints.join() },
-  );
-  const other = await ownEtcd();
-  const result = await cli(['replay', file, '--against-server', '--endpoints', other.endpoints.join()]);
+test('replay --against-server does not add root, because etcd would let no user log in as root without a password', async () => {
+  const { result, endpoints } = await replayedElsewhere(({ auth }) => auth.userAdd('root', { password: 'secret' }));
   expect(result).toMatchObject({ code: 0, stderr: expect.stringContaining('left out: logins') });
-  expect(await openClient({ endpoints: other.endpoints }).auth.userList()).toMatchObject({ users: [] });
+  expect(await openClient({ endpoints }).auth.userList()).toMatchObject({ users: [] });
 });
 
 test('requests of the JSON gateway replay, and other requests of HTTP are left out', async ({ skip }) => {

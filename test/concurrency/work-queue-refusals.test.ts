@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
 import { type Job, Session, WorkQueue } from '../../src/concurrency/index.js';
 import { Client, type ClientOptions, EtcdError, type Interceptor, op } from '../../src/index.js';
@@ -209,4 +210,13 @@ test('`complete` does not resolve when its answer is lost, and another worker ha
   const error = await errorOf(job.complete([op.put('result', 'ours')]));
   expect(error).toMatchObject({ reason: 'LockLost', outcome: 'unknown' });
   expect((await etcd.get('result'))?.text()).toBe('theirs');
+});
+
+test('`work` leaves no listener on its signal when it cannot open a session', async () => {
+  const etcd = opened(new MemoryEtcd());
+  const queue = new WorkQueue(etcd, 'emails');
+  const { signal } = new AbortController();
+  await etcd.close();
+  expect((await errorOf(queue.work(() => {}, { signal }))).reason).toBe('ClientClosed');
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });

@@ -12,6 +12,18 @@ import { temporaryFolder } from './temporary-folder.js';
 
 const execute = promisify(execFile);
 
+/** Starts a proxy in front of the shared etcd, and resolves with it and its URL. */
+export async function startProxy(args: readonly string[] = [], environment: Readonly<Record<string, string>> = {}) {
+  const proxy = new RunningCli(['proxy', ...args], { environment });
+  const url = await proxy.stderrMatch(/export ETCDCTL_ENDPOINTS=(\S+)/);
+  /** Ends the proxy, and resolves with what it has printed. */
+  const stop = async () => {
+    proxy.process.kill('SIGINT');
+    return await proxy.done;
+  };
+  return { proxy, url, stop };
+}
+
 /** Runs programs at a proxy in front of the shared etcd. Resolves with the file of the recording. */
 export async function recorded(
   program: (url: string) => Promise<unknown>,
@@ -19,10 +31,9 @@ export async function recorded(
   flags: readonly string[] = [],
 ): Promise<string> {
   const file = join(temporaryFolder(), 'traffic.pcapng');
-  const proxy = new RunningCli(['proxy', '--record', file, '--quiet', ...flags], { environment });
-  await program(await proxy.stderrMatch(/export ETCDCTL_ENDPOINTS=(\S+)/));
-  proxy.process.kill('SIGINT');
-  await proxy.done;
+  const { url, stop } = await startProxy(['--record', file, '--quiet', ...flags], environment);
+  await program(url);
+  await stop();
   return file;
 }
 

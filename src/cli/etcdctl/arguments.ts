@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
-import { durationProblem } from './go-duration.js';
+import { goQuoted } from './go-format.js';
 
 /** How many arguments a command takes, and what etcdctl says about another number. */
 interface Arity {
@@ -121,6 +121,26 @@ const NUMBERS: ReadonlySet<string> = new Set([
 function flagProblem(name: string, value: string): (problem: string) => Error {
   return (problem) =>
     new EtcdctlError(ETCDCTL_EXIT.ERROR, `invalid argument ${JSON.stringify(value)} for "${name}" flag: ${problem}`);
+}
+
+/** The units of a duration in Go. */
+const UNITS: ReadonlySet<string> = new Set(['ns', 'us', 'µs', 'μs', 'ms', 's', 'm', 'h']);
+
+/** Returns the error text of Go's `time.ParseDuration`, or undefined if the text is a duration. */
+function durationProblem(text: string): string | undefined {
+  const problem = (what: string): string => `time: ${what} duration ${goQuoted(text)}`;
+  let rest = text.replace(/^[+-]/, '');
+  if (rest === '0') return undefined;
+  if (rest === '') return problem('invalid');
+  while (rest !== '') {
+    const [number = ''] = /^\d*\.?\d*/.exec(rest) ?? [];
+    if (!/\d/.test(number)) return problem('invalid');
+    const [unit = ''] = /^[^\d.]*/.exec(rest.slice(number.length)) ?? [];
+    if (unit === '') return problem('missing unit in');
+    if (!UNITS.has(unit)) return problem(`unknown unit ${goQuoted(unit)} in`);
+    rest = rest.slice(number.length + unit.length);
+  }
+  return undefined;
 }
 
 function unchecked(option: Option): void {

@@ -105,7 +105,7 @@ function isUserAdd(step: RecordedStep): step is CallStep {
 /** Whether a step needs a password, which a recording does not contain, or must be refused because it has no token. */
 function isLeftOutAtServer(step: RecordedStep): boolean {
   if (!('call' in step)) return false;
-  // If the replay added root without a password and then enabled authentication, nobody could log in.
+  // If the replay added root without a password and then enabled authentication, etcd would let no user log in as root.
   if (isUserAdd(step) && step.request.name === 'root') return true;
   return /^Auth\/(?:Authenticate|UserChangePassword)$/.test(step.call) || /user name is empty$/.test(step.error ?? '');
 }
