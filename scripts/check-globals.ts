@@ -13,7 +13,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const CODE = `
 export { Client } from './src/core.js';
 export { http2 } from './src/index.js';
-export * from './src/concurrency/index.js';
+export * from './src/concurrency.js';
 `;
 /** Globals that the context of `node:vm` has, but that are not part of ECMAScript 2022. */
 const NOT_STANDARD = new Set(['console', 'WebAssembly', 'Iterator', 'escape', 'unescape']);

@@ -18,7 +18,7 @@ const failed = checks.filter((name) => {
     maxBuffer: Number.POSITIVE_INFINITY,
   });
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
-  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${name.padEnd(16)} ${seconds.padStart(5)} s`);
+  console.log(`${status === 0 ? 'ok    ' : 'FAILED'} ${name.padEnd(17)} ${seconds.padStart(5)} s`);
   if (status !== 0) console.log(`${stdout}${stderr}`);
   // Print which parts a check skipped, because a reader could mistake a skipped part for a successful one.
   else for (const line of stdout.split('\n')) if (line.startsWith('skipped')) console.log(`       ${line}`);

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { SERVER_ERRORS } from '../src/errors/status.js';
+import { SERVER_ERRORS } from '../src/base/status.js';
 import { localVersions } from '../src/testing/etcd/find.js';
 import type { MemoryVersion } from '../src/testing/memory/settings.js';
 import { compare, showMismatch } from '../test/support/differential/compare.js';

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'esbuild';
 
 interface PackageJson {
@@ -8,7 +9,7 @@ interface PackageJson {
 const { exports }: PackageJson = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 
 /**
- * The names of the package's entry points, such as `etcdwire/node`, by their paths in dist/, such as `node/index.js`.
+ * The names of the package's entry points, such as `etcdwire/node`, by their paths in dist/, such as `node.js`.
  */
 export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
   Object.entries(exports).flatMap(([name, target]) =>
@@ -17,6 +18,30 @@ export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
       : [[target.default.replace(/^\.\/dist\//, ''), `etcdwire${name.slice(1)}`] as const],
   ),
 );
+
+/** Returns the exported names of a file, each with the path of the file that declares it. */
+export function declarationsOf(file: string): Map<string, string> {
+  const text = readFileSync(file, 'utf8').replaceAll(/\/\*.*?\*\//gs, '');
+  const resolve = (path: string): string => fileURLToPath(new URL(`${path}.ts`, `file://${file}`));
+  const names = new Map<string, string>();
+  for (const [, list = '', path] of text.matchAll(/^export (?:type )?\{([^}]*)\}(?: from '(.*)\.js')?/gm)) {
+    const declared = path === undefined ? undefined : declarationsOf(resolve(path));
+    for (const item of list.split(',').filter((each) => each.trim() !== '')) {
+      const [original = '', name = original] = item
+        .replace(/^\s*(?:type )?/, '')
+        .trim()
+        .split(' as ');
+      names.set(name, declared?.get(original) ?? file);
+    }
+  }
+  for (const [, name = ''] of text.matchAll(
+    /^export (?:async |abstract )*(?:function|class|const|type|interface) (\w+)/gm,
+  ))
+    names.set(name, file);
+  for (const [, path = ''] of text.matchAll(/^export \* from '(.*)\.js'/gm))
+    for (const [name, declared] of declarationsOf(resolve(path))) names.set(name, declared);
+  return names;
+}
 
 /** Matches an import of a file in src/ from another folder. */
 const IN_SRC = /^(?:\.\.\/)+src\//;

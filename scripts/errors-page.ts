@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
-import type { Outcome } from '../src/errors/etcd-error.js';
-import { SERVER_ERRORS, type ServerReason } from '../src/errors/status.js';
-import { errorFromStatus } from '../src/errors/status-error.js';
+import type { Outcome } from '../src/base/etcd-error.js';
+import { REFUSALS } from '../src/base/refusals.js';
+import { SERVER_ERRORS, type ServerReason } from '../src/base/status.js';
+import { errorFromStatus } from '../src/base/status-error.js';
 import { CLIENT_REASONS, SERVER_REASONS } from '../src/inspect/reasons.js';
 
 // Writes docs/errors.md from the tables of reasons:
@@ -50,6 +51,37 @@ column is the message that the server sends, without \`etcdserver: \`, followed 
 |---|---|---|---|---|
 `;
 
+const REFUSALS_PART = `
+## Refusals that prove nothing
+
+The members of a cluster carry out a write one after another, from the same log. As a rule, all of them refuse it or all
+of them carry it out, so a refusal has the outcome \`rejected\`. The refusals in this table are the exceptions. Their
+outcome is \`unknown\`.
+
+| RPC | refusals | carried out by | why |
+|---|---|---|---|
+`;
+
+/** The members that may have carried out a request although one member has refused it, and the reason for it. */
+const EXCEPTIONS: Readonly<Record<string, readonly [members: string, why: string]>> = {
+  'KV/Put': ['all members', 'The members check the quota again while they carry out the write.'],
+  'Lease/LeaseGrant': ['all members', 'as for `KV/Put`'],
+  'KV/Txn': [
+    '`NoSpace`: all members; otherwise: all members except for the one that refused',
+    'Before etcd 3.7, only the member that received a transaction checks reads beside a write, outside of nested transactions ([etcd issue 18667](https://github.com/etcd-io/etcd/issues/18667)). The data of the members then differ for good. Without such a read, or if a condition reads the same key or range, the outcome is `rejected`. The client refuses a read with `revision` beside a write, and puts the reads of transactions with [guards](locks.md#guards) into nested transactions. Grant `readwrite` instead of `write` to users whose transactions also read.',
+  ],
+  'Cluster/MemberAdd': [
+    'members with a higher `--max-learners`',
+    'Each member compares the number of learners with its own limit.',
+  ],
+  'Cluster/MemberPromote': [
+    'all members',
+    'A follower passes the request on to the leader, and repeats it if no answer arrives. The refusal may belong to the repetition.',
+  ],
+  'Lock/Lock': ['all members', 'etcd puts a key, and then waits. The refusal may belong to the wait.'],
+  'Election/Campaign': ['all members', 'as for `Lock/Lock`'],
+};
+
 function row(cells: readonly string[]): string {
   return `| ${cells.join(' | ')} |\n`;
 }
@@ -79,11 +111,24 @@ const clientRows = Object.entries(CLIENT_REASONS).map(([reason, { cause, outcome
 const serverRows = Object.entries(SERVER_ERRORS).map(([key, [status, message]]) => {
   const reason = key as ServerReason;
   const { cause, remedy } = SERVER_REASONS[reason];
-  const outcome = ALSO_OF_THE_CLIENT[reason] ?? code(errorFromStatus(status, message).outcome);
+  const outcome = ALSO_OF_THE_CLIENT[reason] ?? code(outcomeOf(reason, errorFromStatus(status, message).outcome));
   return row([name(reason), `${message.replace('etcdserver: ', '')} (${status})`, cause, outcome, remedy]);
 });
 
+const refusalRows = Object.entries(REFUSALS).map(([path, { inconclusive, conclusive }]) => {
+  const rpc = path.slice(path.indexOf('.') + 1);
+  const [members, why] = EXCEPTIONS[rpc] as (typeof EXCEPTIONS)[string];
+  const names = (reasons: readonly string[]): string => reasons.map(code).join(', ');
+  const refusals = conclusive === undefined ? names(inconclusive ?? []) : `all except for ${names(conclusive)}`;
+  return row([code(rpc), refusals, members, why]);
+});
+
+function outcomeOf(reason: ServerReason, usual: Outcome): string {
+  const hasExceptions = Object.values(REFUSALS).some(({ inconclusive }) => inconclusive?.includes(reason));
+  return hasExceptions && usual !== 'unknown' ? `\`${usual}\`, with [exceptions](#refusals-that-prove-nothing)` : usual;
+}
+
 writeFileSync(
   new URL('../docs/errors.md', import.meta.url),
-  [INTRODUCTION, CLIENT_PART, ...clientRows, SERVER_PART, ...serverRows].join(''),
+  [INTRODUCTION, CLIENT_PART, ...clientRows, SERVER_PART, ...serverRows, REFUSALS_PART, ...refusalRows].join(''),
 );

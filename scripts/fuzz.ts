@@ -34,7 +34,7 @@ if (values.help) {
   const tests = files.map((file) => `test/fuzz/${file}`);
   const { status } = spawnSync(
     'npx',
-    ['vitest', 'run', '--mode', 'all', '--project', 'http2', '--maxWorkers', '1', ...tests],
+    ['vitest', 'run', '--mode', 'all', '--project', 'generators', '--project', 'cli', '--maxWorkers', '1', ...tests],
     {
       cwd: root,
       env: { ...process.env, FUZZ_MINUTES: String(minutes / files.length) },

@@ -25,7 +25,7 @@ interface ScalarKind {
   /** Name of the methods of `Reader` and `Writer` that read and write this type. */
   readonly io: string;
   readonly wireType: 0 | 2;
-  /** The letter of this type in a table; see src/protobuf/table-codec.ts. */
+  /** The letter of this type in a table; see src/wire/protobuf/table-codec.ts. */
   readonly letter: string;
 }
 
@@ -39,7 +39,7 @@ const SCALARS: Record<string, ScalarKind> = {
 };
 /**
  * The messages that programs send or receive often. They get generated code. All other messages get tables, which take
- * less space; see src/protobuf/table-codec.ts.
+ * less space; see src/wire/protobuf/table-codec.ts.
  */
 const FREQUENT: ReadonlySet<string> = new Set(
   [
@@ -79,10 +79,11 @@ function messagesModule(file: string): string {
     const path = `${'../'.repeat(file.split('/').length - 1)}${from.replace('.proto', '.js')}`;
     return `import { ${[...names].sort().join(', ')} } from '${path}';`;
   });
-  const noBytes = body.includes('NO_BYTES') ? [`import { NO_BYTES } from '../../runtime/bytes.js';`] : [];
-  const table = body.includes('tableCodec(') ? [`import { tableCodec } from '../../protobuf/table-codec.js';`] : [];
-  const codec = `import type { Codec } from '../../protobuf/codec.js';`;
-  return `${header(file)}\n\n${[...noBytes, codec, ...table, ...local].join('\n')}\n\n${body}`;
+  const noBytes = body.includes('NO_BYTES') ? [`import { NO_BYTES } from '../../base/index.js';`] : [];
+  const codec = body.includes('tableCodec(')
+    ? `import { type Codec, tableCodec } from '../../wire/index.js';`
+    : `import type { Codec } from '../../wire/index.js';`;
+  return `${header(file)}\n\n${[...noBytes, codec, ...local].join('\n')}\n\n${body}`;
 }
 
 function header(file: string): string {
@@ -360,7 +361,7 @@ function methodsModule(service: protobuf.Service): string {
   );
   return `${header('')}
 
-import type { Method } from '../../protobuf/schema.js';
+import type { Method } from '../../wire/index.js';
 ${local.join('\n')}
 
 ${rows.join('\n\n')}

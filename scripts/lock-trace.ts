@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { run } from '../src/cli/program.js';
-import { Mutex, Session } from '../src/concurrency/index.js';
+import { Mutex, Session } from '../src/concurrency.js';
 import { Client, prefix } from '../src/index.js';
 
 const LOCK = 'jobs/nightly';

@@ -3,7 +3,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSy
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MUTATIONS, type Mutation } from './mutate/mutations.js';
+import { SUITES } from '../test/support/suites.js';
+import type { Mutation } from './mutate/mutation.js';
+import { MUTATIONS } from './mutate/mutations.js';
 
 // Introduces known bugs into a copy of the source tree, one at a time, and prints the test that detects each bug. Fails
 // if the tests do not detect all bugs.
@@ -74,7 +76,16 @@ function withMistake(folder: string, { file, find, replace, tests }: Mutation): 
 function run(folder: string, tests: readonly string[]): Outcome {
   const report = join(folder, 'report.json');
   rmSync(report, { force: true });
-  const args = ['run', '--project', 'http2', '--bail', '1', '--reporter', 'json', '--outputFile', report];
+  const args = [
+    'run',
+    ...SUITES.flatMap((suite) => ['--project', suite]),
+    '--bail',
+    '1',
+    '--reporter',
+    'json',
+    '--outputFile',
+    report,
+  ];
   const vitest = join(folder, 'node_modules/vitest/vitest.mjs');
   const options = { cwd: folder, timeout: RUN_TIMEOUT_MS, stdio: 'ignore' } as const;
   const { error, signal } = spawnSync(process.execPath, [vitest, ...args, ...tests], options);

@@ -16,7 +16,15 @@ import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 /** Files that the build reads, in addition to the files that `files` in package.json lists. */
-const BUILD_SOURCES = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'scripts/build.ts'];
+const BUILD_SOURCES = [
+  'package.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'scripts/build.ts',
+  'scripts/build',
+  'scripts/entry-points.ts',
+  'scripts/rooms.ts',
+];
 /** Matches a link or an image in Markdown. The groups are the shown part with its brackets, and the target. */
 const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 

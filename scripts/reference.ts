@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { declarationsOf } from './entry-points.js';
 
 // Writes docs/reference from the doc comments of the package's exports:
 //   npm run docs:reference
@@ -20,32 +21,33 @@ interface Page {
   readonly title: string;
 }
 
-/** The page for each export of src/index.ts, by the folder or file of src/ that the export comes from. */
+/** The page for each export of src/index.ts, by the longest part of the path of the file that declares the export. */
 const PAGES: Readonly<Record<string, Page>> = {
   client: { name: 'client', title: 'The client, its options, and what calls have in common.' },
-  channel: { name: 'client', title: '' },
+  base: { name: 'client', title: '' },
   host: { name: 'client', title: '' },
-  interceptors: { name: 'client', title: '' },
-  errors: {
+  rpc: { name: 'client', title: '' },
+  'extras/full': { name: 'client', title: '' },
+  'extras/observe': { name: 'client', title: '' },
+  'base/etcd-error': {
     name: 'errors',
     title: 'The class of all errors. `docs/errors.md` lists every reason with its cause and remedy.',
   },
-  'client/health': { name: 'services', title: '' },
-  keys: { name: 'keys', title: '' },
-  kv: { name: 'keys', title: 'Keys, ranges and transactions.' },
-  lease: { name: 'leases', title: 'Leases and their renewal.' },
-  watch: { name: 'watches', title: 'Watches and their events.' },
-  mirror: { name: 'views', title: 'Views of a range: mirrors and cached ranges.' },
-  services: {
+  'base/status': { name: 'errors', title: '' },
+  'extras/full/health': { name: 'services', title: '' },
+  'extras/keys': { name: 'keys', title: '' },
+  'client/kv': { name: 'keys', title: 'Keys, ranges and transactions.' },
+  'client/lease': { name: 'leases', title: 'Leases and their renewal.' },
+  'client/watch': { name: 'watches', title: 'Watches and their events.' },
+  'extras/ranges': { name: 'views', title: 'Views of a range: mirrors and cached ranges.' },
+  'client/services': {
     name: 'services',
     title: 'Users and roles, members, maintenance, and the locks and elections of the server.',
   },
-  'lock-services': { name: 'services', title: '' },
   'client/raw': { name: 'raw', title: 'Every RPC with the messages of the wire.' },
   gen: { name: 'raw', title: '' },
-  protobuf: { name: 'raw', title: '' },
-  runtime: { name: 'client', title: '' },
-  transport: { name: 'transports', title: 'The interface of a transport.' },
+  'wire/protobuf': { name: 'raw', title: '' },
+  wire: { name: 'transports', title: 'The interface of a transport.' },
 };
 
 interface Export {
@@ -54,13 +56,23 @@ interface Export {
 }
 
 function exportsOfMain(): Export[] {
-  const source = readFileSync(join(root, 'src/index.ts'), 'utf8');
-  const statements = [...source.matchAll(/^export (?:type )?(?:\{[^}]*\}|\*) from '\.\/([^']+)';$/gm)];
-  return statements.map(([statement, path = '']) => {
-    const file = path.replace(/\.js$/, '');
-    const page = PAGES[file] ?? PAGES[file.split('/')[0] as string];
-    if (page === undefined) throw new Error(`scripts/reference.ts: no page for exports of src/${path}`);
-    return { statement: statement.replace("'./", "'../../../src/"), page: page.name };
+  const main = join(root, 'src/index.ts');
+  const lists = [...readFileSync(main, 'utf8').matchAll(/^export (type )?\{([^}]*)\}/gm)];
+  const types = new Set(
+    lists.flatMap(([, type, list = '']) =>
+      list
+        .split(',')
+        .flatMap((each) => (type || each.trim().startsWith('type ') ? [each.replace('type ', '').trim()] : [])),
+    ),
+  );
+  return [...declarationsOf(main)].map(([name, path]) => {
+    const file = relative(join(root, 'src'), path).replace(/\.ts$/, '');
+    const [, page] = Object.entries(PAGES)
+      .filter(([part]) => file === part || file.startsWith(`${part}/`))
+      .reduce<readonly [string, Page | undefined]>((a, b) => (b[0].length > a[0].length ? b : a), ['', undefined]);
+    if (page === undefined) throw new Error(`scripts/reference.ts: no page for exports of src/${file}.ts`);
+    const kind = types.has(name) ? 'export type' : 'export';
+    return { statement: `${kind} { ${name} } from '../../../src/${file}.js';`, page: page.name };
   });
 }
 

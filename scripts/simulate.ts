@@ -6,7 +6,8 @@ import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import type { Plugin } from 'esbuild';
 import { compiled, compiledWith } from '../test/support/compiled.js';
-import { MUTATIONS, type Mutation } from './mutate/mutations.js';
+import type { Mutation } from './mutate/mutation.js';
+import { MUTATIONS } from './mutate/mutations.js';
 import { MeasuredProgram } from './simulate/coverage.js';
 import type { Answer, Failure, Task } from './simulate/worker.js';
 

@@ -1,4 +1,4 @@
-/// <reference path="./runtime/globals.ts" preserve="true" />
+/// <reference path="./base/globals.ts" preserve="true" />
 
 /**
  * A client for only keys, transactions, watches and leases, for programs whose size matters. It is the base class of

@@ -1,4 +1,4 @@
-/// <reference path="./runtime/globals.ts" preserve="true" />
+/// <reference path="./base/globals.ts" preserve="true" />
 
 /**
  * A transport over etcd's JSON gateway, for runtimes without sockets, such as browsers.
@@ -6,11 +6,11 @@
  * @module etcdwire/gateway
  */
 
-import { retriedWrites } from './kv/retried-writes.js';
-import { type GatewayOptions, gatewayTransport } from './transport/gateway/factory.js';
-import type { TransportFactory } from './transport/transport.js';
+import { type GatewayOptions, gatewayTransport } from './extras/transports/gateway/index.js';
+import { retriedWrites } from './extras/writes/index.js';
+import type { TransportFactory } from './wire/index.js';
 
-export type { Fetch, GatewayOptions } from './transport/gateway/factory.js';
+export type { Fetch, GatewayOptions } from './extras/transports/gateway/index.js';
 
 /**
  * Creates a transport that uses `fetch` to send calls to etcd's JSON gateway, for runtimes without sockets.

@@ -1,4 +1,4 @@
-/// <reference path="./runtime/globals.ts" preserve="true" />
+/// <reference path="./base/globals.ts" preserve="true" />
 
 /**
  * A transport that uses `@grpc/grpc-js`, and a resolver that lets channels of `@grpc/grpc-js` find services in etcd.
@@ -6,5 +6,5 @@
  *
  * @module etcdwire/grpc-js
  */
-export { registerGrpcResolver } from './discovery/grpc-resolver.js';
-export { grpcJs } from './transport/grpc-js/transport.js';
+export { registerGrpcResolver } from './extras/recipes/grpc-resolver.js';
+export { grpcJs } from './extras/transports/grpc-js/transport.js';

@@ -4,7 +4,7 @@ import { type LeaderKeyRun, reconcile } from 'etcdwire/recipes';
 
 const stop = new AbortController();
 process.once('SIGTERM', () => stop.abort());
-await using etcd = new Client(fromEnv());
+await using etcd = new Client({ ...fromEnv(), retryWrites: true });
 await reconcile(etcd, prefix('deployments/'), replicate, {
   owned: [{ keys: prefix('pods/'), ownerOf: (pod) => `deployments/${pod.split('/')[1]}` }],
   lead: { name: 'leaders/replicas', candidate: `process ${process.pid}` },

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { compare, op } from '../../src/index.js';
 import { LEDGER, type LedgerEntry, LOCK, openClient, type WorkerEvent } from './shared.js';
 

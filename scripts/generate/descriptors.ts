@@ -9,7 +9,7 @@ export function descriptorsModule(namespaces: readonly protobuf.Namespace[]): st
   const all = namespaces.flatMap(descendants);
   const messages = all.filter((each) => each instanceof protobuf.Type).map(messageRow);
   const enums = all.filter((each) => each instanceof protobuf.Enum).map(enumRow);
-  return `import type { FieldDescriptor } from '../protobuf/schema.js';
+  return `import type { FieldDescriptor } from '../wire/index.js';
 
 /** The fields of each message, by its full name. */
 export const messageFields: Readonly<Record<string, readonly FieldDescriptor[]>> = {

@@ -5,7 +5,7 @@ import { type AddressInfo, connect as connectTo, createServer, type Socket } fro
 import { setTimeout as pause } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { Connection } from '../../docs/learn/05-call.js';
-import { inspectLock } from '../../src/concurrency/index.js';
+import { inspectLock } from '../../src/concurrency.js';
 import { Client } from '../../src/index.js';
 
 /** The server of a check. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { getHeapSnapshot, writeHeapSnapshot } from 'node:v8';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { Client } from '../../src/index.js';
 
 // Measures one row of `memory.ts` in a separate process:

@@ -1,4 +1,4 @@
-import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { type Client, compare, EtcdError, op } from '../../src/core.js';
 import type { Process } from '../../test/support/simulation/process.js';
 import type { World } from '../../test/support/simulation/world.js';

@@ -7,7 +7,7 @@ import { InProcessConnection } from '../../src/testing/http2-server/in-process.j
 import { Http2Server } from '../../src/testing/http2-server/server.js';
 import type { MemoryMember } from '../../src/testing/memory/memory-member.js';
 import type { Route, Service } from '../../src/testing/memory/service.js';
-import { http2Over } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/transport.js';
 import { Process } from '../../test/support/simulation/process.js';
 import { Application, LOCK } from './application.js';
 import type { Playground } from './playground.js';

@@ -1,6 +1,6 @@
+import { textOf } from '../../src/base/bytes.js';
 import { escapeHtml } from '../../src/cli/trace/body.js';
 import type { KeyValue } from '../../src/gen/mvccpb/kv.js';
-import { textOf } from '../../src/runtime/bytes.js';
 import { KeyRange } from '../../src/testing/memory/key-range.js';
 import type { MemoryMember } from '../../src/testing/memory/memory-member.js';
 import { LOCK, TTL_SECONDS } from './application.js';

@@ -1,8 +1,8 @@
 import { tunnel as webSocket } from '../../docs/examples/tunnel.js';
-import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
+import { Mutex, Session, withLock } from '../../src/concurrency.js';
 import { gateway } from '../../src/gateway.js';
 import { Client, compare, EtcdError, http2, op, prefix, type TlsOptions } from '../../src/index.js';
-import type { TransportFactory } from '../../src/transport/index.js';
+import type { TransportFactory } from '../../src/transport.js';
 
 // The checks that run on every runtime. This file must not use an API that only some runtimes have.
 
@@ -112,7 +112,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   locks: async (etcd, name) => {
     const session = await Session.open(etcd, { ttl: 5 });
     const held = await new Mutex(session, name).lock();
-    const other = await withLock(etcd, name, () => Promise.resolve(), { maxWaitMs: 300 }).catch(
+    const other = await withLock(etcd, name, () => Promise.resolve(), { maxWaitMs: 2_000 }).catch(
       (reason: unknown) => reason,
     );
     expect('a second contender does not get the lock', (other as EtcdError).reason === 'LockTaken');

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { pause } from '../../src/base/timers.js';
 import { Client, prefix } from '../../src/index.js';
-import { pause } from '../../src/runtime/timers.js';
 
 // Lets a process hold a lock that another process wants, and kills the holder.
 

@@ -1,6 +1,6 @@
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { Client } from '../../src/core.js';
-import type { TransportFactory } from '../../src/transport/index.js';
+import type { TransportFactory } from '../../src/transport.js';
 
 // Shows how much memory the client uses. This file must not use an API that only some runtimes have.
 

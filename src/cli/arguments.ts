@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { EtcdError } from '../errors/etcd-error.js';
-import { parseDuration } from '../node/duration.js';
-import type { Codec } from '../protobuf/codec.js';
+import { EtcdError, toBase64 } from '../base/index.js';
+import { parseDuration } from '../extras/node/index.js';
 import {
   type BytesFromJson,
   type BytesToJson,
@@ -10,8 +9,8 @@ import {
   fromJson,
   fromTextOrBase64,
   textOrBase64,
-} from '../reflection/json.js';
-import { toBase64 } from '../runtime/bytes.js';
+} from '../extras/transports/json/index.js';
+import type { Codec } from '../wire/index.js';
 import { CliError, ExitCode } from './exit-code.js';
 
 /**
@@ -57,21 +56,26 @@ export function seconds(text: string): number {
 }
 
 /**
- * Parses a duration such as "500ms", "5s" or "1m30s", and returns it in milliseconds. @throws InvalidArgumentError if
- * the text is not a duration.
+ * Parses a duration such as "500ms", "5s" or "1m30s", which may be negative, and returns it in milliseconds.
+ *
+ * @throws InvalidArgumentError if the text is not a duration.
  */
-export function durationMs(text: string): number {
+export function signedMs(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined) throw new InvalidArgumentError('Allowed: a duration such as 500ms, 5s or 1m30s.');
   return ms;
 }
 
-/**
- * Parses a duration, and returns it in milliseconds. @throws InvalidArgumentError if the text is not a duration, or if
- * the duration is 0.
- */
+/** Does the same as `signedMs`. @throws InvalidArgumentError also if the duration is negative. */
+export function durationMs(text: string): number {
+  const ms = signedMs(text);
+  if (ms >= 0) return ms;
+  throw new InvalidArgumentError('Allowed: a duration of 0 or longer, such as 500ms.');
+}
+
+/** Does the same as `signedMs`. @throws InvalidArgumentError also if the duration is not longer than 0. */
 export function timeLimitMs(text: string): number {
-  const ms = durationMs(text);
+  const ms = signedMs(text);
   if (ms > 0) return ms;
   throw new InvalidArgumentError('Allowed: a duration longer than 0, such as 500ms.');
 }
@@ -143,7 +147,9 @@ export function messageFrom<T>(codec: Codec<T>, text: string, source: string, op
   try {
     json = JSON.parse(text.replace(STRING_OR_LONG_INTEGER, (found) => (found.startsWith('"') ? found : `"${found}"`)));
   } catch (error) {
-    throw new CliError(ExitCode.DATA, `${source} is not JSON: ${(error as Error).message}`);
+    // V8 quotes a part of the text, which may contain a password: `Unexpected token 'x', "{"password":x" is not …`.
+    const problem = (error as Error).message.replace(/, (?:\.\.\.)?".*/s, '');
+    throw new CliError(ExitCode.DATA, `${source} is not JSON: ${problem}`);
   }
   try {
     return fromJson(codec, json, options);

@@ -1,5 +1,5 @@
-import type { Client } from '../client/client.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { monotonicMs } from '../base/index.js';
+import type { Client } from '../extras/full/index.js';
 import { type Context, withClient } from './context.js';
 import { type CliError, describeFailure } from './exit-code.js';
 
@@ -19,12 +19,11 @@ export function askAll<T>(
   ask: (client: Client, options: Context['call'] & { readonly endpoint: string }) => Promise<T>,
   order: 'at once' | 'in turn' = 'at once',
 ): Promise<Answer<T>[]> {
-  const { out, endpointNames } = context;
+  const { out, nameOf } = context;
   return withClient(context, async (client) => {
     if (cluster) await client.sync(context.call);
-    const given = out.etcdctl === undefined || cluster ? undefined : endpointNames;
-    const answer = async (endpoint: string, index: number): Promise<Answer<T>> => {
-      const name = given?.[index] ?? endpoint;
+    const answer = async (endpoint: string): Promise<Answer<T>> => {
+      const name = out.etcdctl === undefined || cluster ? endpoint : nameOf(endpoint);
       const startMs = monotonicMs();
       const tookMs = (): number => monotonicMs() - startMs;
       try {
@@ -35,7 +34,7 @@ export function askAll<T>(
     };
     if (order === 'at once') return Promise.all(client.endpoints.map(answer));
     const answers: Answer<T>[] = [];
-    for (const [index, endpoint] of client.endpoints.entries()) answers.push(await answer(endpoint, index));
+    for (const endpoint of client.endpoints) answers.push(await answer(endpoint));
     return answers;
   });
 }

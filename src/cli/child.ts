@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { onAbort } from '../runtime/signals.js';
-import { after } from '../runtime/timers.js';
+import { after, onAbort } from '../base/index.js';
 import { CliError, ExitCode, signaledCode } from './exit-code.js';
 import { linesOf } from './io.js';
 import {
@@ -88,12 +87,12 @@ export async function runChild(argv: readonly string[], options: ChildOptions): 
 }
 
 /**
- * Runs a command with the input and the output of this process, and passes signals on to it. Resolves with the exit
- * code that a shell would report.
+ * Runs a command with the input and the output of this process, and passes signals on to it. The command does not get
+ * the variables of `environment` that are undefined. Resolves with the exit code that a shell would report.
  */
 export async function runProgram(
   argv: readonly string[],
-  environment: Readonly<Record<string, string>>,
+  environment: Readonly<Record<string, string | undefined>>,
 ): Promise<ExitCode> {
   const [program = '', ...args] = argv;
   const child = start(program, args, false, environment);
@@ -157,7 +156,7 @@ function start(
   program: string,
   args: readonly string[],
   detached: boolean,
-  environment: ChildOptions['environment'],
+  environment: Readonly<Record<string, string | undefined>>,
 ): ChildProcess {
   try {
     return spawn(program, args, { stdio: 'inherit', detached, env: { ...process.env, ...environment } });

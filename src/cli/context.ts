@@ -1,13 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { type Command, Option } from 'commander';
-import type { CallOptions } from '../channel/rpc.js';
-import { Client, type ClientOptions } from '../client/client.js';
-import type { TlsOptions } from '../host/tls.js';
-import { discoverSrv } from '../node/dns.js';
-import type { LogDetails, Logger } from '../runtime/log.js';
-import type { TransportFactory } from '../transport/transport.js';
-import { int64, programOf, timeLimitMs } from './arguments.js';
+import type { LogDetails, Logger } from '../base/index.js';
+import { Client, type ClientOptions } from '../extras/full/index.js';
+import { discoverSrv, endpointsIn, loginOf } from '../extras/node/index.js';
+import { parseEndpoint, type TlsOptions } from '../host/index.js';
+import type { CallOptions } from '../rpc/index.js';
+import type { TransportFactory } from '../wire/index.js';
+import { int64, programOf, signedMs, timeLimitMs } from './arguments.js';
 import { CliError, ExitCode, withFlagNames } from './exit-code.js';
+import { booleanOption } from './go-arguments.js';
 import type { Io } from './io.js';
 import { escapeControls, type Format, Output } from './output.js';
 import { askHidden, terminalOf } from './password.js';
@@ -16,21 +17,24 @@ import { unverifiedTls } from './unverified-tls.js';
 
 /** The values of the global flags. */
 interface GlobalFlags {
-  readonly endpoints: string;
+  readonly endpoints: readonly string[];
   readonly discoverySrv?: string | undefined;
   readonly discoverySrvName?: string | undefined;
-  readonly insecureDiscovery: 'true' | 'false';
+  readonly insecureDiscovery: boolean;
   readonly cacert?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
   readonly user?: string | undefined;
   readonly password?: string | undefined;
   readonly plaintextAuth?: boolean;
-  readonly insecureTransport: 'true' | 'false';
+  readonly insecureTransport: boolean;
   readonly insecureSkipTlsVerify?: boolean;
+  /** In milliseconds. Without a limit if zero or less. */
   readonly dialTimeout: number;
   readonly commandTimeout: number;
+  /** The default of the client if zero or less. */
   readonly keepaliveTime?: number;
+  /** The default of the client if zero or less. */
   readonly keepaliveTimeout?: number;
   /** 0 for the default. */
   readonly maxRequestBytes?: bigint;
@@ -48,15 +52,21 @@ interface GlobalFlags {
 export function addConnectionFlags(program: Command): Command {
   const flag = (flags: string, text: string, variable: string): Option =>
     new Option(flags, text).env(`ETCDCTL_${variable}`);
-  const timeLimit = (flags: string, text: string, variable: string, ms: number): Option =>
-    flag(flags, text, variable)
-      .default(ms, `${ms / 1_000}s`)
-      .argParser(timeLimitMs);
   const boolean = (flags: string, text: string, variable: string): Option =>
-    flag(flags, text, variable).choices(['true', 'false']).default('true');
+    booleanOption(flags, text).env(`ETCDCTL_${variable}`).default(true);
+  // As in etcdctl, several of these flags add up.
+  let given: readonly string[] = [];
+  const addEndpoints = (list: string): readonly string[] => {
+    given = [...given, ...endpointsIn(list)];
+    return given;
+  };
   const bytes = (flags: string, text: string, variable: string): Option => flag(flags, text, variable).argParser(int64);
   return program
-    .addOption(flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS').default('127.0.0.1:2379'))
+    .addOption(
+      flag('--endpoints <urls>', 'members, separated by commas', 'ENDPOINTS')
+        .default(['127.0.0.1:2379'], '127.0.0.1:2379')
+        .argParser(addEndpoints),
+    )
     .addOption(flag('-d, --discovery-srv <domain>', 'domain whose SRV records name the members', 'DISCOVERY_SRV'))
     .addOption(flag('--discovery-srv-name <name>', 'name of the cluster in those records', 'DISCOVERY_SRV_NAME'))
     .addOption(boolean('--insecure-discovery <boolean>', 'accept records of members without TLS', 'INSECURE_DISCOVERY'))
@@ -65,21 +75,31 @@ export function addConnectionFlags(program: Command): Command {
     .addOption(flag('--key <file>', 'private key of the client certificate, PEM', 'KEY'))
     .addOption(flag('--user <name[:password]>', 'user name', 'USER'))
     .addOption(flag('--password <password>', 'password of --user', 'PASSWORD'))
-    .option('--plaintext-auth', 'send the password to http: endpoints too, where others can read it')
+    .option('--plaintext-auth', 'send passwords to http: endpoints too, where others can read them')
     .addOption(
       boolean('--insecure-transport <boolean>', 'false: endpoints without a scheme use TLS', 'INSECURE_TRANSPORT'),
     )
     .addOption(
       flag('--insecure-skip-tls-verify', 'do not check certificates; only for tests', 'INSECURE_SKIP_TLS_VERIFY'),
     )
-    .addOption(timeLimit('--dial-timeout <duration>', 'time limit for opening a connection', 'DIAL_TIMEOUT', 2_000))
-    .addOption(timeLimit('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT', 5_000))
     .addOption(
-      flag('--keepalive-time <duration>', 'time between PINGs; at least 5s', 'KEEPALIVE_TIME').argParser(timeLimitMs),
+      flag(
+        '--dial-timeout <duration>',
+        'time limit for opening a connection; 0: the default of the client',
+        'DIAL_TIMEOUT',
+      )
+        .default(2_000, '2s')
+        .argParser(signedMs),
     )
     .addOption(
-      flag('--keepalive-timeout <duration>', 'time limit of a PING', 'KEEPALIVE_TIMEOUT').argParser(timeLimitMs),
+      flag('--command-timeout <duration>', 'time limit of a call', 'COMMAND_TIMEOUT')
+        .default(5_000, '5s')
+        .argParser(timeLimitMs),
     )
+    .addOption(
+      flag('--keepalive-time <duration>', 'time between PINGs; at least 5s', 'KEEPALIVE_TIME').argParser(signedMs),
+    )
+    .addOption(flag('--keepalive-timeout <duration>', 'time limit of a PING', 'KEEPALIVE_TIMEOUT').argParser(signedMs))
     .addOption(bytes('--max-request-bytes <bytes>', 'maximum size of a request', 'MAX_REQUEST_BYTES'))
     .addOption(bytes('--max-recv-bytes <bytes>', 'maximum size of a response', 'MAX_RECV_BYTES'))
     .addOption(flag('--debug', 'print the settings and all events of the client on standard error', 'DEBUG'));
@@ -94,10 +114,16 @@ type ClusterFlags = Pick<GlobalFlags, 'endpoints' | 'cacert' | 'cert' | 'key' | 
  * @throws CliError if a file or a password is missing; EtcdError if DNS names no members.
  */
 async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): Promise<ClientOptions> {
-  const { cacert, cert, key, user, plaintextAuth } = flags;
+  const { cacert, cert, key } = flags;
   io.etcdctl?.checkConnection(flags);
-  const hasTlsFlag =
-    cacert !== undefined || cert !== undefined || key !== undefined || usesTls(flags.insecureTransport, flags);
+  for (const [name, file] of Object.entries({ cacert, cert, key }))
+    if (file === '')
+      throw new CliError(
+        ExitCode.USAGE,
+        `--${name}: got an empty text; allowed: the path of a PEM file, or no --${name}`,
+      );
+  const auth = await authOf(io, flags, userFlag);
+  const hasTlsFlag = cacert !== undefined || cert !== undefined || key !== undefined || usesTls(flags);
   const { endpoints, serverName } = await membersOf(flags, hasTlsFlag ? 'https' : 'http');
   const text = (path: string | undefined): string | undefined => (path === undefined ? undefined : readText(path));
   return {
@@ -107,22 +133,31 @@ async function clientOptions(io: Io, flags: GlobalFlags, userFlag = '--user'): P
     ...(hasTlsFlag || serverName !== undefined
       ? { tls: { ca: text(cacert), cert: text(cert), key: text(key), serverName } }
       : {}),
-    ...(user === undefined
-      ? {}
-      : {
-          auth: {
-            ...(await login(io, user, flags, userFlag)),
-            allowPlaintext: plaintextAuth || io.etcdctl !== undefined,
-          },
-        }),
-    connectTimeoutMs: flags.dialTimeout,
+    ...auth,
+    connectTimeoutMs: positive(flags.dialTimeout),
     timeoutMs: flags.commandTimeout,
     ...limitsOf(io, flags),
   };
 }
 
-function usesTls(insecureTransport: 'true' | 'false', { insecureSkipTlsVerify }: GlobalFlags): boolean {
-  return insecureTransport === 'false' || insecureSkipTlsVerify === true;
+/**
+ * Returns the option `auth`. Without `--user`, the option only says whether `user add` and `user passwd` may send a
+ * password to `http:` endpoints.
+ */
+async function authOf(io: Io, flags: GlobalFlags, userFlag: string): Promise<Pick<ClientOptions, 'auth'>> {
+  const auth = await login(io, flags, userFlag);
+  const allowPlaintext = flags.plaintextAuth === true || io.etcdctl !== undefined;
+  if (auth !== undefined) return { auth: { ...auth, allowPlaintext } };
+  return allowPlaintext ? { auth: { allowPlaintext } } : {};
+}
+
+function usesTls({ insecureTransport, insecureSkipTlsVerify }: GlobalFlags): boolean {
+  return !insecureTransport || insecureSkipTlsVerify === true;
+}
+
+/** Returns a number of milliseconds, or undefined if it is zero or less, which means the same as no flag. */
+function positive(ms: number | undefined): number | undefined {
+  return ms !== undefined && ms > 0 ? ms : undefined;
 }
 
 /** The shortest time between PINGs in milliseconds that etcd allows. The default of etcdctl is shorter. */
@@ -135,9 +170,10 @@ function limitsOf(
   { keepaliveTime, keepaliveTimeout, maxRequestBytes = 0n, maxRecvBytes = 0n }: GlobalFlags,
 ): Pick<ClientOptions, 'pingIntervalMs' | 'pingTimeoutMs' | 'maxRequestBytes' | 'maxReceiveBytes'> {
   const given = (bytes: bigint, other?: number): number | undefined => (bytes === 0n ? other : Number(bytes));
+  const intervalMs = positive(keepaliveTime);
   return {
-    pingIntervalMs: keepaliveTime === undefined ? undefined : Math.max(keepaliveTime, MIN_PING_INTERVAL_MS),
-    pingTimeoutMs: keepaliveTimeout,
+    pingIntervalMs: intervalMs === undefined ? undefined : Math.max(intervalMs, MIN_PING_INTERVAL_MS),
+    pingTimeoutMs: positive(keepaliveTimeout),
     maxRequestBytes: given(maxRequestBytes, etcdctl === undefined ? undefined : GO_MAX_REQUEST_BYTES),
     maxReceiveBytes: given(maxRecvBytes),
   };
@@ -151,34 +187,35 @@ interface MemberUrls {
 
 /** Returns the members that the flags name. As in etcdctl, --discovery-srv takes precedence over --endpoints. */
 async function membersOf(flags: GlobalFlags, scheme: 'http' | 'https'): Promise<MemberUrls> {
-  const { discoverySrv: domain, discoverySrvName: serviceName } = flags;
-  if (domain !== undefined) {
-    const allowInsecure = flags.insecureDiscovery === 'true';
+  const { discoverySrv: domain, insecureDiscovery: allowInsecure } = flags;
+  if (domain !== undefined && domain !== '') {
+    const serviceName = flags.discoverySrvName || undefined;
     const endpoints = await discoverSrv(domain, { serviceName, allowInsecure });
     // As in etcdctl, the certificates must contain the domain itself, because DNS answers are not authenticated.
     return allowInsecure ? { endpoints } : { endpoints, serverName: domain };
   }
   // As in etcdctl, an endpoint without a scheme gets https if there is a TLS flag, and http otherwise.
-  const endpoints = flags.endpoints
-    .split(',')
-    .filter((each) => each !== '')
-    .map((each) => (each.includes('://') ? each : `${scheme}://${each}`));
-  return { endpoints };
+  return { endpoints: flags.endpoints.map((each) => withScheme(each, scheme)) };
 }
 
+function withScheme(endpoint: string, scheme: 'http' | 'https'): string {
+  return /:\/\/|^unix:/.test(endpoint) ? endpoint : `${scheme}://${endpoint}`;
+}
+
+/** Returns the credentials that the flags name, or asks for the password. @throws CliError if one of them is missing. */
 async function login(
   io: Io,
-  user: string,
-  { password }: GlobalFlags,
+  { user = '', password: ownPassword }: GlobalFlags,
   flag: string,
-): Promise<{ readonly username: string; readonly password: string }> {
-  const colon = user.indexOf(':');
-  if (colon > 0) return { username: user.slice(0, colon), password: user.slice(colon + 1) };
-  if (password !== undefined) return { username: user, password };
-  const terminal = terminalOf(io);
+): Promise<{ readonly username: string; readonly password: string } | undefined> {
+  if (user === '' || io.etcdctl?.hasLogin(user, ownPassword) === false) return undefined;
+  const { username, password } = loginOf(user, ownPassword);
+  if (username === '') throw new CliError(ExitCode.USAGE, `name of ${flag}: missing; give ${flag} NAME:PASSWORD`);
+  if (password !== undefined) return { username, password };
+  const terminal = user.includes(':') ? undefined : terminalOf(io);
   if (terminal !== undefined) {
     const [typed = ''] = await askHidden(terminal, io, [`Password of ${escapeControls(user)}: `]);
-    return { username: user, password: typed };
+    return { username, password: typed };
   }
   throw new CliError(
     ExitCode.USAGE,
@@ -202,6 +239,8 @@ export interface Context {
   readonly out: Output;
   /** The values of --endpoints as the user gave them. */
   readonly endpointNames: readonly string[];
+  /** Returns the text of --endpoints for an endpoint of the client, or the endpoint itself if no text names it. */
+  readonly nameOf: (endpoint: string) => string;
   /** The value of --command-timeout if the user gave one. */
   readonly commandTimeoutMs: number | undefined;
   /** Whether --insecure-skip-tls-verify was given. */
@@ -230,7 +269,12 @@ export function contextOf(io: Io, command: Command): Context {
   const context: Omit<Context, 'clientOptions'> = {
     io,
     out: new Output(io.stdout, printer === undefined ? flags.writeOut : printer.nearestFormat, flags.hex, printer),
-    endpointNames: flags.endpoints.split(',').map((each) => each.trim()),
+    endpointNames: flags.endpoints,
+    nameOf: (endpoint) => {
+      const scheme = endpoint.startsWith('https:') ? 'https' : 'http';
+      const isSame = (name: string): boolean => parseEndpoint(withScheme(name, scheme), '--endpoints').url === endpoint;
+      return flags.endpoints.find(isSame) ?? endpoint;
+    },
     commandTimeoutMs: isTimed ? flags.commandTimeout : undefined,
     skipsTlsVerify: flags.insecureSkipTlsVerify ?? false,
     debugs: flags.debug ?? false,
@@ -281,13 +325,16 @@ function unverifiedTransport({ stderr, transport }: Io, { tls }: ClientOptions):
   return unverifiedTls(tls as TlsOptions | undefined);
 }
 
+/** Matches the values of flags that contain a password. The client refuses a URL with a user name or a query. */
+const SECRETS: Readonly<Record<string, RegExp>> = { '--user': /:/, '--endpoints': /[@?#]/ };
+
 /** Prints the value of each global flag as the environment variable that sets it, as etcdctl does, but no password. */
 function printSettings({ stderr }: Io, program: Command): void {
   for (const option of program.options) {
     const { envVar, long } = option;
     if (envVar === undefined) continue;
     const value = program.getOptionValue(option.attributeName());
-    const isSecret = long === '--password' || (long === '--user' && String(value).includes(':'));
+    const isSecret = long === '--password' || SECRETS[long ?? '']?.test(String(value)) === true;
     const shown = value === undefined ? '' : isSecret ? '(hidden)' : String(value);
     stderr.write(`${envVar}=${escapeControls(shown)}\n`);
   }

@@ -115,6 +115,7 @@ const EXAMPLES: Readonly<Record<string, readonly [section: string, ...examples: 
     'source <(etcdwire completion bash)',
     'etcdwire completion fish > ~/.config/fish/completions/etcdwire.fish',
   ],
+  help: ['the-command-line', 'etcdwire help lease grant'],
   version: ['the-command-line', 'etcdwire version'],
 };
 
@@ -123,7 +124,9 @@ export function addExamples(command: Command, path = ''): void {
   for (const each of command.commands) {
     const name = `${path} ${each.name()}`.trim();
     if (each.commands.length > 0) addExamples(each, name);
-    if (each.commands.length > 0 || !command.createHelp().visibleCommands(command).includes(each)) continue;
+    const isGroupHelp = path !== '' && each.name() === 'help';
+    if (each.commands.length > 0 || isGroupHelp || !command.createHelp().visibleCommands(command).includes(each))
+      continue;
     const [section, ...examples] = EXAMPLES[name] ?? [];
     if (section === undefined) throw new Error(`src/cli/examples.ts has no example for ${name}`);
     const lines = examples.map((example) => `  ${example}\n`).join('');

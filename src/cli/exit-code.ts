@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
-import { EtcdError } from '../errors/etcd-error.js';
+import { EtcdError } from '../base/index.js';
+import { methodByPath } from '../extras/transports/json/index.js';
 import { methods } from '../gen/methods.js';
-import { methodByPath } from '../reflection/method-table.js';
 
 /**
  * Exit codes of the program. Most of them are codes from sysexits(3), because ordinary commands do not use these codes.
@@ -77,6 +77,11 @@ export function describeFailure(error: unknown): CliError {
   const hint = hintFor(last);
   const message = withFlagNames(error.message);
   return new CliError(exitCodeOf(last), message + (hint === undefined ? '' : `; ${hint}`));
+}
+
+/** Hides the value of an unknown option in an error of commander, because the option may be a misspelt `--password`. */
+export function withoutOptionValue(error: string): string {
+  return error.replace(/(unknown option '(?:--[^=']*=|-[^-']))[^']+'/, "$1…'");
 }
 
 /** Replaces the names of client options in the text of an error by the flags that set them. */

@@ -1,23 +1,29 @@
-import { EtcdError } from '../errors/etcd-error.js';
-import { explain, headerSpans, type Span } from '../inspect/explain.js';
-import type { WireFrame, WireMessage } from '../inspect/frames.js';
-import { kubernetesValue } from '../inspect/kubernetes.js';
-import { decode } from '../protobuf/codec.js';
-import type { FieldType } from '../protobuf/schema.js';
+import { EtcdError, hexOf, textOf } from '../base/index.js';
 import {
   enumName,
   fromTextOrBase64,
   type JsonObject,
   type JsonValue,
+  methodByPath,
   textOrBase64,
   toJson,
-} from '../reflection/json.js';
-import { methodByPath } from '../reflection/method-table.js';
-import { hexOf, textOf } from '../runtime/bytes.js';
-import { FRAME_HEADER_BYTES } from '../transport/http2/frame.js';
-import type { HeaderField } from '../transport/http2/hpack/tables.js';
-import { MESSAGE_PREFIX_BYTES } from '../transport/http2/message-framing.js';
-import { SETTING_BYTES } from '../transport/http2/settings.js';
+} from '../extras/transports/json/index.js';
+import {
+  explain,
+  headerSpans,
+  kubernetesValue,
+  type Span,
+  type WireFrame,
+  type WireMessage,
+} from '../inspect/index.js';
+import {
+  decode,
+  type FieldType,
+  FRAME_HEADER_BYTES,
+  type HeaderField,
+  MESSAGE_PREFIX_BYTES,
+  SETTING_BYTES,
+} from '../wire/index.js';
 import { escapeControls, quoted } from './output.js';
 
 /** Takes the place of a frame type in the line for the end of a connection. */
@@ -25,12 +31,13 @@ const CLOSED = 'CLOSED';
 
 /** Formats a frame as one line of text. The line shows the milliseconds since `startMs`. */
 export function frameText(frame: WireFrame, startMs: number): string {
-  const { direction, connection, streamId, type, flags } = frame;
+  const { direction, connection, streamId, type, flags, undecoded } = frame;
   const time = timeText(frame.atMs, startMs);
   const stream = streamId === 0 ? `${connection}` : `${connection}:${streamId}`;
   const arrow = direction === 'sent' ? '>' : '<';
   const name = [type, ...flags].join(' ');
-  return escapeControls(`${time}  ${arrow}  ${stream.padEnd(5)}  ${name.padEnd(28)}  ${detailText(frame)}`.trimEnd());
+  const detail = detailText(frame) + (undecoded === undefined ? '' : ` (not decoded, because ${undecoded})`);
+  return escapeControls(`${time}  ${arrow}  ${stream.padEnd(5)}  ${name.padEnd(28)}  ${detail}`.trimEnd());
 }
 
 /** Formats the end of a connection as one line of text, as `frameText` formats a frame. */
@@ -70,7 +77,7 @@ function messageText(message: WireMessage): string {
 
 /** Formats a frame as JSON, with the milliseconds since `startMs`. */
 export function frameJson(frame: WireFrame, startMs: number): JsonObject {
-  const { connection, endpoint, direction, streamId, type, flags, bytes, detail } = frame;
+  const { connection, endpoint, direction, streamId, type, flags, bytes, detail, undecoded } = frame;
   const common = {
     ms: microseconds(frame.atMs - startMs),
     connection,
@@ -80,7 +87,7 @@ export function frameJson(frame: WireFrame, startMs: number): JsonObject {
     type,
     flags,
   };
-  return { ...common, ...detailJson(detail), hex: hexOf(bytes) };
+  return { ...common, ...detailJson(detail), ...(undecoded === undefined ? {} : { undecoded }), hex: hexOf(bytes) };
 }
 
 /** Formats the end of a connection as JSON, with the milliseconds since `startMs`. */
@@ -113,14 +120,17 @@ export interface FrameWithFields {
   readonly messages: readonly { readonly message: WireMessage; readonly fields: JsonObject }[];
 }
 
-/** Returns the fields of a message. `textOrBase64` formats bytes. Returns {} if the message is malformed. */
+/**
+ * Returns the fields of a message. `textOrBase64` formats bytes. If the message cannot be decoded, the only field is
+ * `undecoded`, which says why.
+ */
 export function fieldsOf({ method, typeName, bytes }: WireMessage): JsonObject {
   const found = methodByPath.get(method);
   const codec = found?.request.typeName === typeName ? found.request : found?.response;
   try {
     return codec === undefined ? {} : toJson(codec, decode(codec, bytes), textOrBase64);
   } catch (error) {
-    if (error instanceof EtcdError) return {};
+    if (error instanceof EtcdError) return { undecoded: error.problem };
     throw error;
   }
 }

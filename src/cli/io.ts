@@ -1,8 +1,6 @@
-import type { ClientOptions } from '../client/client.js';
-import { canceled, type EtcdError } from '../errors/etcd-error.js';
-import { LineSplitter } from '../runtime/bytes.js';
-import { orAborted } from '../runtime/signals.js';
-import type { TransportFactory } from '../transport/transport.js';
+import { canceled, type EtcdError, LineSplitter, orAborted } from '../base/index.js';
+import type { ClientOptions } from '../extras/full/index.js';
+import type { TransportFactory } from '../wire/index.js';
 import type { EtcdctlMode } from './etcdctl/mode.js';
 import type { Sink } from './output-base.js';
 

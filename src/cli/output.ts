@@ -1,6 +1,6 @@
-import type { Codec } from '../protobuf/codec.js';
-import { type BytesToJson, type JsonValue, toJson } from '../reflection/json.js';
-import { hexOf, validTextOf } from '../runtime/bytes.js';
+import { hexOf, validTextOf } from '../base/index.js';
+import { type BytesToJson, type JsonValue, toJson } from '../extras/transports/json/index.js';
+import type { Codec } from '../wire/index.js';
 import type { EtcdctlPrinter } from './etcdctl/printer.js';
 import type { Details } from './etcdctl/simple.js';
 import type { Format, Sink } from './output-base.js';

@@ -1,5 +1,5 @@
 import type { ReadStream } from 'node:tty';
-import { onAbort } from '../runtime/signals.js';
+import { onAbort } from '../base/index.js';
 import { CliError, ExitCode } from './exit-code.js';
 import { type Io, interruptedBy } from './io.js';
 

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs';
-import { monotonicMs, pause } from '../runtime/timers.js';
+import { monotonicMs, pause } from '../base/index.js';
 
 const POLL_MS = 20;
 /**

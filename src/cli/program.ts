@@ -1,6 +1,8 @@
 import { basename } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
-import { EtcdError } from '../errors/etcd-error.js';
+import { EtcdError } from '../base/index.js';
+import { parseBoolean } from '../extras/node/index.js';
+import { addHelpCommands } from './commands/help.js';
 import { addKeyCommands } from './commands/keys.js';
 import { addLeaseCommands } from './commands/lease.js';
 import { addLockCommands } from './commands/lock.js';
@@ -8,7 +10,15 @@ import type { FlagValues } from './commands/trace.js';
 import { addWatchCommand } from './commands/watch.js';
 import { addConnectionFlags } from './context.js';
 import { addExamples } from './examples.js';
-import { CliError, describeFailure, ExitCode, type SetExitCode, signaledCode } from './exit-code.js';
+import {
+  CliError,
+  describeFailure,
+  ExitCode,
+  type SetExitCode,
+  signaledCode,
+  withoutOptionValue,
+} from './exit-code.js';
+import { prepareVariables, walkArguments } from './go-arguments.js';
 import type { Io } from './io.js';
 import { escapeControls, FORMATS } from './output.js';
 
@@ -36,7 +46,6 @@ const COMMON_COMMANDS: readonly {
 export async function run(given: readonly string[], outerIo: Io, inherited: FlagValues = {}): Promise<ExitCode> {
   const io = await inMode(given, outerIo);
   const { etcdctl } = io;
-  let args = given;
   let exitCode: ExitCode = ExitCode.OK;
   const setExitCode = (code: ExitCode): void => {
     exitCode = code;
@@ -45,16 +54,18 @@ export async function run(given: readonly string[], outerIo: Io, inherited: Flag
   try {
     // Node.js replaces bytes that are not UTF-8 with U+FFFD. The program refuses such an argument, because it would
     // otherwise use a different key than the user gave.
-    if (args.some((arg) => arg.includes('\uFFFD')))
+    if (given.some((arg) => arg.includes('\uFFFD')))
       throw new CliError(
         ExitCode.USAGE,
         'arguments: got bytes that are not UTF-8; allowed: UTF-8 text (for other bytes, use etcdwire call with base64)',
       );
     for (const [name, value] of Object.entries(inherited)) program.setOptionValueWithSource(name, value, 'cli');
-    args = etcdctl?.begin(program, args) ?? args;
-    await addCommands(program, args, io, setExitCode);
-    if (etcdctl !== undefined) args = etcdctl.prepare(program, args);
-    await program.parseAsync(args, { from: 'user' });
+    etcdctl?.begin(program);
+    const { args, words } = walkArguments(io, program, given);
+    await addCommands(program, words[0], io, setExitCode);
+    etcdctl?.prepare(program);
+    prepareVariables(program);
+    await program.parseAsync(walkArguments(io, program, args).args, { from: 'user' });
     return exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return ExitCode.OK;
@@ -79,7 +90,7 @@ async function inMode(args: readonly string[], io: Io): Promise<Io> {
   const end = args.indexOf('--');
   const isAsked =
     args.slice(0, end === -1 ? undefined : end).includes('--etcdctl') ||
-    process.env.ETCDWIRE_ETCDCTL === '1' ||
+    parseBoolean(process.env.ETCDWIRE_ETCDCTL ?? '') === true ||
     [process.argv[1] ?? '', process.argv0].some((path) => /^etcdctl(?:\.\w+)?$/.test(basename(path)));
   if (!isAsked) return io;
   const { EtcdctlMode } = await import('./lazy.js');
@@ -96,7 +107,7 @@ function createProgram(io: Io): Command {
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
-      outputError: (text, write) => write(text.replace(/^error: /, 'etcdwire: ')),
+      outputError: (text, write) => write(withoutOptionValue(text).replace(/^error: /, 'etcdwire: ')),
     })
     .addHelpText('afterAll', ({ command }) =>
       command.parent === null ? '' : '\nFor the connection and output options, see etcdwire --help.',
@@ -112,14 +123,14 @@ function createProgram(io: Io): Command {
   return addConnectionFlags(program);
 }
 
-/** Adds the command that the arguments name, or all commands if they name none of `COMMON_COMMANDS`. */
-async function addCommands(program: Command, args: readonly string[], io: Io, setExitCode: SetExitCode): Promise<void> {
-  const [name = ''] = program.parseOptions([...args]).operands;
+/** Adds the command of this name, or all commands if it is not one of `COMMON_COMMANDS`. */
+async function addCommands(program: Command, name = '', io: Io, setExitCode: SetExitCode): Promise<void> {
   const common = COMMON_COMMANDS.find(({ names }) => names.includes(name));
   for (const { add } of common === undefined ? COMMON_COMMANDS : [common]) add(program, io, setExitCode);
   if (common === undefined) {
     const { addOtherCommands } = await import('./other-commands.js');
     addOtherCommands(program, io, setExitCode, run, VERSION);
   }
+  addHelpCommands(program, io);
   addExamples(program);
 }

@@ -1,4 +1,4 @@
-import { monotonicMs } from '../runtime/timers.js';
+import { monotonicMs } from '../base/index.js';
 import type { Io } from './io.js';
 import type { Sink } from './output.js';
 

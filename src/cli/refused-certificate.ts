@@ -1,5 +1,5 @@
-import type { Client } from '../client/client.js';
-import type { Interceptor } from '../interceptors/interceptors.js';
+import type { Client } from '../extras/full/index.js';
+import type { Interceptor } from '../rpc/index.js';
 import { CliError, ExitCode, withFlagNames } from './exit-code.js';
 
 /** Matches the problem of a connection that a server has closed because of the client certificate. */

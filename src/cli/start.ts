@@ -1,4 +1,4 @@
-import { monotonicMs } from '../runtime/timers.js';
+import { monotonicMs } from '../base/index.js';
 import { FORWARDED, GUARD_ARGUMENT, runGuard, STOPPING } from './child.js';
 import { ExitCode, signaledCode } from './exit-code.js';
 import { run } from './program.js';
@@ -26,9 +26,6 @@ async function guard(): Promise<void> {
 async function main(): Promise<void> {
   // If the event loop had nothing left to do before the command ends, this process would exit with 0.
   process.exitCode = ExitCode.FAILED;
-  // As in etcdctl, an empty environment variable counts as unset. Docker Compose files often set empty variables.
-  for (const [name, value] of Object.entries(process.env))
-    if (name.startsWith('ETCDCTL_') && (value === '' || isOff(name, value))) delete process.env[name];
   /** When a signal first asked this program to exit. Signals that arrive while a command runs do not count. */
   let askedMs = Number.POSITIVE_INFINITY;
   const interrupted = new AbortController();
@@ -69,9 +66,4 @@ async function main(): Promise<void> {
   process.exitCode = cannotWrite ? ExitCode.CANNOT_WRITE : exitCode;
   // Closes standard input. Otherwise, this process would stay alive until the process that writes to the input ends.
   if (usesStdin) process.stdin.destroy();
-}
-
-/** Whether a variable turns off a flag without a value. commander regards such a flag as set if its variable is set. */
-function isOff(name: string, value: string | undefined): boolean {
-  return /^ETCDCTL_(?:HEX|DEBUG|INSECURE_SKIP_TLS_VERIFY)$/.test(name) && /^(?:0|f|false)$/i.test(value ?? '');
 }

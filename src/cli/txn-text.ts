@@ -1,4 +1,5 @@
 import { Command } from 'commander';
+import { textOf, validTextOf } from '../base/index.js';
 import {
   type Compare,
   CompareResult,
@@ -6,12 +7,13 @@ import {
   type RequestOp,
   type TxnRequest,
 } from '../gen/etcdserverpb/rpc.js';
-import type { Init } from '../protobuf/codec.js';
-import { textOf, validTextOf } from '../runtime/bytes.js';
+import type { Init } from '../wire/index.js';
+import { leaseId } from './arguments.js';
 import { defineDel, defineGet, definePut, putRequest } from './commands/key-flags.js';
 import { type Context, readText } from './context.js';
 import { warnOfRange } from './etcdctl/questions.js';
 import { CliError, ExitCode } from './exit-code.js';
+import { walkArguments } from './go-arguments.js';
 import { linesOf, readAll } from './io.js';
 
 // This file reads the text of a transaction that `etcdctl txn` reads: lines with comparisons, lines with requests to
@@ -138,10 +140,8 @@ function parseCompare(io: Io, line: string): Init<Compare> {
   if (target === undefined) throw refused(`malformed comparison: ${line} (unknown target ${name})`);
   const result = RESULTS[operator];
   if (result === undefined) throw refused(`malformed comparison: ${line} (got "${operator}"; allowed: =, !=, > and <)`);
-  const targetUnion =
-    target === 'value'
-      ? { case: target, value: value.bytes }
-      : { case: target, value: numberIn(io, line, value.bytes) };
+  const number = target === 'lease' ? leaseIn : numberIn;
+  const targetUnion = { case: target, value: target === 'value' ? value.bytes : number(io, line, value.bytes) };
   return { target: WIRE_TARGETS[target], result, key: key.bytes, targetUnion } as Init<Compare>;
 }
 
@@ -175,6 +175,16 @@ function numberIn(io: Io, line: string, value: Uint8Array): bigint {
   return number;
 }
 
+/** Reads a lease ID as the other commands do: see `leaseId`. 0 stands for no lease. */
+function leaseIn(io: Io, line: string, value: Uint8Array): bigint {
+  const text = textOf(value);
+  try {
+    return /^(?:0x)?0+$/i.test(text) ? 0n : leaseId(text);
+  } catch {
+    throw lineError(io, `invalid lease ID, expecting hexadecimal: ${line}`);
+  }
+}
+
 /** Parses a request such as `put key "some text" --prev-kv`. */
 async function parseRequest(io: Io, line: string): Promise<Init<RequestOp>> {
   const args = wordsOf(io, line);
@@ -192,13 +202,15 @@ async function parseRequest(io: Io, line: string): Promise<Init<RequestOp>> {
     if (io.etcdctl !== undefined && !isSure) await warnOfRange(io, command.args);
     request = { case: 'requestDeleteRange', value: { ...range, prevKv } };
   });
-  const given = io.etcdctl?.prepare(parser, args) ?? args;
+  let isParsed = false;
+  parser.hook('preAction', () => {
+    isParsed = true;
+  });
+  io.etcdctl?.prepare(parser);
   try {
-    await parser.parseAsync([...given], { from: 'user' });
+    await parser.parseAsync(walkArguments(io, parser, args).args, { from: 'user' });
   } catch (error) {
-    if (error instanceof Error && 'code' in error && String(error.code).startsWith('commander.'))
-      throw lineError(io, `invalid txn request: ${line}`);
-    throw error;
+    throw isParsed ? error : lineError(io, `invalid txn request: ${line}`);
   }
   return { request };
 }

@@ -1,8 +1,7 @@
 import { isIP } from 'node:net';
 import { type ConnectionOptions, connect } from 'node:tls';
-import type { TlsOptions } from '../host/tls.js';
-import { http2 } from '../transport/http2.js';
-import type { TransportFactory } from '../transport/transport.js';
+import type { TlsOptions } from '../host/index.js';
+import { http2, type TransportFactory } from '../wire/index.js';
 
 /**
  * Returns a transport that does TLS without checking the certificate of the server. It is for --insecure-skip-tls-verify

@@ -3,7 +3,8 @@ import type { KeyFlags } from './commands/key-flags.js';
 import { addWatchFlags, noCommand, type Watched, watchedBy } from './commands/watched.js';
 import type { Context } from './context.js';
 import { CliError, ExitCode } from './exit-code.js';
-import { linesOf } from './io.js';
+import { walkArguments } from './go-arguments.js';
+import { type Io, linesOf } from './io.js';
 import { wordsOf } from './txn-text.js';
 
 /** Prints the events of a watch that a line describes. Resolves with the exit code. */
@@ -54,12 +55,12 @@ function startLine(
   const dashes = words.indexOf('--');
   if (dashes === words.length - 1 && dashes !== -1) throw noCommand(io);
   const program = dashes === -1 ? [] : words.slice(dashes + 1);
-  const { args, flags } = parsed(dashes === -1 ? words : words.slice(0, dashes));
+  const { args, flags } = parsed(io, dashes === -1 ? words : words.slice(0, dashes));
   start(watchedBy(io, flags, [...args, ...program], program.length), flags);
 }
 
 /** @throws CliError if a flag is unknown or has a wrong value. */
-function parsed(words: readonly string[]): { readonly args: readonly string[]; readonly flags: KeyFlags } {
+function parsed(io: Io, words: readonly string[]): { readonly args: readonly string[]; readonly flags: KeyFlags } {
   const parser = addWatchFlags(new Command())
     .argument('[key]')
     .argument('[range-end]')
@@ -67,7 +68,7 @@ function parsed(words: readonly string[]): { readonly args: readonly string[]; r
     .exitOverride()
     .configureOutput({ writeErr: () => {} });
   try {
-    parser.parse([...words], { from: 'user' });
+    parser.parse(walkArguments(io, parser, words).args, { from: 'user' });
   } catch (error) {
     throw new CliError(ExitCode.USAGE, `watch: ${(error as Error).message.replace(/^error: /, '')}`);
   }

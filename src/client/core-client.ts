@@ -1,8 +1,30 @@
-import { type WithHeader, withHeader } from '../channel/results.js';
-import { CALL_OPTIONS, type CallOptions, Rpc, WRITE_OPTIONS, type WriteOptions } from '../channel/rpc.js';
+import {
+  BatchItemIterator,
+  type BytesLike,
+  type ClientEvent,
+  checkFunction,
+  checkOptions,
+  INSPECT,
+  type InspectArguments,
+  inspected,
+  iterate,
+  KEYS_HINTS,
+  once,
+  settledWithin,
+} from '../base/index.js';
 import * as kvMethods from '../gen/methods/kv.js';
-import type { KeyValue } from '../kv/key-value.js';
-import { checkKey, type Keys, resolveKeys, singleKey } from '../kv/keys.js';
+import {
+  CALL_OPTIONS,
+  type CallOptions,
+  Rpc,
+  type WithHeader,
+  WRITE_OPTIONS,
+  type WriteOptions,
+  withHeader,
+} from '../rpc/index.js';
+import type { Closer, CoreKeyspace, KeyspaceCore } from './keyspace.js';
+import type { KeyValue } from './kv/key-value.js';
+import { checkKey, type Keys, resolveKeys, singleKey } from './kv/keys.js';
 import {
   DELETE_OPTIONS,
   type DeleteOptions,
@@ -27,19 +49,9 @@ import {
   SCAN_HINTS,
   SCAN_OPTIONS,
   type ScanOptions,
-} from '../kv/requests.js';
-import { Scanner, type ScanPage } from '../kv/scan.js';
-import { type Conditions, type Op, runTxn, type Txn, type TxnResult } from '../kv/txn.js';
-import { LeaseClient, type Leases } from '../lease/leases.js';
-import { checkFunction, checkOptions, KEYS_HINTS } from '../runtime/arguments.js';
-import { BatchItemIterator, once } from '../runtime/async.js';
-import type { BytesLike } from '../runtime/bytes.js';
-import type { ClientEvent } from '../runtime/log.js';
-import { INSPECT, type InspectArguments, inspected } from '../runtime/printed.js';
-import { settledWithin } from '../runtime/timers.js';
-import { KeyWatch, WATCH_OPTIONS, type Watch, type WatchOptions } from '../watch/watch.js';
-import { WatchStream } from '../watch/watch-stream.js';
-import type { Closer, CoreKeyspace, KeyspaceCore } from './keyspace.js';
+} from './kv/requests.js';
+import { Scanner, type ScanPage } from './kv/scan.js';
+import { type Conditions, type Op, runTxn, type Txn, type TxnResult } from './kv/txn.js';
 import {
   CLIENT_HINTS,
   CORE_CLIENT_OPTIONS,
@@ -48,7 +60,11 @@ import {
   coreLayers,
   type Embedded,
 } from './layers.js';
+import { LeaseClient, type Leases } from './lease/leases.js';
+import { RenewalStream } from './lease/renewal-stream.js';
 import { namespaceCore } from './namespace.js';
+import { WATCH_OPTIONS, type Watch, Watches, type WatchOptions } from './watch/watch.js';
+import { WatchStream } from './watch/watch-stream.js';
 
 const GET_CALL = { ...GET_OPTIONS, ...CALL_OPTIONS } as const;
 const RANGE_CALL = { ...RANGE_OPTIONS, ...CALL_OPTIONS } as const;
@@ -94,7 +110,7 @@ export class CoreClient implements CoreKeyspace {
   /** @internal */
   readonly rpc: Rpc;
   /** @internal */
-  readonly watchStream: WatchStream;
+  readonly watches: Watches;
   readonly #scanner: Scanner;
   /** The closers of this keyspace. The closers of a client and all its namespaces are in `core.closers`. */
   readonly #closers = new Set<Closer>();
@@ -105,11 +121,12 @@ export class CoreClient implements CoreKeyspace {
   /** @internal */
   constructor(options: undefined, core: KeyspaceCore);
   constructor(options: CoreClientOptions | Embedded<CoreClientOptions> = {}, core = coreOf(options)) {
-    this.core = core;
     this.rpc = new Rpc(core.guarding?.(core) ?? core.transport, core.settings, core.retrying?.(core));
+    const { watchStream = new WatchStream(this.rpc), renewals = new RenewalStream(this.rpc) } = core;
+    this.core = { ...core, watchStream, renewals };
     this.#scanner = new Scanner(this.rpc, core.maxReceiveBytes);
-    this.watchStream = new WatchStream(this.rpc);
-    this.leaseClient = new LeaseClient(this.rpc);
+    this.watches = new Watches(watchStream, core.prefix);
+    this.leaseClient = new LeaseClient(this.rpc, renewals);
     this.lease = this.leaseClient;
   }
 
@@ -134,7 +151,8 @@ export class CoreClient implements CoreKeyspace {
   /** @internal */
   scanPages(keys: Keys, options: ScanOptions & CallOptions): AsyncGenerator<ScanPage, void> {
     const range = resolveKeys(keys, 'keys');
-    return this.#scanner.pages(range, rangeRequest(range, options), options);
+    const request = rangeRequest(range, options);
+    return iterate(options.signal, (signal) => this.#scanner.pages(range, request, { ...options, signal }));
   }
 
   async put(key: BytesLike, value: BytesLike, options: PutOptions & WriteOptions = {}): Promise<WithHeader<PutResult>> {
@@ -159,7 +177,7 @@ export class CoreClient implements CoreKeyspace {
 
   watch(keys: Keys, options: WatchOptions = {}): Watch {
     checkOptions(options, WATCH_OPTIONS, 'watch', KEYS_HINTS);
-    return new KeyWatch(this.watchStream, keys, options);
+    return this.watches.open(keys, options);
   }
 
   namespace(prefix: BytesLike): CoreKeyspace {
@@ -247,9 +265,15 @@ export class CoreClient implements CoreKeyspace {
   }
 
   async #end(): Promise<void> {
-    const done = closeAll(this.#isNamespace ? this.#closers : this.core.closers);
-    this.leaseClient.close();
-    this.watchStream.close();
+    const { closers, renewals, watchStream } = this.core;
+    const done = closeAll(this.#isNamespace ? this.#closers : closers);
+    if (this.#isNamespace) {
+      this.leaseClient.close();
+      this.watches.close();
+    } else {
+      renewals?.close();
+      watchStream?.close();
+    }
     await settledWithin(CLOSERS_TIMEOUT_MS, done);
     if (this.#isNamespace) return;
     this.core.abortClosed();

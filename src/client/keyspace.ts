@@ -1,19 +1,13 @@
-import type { Channel } from '../channel/channel.js';
-import type { CallOptions, Rpc } from '../channel/rpc.js';
-import type { Endpoint } from '../host/endpoint.js';
-import type { Keys } from '../kv/keys.js';
-import type { KV, PagedKV } from '../kv/kv.js';
-import type { GuardedKeyspace } from '../kv/retried-writes.js';
-import type { LeaseClient, Leases } from '../lease/leases.js';
-import { type CachedRange, openCachedRange } from '../mirror/cached-range.js';
-import { type Mirror, type MirrorOptions, RangeMirror } from '../mirror/mirror.js';
-import { checkCan } from '../runtime/arguments.js';
-import type { BytesLike } from '../runtime/bytes.js';
-import type { Transport } from '../transport/transport.js';
-import type { Watch, WatchOptions } from '../watch/watch.js';
-import type { WatchStream } from '../watch/watch-stream.js';
-
-export type { Watch };
+import { type BytesLike, checkCan } from '../base/index.js';
+import type { Endpoint } from '../host/index.js';
+import type { Channel, Rpc, RpcSettings } from '../rpc/index.js';
+import type { Transport } from '../wire/index.js';
+import type { Keys } from './kv/keys.js';
+import type { KV, PagedKV } from './kv/kv.js';
+import type { LeaseClient, Leases } from './lease/leases.js';
+import type { RenewalStream } from './lease/renewal-stream.js';
+import type { Watch, Watches, WatchOptions } from './watch/watch.js';
+import type { WatchStream } from './watch/watch-stream.js';
 
 /**
  * Keys, watches and leases of a cluster, or of a namespace in it. The clients of `etcdwire/core` and `etcdwire` and
@@ -55,30 +49,14 @@ export interface CoreKeyspace extends KV, AsyncDisposable {
   close(): Promise<void>;
 }
 
-/**
- * A `CoreKeyspace` that can also follow a range of keys. The `Client` of `etcdwire` and its namespaces implement this
- * interface.
- *
- * @example
- * async function countKeys(etcd: Keyspace, keys: Keys): Promise<number> {
- *   await using cached = await etcd.cachedRange(keys);
- *   return cached.size;
- * }
- */
-export interface Keyspace extends CoreKeyspace {
-  /**
-   * Reads a range at one revision, and then delivers every later change in the range. With `fromRevision`, delivers the
-   * changes after that revision, and reads the range only if it cannot continue from that revision.
-   */
-  mirror(keys: Keys, options?: MirrorOptions): Mirror;
-
-  /**
-   * Keeps a range in memory and up to date. Resolves when the client has read the range for the first time. Close the
-   * cached range after use.
-   */
-  cachedRange(keys: Keys, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<CachedRange>;
-
-  namespace(prefix: BytesLike): Keyspace;
+/** The parts of a keyspace that its guards use. */
+export interface GuardedKeyspace {
+  readonly transport: Transport;
+  readonly prefix: Uint8Array;
+  readonly settings: RpcSettings;
+  readonly maxTxnOps: number;
+  readonly closers: Set<() => Promise<void>>;
+  readonly guardPrefix: Uint8Array;
 }
 
 /** The parts of a client. A namespace of the client shares every field except `transport` and `prefix`. */
@@ -90,6 +68,9 @@ export interface KeyspaceCore extends GuardedKeyspace {
   readonly configured: () => readonly Endpoint[];
   /** See `CoreClient.setEndpoints`. */
   readonly setEndpoints: (urls: readonly string[]) => void;
+  /** The streams of all watches and keepalives of the client and its namespaces. The client creates both. */
+  readonly watchStream?: WatchStream | undefined;
+  readonly renewals?: RenewalStream | undefined;
   /** Maximum length, in bytes, of a response that the client accepts. */
   readonly maxReceiveBytes: number;
   /**
@@ -109,23 +90,9 @@ export interface KeyspaceClient extends CoreKeyspace, PagedKV {
   readonly leaseClient: LeaseClient;
   readonly core: KeyspaceCore;
   readonly rpc: Rpc;
-  readonly watchStream: WatchStream;
+  readonly watches: Watches;
   /** Registers `closer` to run before the keyspace or its client closes. Returns a function that removes `closer`. */
   beforeClose(closer: Closer): () => void;
-}
-
-export function mirrorOf(client: CoreKeyspace, keys: Keys, options: MirrorOptions = {}): Mirror {
-  const keyspace = keyspaceClientOf(client);
-  return new RangeMirror(keyspace, keyspace.watchStream, keys, options);
-}
-
-export function cachedRangeOf(
-  client: CoreKeyspace,
-  keys: Keys,
-  options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
-): Promise<CachedRange> {
-  const keyspace = keyspaceClientOf(client);
-  return openCachedRange(keyspace, keyspace.watchStream, keys, options);
 }
 
 const ALLOWED = 'a Client, or a namespace of one';

@@ -1,31 +1,48 @@
 import {
+  type BytesLike,
+  ClientEvents,
+  checkBoolean,
+  checkedLater,
+  checkLogger,
+  checkMs,
+  checkPositiveCount,
+  invalidInput,
+  type Logger,
+  NO_BYTES,
+  oneOf,
+  reading,
+  show,
+} from '../base/index.js';
+import { checkTls, type Endpoint, parseEndpoints, type TlsSource } from '../host/index.js';
+import {
   AuthenticatedTransport,
   askForCredentials,
+  BALANCES,
+  type Balance,
+  Channel,
   type Credentials,
   type CredentialsSource,
   checkCredentials,
-} from '../channel/authentication.js';
-import { Channel, MAX_IN_FLIGHT } from '../channel/channel.js';
-import { BALANCES, type Balance } from '../channel/endpoint-pool.js';
-import { checkTimeout } from '../channel/rpc.js';
-import { invalidInput } from '../errors/etcd-error.js';
-import { parseEndpoints } from '../host/endpoint.js';
-import { checkTls, type TlsSource } from '../host/tls.js';
-import { checkInterceptors, type Interceptor, withInterceptors } from '../interceptors/interceptors.js';
-import { withDiagnostics } from '../interceptors/observe.js';
-import { checkKey, GUARD_PREFIX } from '../kv/keys.js';
-import { checkBoolean, checkedLater, checkMs, checkPositiveCount, oneOf, reading, show } from '../runtime/arguments.js';
-import { type BytesLike, NO_BYTES } from '../runtime/bytes.js';
-import { ClientEvents, checkLogger, type Logger } from '../runtime/log.js';
-import { defaultTransport } from '../transport/default-transport.js';
+  checkInterceptors,
+  checkTimeout,
+  type Interceptor,
+  isPermission,
+  MAX_IN_FLIGHT,
+  type PlaintextPermission,
+  PlaintextRule,
+  withDiagnostics,
+  withInterceptors,
+} from '../rpc/index.js';
 import {
+  defaultTransport,
   type EmbeddedTransportFactory,
   TRANSPORT_DEFAULTS,
   type Transport,
   type TransportFactory,
   type TransportOptions,
-} from '../transport/transport.js';
+} from '../wire/index.js';
 import type { KeyspaceCore } from './keyspace.js';
+import { checkKey, GUARD_PREFIX } from './kv/keys.js';
 
 /**
  * Options of the `Client` of `etcdwire/core`. All are optional.
@@ -93,8 +110,11 @@ export interface CoreClientOptions {
    * `sticky`.
    */
   readonly balance?: Balance | undefined;
-  /** Credentials for a cluster that has authentication enabled, or a function that returns them. */
-  readonly auth?: CredentialsSource | undefined;
+  /**
+   * Credentials for a cluster that has authentication enabled, or a function that returns them, or only the permission
+   * to send the passwords of `auth.userAdd` and similar methods over `http:`.
+   */
+  readonly auth?: CredentialsSource | PlaintextPermission | undefined;
   /**
    * Receives a log line for each event; see `ClientEvent`. `console` is a logger. For pino and similar loggers, use
    * `objectFirst`. `onEvent` of the client passes the same events to a function. Default: no logging.
@@ -169,11 +189,18 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   const { auth, logger, callSites, timeoutMs = 15_000, maxTxnOps = 128, maxInFlight = MAX_IN_FLIGHT } = options;
   const scheme = options.tls === undefined ? 'http' : 'https';
   let endpoints = parseEndpoints(endpointsOf(options), scheme);
+  const permission = auth !== undefined && typeof auth !== 'function' && isPermission(auth) ? auth : undefined;
   /** A copy of the credentials that the option `auth` contains, or that its function returned last. */
   let known: Credentials | undefined;
-  if (auth !== undefined && typeof auth !== 'function') known = checkCredentials(auth, endpoints);
+  // Checks the credentials against the current endpoints, and sets them in the same step. From then on, `setEndpoints`
+  // checks its endpoints against these credentials.
+  const learn = (given: Credentials): Credentials => (known = checkCredentials(given, endpoints));
   const credentials =
-    typeof auth === 'function' ? async () => (known = await askForCredentials(auth, endpoints)) : known;
+    typeof auth === 'function'
+      ? async () => learn(await askForCredentials(auth))
+      : auth === undefined || permission !== undefined
+        ? undefined
+        : learn(auth as Credentials);
   const transportOptions = transportOptionsOf(options);
   const interceptors = checkInterceptors(options.interceptors);
   const transportOf = options.transport ?? defaultTransport;
@@ -181,10 +208,20 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
   const events = new ClientEvents();
   events.addLogger(logger);
   // The channel chooses the endpoint of each call and retries the call. Every other feature is a layer around it.
-  const channel = new Channel(endpoints, (endpoint) => transportOf(endpoint, transportOptions), {
+  const secrets = new PlaintextRule(
+    () => known ?? (typeof credentials === 'function' ? credentials() : permission),
+    () => endpoints,
+  );
+  const opened = (endpoint: Endpoint): Transport => {
+    const onCrowded = (problem: string): void =>
+      events.report({ type: 'streams used up', endpoint: endpoint.url, problem });
+    return transportOf(endpoint, { ...transportOptions, onCrowded });
+  };
+  const channel = new Channel(endpoints, opened, {
     maxInFlight,
     balance: BALANCES[options.balance ?? 'sticky'],
     events,
+    secrets,
   });
   // The diagnostics describe each call as the interceptors have changed it. An interceptor sees a call once, however
   // often the channel retries the call. If an outer layer repeats the call, for example with a new token, the
@@ -204,14 +241,16 @@ export function coreLayers(options: CoreClientOptions | Embedded<CoreClientOptio
       events,
       callSites,
       cluster: channel.cluster,
+      maxStreams: () => channel.maxStreams,
     },
     abortClosed: () => closing.abort(),
     configured: () => endpoints,
     setEndpoints: (urls) => {
       const list = parseEndpoints(urls, scheme);
       if (known !== undefined) checkCredentials(known, list);
-      channel.reset(list);
       endpoints = list;
+      // Reports the change to listeners, so this call comes last.
+      channel.reset(list);
     },
     prefix: NO_BYTES,
     maxTxnOps,

@@ -1,13 +1,11 @@
+import { type BytesLike, concatBytes, NO_BYTES } from '../base/index.js';
 import type * as rpc from '../gen/etcdserverpb/rpc.js';
 import * as kvMethods from '../gen/methods/kv.js';
 import * as leaseMethods from '../gen/methods/lease.js';
-import * as watchMethods from '../gen/methods/watch.js';
 import type * as mvccpb from '../gen/mvccpb/kv.js';
-import { checkKey, prefixEnd, type WireRange } from '../kv/keys.js';
-import type { Init } from '../protobuf/codec.js';
-import { type BytesLike, concatBytes, NO_BYTES } from '../runtime/bytes.js';
-import { forwardStream, type Transport } from '../transport/transport.js';
+import { forwardStream, type Init, type Transport } from '../wire/index.js';
 import type { KeyspaceCore } from './keyspace.js';
+import { checkKey, prefixInterval, type WireRange, withoutPrefix } from './kv/keys.js';
 
 /** The functions that translate the requests and the responses of one RPC between a namespace and the whole store. */
 interface Translation {
@@ -28,7 +26,7 @@ export function namespaceCore(core: KeyspaceCore, prefix: BytesLike): KeyspaceCo
 /**
  * Returns a transport for a namespace: the keys that begin with `prefix`. The transport adds the prefix to the keys of
  * each request, and removes the prefix from the keys of each response. Everything that uses this transport works inside
- * the namespace: reads and writes of keys, transactions, watches and locks.
+ * the namespace: reads and writes of keys, and transactions.
  *
  * Closing this transport does nothing, because the connections belong to the client.
  */
@@ -59,19 +57,9 @@ function namespaceTransport(inner: Transport, prefix: Uint8Array): Transport {
 }
 
 /**
- * Translates a range of the namespace into a range of the whole store. An open-ended range becomes a range that ends
- * where the namespace ends. Otherwise, the range would also contain the keys after the namespace.
+ * Returns the translations by gRPC path. A namespace makes no other call whose messages contain keys. Its watches use
+ * the stream of the client, which translates the keys itself: see `WatchScope`.
  */
-export function prefixInterval(prefix: Uint8Array, { key, rangeEnd }: Init<WireRange>): WireRange {
-  const end = rangeEnd ?? NO_BYTES;
-  const openEnded = end.length === 1 && end[0] === 0;
-  return {
-    key: concatBytes(prefix, key ?? NO_BYTES),
-    rangeEnd: openEnded ? prefixEnd(prefix) : end.length === 0 ? NO_BYTES : concatBytes(prefix, end),
-  };
-}
-
-/** Returns the translations by gRPC path. A namespace calls no other RPC whose messages contain keys. */
 function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation>> {
   const withPrefix = <T extends Init<WireRange>>(message: T): T => ({ ...message, ...prefixInterval(prefix, message) });
   const put = (message: Init<rpc.PutRequest>): Init<rpc.PutRequest> => {
@@ -96,15 +84,7 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
         return {};
     }
   };
-  const watch = (message: Init<rpc.WatchRequest>): Init<rpc.WatchRequest> => {
-    const { requestUnion } = message;
-    if (requestUnion?.case !== 'createRequest') return message;
-    return { requestUnion: { case: 'createRequest', value: withPrefix(requestUnion.value) } };
-  };
-
-  const stripped = <KV extends mvccpb.KeyValue | undefined>(kv: KV): KV => {
-    return kv && { ...kv, key: kv.key.subarray(prefix.length) };
-  };
+  const stripped = <KV extends mvccpb.KeyValue | undefined>(kv: KV): KV => kv && withoutPrefix(kv, prefix.length);
   const ranged = (message: rpc.RangeResponse): rpc.RangeResponse => ({ ...message, kvs: message.kvs.map(stripped) });
   const rangedChunk = (message: rpc.RangeStreamResponse): rpc.RangeStreamResponse => {
     return { ...message, rangeResponse: message.rangeResponse && ranged(message.rangeResponse) };
@@ -130,12 +110,6 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
         return { response };
     }
   };
-  const watched = (message: rpc.WatchResponse): rpc.WatchResponse => {
-    const events = message.events.map((event) => {
-      return { ...event, kv: stripped(event.kv), prevKv: stripped(event.prevKv) };
-    });
-    return { ...message, events };
-  };
   // Leaves out the keys outside the namespace, which may be attached to the same lease.
   const leaseKeys = (message: rpc.LeaseTimeToLiveResponse): rpc.LeaseTimeToLiveResponse => {
     const isInside = (key: Uint8Array): boolean =>
@@ -150,6 +124,5 @@ function translationsOf(prefix: Uint8Array): Readonly<Record<string, Translation
     [kvMethods.deleteRange.path]: { request: withPrefix, response: deleted },
     [kvMethods.txn.path]: { request: txn, response: txnResult },
     [leaseMethods.leaseTimeToLive.path]: { request: (message) => message, response: leaseKeys },
-    [watchMethods.watch.path]: { request: watch, response: watched },
   };
 }

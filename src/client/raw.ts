@@ -1,11 +1,17 @@
-import type { CallOptions, Rpc } from '../channel/rpc.js';
-import type { BidiStream, StreamOptions } from '../channel/streams.js';
-import { openServerStream, openStream, STREAM_OPTIONS } from '../channel/streams.js';
+import { checkOptions, isBytes, isPlain, reading, toBytes } from '../base/index.js';
+import { txn } from '../gen/methods/kv.js';
 import { methodList, type methods } from '../gen/methods.js';
-import type { Init } from '../protobuf/codec.js';
-import type { Method } from '../protobuf/schema.js';
-import { checkOptions, isPlain, reading } from '../runtime/arguments.js';
-import { isBytes, toBytes } from '../runtime/bytes.js';
+import {
+  type BidiStream,
+  type CallOptions,
+  openServerStream,
+  openStream,
+  type Rpc,
+  STREAM_OPTIONS,
+  type StreamOptions,
+} from '../rpc/index.js';
+import type { Init, Method } from '../wire/index.js';
+import { checkFatal } from './kv/txn-rules.js';
 
 /** The type of the function that calls an RPC. The type depends on which sides of the RPC send a stream of messages. */
 export type Stub<M> =
@@ -19,7 +25,8 @@ export type Stub<M> =
 
 /**
  * One function for each RPC of each service. Each function accepts and returns the messages of etcd's API unchanged.
- * `rawEnums` contains the values of enum fields.
+ * `rawEnums` contains the values of enum fields. The functions refuse only one kind of message that etcd does not refuse:
+ * a transaction that would end all members of the cluster for good (rule S36).
  *
  * @example
  * const { members } = await etcd.raw.cluster.memberList({ linearizable: true });
@@ -55,8 +62,11 @@ export function stubOf(raw: Raw, method: Method<unknown, unknown>): unknown {
 function stub(rpc: Rpc, method: Method<unknown, unknown>, what: string): unknown {
   switch (method.kind) {
     case 'unary':
-      return async (request: Init<unknown>, options?: CallOptions) =>
-        rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, ownMessage(request), options, what);
+      return async (request: Init<unknown>, options?: CallOptions) => {
+        const own = ownMessage(request);
+        if (method.path === txn.path) reading(own, 'message', () => checkFatal(own ?? {}));
+        return rpc.checkedCall(method as Method<unknown, unknown, 'unary'>, own, options, what);
+      };
     case 'server-streaming':
       return (request: Init<unknown>, options?: StreamOptions) => {
         checkOptions(options, STREAM_OPTIONS, what);

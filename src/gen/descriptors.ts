@@ -1,6 +1,6 @@
 // Written by scripts/generate.ts from proto/. Do not edit.
 
-import type { FieldDescriptor } from '../protobuf/schema.js';
+import type { FieldDescriptor } from '../wire/index.js';
 
 /** The fields of each message, by its full name. */
 export const messageFields: Readonly<Record<string, readonly FieldDescriptor[]>> = {

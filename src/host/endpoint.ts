@@ -1,6 +1,4 @@
-import { type EtcdError, invalidInput } from '../errors/etcd-error.js';
-import { checkList } from '../runtime/arguments.js';
-import { describeType } from '../runtime/bytes.js';
+import { checkList, describeType, type EtcdError, invalidInput } from '../base/index.js';
 
 /** A client address of an etcd member. A member may have several endpoints. */
 export interface Endpoint {
@@ -20,12 +18,17 @@ const HOST_AND_PORT = /^(?:[\w.-]+|\[[\da-f:.]+\]):\d+$/i;
  */
 const ENDPOINT_URL = /^(?:https?|unix):\/\/[!"$->A-[\]-\uffff]+$/i;
 
-/** @throws EtcdError with reason `InvalidInput` if the list is empty, or if one of the endpoints is invalid. */
+/**
+ * Parses a list of endpoints. Keeps only the first of several endpoints with the same URL.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the list is empty, or if one of the endpoints is invalid.
+ */
 export function parseEndpoints(given: readonly string[] | undefined, defaultScheme?: 'http' | 'https'): Endpoint[] {
   const allowed = 'a list of at least one URL';
   const list = checkList(given as readonly string[], 'endpoints', allowed);
   if (list.length === 0) throw invalidInput('endpoints', 'an empty list', allowed);
-  return list.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, defaultScheme));
+  const parsed = list.map((endpoint, index) => parseEndpoint(endpoint, `endpoints[${index}]`, defaultScheme));
+  return parsed.filter(({ url }, index) => parsed.findIndex((other) => other.url === url) === index);
 }
 
 /**
@@ -37,7 +40,8 @@ export function parseEndpoints(given: readonly string[] | undefined, defaultSche
 export function parseEndpoint(given: string, argument: string, defaultScheme: 'http' | 'https' = 'http'): Endpoint {
   const refused = (hint = ''): EtcdError => invalidInput(argument, showUrl(given), ALLOWED + hint);
   if (typeof given !== 'string') throw refused();
-  const text = HOST_AND_PORT.test(given) ? `${defaultScheme}://${given}` : given;
+  // Go's client also takes `unix:/path`, which RFC 3986 regards as equal to `unix:///path`.
+  const text = HOST_AND_PORT.test(given) ? `${defaultScheme}://${given}` : given.replace(/^unix:\/(?!\/)/i, 'unix:///');
   const url = ENDPOINT_URL.test(text) && URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined) throw refused();
   if (url.protocol === 'unix:') {

@@ -1,4 +1,4 @@
-import { describeType } from '../runtime/bytes.js';
+import { describeType } from '../base/index.js';
 import type { Endpoint } from './endpoint.js';
 import type { TlsOptions } from './tls.js';
 

@@ -4,11 +4,14 @@ import { channel } from 'node:diagnostics_channel';
 import { isIP, type NetConnectOpts, type Socket, connect as tcpConnect } from 'node:net';
 import { platform, uptime } from 'node:os';
 import { Duplex } from 'node:stream';
-import { type ConnectionOptions, checkServerIdentity, type TLSSocket, connect as tlsConnect } from 'node:tls';
-import { readError } from '../errors/etcd-error.js';
-import { environment } from '../runtime/environment.js';
-import { ProcessKeeper } from '../runtime/process-keeper.js';
-import { after } from '../runtime/timers.js';
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  type PeerCertificate,
+  type TLSSocket,
+  connect as tlsConnect,
+} from 'node:tls';
+import { after, environment, ProcessKeeper, readError } from '../base/index.js';
 import type { Endpoint } from './endpoint.js';
 import {
   type AsyncContext,
@@ -292,7 +295,8 @@ function connectTls(options: ConnectionOptions, events: ByteStreamEvents): TLSSo
   return socket;
 }
 
-function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): ConnectionOptions {
+/** Returns the options of `node:tls` for a connection to the endpoint, which the server's certificate must name. */
+export function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): ConnectionOptions {
   const name = serverNameOf(endpoint, tls);
   return {
     ALPNProtocols: ['h2'],
@@ -300,11 +304,25 @@ function tlsOptions(endpoint: Endpoint, tls: TlsOptions | undefined): Connection
     rejectUnauthorized: true,
     // RFC 6066, section 3, does not allow IP addresses in SNI.
     servername: isIP(name) === 0 ? name : '',
-    checkServerIdentity: (_, certificate) => checkServerIdentity(name, certificate),
+    checkServerIdentity: (_, certificate) => checkName(name, certificate),
     ...(tls?.ca === undefined ? {} : { ca: pem(tls.ca) }),
     ...(tls?.cert === undefined ? {} : { cert: pem(tls.cert) }),
     ...(tls?.key === undefined ? {} : { key: pem(tls.key) }),
   };
+}
+
+/**
+ * Returns an error unless one of the certificate's alternative names is `name`. Node.js also accepts the common name of
+ * a certificate without alternative DNS names. RFC 9525, section 2, and Go's `crypto/x509` do not.
+ */
+export function checkName(name: string, certificate: PeerCertificate): Error | undefined {
+  const { CN: _, ...subject } = certificate.subject ?? {};
+  const error = checkServerIdentity(name, { ...certificate, subject } as PeerCertificate);
+  if (error === undefined || error.message.includes(name)) return error;
+  const names = certificate.subjectaltname || 'none';
+  return new Error(
+    `Hostname/IP does not match certificate's altnames: Host: ${name}. is not in the cert's altnames: ${names}`,
+  );
 }
 
 function pem(text: string | Uint8Array): string | Buffer {

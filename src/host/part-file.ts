@@ -1,13 +1,27 @@
+import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { invalidInput } from '../errors/etcd-error.js';
-import { concatBytes, describeType, randomId } from '../runtime/bytes.js';
-import { environment } from '../runtime/environment.js';
+import { concatBytes, describeType, environment, invalidInput, randomId } from '../base/index.js';
 
 /** Number of bytes that a `PartFile` collects before it writes them to the file. */
 const WRITE_BYTES = 1_048_576;
+/** The minimum age in milliseconds of an incomplete file that `removeParts` removes. */
+const PART_AGE_MS = 60_000;
 /** Matches what `PartFile` appends to the path to make the unique name. */
 const PART = /^\.[0-9a-f]+\.part$/;
+
+const ALLOWED = 'the path of a regular file, or a path that does not exist yet';
+
+/** How to treat the path of a file. */
+export interface PathOptions {
+  /** The name of the path in errors. Default `path`. */
+  readonly argument?: string;
+  /**
+   * Whether a symbolic link at the path is an error. Another user may have put the link in a folder that several users
+   * share, and the file would replace the target. Default false.
+   */
+  readonly refusesLinks?: boolean;
+}
 
 /**
  * A file that appears at its path only when it is complete. Until then, it has a unique name, `PATH.RANDOM.part`. Only
@@ -33,16 +47,16 @@ export class PartFile {
    * @throws EtcdError with reason `InvalidInput` if `path` names something other than a regular file. This method and
    * all others pass errors of the file system on unchanged.
    */
-  static async create(path: string): Promise<PartFile> {
-    const target = await targetOf(path);
+  static async create(path: string, options?: PathOptions): Promise<PartFile> {
+    const target = await targetOf(path, options);
     // The name is unique, because another call may write to the same path at the same time.
     const part = `${target}.${randomId().toString(16)}.part`;
     return new PartFile(target, part, await open(part, 'wx', 0o600));
   }
 
   /** Creates the file, and calls `write`. When `write` resolves, the file appears at its path. */
-  static async with<T>(path: string, write: (file: PartFile) => Promise<T>): Promise<T> {
-    const file = await PartFile.create(path);
+  static async with<T>(path: string, write: (file: PartFile) => Promise<T>, options?: PathOptions): Promise<T> {
+    const file = await PartFile.create(path, options);
     try {
       const result = await write(file);
       await file.commit();
@@ -61,7 +75,8 @@ export class PartFile {
 
   /**
    * Gives the file its name, after all of its bytes are on the disk. If the power fails meanwhile, the path names
-   * either the new file or the former file. When this method has resolved, the path names the new file.
+   * either the new file or the former file. When this method has resolved, the path names the new file. Also removes the
+   * old incomplete files of the same path that killed processes have left.
    */
   async commit(): Promise<void> {
     await this.#flush();
@@ -69,6 +84,7 @@ export class PartFile {
     await this.#file.close();
     await rename(this.#part, this.#target);
     await syncFolder(dirname(this.#target));
+    await removeParts(this.#target);
   }
 
   async discard(): Promise<void> {
@@ -86,16 +102,22 @@ export class PartFile {
 
 /**
  * Removes the files with the unique names of `PartFile` for `path`, which remain if a process is killed. Keeps a file
- * that was written within the last `minAgeMs`, because another process may still write it.
+ * that was written within the last `PART_AGE_MS`, because another process may still write it. Never rejects, because an
+ * incomplete file that cannot be removed does no harm.
  */
-export async function removeParts(path: string, minAgeMs: number): Promise<void> {
-  const target = await targetOf(path);
-  const folder = dirname(target);
-  for (const name of await readdir(folder)) {
-    if (!name.startsWith(`${basename(target)}.`) || !PART.test(name.slice(basename(target).length))) continue;
-    const part = join(folder, name);
-    const written = await stat(part).catch(undefinedIfMissing);
-    if (written !== undefined && environment.Date.now() - written.mtimeMs >= minAgeMs) await rm(part, { force: true });
+export async function removeParts(path: string): Promise<void> {
+  try {
+    const target = await targetOf(path);
+    const folder = dirname(target);
+    for (const name of await readdir(folder)) {
+      if (!name.startsWith(`${basename(target)}.`) || !PART.test(name.slice(basename(target).length))) continue;
+      const part = join(folder, name);
+      const written = await stat(part).catch(undefinedIfMissing);
+      const isOld = written !== undefined && environment.Date.now() - written.mtimeMs >= PART_AGE_MS;
+      if (isOld) await rm(part, { force: true });
+    }
+  } catch {
+    // The next load or save tries again.
   }
 }
 
@@ -110,22 +132,31 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
+/** @throws EtcdError with reason `InvalidInput` if `existing` is a symbolic link, or is not a regular file. */
+export function checkReplaceable(existing: Stats, argument: string): void {
+  if (existing.isSymbolicLink()) throw invalidInput(argument, 'a symbolic link, which is not followed', ALLOWED);
+  if (!existing.isFile()) throw invalidInput(argument, 'something that is not a regular file', ALLOWED);
+}
+
 /**
  * Returns `path`, or its target if `path` is a symbolic link.
  *
  * @throws EtcdError with reason `InvalidInput` if the returned path would name something other than a regular file, or
- * if the target of the link does not exist.
+ * if the link is refused or its target does not exist.
  */
-async function targetOf(path: string): Promise<string> {
-  const allowed = 'the path of a regular file, or a path that does not exist yet';
+async function targetOf(path: string, { argument = 'path', refusesLinks = false }: PathOptions = {}): Promise<string> {
   if (typeof path !== 'string' || path === '')
-    throw invalidInput('path', path === '' ? 'an empty name' : describeType(path), allowed);
+    throw invalidInput(argument, path === '' ? 'an empty name' : describeType(path), ALLOWED);
   const existing = await lstat(path).catch(undefinedIfMissing);
   if (existing === undefined) return path;
+  if (refusesLinks) {
+    checkReplaceable(existing, argument);
+    return path;
+  }
   const target = await realpath(path).catch(undefinedIfMissing);
   // `realpath` fails for a dangling link, and for /dev/stdout if that is a pipe.
-  if (target === undefined) throw invalidInput('path', 'a link whose target does not exist', allowed);
-  if (!(await stat(target)).isFile()) throw invalidInput('path', 'something that is not a regular file', allowed);
+  if (target === undefined) throw invalidInput(argument, 'a link whose target does not exist', ALLOWED);
+  if (!(await stat(target)).isFile()) throw invalidInput(argument, 'something that is not a regular file', ALLOWED);
   return target;
 }
 

@@ -1,6 +1,15 @@
-import { type EtcdError, invalidInput, missingInput } from '../errors/etcd-error.js';
-import { checkedLaterAll, checkFields, reading } from '../runtime/arguments.js';
-import { describeType, isBytes, textOf, toBytes } from '../runtime/bytes.js';
+import {
+  checkedLaterAll,
+  checkFields,
+  describeType,
+  type EtcdError,
+  invalidInput,
+  isBytes,
+  missingInput,
+  reading,
+  textOf,
+  toBytes,
+} from '../base/index.js';
 import { type Endpoint, parseEndpoint } from './endpoint.js';
 
 /**

@@ -1,6 +1,4 @@
-import { readError } from '../errors/etcd-error.js';
-import { concatBytes } from '../runtime/bytes.js';
-import { settledWithin } from '../runtime/timers.js';
+import { concatBytes, readError, settledWithin } from '../base/index.js';
 import {
   type ByteStream,
   type ByteStreamEvents,

@@ -1,4 +1,4 @@
-import { concatBytes, textOf } from '../runtime/bytes.js';
+import { concatBytes, textOf } from '../base/index.js';
 import {
   ACK,
   BYTE_ORDER_MAGIC,

@@ -1,4 +1,4 @@
-import { CONNECTION_PREFACE } from '../transport/http2/frame.js';
+import { CONNECTION_PREFACE } from '../wire/index.js';
 import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from './frames.js';
 import { Http1Decoder, Http1Requests } from './http1.js';
 
@@ -46,8 +46,8 @@ export class ConnectionDecoder {
     }
     const requests = new Http1Requests();
     return {
-      sent: new Http1Decoder('client', requests, onSent),
-      received: new Http1Decoder('server', requests, onReceived),
+      sent: new Http1Decoder('client', requests, { frame: onSent }),
+      received: new Http1Decoder('server', requests, { frame: onReceived }),
     };
   }
 }

@@ -1,9 +1,6 @@
-import { EtcdError } from '../errors/etcd-error.js';
+import { EtcdError, NO_BYTES, textOf } from '../base/index.js';
 import { messageFields } from '../gen/descriptors.js';
-import { Reader } from '../protobuf/reader.js';
-import type { FieldDescriptor, ScalarType } from '../protobuf/schema.js';
-import { NO_BYTES, textOf } from '../runtime/bytes.js';
-import { STATIC_TABLE } from '../transport/http2/hpack/tables.js';
+import { type FieldDescriptor, Reader, type ScalarType, STATIC_TABLE } from '../wire/index.js';
 import { ENVELOPE, ENVELOPE_FIELDS, isProtobufValue, PROTOBUF_PREFIX_BYTES } from './kubernetes.js';
 
 /** The wire types of Protobuf by number: https://protobuf.dev/programming-guides/encoding/#structure. */

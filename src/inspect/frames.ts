@@ -1,25 +1,28 @@
-import type { OpenByteStream } from '../host/host.js';
-import { type AnyMethod, methodByPath } from '../reflection/method-table.js';
-import { concatBytes, hexOf, textOf } from '../runtime/bytes.js';
-import { monotonicMs } from '../runtime/timers.js';
+import { concatBytes, hexOf, monotonicMs, textOf } from '../base/index.js';
+import { type AnyMethod, methodByPath } from '../extras/transports/json/index.js';
+import type { OpenByteStream } from '../host/index.js';
 import {
   CONNECTION_PREFACE,
   ConnectionError,
+  DynamicTable,
   errorCodeName,
   Flag,
   FRAME_HEADER_BYTES,
+  FrameReader,
   FrameType,
+  type HeaderField,
+  HpackDecoder,
+  MESSAGE_PREFIX_BYTES,
+  MessageAssembler,
   readUint31,
   readUint32,
+  SETTING_BYTES,
+  Setting,
   writeFrameHeader,
-} from '../transport/http2/frame.js';
-import { FrameReader } from '../transport/http2/frame-reader.js';
-import { HpackDecoder } from '../transport/http2/hpack/decoder.js';
-import { DynamicTable, type HeaderField } from '../transport/http2/hpack/tables.js';
-import { MESSAGE_PREFIX_BYTES, MessageAssembler } from '../transport/http2/message-framing.js';
-import { SETTING_BYTES, Setting } from '../transport/http2/settings.js';
+} from '../wire/index.js';
 import { headerSpans } from './explain.js';
-import { mayContainSecrets, SECRET_HEADERS, withoutSecret, withoutSecrets, withoutSecretValues } from './secrets.js';
+import { pathOf, shownPathOf } from './http1-head.js';
+import { mayContainSecrets, withoutSecret, withoutSecrets, withoutSecretValues } from './secrets.js';
 
 /** One HTTP/2 frame that a connection sent or received, with its decoded content. */
 export interface WireFrame {
@@ -41,10 +44,12 @@ export interface WireFrame {
   readonly flags: readonly string[];
   /**
    * The whole frame, including the frame header. A secret in a header field, or in a message of HTTP/1.1, is replaced
-   * by as many asterisks. The bytes of other secrets are 0.
+   * by as many asterisks, and so are all bytes of HTTP/1.1 that could not be decoded. The bytes of other secrets are 0.
    */
   readonly bytes: Uint8Array;
   readonly detail: FrameDetail;
+  /** Why the decoder could not decode the frame, or a part of it. Undefined if it could. */
+  readonly undecoded?: string;
 }
 
 export type FrameDetail =
@@ -149,7 +154,7 @@ export function tapped(
 /** The gRPC methods of the open streams on one connection, by stream ID. They come from the request headers. */
 export type StreamMethods = Map<number, AnyMethod>;
 
-export type DecodedFrame = Pick<WireFrame, 'streamId' | 'type' | 'flags' | 'bytes' | 'detail'>;
+export type DecodedFrame = Pick<WireFrame, 'streamId' | 'type' | 'flags' | 'bytes' | 'detail' | 'undecoded'>;
 
 const PRIORITY_BYTES = 5;
 const TYPE_NAMES = new Map<number, string>(Object.entries(FrameType).map(([name, type]) => [type, name]));
@@ -178,6 +183,8 @@ export class FrameDecoder {
   #block: Uint8Array[] = [];
   /** The header block of the current frame without secrets. Undefined if the block contains no secret. */
   #publicBlock: Uint8Array | undefined;
+  /** Why the current frame is not decoded as a whole. */
+  #undecoded: string | undefined;
   #prefaceLeft: number;
 
   /** `onHeaders` receives the fields of each whole header block, with their secrets. */
@@ -215,13 +222,15 @@ export class FrameDecoder {
     const whole = frameBytes(type, flags, streamId, bytes.subarray(start, end));
     const payload = whole.subarray(FRAME_HEADER_BYTES);
     this.#publicBlock = undefined;
+    this.#undecoded = undefined;
     const detail = this.#detail(type, flags, streamId, unpadded(type, flags, payload));
     const name = TYPE_NAMES.get(type) ?? `0x${type.toString(16)}`;
     const shown =
       this.#publicBlock === undefined
         ? whole
         : frameBytes(type, flags & ~(Flag.PADDED | Flag.PRIORITY), streamId, this.#publicBlock);
-    this.#onFrame({ streamId, type: name, flags: flagNames(type, flags), bytes: shown, detail });
+    const decoded = { streamId, type: name, flags: flagNames(type, flags), bytes: shown, detail };
+    this.#onFrame(this.#undecoded === undefined ? decoded : { ...decoded, undecoded: this.#undecoded });
     const ends = type === FrameType.RST_STREAM || (type <= FrameType.HEADERS && (flags & Flag.END_STREAM) !== 0);
     if (ends) this.#assemblers.delete(streamId);
     if (ends && (this.side === 'server' || type === FrameType.RST_STREAM)) this.#streams.delete(streamId);
@@ -273,12 +282,19 @@ export class FrameDecoder {
     this.#onHeaders(streamId, fields);
     const shown = fields.map(withoutSecret);
     this.#followTable(block, fields);
-    if (shown.some(([name]) => SECRET_HEADERS.has(name))) {
+    if (shown.some((field, index) => field !== fields[index])) {
       if (isWhole) this.#publicBlock = withoutSecretValues(block, fields);
       else payload.fill(0);
     }
-    const method = methodByPath.get(shown.find(([name]) => name === ':path')?.[1] ?? '');
-    if (this.side === 'client' && method !== undefined) this.#streams.set(streamId, method);
+    const path = shown.find(([name]) => name === ':path')?.[1];
+    if (this.side === 'server' || path === undefined) return shown;
+    const method = methodByPath.get(pathOf(path));
+    if (method !== undefined) this.#streams.set(streamId, method);
+    else {
+      // A client that uses a stream ID again could send a password to another path.
+      this.#streams.delete(streamId);
+      this.#undecoded = `etcd has no RPC ${shownPathOf(path)}`;
+    }
     return shown;
   }
 
@@ -336,7 +352,9 @@ export class FrameDecoder {
     if (assembler === undefined) {
       assembler = new MessageAssembler(MAX_MESSAGE_BYTES, {
         message: (bytes, start, end) => void this.#completed.push(bytes.slice(start, end)),
-        refused: () => {},
+        refused: () => {
+          this.#undecoded = 'the message is compressed, or has an invalid prefix';
+        },
       });
       this.#assemblers.set(streamId, assembler);
     }

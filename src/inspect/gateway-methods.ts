@@ -1,5 +1,5 @@
-import { type AnyMethod, methodByPath } from '../reflection/method-table.js';
-import { gatewayPath } from '../transport/gateway/rpcs.js';
+import { gatewayPath } from '../extras/transports/gateway/index.js';
+import { type AnyMethod, methodByPath } from '../extras/transports/json/index.js';
 
 /**
  * The paths that the gateway offers besides the paths that the client of this package uses: `additional_bindings` in

@@ -1,7 +1,5 @@
-import { EtcdError } from '../errors/etcd-error.js';
-import { Reader } from '../protobuf/reader.js';
-import type { FieldDescriptor } from '../protobuf/schema.js';
-import { NO_BYTES, textOf, toBytes } from '../runtime/bytes.js';
+import { EtcdError, NO_BYTES, textOf, toBytes } from '../base/index.js';
+import { type FieldDescriptor, Reader } from '../wire/index.js';
 
 // The keys of Kubernetes, and the beginnings of their values. The API server writes both: see `NewStorageFactoryConfig`
 // in pkg/kubeapiserver/default_storage_factory_builder.go of Kubernetes for the keys, and the packages

@@ -200,7 +200,8 @@ function addressBytes(host: string, asIpv4: boolean): Uint8Array {
   const ipv4 = ipv4Of(host);
   if (ipv4 !== undefined)
     return Uint8Array.from(asIpv4 ? ipv4 : [...new Array<number>(10).fill(0), 0xff, 0xff, ...ipv4]);
-  const [head = '', tail] = host.replace(/%.*$/, '').split('::');
+  const [withoutZone = ''] = host.split('%');
+  const [head = '', tail] = withoutZone.split('::');
   const groups = (text: string): number[] =>
     text === ''
       ? []

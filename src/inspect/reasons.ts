@@ -1,5 +1,4 @@
-import type { ClientReason, Outcome, Reason } from '../errors/etcd-error.js';
-import type { ServerReason } from '../errors/status.js';
+import type { ClientReason, Outcome, Reason, ServerReason } from '../base/index.js';
 
 // The texts of docs/errors.md, which the page of a trace shows, too. The types require an entry for every reason and
 // forbid an entry for any other.
@@ -203,7 +202,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
   NoSpace: {
     cause:
       'The database has reached `--quota-backend-bytes`. etcd checks the quota before it proposes a write and again when it applies the write. In the second case it may apply the write in spite of this error.',
-    remedy: 'Compact, defragment every member, then `maintenance.disarm` the alarm.',
+    remedy: 'Compact with `physical: true`, defragment every member, then `maintenance.disarm` the alarm.',
   },
   LeaseNotFound: {
     cause: 'The lease does not exist: it expired or was revoked.',
@@ -276,7 +275,10 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
       'Users or roles changed after the token was issued. The client has already renewed the token as often as it may.',
     remedy: 'Repeat the call.',
   },
-  NoLeader: { cause: 'The member knows no leader.', remedy: `Wait for an election. ${REPEAT_READ} ${CHECK_WRITE}` },
+  NoLeader: {
+    cause: 'The member knows no leader, and has not processed the call.',
+    remedy: 'The client repeats the call, at another member if there is one, until its time limit.',
+  },
   NotLeader: {
     cause: 'The member is not the leader. From `moveLeader`: none of the endpoints is the leader.',
     remedy: 'Name all members as `endpoints`.',
@@ -326,7 +328,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     remedy: `Allow more time, or check the \`cause\`. ${CHECK_WRITE}`,
   },
   SessionExpired: {
-    cause: 'From `lockService.lock`: the lease ended while the call waited for the lock.',
+    cause: 'From `raw.lock.lock`: the lease ended while the call waited for the lock.',
     remedy: 'Grant a new lease, keep it alive, and call `lock` again.',
   },
   ElectionNoLeader: {
@@ -334,7 +336,7 @@ export const SERVER_REASONS: Readonly<Record<ServerReason, ReasonText>> = {
     remedy: 'Wait for a leader, for example with `observe`.',
   },
   ElectionNotLeader: {
-    cause: 'From `electionService.proclaim`: the candidate is no longer the leader.',
+    cause: 'From `raw.election.proclaim`: the candidate is no longer the leader.',
     remedy: 'Stop the work of the leader, and call `campaign` again.',
   },
   ProposalDropped: {

@@ -1,4 +1,4 @@
-/// <reference path="../runtime/globals.ts" preserve="true" />
+/// <reference path="../base/globals.ts" preserve="true" />
 
 /**
  * This module contains servers for tests: real etcd members and clusters, and an etcd in memory. It also contains fault

@@ -12,7 +12,7 @@ import {
   Session,
   stm,
   withLock,
-} from '../../src/concurrency/index.js';
+} from '../../src/concurrency.js';
 import { type Client, compare, EtcdError, op, prefix } from '../../src/index.js';
 import type { FaultProxy } from '../../src/testing/index.js';
 import { authEtcd, ROOT, USER } from '../support/auth-etcd.js';
@@ -74,12 +74,13 @@ const FORBIDDEN_CALLS: Calls = {
   'password of a user that does not exist': (_, { root }) => root.auth.userChangePassword('u', PASSWORD),
   'permission of a role that does not exist': (_, { root }) => root.auth.roleGrantPermission('r', 'read', FORBIDDEN),
   'permission that was not granted': (_, { root }) => root.auth.roleRevokePermission('app', FORBIDDEN),
-  lockService: (etcd, { lease }) => etcd.lockService.lock(FORBIDDEN, lease, SOON),
-  'unlock of lockService': (etcd) => etcd.lockService.unlock(FORBIDDEN),
-  electionService: (etcd, { lease }) => etcd.electionService.campaign(FORBIDDEN, lease, VALUE, SOON),
-  proclaim: (etcd) => etcd.electionService.proclaim(WRONG_LEADER, VALUE),
-  resign: (etcd) => etcd.electionService.resign(WRONG_LEADER),
-  'leader of electionService': (etcd) => etcd.electionService.leader(FORBIDDEN),
+  'raw lock': (etcd, { lease }) => etcd.raw.lock.lock({ name: Buffer.from(FORBIDDEN), lease }, SOON),
+  'raw unlock': (etcd) => etcd.raw.lock.unlock({ key: Buffer.from(FORBIDDEN) }),
+  'raw campaign': (etcd, { lease }) =>
+    etcd.raw.election.campaign({ name: Buffer.from(FORBIDDEN), lease, value: Buffer.from(VALUE) }, SOON),
+  'raw proclaim': (etcd) => etcd.raw.election.proclaim({ leader: WRONG_LEADER, value: Buffer.from(VALUE) }),
+  'raw resign': (etcd) => etcd.raw.election.resign({ leader: WRONG_LEADER }),
+  'raw leader': (etcd) => etcd.raw.election.leader({ name: Buffer.from(FORBIDDEN) }),
   'raw put': (etcd) => etcd.raw.kv.put({ key: Buffer.from(FORBIDDEN), value: Buffer.from(VALUE) }),
   'raw put with wrong types': (etcd) => etcd.raw.kv.put({ key: FORBIDDEN as never, lease: VALUE as never }),
   'raw watch': (etcd) => {
@@ -115,7 +116,8 @@ const KEYED_CALLS: Calls = {
   scan: (etcd) => etcd.scan(prefix(KEY), SOON).next(),
   grant: (etcd) => etcd.lease.grant({ ttl: 60, ...SOON }),
   authenticate: (etcd) => etcd.auth.authenticate('user', PASSWORD, SOON),
-  electionService: (etcd) => etcd.electionService.campaign(LOCK, 1n, VALUE, SOON),
+  'raw campaign': (etcd) =>
+    etcd.raw.election.campaign({ name: Buffer.from(LOCK), lease: 1n, value: Buffer.from(VALUE) }, SOON),
   withLock: (etcd) => withLock(etcd, LOCK, () => {}, WAIT),
 };
 
@@ -199,19 +201,19 @@ test('errors of locks, elections, semaphores, barriers and transactions contain 
   await new Semaphore(session, `${name}/semaphore`, 1).acquire();
   await expectFailures(
     {
-      'a lock that another session holds': () => new Mutex(other, name).lock({ maxWaitMs: 300 }),
+      'a lock that another session holds': () => new Mutex(other, name).lock({ maxWaitMs: 1_000 }),
       'an election that another session has won': () =>
-        new Election(other, `${name}/election`).campaign(VALUE, { maxWaitMs: 300 }),
+        new Election(other, `${name}/election`).campaign(VALUE, { maxWaitMs: 1_000 }),
       'resuming a leadership with another token': () =>
-        new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 300 }),
-      'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ maxWaitMs: 300 }),
+        new Election(session, `${name}/election`).resume(1n, { maxWaitMs: 1_000 }),
+      'a semaphore without a permit': () => new Semaphore(other, `${name}/semaphore`, 1).acquire({ maxWaitMs: 1_000 }),
       'a barrier that is held': async () => {
         const barrier = new Barrier(etcd, `${name}/barrier`);
         await barrier.hold();
-        await barrier.wait({ maxWaitMs: 300 });
+        await barrier.wait({ maxWaitMs: 1_000 });
       },
       'a double barrier without enough members': () =>
-        new DoubleBarrier(other, `${name}/double`, 2).enter({ maxWaitMs: 300 }),
+        new DoubleBarrier(other, `${name}/double`, 2).enter({ maxWaitMs: 1_000 }),
       'a transaction with a conflict': () =>
         stm(
           etcd,

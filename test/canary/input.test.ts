@@ -13,8 +13,8 @@ import {
   Session,
   stm,
   withLock,
-} from '../../src/concurrency/index.js';
-import { Service } from '../../src/discovery/index.js';
+} from '../../src/concurrency.js';
+import { Service } from '../../src/discovery.js';
 import { Client, type Compare, keyRange, op, prefix } from '../../src/index.js';
 import { canary, expectNoCanary, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';
@@ -47,9 +47,8 @@ const WAIT = { maxWaitMs: 2_000 } as const;
 
 /** Returns calls and their valid arguments. The test replaces one argument at a time with a value of a wrong type. */
 function callsOf(etcd: Client, session: Session): Readonly<Record<string, readonly [call: Call, ...right: unknown[]]>> {
-  const { auth, cluster, electionService, lease, lockService, maintenance, raw } = etcd;
+  const { auth, cluster, lease, maintenance, raw } = etcd;
   const key = unique();
-  const leader = { name: Buffer.from(key), key: Buffer.from(key), rev: 1n, lease: 1n };
   const condition = compare('value', '==', 'x');
   return {
     'new Client': [
@@ -164,17 +163,14 @@ function callsOf(etcd: Client, session: Session): Readonly<Record<string, readon
     'alarm of disarm': [(memberId, alarm) => maintenance.disarm({ memberId, alarm }, SOON), 1n, 'corrupt'],
     downgrade: [(action, version, options) => maintenance.downgrade(action, version, options), 'cancel', '', SOON],
     moveLeader: [(id, options) => maintenance.moveLeader(id, options), 1n, SOON],
-    'lock service': [(name, id, options) => lockService.lock(name, id, options), key, 1n, SOON],
-    'unlock of the lock service': [(name, options) => lockService.unlock(name, options), key, SOON],
-    'election service': [
-      (name, id, value, options) => electionService.campaign(name, id, value, options),
-      key,
+    'raw lock': [(name, id, options) => raw.lock.lock({ name, lease: id }, options), Buffer.from(key), 1n, SOON],
+    'raw campaign': [
+      (name, id, value, options) => raw.election.campaign({ name, lease: id, value }, options),
+      Buffer.from(key),
       1n,
-      'x',
+      Buffer.from('x'),
       SOON,
     ],
-    proclaim: [(who, value, options) => electionService.proclaim(who, value, options), leader, 'x', SOON],
-    'leader of the election service': [(name, options) => electionService.leader(name, options), key, SOON],
     'raw put': [
       (name, value, id, options) => raw.kv.put({ key: name, value, lease: id }, options),
       Buffer.from(key),

@@ -11,8 +11,8 @@ import {
   SelfHealingSession,
   Semaphore,
   Session,
-} from '../../src/concurrency/index.js';
-import { Service } from '../../src/discovery/index.js';
+} from '../../src/concurrency.js';
+import { Service } from '../../src/discovery.js';
 import { type ClientOptions, prefix } from '../../src/index.js';
 import { canariesIn, canary, expectNoCanary, plant, watchOutput } from '../support/canaries.js';
 import { openClient, unique } from '../support/client.js';

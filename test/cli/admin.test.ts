@@ -7,9 +7,20 @@ import { NO_TERMINAL, UNDER_TERMINAL } from '../support/terminal.js';
 
 const IS_MEMORY = inject('server') === 'memory';
 
-/** Runs `etcdwire` with the simple output format at the endpoints. @throws Error that contains stderr if it fails. */
+/**
+ * Runs `etcdwire` with the simple output format at the endpoints, which have no TLS.
+ *
+ * @throws Error that contains stderr if the program fails.
+ */
 async function text(endpoints: readonly string[], ...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await cli([...args, '-w', 'simple', '--endpoints', endpoints.join()]);
+  const { code, stdout, stderr } = await cli([
+    ...args,
+    '-w',
+    'simple',
+    '--plaintext-auth',
+    '--endpoints',
+    endpoints.join(),
+  ]);
   if (code !== 0) throw new Error(`etcdwire ${args.join(' ')} exited with ${code}: ${stderr}`);
   return stdout;
 }
@@ -63,13 +74,28 @@ it('`auth enable` gives the user root the role root, and `auth disable` needs th
 
 it('`user add` reads the password from standard input, and refuses an empty password', async () => {
   const { endpoints } = await ownEtcd();
-  const add = ['user', 'add', 'anne', '--endpoints', endpoints.join()];
+  const add = ['user', 'add', 'anne', '--plaintext-auth', '--endpoints', endpoints.join()];
   expect(await cli(add)).toMatchObject({ code: 64, stderr: expect.stringContaining('password: missing') });
   expect(await cli(add, { stdin: 'secret\n' })).toMatchObject({ code: 0 });
   await text(endpoints, 'user', 'add', 'root:x');
   await text(endpoints, 'auth', 'enable');
   const login = ['user', 'get', 'anne', '--user', 'anne:secret', '--plaintext-auth'];
   expect(await text(endpoints, ...login)).toBe('User: anne\nRoles:\n');
+});
+
+it.each([
+  ['user add', ['user', 'add', 'anne:canary-1']],
+  ['user add --new-user-password', ['user', 'add', 'anne', '--new-user-password', 'canary-1']],
+  ['user passwd', ['user', 'passwd', 'anne', '--interactive=false']],
+  ['call Authenticate', ['call', 'Authenticate', '{"name":"anne","password":"canary-1"}']],
+])('`%s` sends no password to an http: endpoint without `--plaintext-auth`', async (_, args) => {
+  const { endpoints } = await ownEtcd();
+  const { code, stdout, stderr } = await cli([...args, '--endpoints', endpoints.join()], { stdin: 'canary-1\n' });
+  expect({ code, stdout }).toEqual({ code: 64, stdout: '' });
+  expect(stderr).toContain(`${endpoints[0]}, which has no TLS; nothing was sent`);
+  expect(stderr).toContain('--plaintext-auth');
+  expect(stderr).not.toContain('canary-1');
+  expect(await text(endpoints, 'user', 'list')).toBe('');
 });
 
 it('`user get --detail` prints the permissions of each role', async () => {
@@ -100,7 +126,7 @@ describe('at a terminal', () => {
 
   it('`user add` asks twice for a password, and does not show it', async (context) => {
     const { endpoints } = await ownEtcd();
-    const add = ['user', 'add', 'anne', '--endpoints', endpoints.join()];
+    const add = ['user', 'add', 'anne', '--plaintext-auth', '--endpoints', endpoints.join()];
     expect(await typed(context, add, 'secret\r', 'other\r')).toMatchObject({
       code: 64,
       stdout: expect.stringContaining('got two different passwords'),
@@ -129,7 +155,7 @@ it('`member` adds a learner, changes its peer URLs and removes it', async () => 
   const added = await text(endpoints, 'member', 'add', 'new', '--peer-urls', 'http://127.0.0.1:1', '--learner');
   const [, id = ''] = /^Learner ([0-9a-f]+) added to cluster [0-9a-f]+\n/.exec(added) ?? [];
   expect(added).toMatch(/\nETCD_NAME="new"\nETCD_INITIAL_CLUSTER="[^"]*new=http:\/\/127\.0\.0\.1:1[^"]*"\n/);
-  expect(await cli(['member', 'promote', id, '--endpoints', endpoints.join()])).toMatchObject({ code: 1 });
+  expect(await cli(['member', 'promote', id, '--endpoints', endpoints.join()])).toMatchObject({ code: 74 });
   expect(await text(endpoints, 'member', 'update', id, '--peer-urls', 'http://127.0.0.1:2')).toMatch(
     `Member ${id} updated`,
   );

@@ -104,7 +104,7 @@ export const EQUAL_LINES: readonly (string | Line)[] = [
   { line: 'put app/x 1', user: 'user:user-secret' },
   { line: 'get a --password root-secret', user: 'root' },
   { line: 'get a', user: '', env: { ETCDCTL_USER: 'root:root-secret' } },
-  'get a --command-timeout=3s --dial-timeout=1s --keepalive-time=10s --keepalive-timeout=3s',
+  'get a --command-timeout=1m --dial-timeout=59s --keepalive-time=10s --keepalive-timeout=30s',
   'get a --cert /nonexistent.pem',
   'get a --cert /nonexistent.pem --key /nonexistent.key',
   'get a --endpoints 127.0.0.1:1 --command-timeout=300ms',

@@ -88,6 +88,20 @@ it('--debug prints the settings without passwords, and the events of the client'
   expect(stderr).not.toMatch(/secret|other/);
 });
 
+it.each([
+  'http://root:secret@127.0.0.1:1',
+  'root:secret@127.0.0.1:1',
+  'http://127.0.0.1:1?password=secret',
+  'http://127.0.0.1:1#secret',
+  'http://127.0.0.1:1,http://root:secret@127.0.0.1:1',
+])('--debug prints no password in --endpoints %s', async (endpoints) => {
+  const given = await cli(['get', 'a', '--debug', '--endpoints', endpoints]);
+  expect(given).toMatchObject({ code: 64, stdout: '' });
+  const inherited = await cli(['get', 'a'], { environment: { ETCDCTL_ENDPOINTS: endpoints, ETCDCTL_DEBUG: 'true' } });
+  expect(inherited).toMatchObject({ code: 64, stderr: expect.stringContaining('ETCDCTL_ENDPOINTS=(hidden)') });
+  expect(given.stderr + inherited.stderr).not.toContain('secret');
+});
+
 it('`downgrade validate` checks the target version', async ({ skip }) => {
   if (IS_MEMORY) return skip('the server in memory has no versions to choose from');
   const { endpoints } = await ownEtcd({ version: '3.6' });

@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest';
-import { frameRows } from '../../src/cli/frames.js';
+import { fieldsOf, frameRows } from '../../src/cli/frames.js';
+import type { TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
+import { methods } from '../../src/gen/methods.js';
 import { openByteStream } from '../../src/host/node.js';
 import { tapped, type WireFrame } from '../../src/inspect/frames.js';
-import { http2Over } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/transport.js';
+import { encode, type Init } from '../../src/wire/protobuf/codec.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
 
@@ -57,4 +60,15 @@ test('`frameRows` puts the malformed bytes at the end of a message into a separa
     [17, 18, '2 value'],
     [18, 20, expect.stringContaining('malformed')],
   ]);
+});
+
+test('`fieldsOf` says why a message that cannot be decoded has no fields', () => {
+  const [method, typeName] = ['/etcdserverpb.KV/Txn', 'etcdserverpb.TxnRequest'];
+  let nested: Init<TxnRequest> = {};
+  for (let depth = 0; depth < 60; depth += 1)
+    nested = { success: [{ request: { case: 'requestTxn', value: nested } }] };
+  const bytes = encode(methods.kv.txn.request, nested);
+  expect(fieldsOf({ method, typeName, bytes })).toEqual({
+    undecoded: expect.stringContaining('nested deeper than 100'),
+  });
 });

@@ -103,6 +103,17 @@ it('etcdwire txn runs a transaction from a JSON file where keys and values are t
   expect(again.responses).toMatchObject([{ response_range: { kvs: [{ key, value: 'made' }] } }]);
 });
 
+it('etcdwire txn refuses a read with a revision beside a write, and sends nothing', async () => {
+  const key = unique();
+  const file = join(temporaryFolder(), 'txn.json');
+  const [put, read] = [{ request_put: { key } }, { request_range: { key, revision: 1 } }];
+  writeFileSync(file, JSON.stringify({ success: [put], failure: [read] }));
+  const { code, stderr } = await cli(['txn', file]);
+  expect(code).not.toBe(0);
+  expect(stderr).toContain('txn: got a read with revision = 1 beside a write; allowed: reads without revision');
+  expect(await openClient().get(key)).toBeUndefined();
+});
+
 it('etcdwire watch logs an unavailable endpoint and prints events from another endpoint', async () => {
   const [key, [gone = 0]] = [unique(), await freePorts(1)];
   const { header } = await openClient().put(key, 'there');
@@ -259,6 +270,29 @@ it('`watch` refuses a command without --', async () => {
     code: 64,
     stderr: expect.stringContaining('got "true" without -- before it'),
   });
+});
+
+it('`watch KEY -- COMMAND` leaves out the variables of a value that is too long, and runs the next commands', async () => {
+  const key = unique();
+  const { header } = await openClient().put(key, 'x'.repeat(200_000));
+  // JSON escapes each of these characters with six characters, so only the quoted variable is too long.
+  await openClient().put(key, '\u0001'.repeat(50_000));
+  await openClient().put(key, 'short');
+  const script =
+    'echo "[$ETCDWIRE_WATCH_OMITTED] $(printenv ETCDWIRE_WATCH_VALUE | wc -m) $(printenv ETCD_WATCH_VALUE || echo none)"; ' +
+    '[ "$ETCDWIRE_WATCH_VALUE" != short ] || exit 3';
+  const args = ['watch', key, '--rev', String(header.revision), '-w', 'simple', '--', 'sh', '-c', script];
+  const outer = { ETCDWIRE_WATCH_VALUE: 'outer', ETCD_WATCH_VALUE: 'outer', ETCDWIRE_WATCH_OMITTED: 'outer' };
+  const { code, stdout, stderr } = await cli(args, { environment: outer });
+  expect(code).toBe(3);
+  expect(stdout.split('\n').filter((line) => line.includes('['))).toEqual([
+    '[ETCDWIRE_WATCH_VALUE ETCD_WATCH_VALUE] 0 none',
+    '[ETCD_WATCH_VALUE] 50001 none',
+    '[] 6 "short"',
+  ]);
+  expect(stderr).toMatch(
+    /the command gets no ETCDWIRE_WATCH_VALUE, ETCD_WATCH_VALUE for the event at revision \d+, because .* 100000 bytes; read/,
+  );
 });
 
 it('`watch KEY -- COMMAND` passes bytes that are not text in base64', async () => {

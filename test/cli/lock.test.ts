@@ -255,7 +255,8 @@ describe('etcdwire', () => {
     onTestFinished(() => clearInterval(repeat));
     const { code, stderr } = await holder.done;
     for (const each of members) each.resume();
-    expect(code).toBe(130);
+    // While Node.js exits, it handles signals no longer. A shell shows both ends of the process as 130.
+    expect(code ?? holder.process.signalCode).toBeOneOf([130, 'SIGINT']);
     expect(stderr).not.toContain('may stay locked');
   });
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { toBytes } from '../../src/base/bytes.js';
 import { MirrorTarget, PositionMoved } from '../../src/cli/copy/mirror-target.js';
 import { prefix } from '../../src/index.js';
-import { toBytes } from '../../src/runtime/bytes.js';
 import { openClient, unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
 

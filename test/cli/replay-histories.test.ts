@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
-import { withLock } from '../../src/concurrency/index.js';
+import { withLock } from '../../src/concurrency.js';
 import { type Client, compare, op, prefix } from '../../src/index.js';
 import { startChild } from '../support/child.js';
 import { type CliResult, cli } from '../support/cli.js';

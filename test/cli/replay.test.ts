@@ -178,10 +178,14 @@ async function failedTests(folder: string, programs: readonly string[]): Promise
     for (const name of programs) copyFileSync(join(folder, `${name}.test.ts`), join(root, `${name}.test.ts`));
     return {
       resolve: { alias },
-      test: { name: `${index}`, root, env: { ETCDWIRE_CHANGE: change }, testTimeout: 60_000 },
+      // The tests of one change share a process, so that it loads the modules of `src` only once.
+      test: { name: `${index}`, root, env: { ETCDWIRE_CHANGE: change }, testTimeout: 60_000, isolate: false },
     };
   });
-  writeFileSync(join(folder, 'vitest.config.mjs'), `export default ${JSON.stringify({ test: { projects } })};`);
+  writeFileSync(
+    join(folder, 'vitest.config.mjs'),
+    `export default ${JSON.stringify({ test: { projects, maxWorkers: 2 } })};`,
+  );
   const args = [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--root', folder, '--reporter=json'];
   const { stdout } = await execute(process.execPath, args, { cwd: folder }).catch((error) => error);
   const { testResults } = JSON.parse(stdout) as { testResults: readonly { name: string; status: string }[] };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type Queue, sentenceFor } from '../../src/cli/trace/sentences.js';
-import type { JsonObject } from '../../src/reflection/json.js';
+import type { JsonObject } from '../../src/extras/transports/json/json.js';
 
 const QUEUE: Queue = {
   contenderOf: (key) => ({ 'jobs/1': 'this client', 'jobs/2': 'contender 1' })[key],

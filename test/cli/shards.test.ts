@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
-import { shardOwners, shards } from '../../src/recipes/index.js';
-import { pause } from '../../src/runtime/timers.js';
+import { pause } from '../../src/base/timers.js';
+import { Mutex, Session } from '../../src/concurrency.js';
+import { shardOwners, shards } from '../../src/recipes.js';
 import { cli, cliJson } from '../support/cli.js';
 import { openClient, unique } from '../support/client.js';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { cli, RunningCli } from '../support/cli.js';
@@ -105,7 +105,7 @@ test('the trace page of an authenticated command contains no password and no tok
 test('the trace page does not contain a password in the request of the traced command', async () => {
   const file = join(temporaryFolder(), 'trace.html');
   const request = JSON.stringify({ name: unique(), password: 'hunter2secret' });
-  await cli(['trace', '--html', file, '--', 'call', 'Auth/UserAdd', request]);
+  await cli(['trace', '--html', file, '--', '--plaintext-auth', 'call', 'Auth/UserAdd', request]);
   const page = readFileSync(file, 'utf8');
   expect(page).toContain('call Auth/UserAdd …');
   expect(page).not.toContain('hunter2secret');
@@ -139,7 +139,7 @@ test.each([
   const { endpoints } = await ownEtcd();
   const name = unique();
   const given = args.map((arg) => arg.replace('NAME', name).replace('ENDPOINT', endpoints.join()));
-  const { code, page } = await traced(...given, '--endpoints', endpoints.join());
+  const { code, page } = await traced(...given, '--plaintext-auth', '--endpoints', endpoints.join());
   expect(code).toBe(0);
   expect(page).toContain(name);
   expect(page.includes('hunter2')).toBe(false);

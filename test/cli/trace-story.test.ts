@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
+import { toBytes } from '../../src/base/bytes.js';
 import { type FilterFlags, FrameFilter } from '../../src/cli/proxy/frame-filter.js';
 import { lineWriter } from '../../src/cli/proxy/tap.js';
 import { aligned } from '../../src/cli/trace/alignment.js';
 import { Lanes } from '../../src/cli/trace/lanes.js';
 import type { ShownChange } from '../../src/cli/trace/shown-state.js';
 import { FrameDescriber, type Story, storyOf, withFields } from '../../src/cli/trace/story.js';
+import { fromJson, type JsonObject } from '../../src/extras/transports/json/json.js';
+import { allMethods } from '../../src/extras/transports/json/method-table.js';
 import { ConnectionDecoder } from '../../src/inspect/connection-decoder.js';
 import type { WireFrame } from '../../src/inspect/frames.js';
 import { remedyOf } from '../../src/inspect/reasons.js';
-import { encode } from '../../src/protobuf/codec.js';
-import { fromJson, type JsonObject } from '../../src/reflection/json.js';
-import { allMethods } from '../../src/reflection/method-table.js';
-import { toBytes } from '../../src/runtime/bytes.js';
+import { encode } from '../../src/wire/protobuf/codec.js';
 
 let clock = 0;
 const FRAME = { connection: 1, endpoint: 'http://etcd', streamId: 1, flags: [], bytes: new Uint8Array(9) } as const;

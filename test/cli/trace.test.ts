@@ -49,8 +49,11 @@ test('etcdwire trace --out writes one line of JSON for each frame and each close
 
 test('etcdwire trace runs the command, and exits with exit code 73 when etcdwire cannot write the whole trace', async () => {
   const key = unique();
-  const { code, stderr } = await cli(['trace', '--out', '/dev/full', '--', 'put', key, 'v']);
-  expect(stderr).toMatch(/^etcdwire: the trace is incomplete: ENOSPC[^\n]*\n$/);
+  const file = join(temporaryFolder(), 'trace');
+  // The system lets the program write at most one block of 512 bytes to a file.
+  const under = ['sh', '-c', 'ulimit -f 1; exec "$@"', 'sh'];
+  const { code, stderr } = await cli(['trace', '--out', file, '--', 'put', key, 'v'], { under });
+  expect(stderr).toMatch(/^etcdwire: the trace is incomplete: EFBIG[^\n]*\n$/);
   expect(code).toBe(73);
   expect(await openClient().get(key)).toBeDefined();
 });

@@ -1,9 +1,10 @@
 import { Socket } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { Rpc } from '../../src/channel/rpc.js';
-import { Mutex, Session } from '../../src/concurrency/index.js';
-import { LocalQueue } from '../../src/concurrency/local-queue.js';
-import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
+import { Mutex, Session } from '../../src/concurrency.js';
+import { LocalQueue } from '../../src/locks/local-queue.js';
+import { Rpc } from '../../src/rpc/rpc.js';
+import { FrameWriter } from '../../src/wire/http2/frame-writer.js';
 import { openClient, unique } from '../support/client.js';
 
 // A reader follows a call through the functions that these tests count. The limits keep the layers thin.
@@ -28,12 +29,31 @@ function stacksAt<T extends object>(prototype: T, method: keyof T & string): Ste
 }
 
 /** Returns the functions of `src` in a stack, the innermost first. */
-function stepsOf(stack = ''): Step[] {
+function stepsOf(stack = '', source = join(import.meta.dirname, '../../src/')): Step[] {
   return stack.split('\n').flatMap((line) => {
-    const [, named, file] = /^\s*at (?:async )?(?:(.*) \()?[^(]*\/src\/([^:)?]*)/.exec(line) ?? [];
-    return file === undefined ? [] : [{ name: named ?? 'an anonymous function', file }];
+    // The path of the checkout may contain `/src/`, too.
+    const [before = '', inSource] = line.split(source);
+    if (inSource === undefined) return [];
+    const [, named] = /^\s*at (?:async )?(.*) \(/.exec(before) ?? [];
+    const [file = ''] = /^[^:)?]*/.exec(inSource) ?? [];
+    return [{ name: named ?? 'an anonymous function', file }];
   });
 }
+
+test('the steps of a stack are the functions of `src`, also if the path of the checkout contains `/src/`', () => {
+  const stack = [
+    'Error',
+    '    at Socket.<anonymous> (/home/me/src/etcdwire/test/client/call-paths.test.ts:30:5)',
+    '    at FrameWriter.flush (/home/me/src/etcdwire/src/wire/http2/frame-writer.ts:90:7)',
+    '    at /home/me/src/etcdwire/src/rpc/rpc.ts:12:3',
+    '    at async Client.put (file:///home/me/src/etcdwire/src/client/core-client.ts?v=1:5:1)',
+  ].join('\n');
+  expect(stepsOf(stack, '/home/me/src/etcdwire/src/')).toEqual([
+    { name: 'FrameWriter.flush', file: 'wire/http2/frame-writer.ts' },
+    { name: 'an anonymous function', file: 'rpc/rpc.ts' },
+    { name: 'Client.put', file: 'client/core-client.ts' },
+  ]);
+});
 
 function filesOf(steps: readonly Step[]): Set<string> {
   return new Set(steps.map(({ file }) => file));
@@ -52,7 +72,7 @@ test('a put passes at most 11 functions in 8 files from the call to the socket',
   const [frames, writes] = [stacksAt(FrameWriter.prototype, 'message'), stacksAt(Socket.prototype, 'write')];
   await etcd.put(unique(), 'x');
   // The frame waits for a microtask, in which the connection writes the frames of all calls.
-  const file = 'transport/http2/frame-writer.ts';
+  const file = 'wire/http2/frame-writer.ts';
   const steps = [...(writes[0] ?? []), { name: 'FrameWriter.message', file }, ...(frames[0] ?? [])];
   expect(steps.map(({ name }) => name)).toContain('Client.put');
   expect(steps.length).toBeLessThanOrEqual(11);

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { Election, Session } from '../../src/concurrency/index.js';
+import { Election, Session } from '../../src/concurrency.js';
 import {
   Client,
   compare,
@@ -12,8 +12,8 @@ import {
   op,
   prefix,
 } from '../../src/index.js';
-import { encode } from '../../src/protobuf/codec.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
+import { encode } from '../../src/wire/protobuf/codec.js';
 import { openClient, unique } from '../support/client.js';
 import { CALLS, type PublicCall, rightArguments, type World } from '../support/public-calls.js';
 

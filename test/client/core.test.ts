@@ -1,7 +1,7 @@
 import { afterAll, expect, inject, test } from 'vitest';
-import { Election, Mutex, Session, withLock } from '../../src/concurrency/index.js';
+import { Election, Mutex, Session, withLock } from '../../src/concurrency.js';
 import { Client, op, prefix } from '../../src/core.js';
-import { Service } from '../../src/discovery/index.js';
+import { Service } from '../../src/discovery.js';
 import { Client as FullClient } from '../../src/index.js';
 import { errorOf } from '../support/errors.js';
 

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { keyspaceClientOf } from '../../src/client/keyspace.js';
-import { Session } from '../../src/concurrency/index.js';
-import { Service } from '../../src/discovery/index.js';
+import { Session } from '../../src/concurrency.js';
+import { Service } from '../../src/discovery.js';
 import { Client, type Keyspace, prefix } from '../../src/index.js';
-import type { Transport } from '../../src/transport/transport.js';
+import type { Transport } from '../../src/wire/transport.js';
 import { errorOf } from '../support/errors.js';
 
 test('`Client.close` does not run a `beforeClose` callback that has been removed', async () => {

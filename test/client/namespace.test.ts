@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Mutex, Session, withLock } from '../../src/concurrency/index.js';
+import { Mutex, Session, withLock } from '../../src/concurrency.js';
 import {
   type Client,
   compare,

@@ -24,6 +24,43 @@ describe('`Client.raw`', () => {
     expect((await raw.cluster.memberList({})).members).toHaveLength(1);
   });
 
+  test.each([
+    ['ignoreLease', 'after', false],
+    ['ignoreValue', 'after', false],
+    ['ignoreLease', 'in a nested transaction after', true],
+  ] as const)(
+    'refuses a put with %s %s the deletion of all keys from its key on, which would end etcd for good',
+    async (flag, _, isNested) => {
+      // A server of its own, because a client that sends the transaction ends it.
+      const { endpoints } = await ownEtcd();
+      const { raw } = openClient({ endpoints });
+      const [start, key] = [utf8('a'), utf8('b')];
+      await raw.kv.put({ key });
+      const deletion = {
+        request: { case: 'requestDeleteRange', value: { key: start, rangeEnd: Uint8Array.of(0) } },
+      } as const;
+      const put = { request: { case: 'requestPut', value: { key, [flag]: true } } } as const;
+      const nested = { request: { case: 'requestTxn', value: { success: [put] } } } as const;
+      const list = [deletion, isNested ? nested : put];
+      for (const txn of [{ success: list }, { failure: list }]) {
+        const error = await errorOf(raw.kv.txn(txn));
+        expect(error).toMatchObject({ reason: 'InvalidInput', outcome: 'not-sent' });
+        expect(error.message).toContain('each member of etcd that applies both together panics for good');
+      }
+      expect((await raw.kv.range({ key })).kvs).toHaveLength(1);
+    },
+  );
+
+  test('sends a deletion of all keys from a key on with a put of an earlier key that keeps its lease', async () => {
+    const { endpoints } = await ownEtcd();
+    const { raw } = openClient({ endpoints });
+    for (const key of ['a', 'b', 'c']) await raw.kv.put({ key: utf8(key) });
+    const deletion = { case: 'requestDeleteRange', value: { key: utf8('b'), rangeEnd: Uint8Array.of(0) } } as const;
+    const put = { case: 'requestPut', value: { key: utf8('a'), ignoreLease: true } } as const;
+    expect(await raw.kv.txn({ success: [{ request: deletion }, { request: put }] })).toMatchObject({ succeeded: true });
+    expect((await raw.kv.range({ key: utf8('a'), rangeEnd: Uint8Array.of(0) })).kvs).toHaveLength(1);
+  });
+
   test('accepts values of `rawEnums` in messages', async () => {
     const { raw } = openClient();
     const key = unique();

@@ -2,16 +2,22 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { ROOMS } from '../../scripts/rooms.js';
 
 // Some sections of docs/architecture.md list, in numbered steps, the functions that a call or event passes through. A
-// link in such a step names a function or method and leads to its file, such as [`Http2Stream.send`](../src/x.ts).
+// link in such a step names a function or method and leads to its file, such as [`Http2Stream.send`](../src/x.ts). So do
+// links in src/README.md, such as [`CallOptions`](rpc/rpc.ts).
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const PAGE = readFileSync(join(ROOT, 'docs/architecture.md'), 'utf8');
-const HOPS = [...PAGE.matchAll(/\[`([\w.#]+)`\]\(\.\.\/(src\/[^)]+)\)/g)].map(([, name = '', file = '']) => ({
-  name,
-  file,
-}));
+const HOUSE = readFileSync(join(ROOT, 'src/README.md'), 'utf8');
+const HOPS = [
+  ...[...PAGE.matchAll(/\[`([\w.#]+)`\]\(\.\.\/(src\/[^)]+)\)/g)].map(([, name = '', file = '']) => ({ name, file })),
+  ...[...HOUSE.matchAll(/\[`([\w.#]+)`\]\((\w[^)]+\.ts)\)/g)].map(([, name = '', file = '']) => ({
+    name,
+    file: `src/${file}`,
+  })),
+];
 const WALKS = ['A put', 'A watch event', 'A contended lock', 'A keepalive'];
 
 /** Whether the source defines a function, class, constant, method or accessor of this name. */
@@ -28,6 +34,11 @@ function defines(source: string, name: string): boolean {
 function section(heading: string): string {
   return PAGE.split(`\n### ${heading}\n`)[1]?.split(/\n##/)[0] ?? '';
 }
+
+it('src/README.md has a row for each room of scripts/rooms.ts, in the same order', () => {
+  const rows = [...HOUSE.matchAll(/^\| \[`([\w/]+)`\]\(/gm)].map(([, folder]) => folder);
+  expect(rows).toEqual(ROOMS.map(({ folder }) => folder));
+});
 
 describe('docs/architecture.md', () => {
   it.each(HOPS)('links $name to $file, which defines that name', ({ name, file }) => {

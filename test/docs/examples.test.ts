@@ -6,7 +6,7 @@ import { format, promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { findEtcd, startEtcd } from '../../scripts/etcd.js';
 import { Authority } from '../../src/cli/proxy/authority.js';
-import { DoubleBarrier, Session } from '../../src/concurrency/index.js';
+import { DoubleBarrier, Session } from '../../src/concurrency.js';
 import { Client, EtcdError, prefix } from '../../src/index.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { openScope, SCOPE_NAMES, type Scope } from '../support/example-scope.js';
@@ -85,7 +85,7 @@ const ROOT_USER = { username: 'root', password: 'secret', allowPlaintext: true }
 /** Calls that the server refuses, because the example leaves out a step that the reader has to do. */
 const REFUSED: Readonly<Record<string, string>> = {
   // The example asks the reader to start the new member first.
-  'services/cluster.ts memberPromote': 'LearnerNotReady',
+  'client/services/cluster.ts memberPromote': 'LearnerNotReady',
 };
 
 describe('the example in the doc comment of', () => {
@@ -108,7 +108,7 @@ describe('the example in the doc comment of', () => {
     async ({ title, example, path }) => {
       const own = CHANGES_THE_SERVER.test(example) ? await startEtcd() : undefined;
       const endpoint = (own ?? shared).endpoints[0] as string;
-      await using root = new Client({ endpoints: [endpoint] });
+      await using root = new Client({ endpoints: [endpoint], auth: { allowPlaintext: true } });
       await prepare(root, example);
       const user = example.includes('authenticate(') ? ROOT_USER : undefined;
       const scope = await openScope(endpoint, user, usesMemoryEtcd(example));

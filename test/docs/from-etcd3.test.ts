@@ -2,8 +2,8 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as etcd3 from 'etcd3';
 import { expect, test } from 'vitest';
-import { STATUS_CODES, serverReason, statusOfReason } from '../../src/errors/status.js';
-import { errorFromStatus } from '../../src/errors/status-error.js';
+import { STATUS_CODES, serverReason, statusOfReason } from '../../src/base/status.js';
+import { errorFromStatus } from '../../src/base/status-error.js';
 import { startChild } from '../support/child.js';
 import { unique } from '../support/client.js';
 import { ownEtcd } from '../support/own-etcd.js';
@@ -121,8 +121,8 @@ function program(side: 0 | 1, endpoint: string): string {
 function pathOf(from: string): string {
   const entries: Readonly<Record<string, string>> = {
     etcdwire: 'src/index.ts',
-    'etcdwire/concurrency': 'src/concurrency/index.ts',
-    'etcdwire/recipes': 'src/recipes/index.ts',
+    'etcdwire/concurrency': 'src/concurrency.ts',
+    'etcdwire/recipes': 'src/recipes.ts',
   };
   const entry = entries[from];
   return entry === undefined ? from : join(ROOT, entry);

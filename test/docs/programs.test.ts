@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { inspectLock, WorkQueue } from '../../src/concurrency/index.js';
+import { inspectLock, WorkQueue } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
-import { shardOwners } from '../../src/recipes/index.js';
+import { shardOwners } from '../../src/recipes.js';
 import { freePorts } from '../../src/testing/etcd/free-ports.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { type Child, startChild, startScript } from '../support/child.js';
@@ -277,7 +277,8 @@ test('the cache writes all keys although a process is killed and the server rest
   await members[0]?.start();
   const { header, kvs } = await etcd.range(prefix('cache/'), { keysOnly: true });
   expect(kvs.every(({ lease }) => lease !== 0n)).toBe(true);
-  expect(new Set(kvs.map(({ lease }) => lease)).size).toBeLessThan(60);
+  // A slow program needs more leases, because each serves the keys that expire at about the same time.
+  expect(new Set(kvs.map(({ lease }) => lease)).size).toBeLessThan(kvs.length / 10);
   await etcd.compact(header.revision);
   await expect.poll(async () => (await etcd.get('cache/5999'))?.text(), { interval: 1 }).toBe('entry 5999');
   expect(await filling.exited).toBe(0);

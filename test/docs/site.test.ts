@@ -53,8 +53,8 @@ describe('the site', () => {
     expect(pages.get('testing.html')).toMatch(/<div class="table"><table>\s*<thead>/);
     expect(pages.get('keys.html')).toContain('<pre><code class="language-ts">import { ');
     expect(pages.get('traffic.html')).toContain('<img src="traffic.png"');
-    expect(pages.get('architecture.html')).toContain('href="source/src/runtime/environment.ts.html"');
-    expect(pages.get('source/src/runtime/environment.ts.html')).toContain('<span id="L1">');
+    expect(pages.get('architecture.html')).toContain('href="source/src/client/core-client.ts.html"');
+    expect(pages.get('source/src/client/core-client.ts.html')).toContain('<span id="L1">');
   });
 
   test('loads no file of another host', () => {

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { Session } from '../../src/concurrency/index.js';
+import { Session } from '../../src/concurrency.js';
 import { type Client, EtcdError, type Logger, op } from '../../src/index.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';

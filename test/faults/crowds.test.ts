@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { type ClientOptions, op } from '../../src/index.js';
 import type { EtcdCluster } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';

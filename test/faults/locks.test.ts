@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { type Held, Mutex, Session } from '../../src/concurrency/index.js';
+import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { type Interceptor, prefix } from '../../src/index.js';
 import { containing } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';

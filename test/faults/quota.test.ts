@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { type Client, prefix } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { FaultyCluster } from '../support/faults/cluster.js';

@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect, inject, onTestFinished } from 'vitest';
-import { Session } from '../../src/concurrency/index.js';
+import { Session } from '../../src/concurrency.js';
 import type { Client, KeepAlive } from '../../src/index.js';
 import type { EtcdMember } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, prefix } from '../../src/index.js';
 import { enableAuth, USER } from '../support/auth-etcd.js';
 import { openClient } from '../support/client.js';
@@ -90,7 +90,7 @@ async function openWithAuth(): Promise<FaultyCluster | undefined> {
   const args = ['--auth-token=simple', `--auth-token-ttl=${TOKEN_TTL}`];
   const fixture = await FaultyCluster.start({ members: 1, args });
   if (fixture === undefined) return undefined;
-  await using client = new Client({ endpoints: fixture.endpoints });
+  await using client = new Client({ endpoints: fixture.endpoints, auth: { allowPlaintext: true } });
   await enableAuth(client);
   return fixture;
 }

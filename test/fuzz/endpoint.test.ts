@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors/etcd-error.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
 import { type Endpoint, parseEndpoint } from '../../src/host/endpoint.js';
 import { fuzz } from '../support/fuzz.js';
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
-import { EtcdError } from '../../src/errors/etcd-error.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
+import { monotonicMs } from '../../src/base/timers.js';
 import { gateway } from '../../src/gateway.js';
 import { methods } from '../../src/gen/methods.js';
-import { monotonicMs } from '../../src/runtime/timers.js';
 import { fuzz } from '../support/fuzz.js';
 
 interface Input {
@@ -25,7 +25,7 @@ const scalar = fc.oneof(
 const NAMES = [
   ...['header', 'kvs', 'count', 'more', 'key', 'value', 'revision', 'lease', 'ID', 'TTL', 'events', 'kv', 'type'],
   ...['watch_id', 'created', 'canceled', 'cancel_reason', 'compact_revision', 'error', 'code', 'message', 'result'],
-  ...['grpc_code', '__proto__', 'constructor', 'since 3.9'],
+  ...['grpc_code', '__proto__', 'constructor', 'toString', 'valueOf', 'since 3.9'],
 ];
 const json = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
@@ -47,7 +47,20 @@ const line = fc.oneof(
     ),
   },
   { weight: 1, arbitrary: fc.string({ maxLength: 20 }) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(fc.constantFrom('error', 'code', 'message', 'result'), fc.constantFrom('{"error":', '{"result":', '['))
+      .map(([name, open]) => `{"${name}":${nested(open, 6_000)}}\n`),
+  },
+  { weight: 1, arbitrary: fc.constantFrom('code', 'error').map((name) => `{"${name}":{"toString":1,"valueOf":1}}`) },
 );
+
+/** Returns JSON in which `open` and its closing brackets stand around a number `levels` times. */
+function nested(open: string, levels: number): string {
+  const close = [...open].reverse().map((character) => ({ '{': '}', '[': ']' })[character] ?? '');
+  return open.repeat(levels) + 7 + close.join('').repeat(levels);
+}
 
 const good = fc.constantFrom('{"header":{},"count":"5"}', '{"header":{"revision":"7"},"kvs":[{}],"since 3.9":1}');
 

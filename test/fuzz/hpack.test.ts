@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { ConnectionError, ErrorCode } from '../../src/transport/http2/frame.js';
-import { HeaderReader } from '../../src/transport/http2/header-reader.js';
-import { HpackDecoder } from '../../src/transport/http2/hpack/decoder.js';
-import { responseFields } from '../../src/transport/http2/response.js';
+import { ConnectionError, ErrorCode } from '../../src/wire/http2/frame.js';
+import { HeaderReader } from '../../src/wire/http2/header-reader.js';
+import { HpackDecoder } from '../../src/wire/http2/hpack/decoder.js';
+import { responseFields } from '../../src/wire/http2/response.js';
 import { changedBytes } from '../support/changed-bytes.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 import { BlockReader, block, type Field, integer, STATIC_FIELDS, tableSize } from '../support/http2-hpack.js';

@@ -1,20 +1,33 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors/etcd-error.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
 import { methods } from '../../src/gen/methods.js';
-import { TRANSPORT_DEFAULTS } from '../../src/transport/transport.js';
+import { TRANSPORT_DEFAULTS } from '../../src/wire/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { rangeAnswer } from '../support/http2-calls.js';
-import { FLAG, frame, goAway, ping, rstStream, settings, windowUpdate, words } from '../support/http2-frames.js';
+import {
+  data,
+  FLAG,
+  frame,
+  goAway,
+  headers,
+  ping,
+  rstStream,
+  settings,
+  windowUpdate,
+  words,
+} from '../support/http2-frames.js';
+import { block } from '../support/http2-hpack.js';
 import { Http2Peer, type PeerConnection, turn } from '../support/http2-peer.js';
+import { probes } from '../support/http2-pings.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
 // In virtual time, the peer does everything that HTTP/2 allows, and calls succeed, fail, time out and are canceled.
 // Every call must end exactly once. The outcome of a call may be `not-sent` only if the peer has received no HEADERS of
 // the call or has excluded the call's stream with GOAWAY. No call may open a stream after the end of the call or after
-// the client was closed. The client must obey RFC 9113 and etcd's limit on pings, and must close connections that are
-// silent and connections that the peer floods with useless frames.
+// the client was closed. The client must obey RFC 9113 and etcd's limit on pings, and must probe and then close
+// connections that are silent, and close connections that the peer floods with useless frames.
 
 const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
 /**
@@ -22,6 +35,11 @@ const { pingIntervalMs, pingTimeoutMs } = TRANSPORT_DEFAULTS;
  * events: the peer sends its last byte, the oldest open stream is opened, the last block of the event loop ends.
  */
 const LEFT_WITHIN_MS = pingIntervalMs + 3 * pingTimeoutMs + 500;
+/**
+ * The time within which the client must send its first PING on a silent connection with open streams. It starts at the
+ * same time as `LEFT_WITHIN_MS`.
+ */
+const PROBED_WITHIN_MS = 1_100;
 /**
  * If a call times out and the peer has sent nothing since the call opened its stream, the connection may be dead. From
  * this many milliseconds after the timeout on, the client must open no further streams on the connection, unless the
@@ -35,6 +53,8 @@ const FLOODS = {
   'window update': windowUpdate(0, 1),
   priority: frame('PRIORITY', 0, 1, Buffer.alloc(5)),
   unknown: frame(0xfe, 0, 0),
+  interim: headers(1, block([[':status', '103']])),
+  'late data': data(1, Buffer.alloc(1)),
   settings: Buffer.concat([settings({ INITIAL_WINDOW_SIZE: 65_536 }), settings({ INITIAL_WINDOW_SIZE: 65_535 })]),
 } as const;
 
@@ -94,13 +114,25 @@ const KINDS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constantFrom('lose' as const, 'end' as const, ...Array<'answer all'>(6).fill('answer all')) }),
   fc.record({ do: fc.constantFrom('close' as const, ...Array<'turn'>(9).fill('turn')) }),
 ];
+/** Some scripts begin with a call that is aborted, a time without calls, and another call. */
+const aborted = fc
+  .tuple(fc.constantFrom(10, 500, 1_000), fc.constantFrom(10, 1_000, 3_000), fc.constantFrom(1_000, 3_000))
+  .map((pauses): Step[] => {
+    const call: Step = { do: 'call', count: 1, sent: true, timeoutMs: 0, signal: 0, bytes: 1 };
+    const [before, idle, after] = pauses.map((ms): Step => ({ do: 'pass', ms })) as [Step, Step, Step];
+    return [call, before, { do: 'abort', signal: 0 }, idle, call, after];
+  });
 /** Only some scripts end with a flood, because a flood has so many frames that it makes a run slow. */
 const flood = fc
   .constantFrom(...(Object.keys(FLOODS) as (keyof typeof FLOODS)[]))
   .map((frames) => [{ do: 'flood' as const, frames }]);
 const inputs: fc.Arbitrary<readonly Step[]> = fc
-  .tuple(script(KINDS, 40), fc.oneof({ weight: 30, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: flood }))
-  .map(([steps, end]) => [...steps, ...end]);
+  .tuple(
+    fc.oneof({ weight: 9, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: aborted }),
+    script(KINDS, 40),
+    fc.oneof({ weight: 30, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: flood }),
+  )
+  .map(([beginning, steps, end]) => [...beginning, ...steps, ...end]);
 
 fuzz<readonly Step[]>({
   target: 'http2-peer',
@@ -348,7 +380,10 @@ class PeerPlay implements Play<Step> {
       const requests = [...connection.rules.requests.values()].filter(({ id }) => connection.rules.isOpen(id));
       const oldest = Math.min(...requests.map(({ headers }) => this.#openedAt.get(headers.token ?? '') as number));
       const sinceMs = Math.min(silentMs, this.#clock.now - oldest, this.#clock.now - this.#blockedUntil);
-      if (connection.closed || requests.length === 0 || sinceMs < LEFT_WITHIN_MS) continue;
+      if (connection.closed || requests.length === 0) continue;
+      if (sinceMs >= PROBED_WITHIN_MS && probes(connection) === 0)
+        this.#violations.push(`a connection with open streams was silent for ${sinceMs} ms, and was never probed`);
+      if (sinceMs < LEFT_WITHIN_MS) continue;
       this.#violations.push(`a connection with open streams was silent for ${silentMs} ms, and is still open`);
     }
   }

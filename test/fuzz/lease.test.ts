@@ -1,24 +1,24 @@
 import { ok } from 'node:assert/strict';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { Rpc } from '../../src/channel/rpc.js';
-import { EtcdError } from '../../src/errors/etcd-error.js';
-import { errorFromStatus } from '../../src/errors/status-error.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
+import { ClientEvents } from '../../src/base/log.js';
+import { errorFromStatus } from '../../src/base/status-error.js';
+import type { KeepAlive } from '../../src/client/lease/keep-alive.js';
+import { leaseLost } from '../../src/client/lease/keep-alive.js';
+import { Moment } from '../../src/client/lease/moment.js';
+import { RenewalStream } from '../../src/client/lease/renewal-stream.js';
 import { LeaseKeepAliveRequest, type LeaseKeepAliveResponse } from '../../src/gen/etcdserverpb/rpc.js';
-import type { KeepAlive } from '../../src/lease/keep-alive.js';
-import { leaseLost } from '../../src/lease/keep-alive.js';
-import { Moment } from '../../src/lease/moment.js';
-import { RenewalStream } from '../../src/lease/renewal-stream.js';
-import { decode, encode } from '../../src/protobuf/codec.js';
-import { ClientEvents } from '../../src/runtime/log.js';
-import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
+import { Rpc } from '../../src/rpc/rpc.js';
+import { decode, encode } from '../../src/wire/protobuf/codec.js';
+import type { OutgoingStream, StreamHandler } from '../../src/wire/transport.js';
 import { fuzz } from '../support/fuzz.js';
 import { type Play, playing, script } from '../support/script.js';
 import type { VirtualClock } from '../support/virtual-clock.js';
 
-// The server counts TTLs correctly, streams break, and the event loop is blocked at times. No keepalive may be valid
-// after its lease has expired or was revoked on the server. A lost keepalive must stay lost. No keepalive may be lost
-// while the streams work.
+// The server counts TTLs correctly, streams break, the server refuses to renew some leases, and the event loop is
+// blocked at times. No keepalive may be valid after its lease has expired or was revoked on the server. A lost keepalive
+// must stay lost. No keepalive may be lost while the streams work, unless the server has refused to renew its lease.
 
 const LEASES = 3;
 const TTLS = [1, 2, 5, 60] as const;
@@ -33,6 +33,8 @@ type Step =
   | { readonly do: 'close'; readonly handle: number }
   /** Revokes the lease. This client revokes it if `own` is set, and otherwise another client. */
   | { readonly do: 'revoke'; readonly lease: number; readonly own: boolean }
+  /** The user may no longer write a key of the lease, or may write all its keys again. */
+  | { readonly do: 'forbid' | 'permit'; readonly lease: number }
   /**
    * `serve`: the server answers `count` requests. `ignore`: it drops them. `deliver`: `count` answers reach the client.
    */
@@ -57,6 +59,7 @@ const STEPS: readonly fc.Arbitrary<Step>[] = [
   fc.record({ do: fc.constant('keep'), lease: few, known: fc.boolean() }),
   fc.record({ do: fc.constant('close'), handle: few }),
   fc.record({ do: fc.constant('revoke'), lease: few, own: fc.boolean() }),
+  fc.record({ do: fc.constantFrom('forbid', 'permit'), lease: few }),
   fc.record({ do: fc.constantFrom('serve', 'serve', 'ignore'), count: fc.constantFrom(1, 9) }),
   fc.record({ do: fc.constant('deliver'), count: fc.constantFrom(1, 9) }),
   fc.record({ do: fc.constant('break'), how: few }),
@@ -97,8 +100,13 @@ class Keeping implements Play<Step> {
    * the ID has been granted again by then.
    */
   readonly #revoked = new Set<bigint>();
+  /** The IDs of the leases that the server refuses to renew. */
+  readonly #forbidden = new Set<bigint>();
+  /** The IDs of the leases that the server has ever refused to renew. */
+  readonly #refused = new Set<bigint>();
   #requests: bigint[] = [];
-  #responses: LeaseKeepAliveResponse[] = [];
+  /** The answers that have not reached the client. The last one may be a refusal, which ends the stream. */
+  #responses: (LeaseKeepAliveResponse | EtcdError)[] = [];
   #handler: StreamHandler<LeaseKeepAliveResponse> | undefined;
   #isOutage = false;
 
@@ -142,6 +150,12 @@ class Keeping implements Play<Step> {
         if (step.own) this.#renewals.lose(idOf(step.lease), leaseLost(idOf(step.lease), 'LeaseRevoked', 'revoked'));
         else this.#revoked.add(idOf(step.lease));
         break;
+      case 'forbid':
+        this.#forbidden.add(idOf(step.lease));
+        break;
+      case 'permit':
+        this.#forbidden.delete(idOf(step.lease));
+        break;
       case 'serve':
         this.#serve(step.count);
         break;
@@ -179,7 +193,7 @@ class Keeping implements Play<Step> {
     for (let round = 0; round < 80; round += 1) {
       // After 25 rounds, the client has opened its stream again, because its longest backoff is shorter. So any valid
       // keepalive must stay valid.
-      const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#revoked.has(handle.id));
+      const alive = this.#handles.filter((handle) => round > 25 && handle.valid() && !this.#isDoomed(handle));
       this.#serve(100);
       this.#deliver(100);
       await this.#clock.pass(ROUND_MS);
@@ -200,8 +214,15 @@ class Keeping implements Play<Step> {
    */
   #neededMs({ id, ttl = 0 }: KeepAlive): number {
     if (this.#revoked.has(id)) return Number.POSITIVE_INFINITY;
+    // After a refusal, the client renews one lease in each round.
+    const refusalsMs = this.#forbidden.size > 0 ? 2 * LEASES * ROUND_MS : 0;
     const answerMs = this.#handler === undefined ? 0 : Math.max(500, (ttl * 1_000) / 6) + 50;
-    return answerMs + (ttl * 1_000) / 12 + 3 * ROUND_MS;
+    return answerMs + refusalsMs + (ttl * 1_000) / 12 + 3 * ROUND_MS;
+  }
+
+  /** Whether the client will lose the keepalive although the streams work. */
+  #isDoomed({ id }: KeepAlive): boolean {
+    return this.#revoked.has(id) || this.#forbidden.has(id);
   }
 
   async #grant({ lease, ttl, delayMs }: Extract<Step, { do: 'grant' }>): Promise<void> {
@@ -216,6 +237,12 @@ class Keeping implements Play<Step> {
 
   #serve(count: number): void {
     for (const id of this.#requests.splice(0, count)) {
+      if (this.#forbidden.has(id)) {
+        // etcd ends the stream, and does not read the later requests.
+        this.#refused.add(id);
+        this.#requests = [];
+        return void this.#responses.push(errorFromStatus('PermissionDenied', 'etcdserver: permission denied'));
+      }
       const lease = this.#server.get(id);
       const isAlive = this.#isAlive(id);
       if (lease !== undefined && isAlive) lease.expiresAt = this.#clock.now + lease.ttl * 1_000;
@@ -224,7 +251,10 @@ class Keeping implements Play<Step> {
   }
 
   #deliver(count: number): void {
-    for (const response of this.#responses.splice(0, count)) this.#handler?.message(response);
+    for (const response of this.#responses.splice(0, count)) {
+      if (response instanceof EtcdError) return this.#handler?.end(response);
+      this.#handler?.message(response);
+    }
   }
 
   #isAlive(id: bigint): boolean {
@@ -243,6 +273,8 @@ class Keeping implements Play<Step> {
         ok(signal.reason === this.#lost.get(handle), 'the reason of a lost keepalive has changed');
       if (!isLost) continue;
       ok(signal.reason instanceof EtcdError, 'the reason of a lost keepalive is not an EtcdError');
+      if (signal.reason.reason === 'PermissionDenied')
+        ok(this.#refused.has(handle.id), 'a keepalive ended because the server refused the renewal of another lease');
       this.#lost.set(handle, signal.reason);
     }
   }

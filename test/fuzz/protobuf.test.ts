@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type protobuf from 'protobufjs';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors/etcd-error.js';
-import { decode, encode, type Init } from '../../src/protobuf/codec.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
+import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
 import {
   type Coder,
   codecs,

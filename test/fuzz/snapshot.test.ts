@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { EtcdError } from '../../src/errors/etcd-error.js';
-import { Snapshot } from '../../src/services/maintenance.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
+import { Snapshot } from '../../src/client/services/maintenance.js';
 import { fromHex, fuzz, hex } from '../support/fuzz.js';
 
 /** One message of a snapshot stream, with the next bytes of the database. */
@@ -97,7 +97,7 @@ fuzz<readonly Piece[]>({
     const handedOut: Uint8Array[] = [];
     let corrupt = false;
     try {
-      for await (const chunk of new Snapshot(responses(pieces))) handedOut.push(chunk);
+      for await (const chunk of new Snapshot(() => responses(pieces))) handedOut.push(chunk);
     } catch (error) {
       if (!(error instanceof EtcdError)) throw error;
       expect(error).toMatchObject({ reason: 'SnapshotCorrupt', code: 'DataLoss' });

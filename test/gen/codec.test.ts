@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import protobuf from 'protobufjs';
 import { describe, expect, it } from 'vitest';
-import { EtcdError } from '../../src/errors/etcd-error.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
 import { TxnRequest, WatchCreateRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
-import { type Codec, decode, encode } from '../../src/protobuf/codec.js';
+import { type Codec, decode, encode } from '../../src/wire/protobuf/codec.js';
 import {
   codecOf,
   grpcMethods,

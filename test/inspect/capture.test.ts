@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { concatBytes } from '../../src/base/bytes.js';
 import { type CapturedConnection, CaptureError, CaptureReader } from '../../src/inspect/capture-reader.js';
 import { ConnectionDecoder } from '../../src/inspect/connection-decoder.js';
 import { PcapngWriter } from '../../src/inspect/pcapng-writer.js';
-import { concatBytes } from '../../src/runtime/bytes.js';
 
 interface Read {
   readonly connection: CapturedConnection;

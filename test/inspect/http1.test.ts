@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { concatBytes } from '../../src/base/bytes.js';
 import { ConnectionDecoder } from '../../src/inspect/connection-decoder.js';
 import { type DecodedFrame, messagesIn } from '../../src/inspect/frames.js';
-import { concatBytes } from '../../src/runtime/bytes.js';
 
 const PUT_BODY = '{"key":"Zm9v","value":"YmFy"}';
 const PUT = `POST /v3/kv/put HTTP/1.1\r\nAuthorization: secret-token\r\nContent-Length: ${PUT_BODY.length}\r\n\r\n${PUT_BODY}`;
@@ -63,18 +63,18 @@ test('ConnectionDecoder finds the messages of the JSON gateway, without password
   );
 });
 
-test('ConnectionDecoder ignores the bytes after malformed HTTP/1.1', () => {
-  expect(decode([['sent', `${PUT}nonsense\r\n\r\n${PUT}`]], 1_000)).toHaveLength(1);
+test('ConnectionDecoder reports the bytes after malformed HTTP/1.1 as not decoded, and hides them', () => {
+  const request = decode([['sent', `${PUT}nonsense\r\n\r\n${PUT}`]], 1_000);
+  expect(typesIn(request)).toEqual(['PutRequest']);
+  expect(request.map(({ undecoded }) => undecoded)).toEqual([undefined, 'it is not a request of HTTP/1.1']);
+  expect(shownText(request.slice(1))).toBe('*'.repeat(`nonsense\r\n\r\n${PUT}`.length));
   const answer = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
-  expect(
-    decode(
-      [
-        ['sent', PUT],
-        ['received', answer],
-      ],
-      9,
-    ),
-  ).toHaveLength(1);
+  const frames = decode([
+    ['sent', PUT],
+    ['received', answer],
+  ]);
+  expect(frames.at(-1)?.undecoded).toBe('the size of a chunk is malformed');
+  expect(shownText(frames.slice(1))).toHaveLength(answer.length);
 });
 
 const post = (path: string, body: string): string =>
@@ -174,6 +174,47 @@ test('ConnectionDecoder replaces a password with an escaped quotation mark, and 
   const frames = decode([['sent', post('/v3/auth/user/add', body)]]);
   expect(typesIn(frames)).toEqual(['AuthUserAddRequest']);
   expect(shownText(frames).split(HEAD_END)[1]).toBe('{ "name": "bob \\"x\\"", "password" : "******", "options": {} }');
+});
+
+test.each<readonly [string, readonly Piece[], string]>([
+  [
+    'a WebSocket',
+    [
+      ['sent', `GET / HTTP/1.1\r\nUpgrade: websocket${HEAD_END}`],
+      ['received', `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket${HEAD_END}`],
+      ['sent', SECRET],
+    ],
+    'the connection has changed to websocket',
+  ],
+  [
+    'half a head',
+    [
+      ['sent', `POST /${SECRET}`],
+      ['sent', ''],
+    ],
+    'the connection ends before the end of the head or of the chunk',
+  ],
+  [
+    'a path that the gateway does not have',
+    [['sent', post('/v3/none', '{}')]],
+    'the gateway has no method at this path',
+  ],
+  [
+    'JSON of another type',
+    [['sent', post('/v3/kv/put', `{"key":{"a":"${SECRET}"}}`)]],
+    'it is not the JSON of a PutRequest',
+  ],
+])('ConnectionDecoder says why it has not decoded %s', (_, pieces, reason) => {
+  expect(decode(pieces).at(-1)?.undecoded).toBe(reason);
+});
+
+test('ConnectionDecoder finds the message in an empty body, which is an empty message for etcd', () => {
+  expect(typesIn(decode([['sent', post('/v3/cluster/member/list', '')]]))).toEqual(['MemberListRequest']);
+});
+
+test('ConnectionDecoder finds the message in a body of more chunks than a call can have arguments', () => {
+  const frames = decode([['sent', postChunked('/v3/kv/put', [...PUT_BODY, ...' '.repeat(150_000)])]], 100_000);
+  expect(typesIn(frames)).toEqual(['PutRequest']);
 });
 
 test('ConnectionDecoder leaves the query out of the request line', () => {

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { concatBytes, toBase64 } from '../../src/base/bytes.js';
 import { frameText, readableFields } from '../../src/cli/frames.js';
 import { sentenceFor } from '../../src/cli/trace/sentences.js';
 import { explain } from '../../src/inspect/explain.js';
 import type { WireMessage } from '../../src/inspect/frames.js';
 import { kubernetesName, kubernetesValue } from '../../src/inspect/kubernetes.js';
-import { concatBytes, toBase64 } from '../../src/runtime/bytes.js';
 
 const NO_QUEUE = { contenderOf: () => undefined, isPrefix: () => false };
 const KEY = '/registry/pods/default/web';

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { AnyMethod } from '../../src/extras/transports/json/method-table.js';
 import { methods } from '../../src/gen/methods.js';
 import { openByteStream } from '../../src/host/node.js';
 import { type Client, prefix } from '../../src/index.js';
@@ -9,8 +10,7 @@ import {
   tapped,
   type WireFrame,
 } from '../../src/inspect/frames.js';
-import type { AnyMethod } from '../../src/reflection/method-table.js';
-import { http2Over } from '../../src/transport/http2/transport.js';
+import { http2Over } from '../../src/wire/http2/transport.js';
 import { authEtcd, TOKEN, USER } from '../support/auth-etcd.js';
 import { openClient, unique } from '../support/client.js';
 

@@ -1,6 +1,6 @@
 import { type Campaign, Etcd3 } from 'etcd3';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { Election, observe, Session } from '../../src/concurrency/index.js';
+import { Election, observe, Session } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 

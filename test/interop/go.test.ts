@@ -9,8 +9,8 @@ import {
   Queue,
   RWMutex,
   Session,
-} from '../../src/concurrency/index.js';
-import { Service } from '../../src/discovery/index.js';
+} from '../../src/concurrency.js';
+import { Service } from '../../src/discovery.js';
 import { type Client, prefix } from '../../src/index.js';
 import { type Child, startChild } from '../support/child.js';
 import { openClient, unique } from '../support/client.js';

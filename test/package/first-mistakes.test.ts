@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lead, SelfHealingSession, Session, WorkQueue, withLock } from '../../src/concurrency/index.js';
+import { lead, SelfHealingSession, Session, WorkQueue, withLock } from '../../src/concurrency.js';
 import { Client, type ClientOptions, connect } from '../../src/index.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 import { errorOf } from '../support/errors.js';

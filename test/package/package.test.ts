@@ -69,7 +69,7 @@ const ONLY_IN_REPOSITORY = /^docs\/(learn\/|playground\.html|benchmarks\/|faults
 describe('the packed package', () => {
   test('contains the build, the sources and the documentation pages, and nothing else', () => {
     const allowed =
-      /^(dist\/.*\.(c?js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+      /^(dist\/.*\.(c?js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|((src\/)?README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
@@ -112,6 +112,30 @@ describe('the packed package', () => {
       ),
     );
     expect(missing).toEqual([]);
+  });
+
+  test('has no dependency and no install script', () => {
+    const manifest = JSON.parse(readFileSync(join(installed(), 'package.json'), 'utf8'));
+    expect(manifest).not.toHaveProperty('dependencies');
+    expect(manifest).not.toHaveProperty('optionalDependencies');
+    expect(Object.keys(manifest.scripts ?? {}).filter((name) => /install|^prepare$/.test(name))).toEqual([]);
+  });
+
+  test('contains copies of the libraries that SECURITY.md names, and of no others', () => {
+    const [, sentence = ''] =
+      /The files\s+of the command line in (.*?)\n\n/s.exec(readFileSync(join(root, 'SECURITY.md'), 'utf8')) ?? [];
+    const named = [...sentence.matchAll(/`([^`]+)`/g)]
+      .map(([, name]) => name as string)
+      .filter((name) => !name.startsWith('dist/'));
+    const files = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+      /\.c?js$/.test(name),
+    );
+    const texts = files.map((name) => readFileSync(join(installed(), 'dist', name), 'utf8'));
+    const copied = texts.flatMap((text) =>
+      [...text.matchAll(/^\/\*! With ([^:]+):$/gm)].flatMap(([, names = '']) => names.split(', ')),
+    );
+    expect(named.toSorted()).toEqual([...new Set(copied)].sort());
+    expect(named).toContain('commander');
   });
 
   test('contains no build chunk with a generated name', () => {

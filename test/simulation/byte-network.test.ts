@@ -1,7 +1,7 @@
 import { expect, inject, test } from 'vitest';
-import { ErrorCode, FrameType } from '../../src/transport/http2/frame.js';
-import { FrameWriter } from '../../src/transport/http2/frame-writer.js';
-import { STREAM_WINDOW_BYTES } from '../../src/transport/http2/settings.js';
+import { ErrorCode, FrameType } from '../../src/wire/http2/frame.js';
+import { FrameWriter } from '../../src/wire/http2/frame-writer.js';
+import { STREAM_WINDOW_BYTES } from '../../src/wire/http2/settings.js';
 import { FrameLog } from '../support/simulation/bytes/frames.js';
 import { planOf } from '../support/simulation/draw-plan.js';
 import { runHistory } from '../support/simulation/history.js';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { environment } from '../../src/runtime/environment.js';
-import { after, monotonicMs, pause } from '../../src/runtime/timers.js';
+import { environment } from '../../src/base/environment.js';
+import { after, monotonicMs, pause } from '../../src/base/timers.js';
 import { Process } from '../support/simulation/process.js';
 import { Random } from '../support/simulation/random.js';
 import { World } from '../support/simulation/world.js';

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { grpcJs } from '../../src/grpc-js.js';
 import { Client, prefix } from '../../src/index.js';
 

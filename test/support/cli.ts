@@ -1,9 +1,9 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, inject, onTestFinished } from 'vitest';
-import { compiled } from './compiled.js';
 
-export const PROGRAM = compiled(new URL('../../src/cli/main.ts', import.meta.url));
+/** The path of the command-line program, which the global setup builds as the package contains it. */
+export const PROGRAM = inject('program');
 
 export interface CliOptions {
   readonly stdin?: string | Uint8Array;
@@ -43,6 +43,8 @@ export class RunningCli {
     this.process.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr += text;
     });
+    // A command that fails early exits before it has read its input.
+    this.process.stdin.on('error', () => {});
     if (stdin !== undefined) this.process.stdin.end(stdin);
     this.done = once(this.process, 'close').then(([code]: (number | null)[]) => {
       this.#changed();

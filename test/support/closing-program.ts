@@ -1,4 +1,4 @@
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, prefix } from '../../src/index.js';
 
 // This program opens a watch and a session, takes a lock, and closes the client. The process must then exit at once,

@@ -1,15 +1,16 @@
-import { inject } from 'vitest';
-import { gateway } from '../../src/gateway.js';
-import { grpcJs } from '../../src/transport/grpc-js/transport.js';
-import type { TransportFactory } from '../../src/transport/transport.js';
+import type { TransportFactory } from '../../src/wire/transport.js';
+
+// Replaces src/wire/default-transport.ts in the Vitest projects that run the tests with another transport. The file
+// imports nothing, because the door of `wire` imports this file, and the other transports import that door.
 
 let chosen: TransportFactory | undefined;
 
-/**
- * Replaces src/transport/default-transport.ts in the Vitest projects that run the tests with another transport. Chooses
- * the transport at the first call, because a global setup, which imports this file, cannot call `inject`.
- */
+/** Sets the transport that all clients of this process use from now on, unless their options name another one. */
+export function chooseTransport(transport: TransportFactory): void {
+  chosen = transport;
+}
+
 export const defaultTransport: TransportFactory = (endpoint, options) => {
-  chosen ??= inject('transport') === 'gateway' ? gateway() : grpcJs();
+  if (chosen === undefined) throw new Error('test/support/choose-transport.ts has not run');
   return chosen(endpoint, options);
 };

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { startEtcd } from '../../scripts/etcd.js';
 import { run } from '../../src/cli/program.js';
 import { Authority } from '../../src/cli/proxy/authority.js';
-import { Client } from '../../src/index.js';
+import { Client, prefix } from '../../src/index.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
-import { enableAuth, ROOT } from './auth-etcd.js';
+import { enableAuth, FAST_PASSWORDS, ROOT } from './auth-etcd.js';
 import { PROGRAM } from './cli.js';
 import { HERE } from './tls/secure-etcd.js';
 
@@ -15,6 +15,8 @@ import { HERE } from './tls/secure-etcd.js';
 export interface Line {
   /** The arguments, separated by spaces. Text in single quotes is one argument. */
   readonly line: string;
+  /** The arguments, instead of those in `line`. {ENDPOINT} stands for the endpoint of the server. */
+  readonly args?: readonly string[];
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   /** Ends both programs once their output matches. Without it, both programs must end by themselves. */
@@ -56,27 +58,41 @@ const VARYING: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 /** One of two equal servers with TLS and authentication, and one of the two programs. */
 export class Side {
   readonly #etcd: RunningEtcd;
-  readonly #authority: string;
+  readonly #authority: string | undefined;
   readonly #flags: readonly string[];
   readonly #captured = new Map<string, string>();
   readonly #folder: string;
 
-  /** `authority` is the certificate of the authority, which is also in the file that `flags` name. */
-  constructor(etcd: RunningEtcd, authority: string, flags: readonly string[], folder: string) {
+  /**
+   * `authority` is the certificate of the authority, which is also in the file that `flags` name. Undefined if the server
+   * has no TLS and no authentication.
+   */
+  constructor(etcd: RunningEtcd, authority: string | undefined, flags: readonly string[], folder: string) {
     this.#folder = folder;
     this.#etcd = etcd;
     this.#authority = authority;
     this.#flags = flags;
   }
 
+  /** What the store and the list of users contain. */
+  async state(): Promise<unknown> {
+    await using client = this.#client();
+    const { kvs, header } = await client.range(prefix(''));
+    const keys = kvs.map((kv) => [kv.keyText(), kv.text(), kv.version, kv.modRevision, (kv.lease ?? 0n) === 0n].join());
+    const { users } = await client.raw.auth.userList({});
+    return { revision: String(header.revision), keys, users };
+  }
+
   /** Runs the real etcdctl. */
-  async etcdctl(line: Line): Promise<Ran> {
+  async etcdctl(given: Line): Promise<Ran> {
+    const line = this.#withOwnVariables(given);
     await this.#prepare(line);
     return this.#normalized(await ranProcess(this.#etcd.etcdctl as string, this.#argsOf(line), line));
   }
 
   /** Runs etcdwire in the mode of etcdctl. */
-  async etcdwire(line: Line): Promise<Ran> {
+  async etcdwire(given: Line): Promise<Ran> {
+    const line = this.#withOwnVariables(given);
     await this.#prepare(line);
     const args = ['--etcdctl', ...this.#argsOf(line)];
     if (line.process) return this.#normalized(await ranProcess(process.execPath, [PROGRAM, ...args], line));
@@ -85,11 +101,27 @@ export class Side {
 
   async #prepare({ prepare }: Line): Promise<void> {
     if (prepare === undefined) return;
-    await using client = new Client({ endpoints: this.#etcd.endpoints, tls: { ca: this.#authority }, auth: ROOT });
+    await using client = this.#client();
     await prepare(client);
   }
 
-  #argsOf({ line, user = `${ROOT.username}:${ROOT.password}` }: Line): string[] {
+  #client(): Client {
+    const { endpoints } = this.#etcd;
+    const secure = { tls: { ca: this.#authority as string }, auth: ROOT };
+    return new Client({ endpoints, ...(this.#authority === undefined ? {} : secure) });
+  }
+
+  #withOwnVariables(line: Line): Line {
+    const own = Object.entries(line.env ?? {}).map(([name, value]) => [name, this.#withEndpoint(value)] as const);
+    return { ...line, env: Object.fromEntries(own) };
+  }
+
+  #withEndpoint(text: string): string {
+    return text.replaceAll('{ENDPOINT}', new URL(this.#etcd.endpoints[0] as string).host);
+  }
+
+  #argsOf({ line, args, user = `${ROOT.username}:${ROOT.password}` }: Line): string[] {
+    if (args !== undefined) return args.map((arg) => this.#withEndpoint(arg));
     const words = [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, word = '']) => quoted ?? word);
     const named = words.map((word) =>
       word.replace(/\{(\w+)\}/g, (_, name) => this.#captured.get(name) ?? this.#folder),
@@ -121,25 +153,31 @@ export class Side {
   }
 }
 
+/** Two equal servers, and the two programs that the test compares. */
+interface Pair {
+  readonly sides: readonly [Side, Side];
+  readonly close: () => Promise<void>;
+}
+
 /**
- * Starts two servers with TLS and authentication that have equal IDs, so that their answers are equal, too. Resolves
- * with undefined if there is no etcdctl 3.6.
+ * Starts two servers that have equal IDs, so that their answers are equal, too. They have TLS and authentication, unless
+ * `isPlain` is true. Resolves with undefined if there is no etcdctl 3.6.
  */
-export async function startPair(): Promise<
-  { readonly sides: readonly [Side, Side]; readonly close: () => Promise<void> } | undefined
-> {
+export async function startPair({ isPlain = false } = {}): Promise<Pair | undefined> {
   const folder = mkdtempSync(join(tmpdir(), 'etcdwire-pair-'));
   const file = (name: string, text: string): string => {
     writeFileSync(join(folder, name), text);
     return join(folder, name);
   };
-  const authority = await Authority.create();
-  const { cert, key } = await authority.issue(HERE);
-  const ca = file('ca.pem', authority.cert);
-  const tls = { certFile: file('cert.pem', cert), keyFile: file('key.pem', key) };
+  const authority = isPlain ? undefined : await Authority.create();
+  const certificate = await authority?.issue(HERE);
+  const tls = certificate && {
+    certFile: file('cert.pem', certificate.cert),
+    keyFile: file('key.pem', certificate.key),
+  };
   // The ID of a member depends on its peer URL. No other member connects to it.
   const peer = 'http://127.0.0.1:2';
-  const args = [`--initial-advertise-peer-urls=${peer}`, `--initial-cluster=m0=${peer}`];
+  const args = [FAST_PASSWORDS, `--initial-advertise-peer-urls=${peer}`, `--initial-cluster=m0=${peer}`];
   const start = (): Promise<RunningEtcd> => startEtcd({ tls, args, version: '3.6' });
   const servers = [await start(), await start()] as const;
   const close = async (): Promise<void> => {
@@ -150,14 +188,15 @@ export async function startPair(): Promise<
     await close();
     return undefined;
   }
-  for (const { endpoints } of servers) {
-    await using client = new Client({ endpoints, tls: { ca: authority.cert } });
-    await enableAuth(client);
-  }
-  const flags = ['--cacert', ca];
+  if (authority !== undefined)
+    for (const { endpoints } of servers) {
+      await using client = new Client({ endpoints, tls: { ca: authority.cert } });
+      await enableAuth(client);
+    }
+  const flags = authority === undefined ? [] : ['--cacert', file('ca.pem', authority.cert)];
   const [one, other] = ['one', 'other'].map((name) => mkdtempSync(join(folder, name))) as [string, string];
   return {
-    sides: [new Side(servers[0], authority.cert, flags, one), new Side(servers[1], authority.cert, flags, other)],
+    sides: [new Side(servers[0], authority?.cert, flags, one), new Side(servers[1], authority?.cert, flags, other)],
     close,
   };
 }
@@ -169,12 +208,13 @@ export async function startPair(): Promise<
 const LIMIT_MS = 60_000;
 
 /**
- * Returns the environment variables of a line. The limit of a call is longer than the 5 s of etcdctl, for the same
- * reason as `LIMIT_MS`. etcdctl refuses a limit that comes in both ways.
+ * Returns the environment variables of a line. The limits of a connection and of a call are longer than those of etcdctl,
+ * for the same reason as `LIMIT_MS`. etcdctl refuses a limit that comes in both ways.
  */
 function variablesOf({ env = {} }: Line, args: readonly string[]): Readonly<Record<string, string>> {
-  const isLimited = args.some((arg) => arg.startsWith('--command-timeout'));
-  return { ...(isLimited ? {} : { ETCDCTL_COMMAND_TIMEOUT: '40s' }), ...env };
+  const limits = ['dial-timeout', 'command-timeout'].filter((flag) => !args.some((arg) => arg.startsWith(`--${flag}`)));
+  const longer = limits.map((flag) => [`ETCDCTL_${flag.toUpperCase().replace('-', '_')}`, '40s'] as const);
+  return { ...Object.fromEntries(longer), ...env };
 }
 
 /** Environment variables of etcdctl that the machine may have would change the results. */

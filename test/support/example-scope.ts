@@ -1,6 +1,12 @@
-import { Election, type Held, Mutex, Session } from '../../src/concurrency/index.js';
-import { Service } from '../../src/discovery/index.js';
-import { Client, type Credentials, type Lease, type ObjectFirstLogger } from '../../src/index.js';
+import { Election, type Held, Mutex, Session } from '../../src/concurrency.js';
+import { Service } from '../../src/discovery.js';
+import {
+  Client,
+  type Credentials,
+  type Lease,
+  type ObjectFirstLogger,
+  type PlaintextPermission,
+} from '../../src/index.js';
 import { MemoryEtcd, memory } from '../../src/testing/index.js';
 
 /** The variables that the examples in doc comments use without declaring them. */
@@ -56,7 +62,11 @@ export function scope(): Scope {
  *
  * @param inMemory Whether the client uses the server in memory instead of the server at the URL.
  */
-export async function openScope(serverUrl: string, auth?: Credentials, inMemory = false): Promise<Scope> {
+export async function openScope(
+  serverUrl: string,
+  auth: Credentials | PlaintextPermission = { allowPlaintext: true },
+  inMemory = false,
+): Promise<Scope> {
   const server = new MemoryEtcd();
   const etcd = inMemory ? new Client({ transport: memory(server) }) : new Client({ endpoints: [serverUrl], auth });
   const session = await Session.open(etcd, { ttl: 10 });

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { ENTRY_POINTS } from '../../scripts/entry-points.js';
+import { declarationsOf, ENTRY_POINTS } from '../../scripts/entry-points.js';
 
 // Reads the `@example` blocks of the doc comments in src/, and turns them into programs.
 
@@ -58,7 +58,7 @@ function exampleOf(comment: string): string | undefined {
  * declare them.
  */
 const EXPORTS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map(
-  [...ENTRY_POINTS.keys()].map((path) => [SRC + path, exportsOf(SRC + path.replace(/\.js$/, '.ts'))]),
+  [...ENTRY_POINTS.keys()].map((path) => [SRC + path, declarationsOf(SRC + path.replace(/\.js$/, '.ts'))]),
 );
 
 const PUBLIC: ReadonlySet<string> = new Set(
@@ -68,30 +68,6 @@ const PUBLIC: ReadonlySet<string> = new Set(
 /** Whether users can import the declaration from one of the entry points. */
 export function isPublic({ file, name }: Documented): boolean {
   return PUBLIC.has(`${SRC}${file} ${name}`);
-}
-
-/** Returns the exported names of a file, each with the path of the file that declares it. */
-function exportsOf(file: string): Map<string, string> {
-  const text = readFileSync(file, 'utf8').replaceAll(/\/\*.*?\*\//gs, '');
-  const resolve = (path: string): string => fileURLToPath(new URL(`${path}.ts`, `file://${file}`));
-  const names = new Map<string, string>();
-  for (const [, list = '', path] of text.matchAll(/^export (?:type )?\{([^}]*)\}(?: from '(.*)\.js')?/gm)) {
-    const declared = path === undefined ? undefined : exportsOf(resolve(path));
-    for (const item of list.split(',').filter((each) => each.trim() !== '')) {
-      const [original = '', name = original] = item
-        .replace(/^\s*(?:type )?/, '')
-        .trim()
-        .split(' as ');
-      names.set(name, declared?.get(original) ?? file);
-    }
-  }
-  for (const [, name = ''] of text.matchAll(
-    /^export (?:async |abstract )*(?:function|class|const|type|interface) (\w+)/gm,
-  ))
-    names.set(name, file);
-  for (const [, path = ''] of text.matchAll(/^export \* from '(.*)\.js'/gm))
-    for (const [name, declared] of exportsOf(resolve(path))) names.set(name, declared);
-  return names;
 }
 
 /** Node's functions that examples use without an import. */

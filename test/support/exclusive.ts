@@ -8,8 +8,8 @@ import {
   Semaphore,
   type Session,
   type WaitOptions,
-} from '../../src/concurrency/index.js';
-import { Etcd3Mutex } from '../../src/recipes/index.js';
+} from '../../src/concurrency.js';
+import { Etcd3Mutex } from '../../src/recipes.js';
 
 /** A common interface of the locks, elections and semaphores that have one holder at a time. */
 export interface Exclusive {

@@ -91,7 +91,7 @@ function failure<Input>({ target }: FuzzTarget<Input>, seed: number, details: fc
   const problem = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
   const kept =
     minutes > 0 ? `The input was saved as ${name}. Give it a descriptive name.` : `Save the input as ${name}.`;
-  const again = `FUZZ_SEED=${seed} npx vitest run --project http2 test/fuzz/${target}.test.ts`;
+  const again = `FUZZ_SEED=${seed} npx vitest run --project cli --project generators test/fuzz/${target}.test.ts`;
   return new Error(
     `${problem}\n\nThe failing input, made smaller in ${numShrinks} steps:\n${json}\n${kept}\nRepeat with: ${again}`,
     {

@@ -1,6 +1,8 @@
 import { createServer, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { inject, onTestFinished } from 'vitest';
+import type { Certificate } from '../../src/cli/proxy/authority.js';
 import { gateway } from '../../src/gateway.js';
 import { Client, type ClientOptions } from '../../src/index.js';
 
@@ -9,18 +11,26 @@ import { Client, type ClientOptions } from '../../src/index.js';
  * test ends.
  */
 export function openGateway(options: Partial<ClientOptions> = {}): Client {
-  const client = new Client({ endpoints: inject('endpoints'), transport: gateway(), ...options });
+  const client = new Client({
+    endpoints: inject('endpoints'),
+    auth: { allowPlaintext: true },
+    transport: gateway(),
+    ...options,
+  });
   onTestFinished(() => client.close());
   return client;
 }
 
-/** Starts an HTTP server and stops it when the test ends. Resolves with the server's URL. */
-export async function httpServer(listener: RequestListener): Promise<string> {
-  const server = createServer(listener);
+/**
+ * Starts an HTTP server, with TLS if it gets a certificate, and stops it when the test ends. Resolves with the server's
+ * URL.
+ */
+export async function httpServer(listener: RequestListener, certificate?: Certificate): Promise<string> {
+  const server = certificate === undefined ? createServer(listener) : createTlsServer(certificate, listener);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `http${certificate === undefined ? '' : 's'}://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

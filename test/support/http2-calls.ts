@@ -1,8 +1,8 @@
-import type { EtcdError } from '../../src/errors/etcd-error.js';
+import type { EtcdError } from '../../src/base/etcd-error.js';
 import type { RangeResponse, WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { encode, type Init } from '../../src/protobuf/codec.js';
-import type { OutgoingStream, StreamCall, UnaryCall } from '../../src/transport/transport.js';
+import { encode, type Init } from '../../src/wire/protobuf/codec.js';
+import type { OutgoingStream, StreamCall, UnaryCall } from '../../src/wire/transport.js';
 import { data, grpcMessage, headers } from './http2-frames.js';
 import { block, type Field } from './http2-hpack.js';
 import type { Http2Peer, PeerConnection } from './http2-peer.js';

@@ -1,4 +1,4 @@
-import { monotonicMs } from '../../src/runtime/timers.js';
+import { monotonicMs } from '../../src/base/timers.js';
 import { errorName, FLAG, type Frame, PREFACE, SETTING, settingPairs } from './http2-frames.js';
 import { BlockReader, type Written } from './http2-hpack.js';
 

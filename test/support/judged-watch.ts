@@ -1,7 +1,7 @@
 import { equal } from 'node:assert/strict';
-import { EtcdError } from '../../src/errors/etcd-error.js';
-import type { WatchBatch } from '../../src/watch/event.js';
-import type { Watch } from '../../src/watch/watch.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
+import type { WatchBatch } from '../../src/client/watch/event.js';
+import type { Watch } from '../../src/client/watch/watch.js';
 import type { SimulatedStore } from './simulated-watches.js';
 
 /** Reads one watch of a simulated store and compares each batch with the changes in the store. */

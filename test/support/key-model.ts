@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import { compareBytes } from '../../src/base/bytes.js';
 import { fromKey, type Keys, keyRange, prefix } from '../../src/index.js';
-import { compareBytes } from '../../src/runtime/bytes.js';
 
 // This model of key ranges follows the definition of each kind of range. Tests compare this model with the intervals
 // that the client computes.

@@ -1,4 +1,4 @@
-import { lead } from '../../src/concurrency/index.js';
+import { lead } from '../../src/concurrency.js';
 import { Client, op } from '../../src/index.js';
 
 // This program campaigns until it receives SIGTERM. While it leads, it writes its token to a key again and again, with

@@ -1,4 +1,4 @@
-import { Session } from '../../src/concurrency/index.js';
+import { Session } from '../../src/concurrency.js';
 import { Client } from '../../src/index.js';
 import { EXCLUSIVES, type Exclusive, type ExclusiveName } from './exclusive.js';
 

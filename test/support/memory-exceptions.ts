@@ -16,6 +16,7 @@ const EXCEPTIONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^`moveLeader` (finds the leader|rejects with NotLeader)/, ONE_MEMBER],
   [/^`status` (returns the status of the member|rejects when the member at the given endpoint is down)/, ONE_MEMBER],
   [/^a hash of the keys is the same on all members/, ONE_MEMBER],
+  [/^a transaction with a write and a read that one member of three refuses/, ONE_MEMBER],
   [/^etcdwire `lock` exits with the command's exit code even if etcdwire cannot revoke/, NO_PROCESS],
   [/^etcdwire mirror with a restored cluster/, 'a MemoryEtcd has no data folder that a test can restore'],
   [/^`history` rejects with `ClusterChanged`/, 'a MemoryEtcd has no data folder that a test can restore'],

@@ -17,6 +17,8 @@ const FLAGS: Readonly<Record<string, (value: string) => MemoryEtcdOptions>> = {
   '--quota-backend-bytes': (value) => ({ quotaBytes: Number(value) }),
   '--max-txn-ops': (value) => ({ maxTxnOps: Number(value) }),
   '--max-request-bytes': (value) => ({ maxRequestBytes: Number(value) }),
+  // A MemoryEtcd hashes passwords fast already.
+  '--bcrypt-cost': () => ({}),
   // The IDs of a MemoryEtcd are random, so no two clusters have the same ID.
   '--initial-cluster-token': () => ({}),
 };

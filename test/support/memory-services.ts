@@ -1,6 +1,4 @@
-import { decode, encode, type Init } from '../../src/protobuf/codec.js';
-import type { Method } from '../../src/protobuf/schema.js';
-import { NO_BYTES } from '../../src/runtime/bytes.js';
+import { NO_BYTES } from '../../src/base/bytes.js';
 import { type Clock, ManualClock } from '../../src/testing/memory/clock.js';
 import { KeyRange } from '../../src/testing/memory/key-range.js';
 import { Member } from '../../src/testing/memory/member.js';
@@ -12,7 +10,9 @@ import {
   unaryRoute,
 } from '../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../src/testing/memory/settings.js';
-import type { Metadata } from '../../src/transport/transport.js';
+import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import type { Method } from '../../src/wire/protobuf/schema.js';
+import type { Metadata } from '../../src/wire/transport.js';
 import { randomNumbers } from './faults/rounds.js';
 
 /** A streaming call to a service. */

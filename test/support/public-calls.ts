@@ -22,9 +22,9 @@ import {
   withLock,
   withLocks,
   withSessions,
-} from '../../src/concurrency/index.js';
+} from '../../src/concurrency.js';
 import { Client as CoreClient } from '../../src/core.js';
-import { Service } from '../../src/discovery/index.js';
+import { Service } from '../../src/discovery.js';
 import { gateway } from '../../src/gateway.js';
 import { registerGrpcResolver } from '../../src/grpc-js.js';
 import {
@@ -36,7 +36,6 @@ import {
   fromKey,
   getMany,
   health,
-  hedgedReads,
   http2,
   json,
   keyRange,
@@ -57,7 +56,7 @@ import {
   fromEnvWithDiscovery,
   resolveEndpoints,
   saveSnapshot,
-} from '../../src/node/index.js';
+} from '../../src/node.js';
 import { openTelemetry } from '../../src/opentelemetry.js';
 import {
   Etcd3Mutex,
@@ -70,7 +69,7 @@ import {
   shardOwners,
   shards,
   type Tick,
-} from '../../src/recipes/index.js';
+} from '../../src/recipes.js';
 import {
   checkLock,
   checkOrder,
@@ -101,6 +100,7 @@ import {
   KEY,
   type Kind,
   LEASE,
+  LEASE_ID,
   LIMITS,
   LIST,
   MS,
@@ -148,7 +148,6 @@ const CLIENT = right(undefined);
 const SESSION = right(undefined);
 const STORE = right({ load: async () => undefined, save: async () => {} });
 const ENDPOINT = right('unix:///memory-etcd');
-const LEADER = { name: Buffer.from('n'), key: Buffer.from('k'), rev: 1n, lease: 1n };
 const GET = { revision: INT64, serializable: BOOLEAN, keysOnly: BOOLEAN };
 const SCAN = {
   ...GET,
@@ -224,12 +223,6 @@ export function rightArguments({ args }: PublicCall, { server, etcd, session }: 
 
 /** All calls, by the names of the functions. */
 export const CALLS: Readonly<Record<string, PublicCall>> = {
-  hedgedReads: call(
-    {
-      options: required({ endpoints: right(() => [], 'a function'), delayMs: MS }, { endpoints: () => [] }),
-    },
-    () => hedgedReads,
-  ),
   retryPolicy: call(
     {
       options: {
@@ -354,7 +347,7 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
   'op.put': call({ key: KEY, value: VALUE, options: options(PUT) }, () => op.put),
   'op.delete': call({ keys: KEY, options: options(DELETE) }, () => op.delete),
   'op.txn': call({ txn: { ...TXN, accepts: ['an empty object', 'an object without a prototype'] } }, () => op.txn),
-  'Leases.grant': on('lease', { options: required({ ttl: TTL, id: LEASE, ...CALL }, { ttl: 60 }) }, 'grant'),
+  'Leases.grant': on('lease', { options: required({ ttl: TTL, id: LEASE_ID, ...CALL }, { ttl: 60 }) }, 'grant'),
   'Leases.revoke': on('lease', { lease: LEASE, options: options(CALL) }, 'revoke'),
   'Leases.timeToLive': on('lease', { lease: LEASE, options: options({ keys: BOOLEAN, ...CALL }) }, 'timeToLive'),
   'Leases.list': on('lease', { options: options(CALL) }, 'list'),
@@ -441,26 +434,6 @@ export const CALLS: Readonly<Record<string, PublicCall>> = {
       (sink) =>
         etcd.maintenance.snapshot('unix:///memory-etcd').writeTo(sink),
   ),
-  'LockService.lock': on('lockService', { name: VALUE, lease: LEASE, options: options(CALL) }, 'lock'),
-  'LockService.unlock': on('lockService', { key: KEY, options: options(CALL) }, 'unlock'),
-  'ElectionService.campaign': on(
-    'electionService',
-    { name: VALUE, lease: LEASE, value: VALUE, options: options(CALL) },
-    'campaign',
-  ),
-  'ElectionService.proclaim': on(
-    'electionService',
-    { leader: right(LEADER), value: VALUE, options: options(CALL) },
-    'proclaim',
-  ),
-  'ElectionService.leader': on('electionService', { name: VALUE, options: options(CALL) }, 'leader'),
-  'ElectionService.observe': call(
-    { name: VALUE, options: options({ signal: SIGNAL, endpoint: CALL.endpoint }) },
-    ({ etcd }) =>
-      (...given) =>
-        etcd.electionService.observe(...(given as unknown as [string])).next(),
-  ),
-  'ElectionService.resign': on('electionService', { leader: right(LEADER), options: options(CALL) }, 'resign'),
   'CachedRange.get': cachedMethod({ key: KEY }, 'get'),
   'CachedRange.range': cachedMethod({ keys: optional(KEY) }, 'range'),
   'CachedRange.waitForRevision': cachedMethod({ revision: INT64, options: options(LIMITS) }, 'waitForRevision'),

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
+import { declarationsOf } from '../../scripts/entry-points.js';
 
 // Lists the public functions of the package, so that a test of all functions fails when a new function has no test.
 
@@ -15,14 +16,8 @@ export async function publicFunctions(): Promise<Map<string, string>> {
       : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
   });
   for (const entry of entries) {
-    const folder = dirname(entry);
-    for (const [, names = '', file = ''] of readFileSync(entry, 'utf8').matchAll(
-      /export (?:type )?(\{[^}]*\}|\*) from '(.*?)\.js'/g,
-    )) {
-      const exported = await exportsOf(join(folder, `${file}.ts`));
-      for (const [name, value] of Object.entries(exported))
-        if (names === '*' || new RegExp(`\\b${name}\\b`).test(names)) addFunctions(functions, name, value);
-    }
+    for (const [name, file] of declarationsOf(join(process.cwd(), entry)))
+      addFunctions(functions, name, (await import(/* @vite-ignore */ file))[name]);
     for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
   }
   // The package exports only interfaces for these classes, not the classes.
@@ -33,10 +28,10 @@ export async function publicFunctions(): Promise<Map<string, string>> {
 
 /** The classes behind public interfaces: the name of the interface, the file and the name of the class. */
 const INTERNAL_CLASSES = [
-  ['Leases', 'lease/leases.ts', 'LeaseClient'],
-  ['Watch', 'watch/watch.ts', 'KeyWatch'],
-  ['Mirror', 'mirror/mirror.ts', 'RangeMirror'],
-  ['CachedRange', 'mirror/cached-range.ts', 'CachedKeyRange'],
+  ['Leases', 'client/lease/leases.ts', 'LeaseClient'],
+  ['Watch', 'client/watch/watch.ts', 'KeyWatch'],
+  ['Mirror', 'extras/ranges/mirror.ts', 'RangeMirror'],
+  ['CachedRange', 'extras/ranges/cached-range.ts', 'CachedKeyRange'],
 ] as const;
 
 function exportsOf(file: string): Promise<Record<string, unknown>> {

@@ -1,6 +1,6 @@
-import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory } from '../../src/transport/transport.js';
-import { forwardStream } from '../../src/transport/transport.js';
+import { defaultTransport } from '../../src/wire/default-transport.js';
+import type { TransportFactory } from '../../src/wire/transport.js';
+import { forwardStream } from '../../src/wire/transport.js';
 
 export interface Recording {
   readonly transport: TransportFactory;

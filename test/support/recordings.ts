@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, inject } from 'vitest';
-import { withLock } from '../../src/concurrency/index.js';
+import { withLock } from '../../src/concurrency.js';
 import { prefix } from '../../src/index.js';
 import { startChild } from './child.js';
 import { RunningCli } from './cli.js';

@@ -1,4 +1,4 @@
-import { stm } from '../../src/concurrency/index.js';
+import { stm } from '../../src/concurrency.js';
 import { gateway } from '../../src/gateway.js';
 import { Client, type EtcdError } from '../../src/index.js';
 

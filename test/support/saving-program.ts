@@ -1,4 +1,4 @@
-import { fileStore } from '../../src/node/index.js';
+import { fileStore } from '../../src/node.js';
 
 // Saves one copy after the other in a file, and prints the number of each complete save. A copy consists of 32-bit
 // numbers, and each of them is the number of the save.

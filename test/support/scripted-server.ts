@@ -7,8 +7,8 @@ import {
   type sendUnaryData,
 } from '@grpc/grpc-js';
 import { onTestFinished } from 'vitest';
-import { decode, encode, type Init } from '../../src/protobuf/codec.js';
-import type { Method } from '../../src/protobuf/schema.js';
+import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import type { Method } from '../../src/wire/protobuf/schema.js';
 
 // A gRPC server whose responses a test scripts, for behavior that a real etcd does not show on demand.
 

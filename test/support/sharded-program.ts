@@ -1,5 +1,5 @@
 import { Client, op } from '../../src/index.js';
-import { shards } from '../../src/recipes/index.js';
+import { shards } from '../../src/recipes.js';
 
 // This program works on shards until it receives SIGTERM. It writes its process ID and the token of each of its shards
 // to the key NAME-written/NUMBER again and again, with transactions that check that it owns the shard.

@@ -1,5 +1,5 @@
-import { Rpc } from '../../src/channel/rpc.js';
-import { ClientEvents } from '../../src/runtime/log.js';
+import { ClientEvents } from '../../src/base/log.js';
+import { Rpc } from '../../src/rpc/rpc.js';
 
 /** An RPC layer that sends nothing and receives nothing. */
 export function silentRpc(closed: AbortSignal): Rpc {

@@ -1,4 +1,5 @@
-import { EtcdError } from '../../src/errors/etcd-error.js';
+import { textOf } from '../../src/base/bytes.js';
+import { EtcdError } from '../../src/base/etcd-error.js';
 import {
   ResponseHeader,
   type WatchCreateRequest,
@@ -6,9 +7,8 @@ import {
   WatchResponse,
 } from '../../src/gen/etcdserverpb/rpc.js';
 import { Event, KeyValue } from '../../src/gen/mvccpb/kv.js';
-import { decode, encode, type Init } from '../../src/protobuf/codec.js';
-import { textOf } from '../../src/runtime/bytes.js';
-import type { OutgoingStream, StreamHandler } from '../../src/transport/transport.js';
+import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import type { OutgoingStream, StreamHandler } from '../../src/wire/transport.js';
 
 // A simulated etcd that serves watches correctly. The test decides when the simulated server processes requests and
 // when it delivers responses.

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import { Mutex, Session } from '../../src/concurrency/index.js';
+import { Mutex, Session } from '../../src/concurrency.js';
 import { Client, EtcdError, op } from '../../src/index.js';
 
 // Holds a lock, and prints `held`. For each line of stdin, prints as JSON the state of a lease and of the lock as the

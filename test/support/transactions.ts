@@ -1,15 +1,21 @@
 import type { RequestOp, TxnRequest } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { EtcdError } from '../../src/index.js';
-import { defaultTransport } from '../../src/transport/default-transport.js';
-import type { TransportFactory } from '../../src/transport/transport.js';
+import { type Client, EtcdError } from '../../src/index.js';
+import { defaultTransport } from '../../src/wire/default-transport.js';
+import type { Init } from '../../src/wire/protobuf/codec.js';
+import type { TransportFactory } from '../../src/wire/transport.js';
 
 /**
  * Handles a transaction in place of the transport, and returns the result of the transaction. `ops` are the operations
  * that the transaction makes if its conditions hold. `send`, called at once or later, sends the transaction to the
- * server and returns the server's result.
+ * server and returns the server's result. `copyFrom` sends it through another client, which also works after the close
+ * of the first client.
  */
-export type OnTransaction = (ops: readonly RequestOp[], send: () => Promise<unknown>) => Promise<unknown>;
+export type OnTransaction = (
+  ops: readonly RequestOp[],
+  send: () => Promise<unknown>,
+  copyFrom: (other: Client) => Promise<unknown>,
+) => Promise<unknown>;
 
 export interface StagedOptions {
   /** Handles every transaction. Default: sends it to the server at once. */
@@ -33,7 +39,8 @@ export function stagedTransport({
         if (call.method.path !== methods.kv.txn.path) return real.unary(call);
         const { success = [] } = call.request as Partial<TxnRequest>;
         const unbounded = { ...call, signal: undefined, deadline: Number.POSITIVE_INFINITY };
-        return onTransaction(success, () => real.unary(unbounded)) as never;
+        const copyFrom = (other: Client) => other.rpc.call(methods.kv.txn, call.request as Init<TxnRequest>);
+        return onTransaction(success, () => real.unary(unbounded), copyFrom) as never;
       },
       stream: (call, handler) =>
         real.stream(call, {

@@ -1,4 +1,4 @@
-import { replaceEnvironment } from '../../src/runtime/environment.js';
+import { replaceEnvironment } from '../../src/base/environment.js';
 
 interface Timer {
   readonly due: number;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkQueue } from '../../src/concurrency/index.js';
+import { WorkQueue } from '../../src/concurrency.js';
 import { Client, op } from '../../src/index.js';
 
 // This program works on the jobs of a queue until it receives SIGTERM. Each job takes a few milliseconds. The

@@ -103,7 +103,10 @@ export const BOOLEAN = kind(true, 'true');
 export const FUNCTION = kind(() => {}, 'a function');
 /** As in `fetch`, null means that there is no signal. */
 export const SIGNAL = kind(new AbortController().signal, 'null');
-export const LEASE = kind(1n);
+/** The ID that a new lease gets. */
+export const LEASE_ID = kind(1n);
+/** An existing lease, whose ID may be negative. */
+export const LEASE = kind(1n, '-1n');
 export const TTL = kind(60);
 export const ANY: Kind = { right: 'any', accepts: Object.keys(WRONG) as WrongName[] };
 

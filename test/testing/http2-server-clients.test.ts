@@ -5,9 +5,9 @@ import { Client, type ClientDuplexStream, credentials, Metadata, type ServiceErr
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { RangeRequest, RangeResponse, WatchRequest, WatchResponse } from '../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../src/gen/methods.js';
-import { decode, encode, type Init } from '../../src/protobuf/codec.js';
-import type { Method } from '../../src/protobuf/schema.js';
 import { StatusError } from '../../src/testing/memory/service.js';
+import { decode, encode, type Init } from '../../src/wire/protobuf/codec.js';
+import type { Method } from '../../src/wire/protobuf/schema.js';
 import { CREATE_WATCH } from '../support/http2-calls.js';
 import { grpcMessage } from '../support/http2-frames.js';
 import { listening, type TestService, UNUSUAL_TEXT } from '../support/http2-server.js';

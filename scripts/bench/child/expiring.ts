@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type Interceptor, prefix } from '../../../src/index.js';
-import { ExpiringKeys } from '../../../src/recipes/index.js';
+import { ExpiringKeys } from '../../../src/recipes.js';
 import { inTurn } from '../in-turn.js';
 import type { Sample } from '../metrics.js';
 

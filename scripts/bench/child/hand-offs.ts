@@ -1,4 +1,4 @@
-import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client, compare, op, prefix, withFirstCreate, withLastCreate, withMaxCreateRev } from '../../../src/index.js';
 import type { Sample } from '../metrics.js';
 import { Stopwatch } from './tasks.js';

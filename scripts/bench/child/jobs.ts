@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WorkQueue } from '../../../src/concurrency/index.js';
+import { WorkQueue } from '../../../src/concurrency.js';
 import { Client } from '../../../src/index.js';
 import { inTurn } from '../in-turn.js';
 import type { Sample } from '../metrics.js';

@@ -1,4 +1,4 @@
-import { type Held, withLock } from '../../../src/concurrency/index.js';
+import { type Held, withLock } from '../../../src/concurrency.js';
 import { Client, op } from '../../../src/index.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import { spreadOf } from '../metrics.js';

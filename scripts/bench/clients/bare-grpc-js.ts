@@ -7,8 +7,8 @@ import {
   type WatchResponse,
 } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/schema.js';
+import { type Codec, decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 import { type BenchClient, LEASE_TTL, type OnEvent, UNLIMITED_RESPONSES } from './bench-client.js';
 
 /**

@@ -1,4 +1,4 @@
-import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Mutex, Session } from '../../../src/concurrency.js';
 import {
   Client,
   type ClientOptions,

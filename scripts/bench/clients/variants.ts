@@ -1,9 +1,9 @@
 import { subscribe } from 'node:diagnostics_channel';
-import { Client } from '../../../src/client/client.js';
 import { CoreClient } from '../../../src/client/core-client.js';
 import type { KeyspaceClient } from '../../../src/client/keyspace.js';
 import { coreLayers } from '../../../src/client/layers.js';
-import { collectStats } from '../../../src/interceptors/stats.js';
+import { Client } from '../../../src/extras/full/client.js';
+import { collectStats } from '../../../src/extras/observe/stats.js';
 import type { BenchClient, HookedName, RetryingName } from './bench-client.js';
 import { benchClientOf } from './etcdwire.js';
 

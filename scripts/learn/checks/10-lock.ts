@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inspectLock, Mutex, Session } from '../../../src/concurrency/index.js';
+import { inspectLock, Mutex, Session } from '../../../src/concurrency.js';
 import { assertNoHolder, assertNoWaiters, checks, newName, PROGRAM } from '../check.js';
 
 type Chapter = typeof import('../../../docs/learn/10-lock.js') &

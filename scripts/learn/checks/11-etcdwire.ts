@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { lock as lockOfChapter10 } from '../../../docs/learn/10-lock.js';
 import { startProxy } from '../../../docs/learn/cut-proxy.js';
-import { inspectLock, Mutex, Session } from '../../../src/concurrency/index.js';
+import { inspectLock, Mutex, Session } from '../../../src/concurrency.js';
 import { EtcdError } from '../../../src/index.js';
 import { assertNoHolder, assertNoWaiters, checks, newName, observedProxy, PROGRAM } from '../check.js';
 

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
-import type { Raw } from '../../client/raw.js';
-import { EtcdError } from '../../errors/etcd-error.js';
+import { EtcdError } from '../../base/index.js';
+import { prefix as keysWithPrefix, type Raw } from '../../client/index.js';
+import { loginOf } from '../../extras/node/index.js';
 import { PermissionType } from '../../gen/authpb/auth.js';
 import {
   AuthDisableResponse,
@@ -20,11 +21,11 @@ import {
   AuthUserListResponse,
   AuthUserRevokeRoleResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { prefix as keysWithPrefix } from '../../kv/keys.js';
-import type { Codec } from '../../protobuf/codec.js';
+import type { Codec } from '../../wire/index.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { readNewPassword } from '../etcdctl/questions.js';
 import { CliError, ExitCode } from '../exit-code.js';
+import { booleanOption } from '../go-arguments.js';
 import { type Io, linesOf } from '../io.js';
 import { escapeControls, type ResponseOptions, readable } from '../output.js';
 import { askHidden, isTyped, terminalOf } from '../password.js';
@@ -139,7 +140,7 @@ function addUserCommands(user: Command, io: Io): void {
       'the password; default: the first line of standard input that is not empty',
     )
     .option('--no-password', 'the user has no password, and authenticates with a TLS certificate')
-    .option('--interactive <boolean>', 'accepted for compatibility with etcdctl')
+    .addOption(booleanOption('--interactive <boolean>', 'accepted for compatibility with etcdctl'))
     .description('add a user')
     .action(async (given: string, flags: UserFlags, command: Command) => {
       const { name, password } = await userOf(io, given, flags);
@@ -183,7 +184,7 @@ function addUserCommands(user: Command, io: Io): void {
   user
     .command('passwd')
     .argument('<name>')
-    .option('--interactive <boolean>', 'accepted for compatibility with etcdctl')
+    .addOption(booleanOption('--interactive <boolean>', 'accepted for compatibility with etcdctl'))
     .description('change the password of a user to the first line of standard input that is not empty')
     .action(async (name: string, { interactive }: UserFlags, command: Command) => {
       const password = await readPassword(io, name, interactive);
@@ -219,30 +220,37 @@ async function showRoles(context: Context, name: string): Promise<void> {
 }
 
 interface UserFlags {
-  readonly interactive?: 'true' | 'false';
+  readonly interactive?: boolean;
   readonly newUserPassword?: string;
   /** False with --no-password. */
   readonly password?: boolean;
 }
 
-/** Returns the name and the password of the user to add. The password is undefined with --no-password. */
+/**
+ * Returns the name and the password of the user to add. The password is undefined with --no-password. An empty password
+ * in a flag or after the colon counts as missing, because it may come from an unset variable of a shell.
+ */
 async function userOf(
   io: Io,
   given: string,
-  { newUserPassword, password = true, interactive }: UserFlags,
+  { newUserPassword, password: hasPassword = true, interactive }: UserFlags,
 ): Promise<{ readonly name: string; readonly password: string | undefined }> {
-  // As in etcdctl, a colon belongs to the name if a flag says what the password is.
-  const colon = !password || newUserPassword !== undefined ? -1 : given.indexOf(':');
-  const inName = colon === -1 ? undefined : given.slice(colon + 1);
-  const name = colon === -1 ? given : given.slice(0, colon);
-  if (!password && newUserPassword !== undefined)
+  if (!hasPassword && newUserPassword && io.etcdctl === undefined)
     throw new CliError(
       ExitCode.USAGE,
       'password: got a password together with --no-password; allowed: only one of the two',
     );
-  if (!password) return { name, password: undefined };
-  if (inName !== undefined && name === '') io.etcdctl?.refuseEmptyUser();
-  return { name, password: inName ?? newUserPassword ?? (await readPassword(io, name, interactive)) };
+  if (!hasPassword) return { name: given, password: undefined };
+  // As in etcdctl, a colon belongs to the name if a flag says what the password is.
+  const { username: name, password } = loginOf(given, newUserPassword);
+  if (name === '' && given !== '') io.etcdctl?.refuseEmptyUser();
+  if (password === undefined && name !== given) throw emptyPassword(io);
+  return { name, password: password ?? (await readPassword(io, name, interactive)) };
+}
+
+function emptyPassword({ etcdctl }: Io): CliError {
+  const problem = 'password: got an empty password; allowed: a password of at least one character, or --no-password';
+  return etcdctl?.emptyPassword() ?? new CliError(ExitCode.USAGE, problem);
 }
 
 /**
@@ -250,15 +258,19 @@ async function userOf(
  * input that is not empty.
  */
 async function readPassword(io: Io, name: string, interactive: UserFlags['interactive']): Promise<string> {
-  const terminal = interactive === 'false' ? undefined : terminalOf(io);
+  const terminal = interactive === false ? undefined : terminalOf(io);
   // Standard error is redirected, so the user would not see that the program waits.
-  if (terminal === undefined && isTyped(io) && interactive !== 'false')
+  if (terminal === undefined && isTyped(io) && interactive !== false)
     throw new CliError(
       ExitCode.USAGE,
       'password: cannot ask for it, because standard error is not a terminal; allowed: a line on standard input that ' +
         'is not a terminal, or, for `user add`, --new-user-password PASSWORD',
     );
-  if (terminal === undefined && io.etcdctl !== undefined) return readNewPassword(io, name, interactive !== 'false');
+  if (terminal === undefined && io.etcdctl !== undefined) {
+    const read = await readNewPassword(io, name, interactive !== false);
+    if (read === '') throw emptyPassword(io);
+    return read;
+  }
   if (terminal !== undefined) {
     const user = escapeControls(name);
     const [first = '', second] = await askHidden(terminal, io, [

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { get as getHttp } from 'node:http';
 import { get as getHttps } from 'node:https';
-import type { ClientOptions } from '../../client/client.js';
-import type { TlsOptions } from '../../host/tls.js';
-import { concatBytes } from '../../runtime/bytes.js';
+import { concatBytes } from '../../base/index.js';
+import type { ClientOptions } from '../../extras/full/index.js';
+import type { TlsOptions } from '../../host/index.js';
 import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { interruptedBy } from '../io.js';

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { Client } from '../../client/client.js';
-import { prefix } from '../../kv/keys.js';
+import { prefix } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
 import type { Context } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 
@@ -55,7 +55,7 @@ export async function checkNoKeys(
 
 /** Deletes the keys that the command has written, and compacts and defragments if the user has asked for it. */
 export async function cleanUp(
-  { io, out, call, endpointNames }: Context,
+  { io, out, call, nameOf }: Context,
   client: Client,
   { prefix: start, autoCompact, autoDefrag }: CheckFlags,
 ): Promise<void> {
@@ -69,8 +69,8 @@ export async function cleanUp(
     say(`Compacted with revision ${header.revision}`);
   }
   if (!autoDefrag) return;
-  for (const [index, endpoint] of client.endpoints.entries()) {
-    const name = JSON.stringify(endpointNames[index] ?? endpoint);
+  for (const endpoint of client.endpoints) {
+    const name = JSON.stringify(nameOf(endpoint));
     say(`Defragmenting ${name}`);
     await client.maintenance.defragment(endpoint, { signal: io.interrupted });
     say(`Defragmented ${name}`);

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { monotonicMs, pause } from '../../runtime/timers.js';
+import { monotonicMs, pause } from '../../base/index.js';
 import { timeLimitMs } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { ExitCode, type SetExitCode } from '../exit-code.js';

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import type { CallOptions } from '../../channel/rpc.js';
-import type { Client } from '../../client/client.js';
-import { EtcdError } from '../../errors/etcd-error.js';
+import { EtcdError } from '../../base/index.js';
+import type { Client } from '../../extras/full/index.js';
+import { saveSnapshot } from '../../extras/node/index.js';
+import { toJson } from '../../extras/transports/json/index.js';
 import {
   AlarmAction,
   AlarmResponse,
@@ -12,8 +13,7 @@ import {
   HashKVResponse,
   StatusResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { saveSnapshot } from '../../node/index.js';
-import { toJson } from '../../reflection/json.js';
+import type { CallOptions } from '../../rpc/index.js';
 import { int64, memberId } from '../arguments.js';
 import { type Answer, askAll } from '../ask-all.js';
 import { type Context, contextOf, withClient } from '../context.js';

@@ -1,9 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { Client } from '../../client/client.js';
-import type { KeyValue } from '../../kv/key-value.js';
-import { checkKey } from '../../kv/keys.js';
-import { compare, op } from '../../kv/txn.js';
-import { type HistoryEntry, history } from '../../recipes/history.js';
+import { checkKey, compare, type KeyValue, op } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
+import { type HistoryEntry, history } from '../../extras/recipes/index.js';
 import { int64 } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { type PutRequest, type RangeRequest, SortOrder, SortTarget } from '../../gen/etcdserverpb/rpc.js';
+import { type BytesLike, NO_BYTES, toBytes } from '../../base/index.js';
 import {
   checkKey,
   keyRange,
@@ -7,9 +7,9 @@ import {
   prefix as keysWithPrefix,
   resolveKeys,
   type WireRange,
-} from '../../kv/keys.js';
-import type { Init } from '../../protobuf/codec.js';
-import { type BytesLike, NO_BYTES, toBytes } from '../../runtime/bytes.js';
+} from '../../client/index.js';
+import { type PutRequest, type RangeRequest, SortOrder, SortTarget } from '../../gen/etcdserverpb/rpc.js';
+import type { Init } from '../../wire/index.js';
 import { int64, leaseId } from '../arguments.js';
 import { CliError, ExitCode } from '../exit-code.js';
 
@@ -126,7 +126,8 @@ export function rangeOf(key: string, end: string | undefined, { prefix, fromKey 
   // As in etcdctl, an empty key with --prefix or --from-key stands for all keys.
   if (prefix || (key === '' && fromKey)) return keysWithPrefix(key);
   if (fromKey) return keysFrom(key);
-  return resolveKeys(end === undefined ? key : keyRange(key, end), 'key');
+  // As in etcdctl, an empty range end counts as none.
+  return resolveKeys(end === undefined || end === '' ? key : keyRange(key, end), 'key');
 }
 
 /** Returns the request of `get`. */

@@ -1,4 +1,7 @@
 import type { Command } from 'commander';
+import { textOf } from '../../base/index.js';
+import { checkReads, type WireRange } from '../../client/index.js';
+import { type JsonValue, textOrBase64, toJson } from '../../extras/transports/json/index.js';
 import {
   DeleteRangeResponse,
   PutResponse,
@@ -9,11 +12,8 @@ import {
   TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
-import { kubernetesValue } from '../../inspect/kubernetes.js';
-import type { WireRange } from '../../kv/keys.js';
-import type { Init } from '../../protobuf/codec.js';
-import { type JsonValue, textOrBase64, toJson } from '../../reflection/json.js';
-import { textOf } from '../../runtime/bytes.js';
+import { kubernetesValue } from '../../inspect/index.js';
+import type { Init } from '../../wire/index.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { type Io, readAll } from '../io.js';
@@ -88,6 +88,7 @@ async function txn(context: Context, file: string, { base64 = false, interactive
     const request = await readTxn(context, file, interactive, (json, source) =>
       messageFrom(TxnRequest, json, source, { bytesFromJson }),
     );
+    checkReads(request);
     return client.raw.kv.txn(request, call);
   });
   const print = (): void => {

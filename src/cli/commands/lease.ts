@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { pause } from '../../base/index.js';
 import {
   LeaseGrantResponse,
   LeaseKeepAliveResponse,
@@ -6,7 +7,6 @@ import {
   LeaseRevokeResponse,
   LeaseTimeToLiveResponse,
 } from '../../gen/etcdserverpb/rpc.js';
-import { pause } from '../../runtime/timers.js';
 import { leaseId, seconds } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';

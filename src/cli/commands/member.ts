@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
-import type { Client } from '../../client/client.js';
-import type { Raw } from '../../client/raw.js';
+import type { Raw } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
 import {
   MemberAddResponse,
   MemberListResponse,
@@ -9,7 +9,7 @@ import {
   MemberUpdateResponse,
   type ResponseHeader,
 } from '../../gen/etcdserverpb/rpc.js';
-import type { Codec } from '../../protobuf/codec.js';
+import type { Codec } from '../../wire/index.js';
 import { memberId } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import type { Io } from '../io.js';

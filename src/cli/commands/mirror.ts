@@ -1,11 +1,18 @@
 import { type Command, Option } from 'commander';
-import type { Client } from '../../client/client.js';
-import { EtcdError } from '../../errors/etcd-error.js';
-import { checkKey, keysOf, prefix as keysWithPrefix, overlaps, type WireRange } from '../../kv/keys.js';
-import type { MirrorMessage } from '../../mirror/mirror.js';
-import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
-import { onAbort } from '../../runtime/signals.js';
-import { backoffMs, eventLoopTurn, pause } from '../../runtime/timers.js';
+import {
+  backoffMs,
+  concatBytes,
+  EtcdError,
+  eventLoopTurn,
+  NO_BYTES,
+  onAbort,
+  pause,
+  toBytes,
+} from '../../base/index.js';
+import { checkKey, keysOf, prefix as keysWithPrefix, overlaps, type WireRange } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
+import { endpointsIn } from '../../extras/node/index.js';
+import type { MirrorMessage } from '../../extras/ranges/index.js';
 import { ANY_REQUEST_BYTES, opsPerTxn } from '../arguments.js';
 import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
 import {
@@ -77,7 +84,7 @@ lease ends at the source. If another mirror takes over the destination, the exit
       const range = rangeOf(key, end, flags);
       const { to, destCacert, destCert, destKey, destUser, destPassword } = flags;
       const cluster = {
-        ...{ endpoints: to, user: destUser, password: destPassword },
+        ...{ endpoints: endpointsIn(to), user: destUser, password: destPassword },
         ...{ cacert: destCacert, cert: destCert, key: destKey },
       };
       await mirror({

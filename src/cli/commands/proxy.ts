@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
-import type { WireFrame } from '../../inspect/frames.js';
-import { orAborted } from '../../runtime/signals.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import { monotonicMs, orAborted } from '../../base/index.js';
+import type { WireFrame } from '../../inspect/index.js';
 import { programOf } from '../arguments.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
@@ -36,6 +35,14 @@ export function addProxyCommand(program: Command, io: Io, version: string): void
     )
     .option('--listen-key <file>', 'private key of --listen-cert, PEM')
     .option('--listen-cacert <file>', 'require certificates of clients that these authorities sign, PEM')
+    .option(
+      '--allow-host <names>',
+      'names of this host that requests of HTTP/1.1 may contain, separated by commas; default: the names in --listen and in the certificate, localhost, and IP addresses',
+    )
+    .option(
+      '--allow-upgrades',
+      'let connections change to another protocol, such as WebSocket, which the proxy cannot show and to which it applies no faults',
+    )
     .option('--serve', 'show the traffic in a browser, at the URL that is printed')
     .option('--record <file>', 'write all traffic to this file in the format pcapng, for etcdwire show and Wireshark')
     .option('--frames', 'print every HTTP/2 frame, not only messages and failures')
@@ -95,7 +102,7 @@ async function proxy(flags: ProxyFlags, io: Io, command: Command, program: strin
     await live?.stop();
     tap.capture?.close();
   }
-  note(`connections: ${tap.connections}, requests: ${tap.requests}`);
+  note(tap.summary);
   const { problem } = tap.capture ?? {};
   if (problem !== undefined)
     throw new CliError(ExitCode.CANNOT_WRITE, `the recording is incomplete: ${problem.message}`);

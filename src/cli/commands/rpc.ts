@@ -1,14 +1,20 @@
 import type { Command } from 'commander';
-import type { BidiStream } from '../../channel/streams.js';
-import { stubOf } from '../../client/raw.js';
+import { hexOf, textOf, toBase64 } from '../../base/index.js';
+import { stubOf } from '../../client/index.js';
+import {
+  type AnyMethod,
+  allMethods,
+  type FromJsonOptions,
+  type JsonObject,
+  type JsonValue,
+  shortPath,
+  toJson,
+} from '../../extras/transports/json/index.js';
 import { comments } from '../../gen/comments.js';
 import { enumValues, messageFields } from '../../gen/descriptors.js';
-import { explain, type Span } from '../../inspect/explain.js';
-import type { FieldDescriptor, FieldType } from '../../protobuf/schema.js';
-import { type FromJsonOptions, type JsonObject, type JsonValue, toJson } from '../../reflection/json.js';
-import { type AnyMethod, allMethods, shortPath } from '../../reflection/method-table.js';
-import { hexOf, textOf, toBase64 } from '../../runtime/bytes.js';
-import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
+import { explain, type Span } from '../../inspect/index.js';
+import type { BidiStream } from '../../rpc/index.js';
+import { type FieldDescriptor, type FieldType, MESSAGE_PREFIX_BYTES } from '../../wire/index.js';
 import { base64Option, bytesAs, messageFrom } from '../arguments.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type ShardOwners, shardOwners } from '../../recipes/shards.js';
+import { type ShardOwners, shardOwners } from '../../extras/recipes/index.js';
 import { type Context, contextOf, withClient } from '../context.js';
 import type { Io } from '../io.js';
 import { escapeControls, leaseHex } from '../output.js';

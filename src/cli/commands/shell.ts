@@ -1,5 +1,5 @@
 import type { Command, Option } from 'commander';
-import { allMethods, shortPath } from '../../reflection/method-table.js';
+import { allMethods, shortPath } from '../../extras/transports/json/index.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';

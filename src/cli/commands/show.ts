@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { orAborted } from '../../runtime/signals.js';
+import { orAborted } from '../../base/index.js';
 import { contextOf } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';
@@ -56,7 +56,8 @@ async function show(files: readonly string[], flags: ShowFlags, io: Io, command:
     recordings.push(recording);
   }
   if (flags.html !== undefined) {
-    writePrivateFile(flags.html, tracePage(recordings.map(({ trace }) => trace) as [Trace, ...Trace[]]));
+    const page = tracePage(recordings.map(({ trace }) => trace) as [Trace, ...Trace[]]);
+    await writePrivateFile(flags.html, '--html', page);
     note(`the page is in ${flags.html}`);
   }
   if (flags.serve !== true) return;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { WireFrame } from '../../inspect/frames.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import { monotonicMs } from '../../base/index.js';
+import type { WireFrame } from '../../inspect/index.js';
 import { programOf } from '../arguments.js';
 import { runProgram } from '../child.js';
 import { contextOf } from '../context.js';
@@ -13,7 +13,7 @@ import { tracePage } from '../trace/page.js';
 import { checkPrivateFile, JsonLines, writePrivateFile } from '../trace/private-files.js';
 import { Recording } from '../trace/recording.js';
 import type { Trace } from '../trace/trace.js';
-import { quotedForShell, withoutShellSecrets } from './shell-words.js';
+import { shownCommand } from './shell-words.js';
 
 interface TraceProgramFlags {
   readonly record?: string;
@@ -45,10 +45,10 @@ export async function traceProgram(
   programOf(command).setOptionValue('user', undefined);
   const context = contextOf(io, command);
   // Opens all files first, so that the program does not run if a file cannot be written.
-  const lines = out === undefined ? undefined : new JsonLines(out);
-  if (html !== undefined) checkPrivateFile(html);
+  const lines = out === undefined ? undefined : new JsonLines(out, '--out');
+  if (html !== undefined) await checkPrivateFile(html, '--html');
   const hasPage = html !== undefined || serve === true;
-  const title = withoutShellSecrets(args.map(quotedForShell).join(' '));
+  const title = shownCommand(args);
   const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
   const onFrame = (frame: WireFrame): void => {
     lines?.frame(frame);
@@ -92,18 +92,19 @@ export async function traceProgram(
       environment,
     );
     recording.end(exitCode);
+    tap.capture?.close();
     if (tap.connections === 0) {
       const given = endpointsFlag === 'cli' ? '--endpoints' : 'its endpoints';
       note(
         `${title} has not connected to the proxy; give it ${given} from ETCDCTL_ENDPOINTS, or write ${PLACEHOLDER} in its arguments`,
       );
     }
+    if (tap.undecoded > 0) note(tap.summary);
     if (html !== undefined) {
-      writePrivateFile(html, tracePage([recording.trace]));
+      await writePrivateFile(html, '--html', tracePage([recording.trace]));
       note(`the trace is in ${html}`);
     }
     await live?.untilOpened(io);
-    tap.capture?.close();
     if (record !== undefined) note(`the recording is in ${record}; show it with: etcdwire show ${record}`);
     const problem = lines?.problem ?? tap.capture?.problem;
     if (problem === undefined) return exitCode;

@@ -1,15 +1,12 @@
 import { spawn } from 'node:child_process';
 import type { Command } from 'commander';
-import { parseEndpoint } from '../../host/endpoint.js';
+import { monotonicMs, onAbort, textOf } from '../../base/index.js';
+import { parseEndpoint } from '../../host/index.js';
 import { openByteStream } from '../../host/node.js';
-import { tapped, type WireFrame } from '../../inspect/frames.js';
-import { mayContainSecrets } from '../../inspect/secrets.js';
-import { textOf } from '../../runtime/bytes.js';
-import { onAbort } from '../../runtime/signals.js';
-import { monotonicMs } from '../../runtime/timers.js';
-import { http2Over } from '../../transport/http2/transport.js';
+import { mayContainSecrets, tapped, type WireFrame } from '../../inspect/index.js';
+import { http2Over } from '../../wire/index.js';
 import { rawArguments } from '../arguments.js';
-import { CliError, ExitCode, type SetExitCode, signaledCode } from '../exit-code.js';
+import { CliError, ExitCode, type SetExitCode, signaledCode, withoutOptionValue } from '../exit-code.js';
 import { closingText, frameText } from '../frames.js';
 import type { Io } from '../io.js';
 import { FaultRules } from '../proxy/fault-rules.js';
@@ -21,7 +18,7 @@ import { observeQueue, type QueueObserver } from '../trace/queue-observer.js';
 import { Recording } from '../trace/recording.js';
 import type { Trace } from '../trace/trace.js';
 import { findMethod } from './rpc.js';
-import { quotedForShell, withoutShellSecrets } from './shell-words.js';
+import { shownCommand, withoutShellSecrets } from './shell-words.js';
 import { traceProgram } from './trace-program.js';
 
 interface TraceFlags {
@@ -43,11 +40,13 @@ export function addTraceCommand(program: Command, io: Io, setExitCode: SetExitCo
       outputError: (text, write) => {
         // commander takes the options of the command to trace for options of `trace`, unless -- precedes the command.
         const all = rawArguments(program);
-        const rest = all.slice(all.indexOf('trace') + 1).map(quotedForShell);
-        const hint = /unknown option/.test(text)
-          ? `, or give the command after --: etcdwire trace -- ${rest.join(' ')}`
-          : '';
-        write(`${text.replace(/^error: /, 'etcdwire: ').trimEnd()}${hint}\n`);
+        const rest = shownCommand(all.slice(all.indexOf('trace') + 1));
+        const hint = /unknown option/.test(text) ? `, or give the command after --: etcdwire trace -- ${rest}` : '';
+        write(
+          `${withoutOptionValue(text)
+            .replace(/^error: /, 'etcdwire: ')
+            .trimEnd()}${hint}\n`,
+        );
       },
     })
     .argument('<command...>', 'after --, such as -- lock NAME -- COMMAND')
@@ -101,7 +100,7 @@ function checkDashes(program: Command, args: readonly string[], { html, out }: T
     if (isCommand(program, file) && !isCommand(program, args[0]))
       throw new CliError(
         ExitCode.USAGE,
-        `${flag}: got "${file}", which is a command; allowed: a file, as in etcdwire trace ${flag} trace.html -- ${[file, ...args].join(' ')}`,
+        `${flag}: got "${file}", which is a command; allowed: a file, as in etcdwire trace ${flag} trace.html -- ${shownCommand([file as string, ...args])}`,
       );
 }
 
@@ -117,9 +116,9 @@ async function trace(
   if (beside !== undefined && !hasPage)
     throw new CliError(ExitCode.USAGE, '--beside: got no --html and no --serve; allowed: --beside with one of them');
   // Opens both files first, so that the command does not run if a file cannot be written.
-  const lines = out === undefined ? undefined : new JsonLines(out);
-  if (html !== undefined) checkPrivateFile(html);
-  const command = ['etcdwire', ...withoutSecrets(args)].map(quotedForShell).join(' ');
+  const lines = out === undefined ? undefined : new JsonLines(out, '--out');
+  if (html !== undefined) await checkPrivateFile(html, '--html');
+  const command = shownCommand(['etcdwire', ...withoutSecretRequests(args)]);
   const recordings: Recordings = [new Recording(command, { prize: args.includes('elect') ? 'leadership' : 'lock' })];
   const [recording] = recordings;
   const live = serve
@@ -178,7 +177,7 @@ async function trace(
     try {
       if (html !== undefined) {
         const traces = recordings.map((each) => each.trace) as [Trace, ...Trace[]];
-        writePrivateFile(html, tracePage(traces));
+        await writePrivateFile(html, '--html', tracePage(traces));
         io.stderr.write(`etcdwire: the trace is in ${html}\n`);
       }
       if (lines?.problem !== undefined) throw lines.problem;
@@ -286,20 +285,7 @@ function holdsSecrets(args: readonly string[]): boolean {
   return args.some((arg) => mayContainSecrets(findMethod(arg)?.request.typeName ?? ''));
 }
 
-/**
- * Replaces passwords in the arguments with "…", because users may show the page to other people. Also replaces the JSON
- * requests of RPCs whose requests may contain passwords or tokens.
- */
-function withoutSecrets(args: readonly string[]): readonly string[] {
-  const areSecret = holdsSecrets(args);
-  const user = args.indexOf('user');
-  const added = user === -1 ? -1 : args.indexOf('add', user);
-  return args.map((arg, index) => {
-    if (/^--(dest-|new-user-)?password$/.test(args[index - 1] ?? '') || (areSecret && arg.trimStart().startsWith('{')))
-      return '…';
-    // The argument of `user add` may be NAME:PASSWORD. Options may stand before this argument.
-    if (added !== -1 && index > added && !/^(-|https?:\/\/)/.test(arg)) return arg.replace(/:.*$/s, ':…');
-    if (/^--(dest-)?user$/.test(args[index - 1] ?? '')) return arg.replace(/:.*$/s, ':…');
-    return arg.replace(/^(--(?:dest-|new-user-)?password=|--(?:dest-)?user=[^:]*:).*$/s, '$1…');
-  });
+/** Hides the JSON requests of RPCs whose requests may contain passwords or tokens. */
+function withoutSecretRequests(args: readonly string[]): readonly string[] {
+  return holdsSecrets(args) ? args.map((arg) => (arg.trimStart().startsWith('{') ? '…' : arg)) : args;
 }

@@ -1,9 +1,8 @@
 import type { Command } from 'commander';
-import type { Client } from '../../client/client.js';
-import { keysOf } from '../../kv/keys.js';
-import { BASE64_PREFIX, textOrBase64 } from '../../reflection/json.js';
-import { toBase64 } from '../../runtime/bytes.js';
-import type { WatchEvent } from '../../watch/event.js';
+import { toBase64 } from '../../base/index.js';
+import { keysOf, type WatchEvent } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
+import { BASE64_PREFIX, textOrBase64 } from '../../extras/transports/json/index.js';
 import { countAfterDashes, hasDashes } from '../arguments.js';
 import { runProgram } from '../child.js';
 import { type Context, contextOf, endpointLogger, withClient } from '../context.js';
@@ -22,8 +21,10 @@ export function addWatchCommand(program: Command, io: Io, setExitCode: SetExitCo
       `
 The command gets the event in ETCDWIRE_WATCH_TYPE (PUT or DELETE), ETCDWIRE_WATCH_KEY, ETCDWIRE_WATCH_VALUE and
 ETCDWIRE_WATCH_REVISION. Bytes that are not text are base64 after "base64:". The command also gets the variables of
-etcdctl, whose names begin with ETCD_WATCH_ and whose values are in quotes, except the revision. The commands run one
-after the other. If one of them fails, watch ends with its exit code.
+etcdctl, whose names begin with ETCD_WATCH_ and whose values are in quotes, except the revision. Operating systems limit
+the length of a variable. The command gets no variable longer than 100,000 bytes. ETCDWIRE_WATCH_OMITTED then contains
+the names of the missing variables, separated by blanks, and the command can read the value with: etcdwire get KEY --rev
+REVISION. The commands run one after the other. If one of them fails, watch ends with its exit code.
 
 With -i, each line of standard input is a watch, such as: watch --prefix config/ -- COMMAND`,
     )
@@ -64,7 +65,7 @@ async function follow(
   const events = client.watch(keysOf(range), { startRevision, prevKv, signal: io.interrupted });
   for await (const event of events) {
     printEvent(out, event);
-    const code = program.length === 0 ? ExitCode.OK : await runForEvent(program, event);
+    const code = program.length === 0 ? ExitCode.OK : await runForEvent(io, program, event);
     if (code !== ExitCode.OK) return code;
   }
   return ExitCode.OK;
@@ -75,7 +76,14 @@ function variableOf(bytes: Uint8Array): string {
   return bytes.includes(0) ? BASE64_PREFIX + toBase64(bytes) : textOrBase64(bytes);
 }
 
-function runForEvent(program: readonly string[], event: WatchEvent): Promise<ExitCode> {
+/**
+ * Maximum length in bytes of an environment variable for a command. Linux allows 131,072 bytes for a variable, and macOS
+ * allows 1,048,576 bytes for all variables and arguments together.
+ */
+const MAX_VARIABLE_BYTES = 100_000;
+
+/** Runs the program with the variables of an event. Leaves out variables that are too long, and reports their names. */
+function runForEvent(io: Io, program: readonly string[], event: WatchEvent): Promise<ExitCode> {
   const [key, value] = [variableOf(event.key), event.type === 'put' ? variableOf(event.kv.value) : ''];
   const [type, revision] = [event.type === 'put' ? 'PUT' : 'DELETE', String(event.modRevision)];
   const environment = {
@@ -88,7 +96,17 @@ function runForEvent(program: readonly string[], event: WatchEvent): Promise<Exi
     ETCD_WATCH_VALUE: JSON.stringify(value),
     ETCD_WATCH_REVISION: revision,
   };
-  return runProgram(program, environment);
+  const omitted = Object.entries(environment)
+    .filter(([name, text]) => Buffer.byteLength(text) + name.length > MAX_VARIABLE_BYTES)
+    .map(([name]) => name);
+  if (omitted.length > 0)
+    io.stderr.write(
+      `etcdwire: watch: the command gets no ${omitted.join(', ')} for the event at revision ${revision}, because the ` +
+        `variable would have more than ${MAX_VARIABLE_BYTES} bytes; read the key with: etcdwire get --rev ${revision}\n`,
+    );
+  // This process may itself run for an event, and then has variables of that event.
+  const without = Object.fromEntries(omitted.map((name) => [name, undefined]));
+  return runProgram(program, { ...environment, ...without, ETCDWIRE_WATCH_OMITTED: omitted.join(' ') });
 }
 
 function printEvent(out: Output, event: WatchEvent): void {

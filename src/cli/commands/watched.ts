@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { WireRange } from '../../kv/keys.js';
+import type { WireRange } from '../../client/index.js';
 import { int64 } from '../arguments.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Io } from '../io.js';

@@ -1,9 +1,7 @@
 import { createHash } from 'node:crypto';
-import { EtcdError } from '../../errors/etcd-error.js';
-import type { KeyValue } from '../../kv/key-value.js';
-import type { WireRange } from '../../kv/keys.js';
-import { fromBase64 } from '../../reflection/json.js';
-import { compareBytes, toBase64, toBytes, validTextOf } from '../../runtime/bytes.js';
+import { compareBytes, EtcdError, toBase64, toBytes, validTextOf } from '../../base/index.js';
+import type { KeyValue, WireRange } from '../../client/index.js';
+import { fromBase64 } from '../../extras/transports/json/index.js';
 import { CliError, ExitCode } from '../exit-code.js';
 
 // The format of an export: lines of JSON. The first line says what the file is and at which revision the keys were

@@ -1,9 +1,7 @@
-import type { CallOptions } from '../../channel/rpc.js';
-import type { Client } from '../../client/client.js';
-import { EtcdError } from '../../errors/etcd-error.js';
-import type { WireRange } from '../../kv/keys.js';
-import { compare, type Op, op } from '../../kv/txn.js';
-import { compareBytes, concatBytes, idOf, randomId, toBytes } from '../../runtime/bytes.js';
+import { compareBytes, concatBytes, EtcdError, idOf, randomId, toBytes } from '../../base/index.js';
+import { compare, type Op, op, type WireRange } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
+import type { CallOptions } from '../../rpc/index.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { bytesField } from './export-file.js';
 

@@ -1,4 +1,4 @@
-import type { KeyValue } from '../../kv/key-value.js';
+import type { KeyValue } from '../../client/index.js';
 import { type Change, type MirrorTarget, PendingChanges, type Renaming } from './mirror-target.js';
 import { isEqual, type StoredKeys } from './stored-keys.js';
 

@@ -1,5 +1,5 @@
-import type { KeyValue } from '../../kv/key-value.js';
-import { compareBytes } from '../../runtime/bytes.js';
+import { compareBytes } from '../../base/index.js';
+import type { KeyValue } from '../../client/index.js';
 
 /** The keys of a range in a store, in ascending order, for a comparison with other keys in ascending order. */
 export class StoredKeys {

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { parseDuration } from '../../extras/node/index.js';
 import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
 import { goQuoted } from './go-format.js';
 
@@ -66,6 +67,7 @@ const DURATIONS: ReadonlySet<string> = new Set([
   ...['--dial-timeout', '--command-timeout'],
   ...['--keepalive-time', '--keepalive-timeout'],
 ]);
+const BYTES: ReadonlySet<string> = new Set(['--max-request-bytes', '--max-recv-bytes']);
 
 /**
  * Leaves the check of --write-out to the time when etcdctl checks it: before it connects. Refuses wrong durations with
@@ -79,9 +81,15 @@ export function prepareGlobalFlags(program: Command): void {
     if (DURATIONS.has(long) && parseArg !== undefined)
       option.parseArg = <T>(value: string, previous: T): T => {
         const problem = durationProblem(value);
-        if (problem !== undefined) throw flagProblem(long, value)(problem);
-        return parseArg(value, previous);
+        if (problem !== undefined) throw flagProblem(option, value)(problem);
+        // `checkConnection` decides what a limit of 0 means.
+        return (parseDuration(value) ?? parseArg(value, previous)) as T;
       };
+    if (BYTES.has(long))
+      option.parseArg = ((value: string) => {
+        const bytes = goInt(value, 0, flagProblem(option, value));
+        return bytes > 0n ? bytes : 0n;
+      }) as never;
   }
 }
 
@@ -102,7 +110,7 @@ function prepare(command: Command): void {
     const name = option.long ?? '';
     if (UNCHECKED.has(name)) unchecked(option);
     if (NUMBERS.has(name) || (name === '--ttl' && command.name() === 'lock'))
-      option.parseArg = ((value: string) => goInt(value, 10, flagProblem(name, value))) as never;
+      option.parseArg = ((value: string) => goInt(value, 0, flagProblem(option, value))) as never;
     option.mandatory = false;
   }
   const more = MORE_OPTIONS[command.name()];
@@ -118,9 +126,11 @@ const NUMBERS: ReadonlySet<string> = new Set([
   ...['--min-create-rev', '--max-create-rev', '--min-mod-rev', '--max-mod-rev'],
 ]);
 
-function flagProblem(name: string, value: string): (problem: string) => Error {
+/** Returns a function that makes the error of pflag for a wrong value of a flag. */
+export function flagProblem({ short, long }: Option, value: string): (problem: string) => Error {
+  const name = short === undefined ? long : `${short}, ${long}`;
   return (problem) =>
-    new EtcdctlError(ETCDCTL_EXIT.ERROR, `invalid argument ${JSON.stringify(value)} for "${name}" flag: ${problem}`);
+    new EtcdctlError(ETCDCTL_EXIT.ERROR, `invalid argument ${goQuoted(value)} for "${name}" flag: ${problem}`);
 }
 
 /** The units of a duration in Go. */
@@ -310,8 +320,8 @@ function parseMember(command: Command): void {
   command.processedArgs[0] = goUint(command.args[0], problemOf);
 }
 
-/** Parses a number as `strconv.ParseInt` does. */
-function goInt(text: string | undefined, base: 10 | 16, errorOf: (problem: string) => Error): bigint {
+/** Parses a number as `strconv.ParseInt` does. In base 0, the text may have a prefix such as 0x, and underscores. */
+function goInt(text: string | undefined, base: 0 | 10 | 16, errorOf: (problem: string) => Error): bigint {
   return parsed('ParseInt', text ?? '', base, [-(2n ** 63n), 2n ** 63n - 1n], errorOf);
 }
 
@@ -319,17 +329,26 @@ function goUint(text: string | undefined, errorOf: (problem: string) => Error): 
   return parsed('ParseUint', text ?? '', 16, [0n, 2n ** 64n - 1n], errorOf);
 }
 
+/** Matches the sign and the digits of a number, by base. In base 0, an underscore separates two digits or the prefix. */
+const NUMBERS_OF_GO = {
+  0: /^([+-]?)(0x(?:_?[\da-f])+|0b(?:_?[01])+|0o(?:_?[0-7])+|0(?:_?[0-7])*|[1-9](?:_?\d)*)$/i,
+  10: /^([+-]?)(\d+)$/,
+  16: /^([+-]?)([\da-f]+)$/i,
+} as const;
+
 function parsed(
   name: string,
   text: string,
-  base: 10 | 16,
+  base: 0 | 10 | 16,
   [least, most]: readonly [bigint, bigint],
   errorOf: (problem: string) => Error,
 ): bigint {
-  const problem = `strconv.${name}: parsing ${JSON.stringify(text)}`;
-  const [, sign = '', digits = ''] = (base === 10 ? /^([+-]?)(\d+)$/ : /^([+-]?)([\da-f]+)$/i).exec(text) ?? [];
+  const problem = `strconv.${name}: parsing ${goQuoted(text)}`;
+  const [, sign = '', digits = ''] = NUMBERS_OF_GO[base].exec(text) ?? [];
   if (digits === '' || (least === 0n && sign !== '')) throw errorOf(`${problem}: invalid syntax`);
-  const size = BigInt(base === 10 ? digits : `0x${digits}`);
+  const plain = base === 16 ? `0x${digits}` : digits.replaceAll('_', '').toLowerCase();
+  // Go takes a number that begins with 0 for an octal one, and `BigInt` for a decimal one.
+  const size = BigInt(base === 0 ? plain.replace(/^0(?=\d)/, '0o') : plain);
   const value = sign === '-' ? -size : size;
   if (value < least || value > most) throw errorOf(`${problem}: value out of range`);
   return value;

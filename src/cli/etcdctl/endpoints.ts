@@ -1,8 +1,8 @@
+import { saveSnapshot } from '../../extras/node/index.js';
 import type { HashKVResponse, StatusResponse } from '../../gen/etcdserverpb/rpc.js';
 import { AlarmType, MoveLeaderResponse } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
-import type { Interceptor } from '../../interceptors/interceptors.js';
-import { saveSnapshot } from '../../node/index.js';
+import type { Interceptor } from '../../rpc/index.js';
 import type { Answer } from '../ask-all.js';
 import { type Context, withClient } from '../context.js';
 import { ExitCode } from '../exit-code.js';

@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander';
-import { EtcdError } from '../../errors/etcd-error.js';
+import { EtcdError } from '../../base/index.js';
 import { CliError } from '../exit-code.js';
 
 /** The exit codes of etcdctl. */
@@ -64,6 +64,7 @@ export function goErrorText(error: unknown): string {
   if (!(error instanceof EtcdError)) return error instanceof Error ? error.message : String(error);
   const { code, problem, reason } = error;
   if (reason === 'Compacted') return 'etcdserver: mvcc: required revision has been compacted';
+  if (reason === 'NoSpace') return 'etcdserver: mvcc: database space exceeded';
   if (reason === 'LeaseExpired') return 'etcdserver: requested lease not found';
   if (reason === 'DeadlineExceeded' || reason === 'ConnectFailed') return TIMED_OUT;
   if (/^key: got an empty key\b/.test(problem)) return 'etcdserver: key is not provided';
@@ -77,11 +78,13 @@ export function usageError(error: unknown): EtcdctlError | undefined {
   const { code, message } = error;
   const [, first = '', second = ''] = /'([^']*)'(?: argument '([^']*)')?/.exec(message) ?? [];
   const refused = (problem: string): EtcdctlError => new EtcdctlError(ETCDCTL_EXIT.ERROR, problem);
+  // etcdctl ignores a variable that it cannot read.
+  if (/ from env '/.test(message)) return refused(message.replace(/^error: /, ''));
   switch (code) {
     case 'commander.unknownCommand':
       return refused(`unknown command "${first}" for "etcdctl"\nRun 'etcdctl --help' for usage.`);
     case 'commander.unknownOption':
-      return refused(first.startsWith('--') ? `unknown flag: ${first}` : shorthand(first));
+      return refused(first.startsWith('--') ? `unknown flag: ${first.split('=')[0]}` : shorthand(first));
     case 'commander.optionMissingArgument':
       return refused(`flag needs an argument: ${/--[\w-]+/.exec(message)?.[0] ?? first}`);
     case 'commander.invalidArgument':

@@ -1,4 +1,4 @@
-import { validTextOf } from '../../runtime/bytes.js';
+import { validTextOf } from '../../base/index.js';
 
 // This file formats values as functions of Go's standard library do, which etcdctl uses for its output.
 

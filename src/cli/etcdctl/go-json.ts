@@ -1,3 +1,4 @@
+import { toBase64 } from '../../base/index.js';
 import { messageFields } from '../../gen/descriptors.js';
 import type {
   LeaseGrantResponse,
@@ -8,8 +9,7 @@ import type {
   ResponseHeader,
 } from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import type { FieldDescriptor } from '../../protobuf/schema.js';
-import { toBase64 } from '../../runtime/bytes.js';
+import type { FieldDescriptor } from '../../wire/index.js';
 import { hexId } from '../output-base.js';
 import { goJsonString } from './go-format.js';
 

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
+import { loginOf } from '../../extras/node/index.js';
 import type { Sink } from '../output-base.js';
-import { checkArguments, prepareGlobalFlags, prepareProgram } from './arguments.js';
+import { checkArguments, flagProblem, prepareGlobalFlags, prepareProgram } from './arguments.js';
+import { wholeName } from './commands.js';
 import { ETCDCTL_EXIT, EtcdctlError, etcdctlFailure, failsAtLogin, usageError } from './errors.js';
 import { goQuoted } from './go-format.js';
-import { normalized, withoutEquals } from './normalize.js';
 import { ETCDCTL_FORMATS, type EtcdctlFormat, EtcdctlPrinter } from './printer.js';
 
 /** What differs when etcdwire stands in for etcdctl. The program loads this class only in that mode. */
@@ -14,20 +15,33 @@ export class EtcdctlMode {
   /** Whether the command logs in, which etcdctl does before everything else. */
   #hasUser = false;
 
-  /** Changes the global flags, before the program knows which command runs. Returns the arguments as commander reads them. */
-  begin(program: Command, args: readonly string[]): readonly string[] {
+  /** Changes the global flags, before the program knows which command runs. */
+  begin(program: Command): void {
     prepareGlobalFlags(program);
-    return withoutEquals(args);
   }
 
-  /** Changes the commands so that they accept what etcdctl accepts. Returns the arguments in the form of this program. */
-  prepare(program: Command, args: readonly string[]): readonly string[] {
+  /** Changes the commands so that they accept what etcdctl accepts. */
+  prepare(program: Command): void {
     prepareProgram(program);
     program.hook('preAction', (_, command) => {
       this.#path = pathOf(command);
       checkArguments(this.#path, command);
     });
-    return normalized(program, args);
+  }
+
+  /** Returns the whole name of a command that `typed` shortens. */
+  wholeName(parents: readonly string[], typed: string): string {
+    return wholeName(parents, typed);
+  }
+
+  /** @throws EtcdctlError, because pflag takes a negative number for a flag. */
+  refuseShorthand(arg: string): never {
+    throw new EtcdctlError(ETCDCTL_EXIT.ERROR, `unknown shorthand flag: '${arg[1]}' in ${arg}`);
+  }
+
+  /** @throws EtcdctlError, because the value of a boolean flag is not a boolean. */
+  refuseBoolean(option: Option, value: string): never {
+    throw flagProblem(option, value)(`strconv.ParseBool: parsing ${goQuoted(value)}: invalid syntax`);
   }
 
   /** @throws EtcdctlError if etcdctl does not have the format. */
@@ -38,11 +52,36 @@ export class EtcdctlMode {
   }
 
   /** Checks the flags of a connection. @throws EtcdctlError if a certificate or a key is missing. */
-  checkConnection({ cacert = '', cert = '', key = '', user = '' }: ConnectionFlags): void {
-    this.#hasUser = user !== '';
+  checkConnection(flags: ConnectionFlags): void {
+    const {
+      endpoints,
+      cacert = '',
+      cert = '',
+      key = '',
+      commandTimeout,
+      maxRequestBytes = 0n,
+      maxRecvBytes = 0n,
+    } = flags;
+    this.#hasUser = this.hasLogin(flags.user ?? '', flags.password);
+    for (const name of ['cert', 'key', 'cacert'] as const)
+      if (flags[name] === '') throw badArgs(`empty string is passed to --${name} option`);
     if ((cert === '') !== (key === ''))
       throw badArgs(`KeyFile and CertFile must both be present[key: ${key}, cert: ${cert}]`);
     for (const file of [cert, key, cacert]) if (file !== '' && !existsSync(file)) throw badArgs(noSuchFile(file));
+    if (endpoints.length === 0)
+      throw new EtcdctlError(ETCDCTL_EXIT.BAD_CONNECTION, 'at least one Endpoint is required in client config');
+    if (maxRecvBytes > 0n && maxRequestBytes > maxRecvBytes)
+      throw new EtcdctlError(
+        ETCDCTL_EXIT.BAD_CONNECTION,
+        `gRPC message recv limit (${maxRecvBytes} bytes) must be greater than send limit (${maxRequestBytes} bytes)`,
+      );
+    if (commandTimeout <= 0) throw new EtcdctlError(ETCDCTL_EXIT.ERROR, 'context deadline exceeded');
+  }
+
+  /** Whether etcdctl logs in. It does not if the name or the password is empty, except when it asks for the password. */
+  hasLogin(user: string, ownPassword: string | undefined): boolean {
+    const { username, password } = loginOf(user, ownPassword);
+    return username !== '' && (password !== undefined || !user.includes(':'));
   }
 
   /** @throws EtcdctlError, because etcdctl does not put an empty value that it has read from standard input. */
@@ -53,6 +92,11 @@ export class EtcdctlMode {
   /** @throws EtcdctlError, because the name of a user is empty. */
   refuseEmptyUser(): never {
     throw badArgs('empty user name is not allowed');
+  }
+
+  /** Returns the error for an empty password of a user. etcdctl itself refuses it only at a question. */
+  emptyPassword(): EtcdctlError {
+    return badArgs('empty password');
   }
 
   /** @throws EtcdctlError, because standard input has ended too early. */
@@ -128,7 +172,12 @@ export class EtcdctlMode {
 const NO_VALUE = 'put command needs 1 argument and input from stdin or 2 arguments';
 
 interface ConnectionFlags {
+  readonly endpoints: readonly string[];
+  readonly commandTimeout: number;
+  readonly maxRequestBytes?: bigint;
+  readonly maxRecvBytes?: bigint;
   readonly user?: string | undefined;
+  readonly password?: string | undefined;
   readonly cacert?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;

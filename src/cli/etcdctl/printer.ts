@@ -1,6 +1,6 @@
 import type { HashKVResponse, MemberListResponse, StatusResponse } from '../../gen/etcdserverpb/rpc.js';
 import { RangeResponse, ResponseHeader, WatchResponse } from '../../gen/etcdserverpb/rpc.js';
-import { type Codec, encode } from '../../protobuf/codec.js';
+import { type Codec, encode } from '../../wire/index.js';
 import type { Format, Sink } from '../output-base.js';
 import {
   HASH_HEADINGS,

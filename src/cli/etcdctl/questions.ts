@@ -1,4 +1,4 @@
-import { pause } from '../../runtime/timers.js';
+import { pause } from '../../base/index.js';
 import { type Io, interruptedBy, linesOf } from '../io.js';
 import { ETCDCTL_EXIT, EtcdctlError } from './errors.js';
 import { goQuoted } from './go-format.js';

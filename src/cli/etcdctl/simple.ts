@@ -1,8 +1,8 @@
+import { hexOf } from '../../base/index.js';
+import { prefix as keysWithPrefix } from '../../client/index.js';
 import { PermissionType } from '../../gen/authpb/auth.js';
 import type * as pb from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { prefix as keysWithPrefix } from '../../kv/keys.js';
-import { hexOf } from '../../runtime/bytes.js';
 import { hexId, leaseHex } from '../output-base.js';
 import type { WatchedEvents } from './go-json.js';
 

@@ -1,12 +1,11 @@
-import type { Client } from '../../client/client.js';
-import { EtcdError } from '../../errors/etcd-error.js';
+import { EtcdError } from '../../base/index.js';
+import { keysOf, type WatchBatch, type WatchEvent } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
 import type { ResponseHeader } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
-import type { Interceptor } from '../../interceptors/interceptors.js';
-import { keysOf } from '../../kv/keys.js';
-import type { StreamHandler } from '../../transport/transport.js';
-import type { WatchBatch, WatchEvent } from '../../watch/event.js';
+import type { Interceptor } from '../../rpc/index.js';
+import type { StreamHandler } from '../../wire/index.js';
 import { runProgram } from '../child.js';
 import type { KeyFlags } from '../commands/key-flags.js';
 import type { Watched } from '../commands/watched.js';
@@ -27,7 +26,7 @@ interface ResponseEnd {
  * Joins the events of a watch into the groups in which the server sent them, because etcdctl prints the events of a
  * response together, with the header of the response. The client itself does not keep headers.
  */
-class WatchResponses {
+export class WatchResponses {
   readonly #ends: ResponseEnd[] = [];
   #last: ResponseHeader | undefined;
   #events: WatchEvent[] = [];
@@ -47,7 +46,8 @@ class WatchResponses {
     revision,
     events,
   }: WatchBatch): { readonly header: ResponseHeader; readonly events: WatchEvent[] } | undefined {
-    this.#events.push(...events);
+    // A spread would throw a RangeError for the events of a revision that has deleted more than 100,000 keys.
+    for (const event of events) this.#events.push(event);
     // After a reconnect, the server may repeat events that the watch has delivered already.
     while ((this.#ends[0]?.revision ?? revision) < revision) this.#ends.shift();
     if (this.#ends[0]?.revision !== revision) return undefined;

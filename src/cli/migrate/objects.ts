@@ -1,4 +1,4 @@
-import { MAX_USUAL_TTL_S } from '../../concurrency/session.js';
+import { MAX_USUAL_TTL_S } from '../../locks/index.js';
 import { isRange, only, putArguments, rangeText } from './arguments.js';
 import { type Chain, keptText, type Link, mayAwait, type Use } from './context.js';
 import type { Kind } from './names.js';

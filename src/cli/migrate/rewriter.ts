@@ -277,7 +277,10 @@ export class Rewriter {
     const names = (pattern.elements ?? []).filter(({ name }) => this.#kept.has(name?.text ?? ''));
     if (names.length === 0) return [];
     const texts = names.map((each) => this.text.slice(each.getStart(), each.end));
-    return [original.replace(/\{[^}]*\}/, () => `{ ${texts.join(', ')} }`)];
+    const [start, end] = [pattern.getStart(), pattern.end];
+    return [
+      `${this.text.slice(statement.getStart(), start)}{ ${texts.join(', ')} }${this.text.slice(end, statement.end)}`,
+    ];
   }
 
   /** Whether the identifier is the name of a property or of a member, and not a reference. */

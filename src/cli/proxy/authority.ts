@@ -12,7 +12,7 @@ import {
   type X509Certificate,
   X509CertificateGenerator,
 } from '@peculiar/x509';
-import { environment } from '../../runtime/environment.js';
+import { environment } from '../../base/index.js';
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 86_400_000;

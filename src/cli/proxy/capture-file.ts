@@ -1,9 +1,6 @@
 import { closeSync, writeSync } from 'node:fs';
-import type { WireFrame } from '../../inspect/frames.js';
-import { PcapngWriter, type WrittenConnection } from '../../inspect/pcapng-writer.js';
-import { concatBytes } from '../../runtime/bytes.js';
-import { environment } from '../../runtime/environment.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { after, concatBytes, environment, monotonicMs } from '../../base/index.js';
+import { PcapngWriter, type WireFrame, type WrittenConnection } from '../../inspect/index.js';
 import { openPrivateFile } from '../trace/private-files.js';
 import { addressText, type ProxiedConnection } from './wire-proxy.js';
 
@@ -38,7 +35,7 @@ export class CaptureFile {
 
   /** @throws Error if the file cannot be written. */
   constructor(path: string, program: string) {
-    this.#file = openPrivateFile(path);
+    this.#file = openPrivateFile(path, '--record');
     this.#writer = new PcapngWriter((bytes) => this.#add(bytes), program);
     this.#flush();
     if (this.problem !== undefined) throw this.problem;

@@ -1,5 +1,5 @@
-import { parseDuration } from '../../node/duration.js';
-import type { AnyMethod } from '../../reflection/method-table.js';
+import { parseDuration } from '../../extras/node/index.js';
+import type { AnyMethod } from '../../extras/transports/json/index.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';
 
@@ -45,7 +45,12 @@ export function parseFault(text: string, argument: string): Fault {
   if (!FAULT_KINDS.includes(name)) throw refused(JSON.stringify(text));
   const takesDuration = name === 'delay' || name === 'duplicate';
   const delayMs = duration === undefined ? 0 : parseDuration(duration);
-  if (delayMs === undefined || (duration !== undefined && !takesDuration) || (name === 'delay' && delayMs === 0))
+  if (
+    delayMs === undefined ||
+    delayMs < 0 ||
+    (duration !== undefined && !takesDuration) ||
+    (name === 'delay' && delayMs === 0)
+  )
     throw refused(
       JSON.stringify(first),
       takesDuration ? `${name}=DURATION, such as ${name}=500ms` : `${name} without a value`,

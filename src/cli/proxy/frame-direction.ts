@@ -1,14 +1,14 @@
 import type { Duplex } from 'node:stream';
-import type { DecodedFrame, FrameDecoder } from '../../inspect/frames.js';
-import { concatBytes } from '../../runtime/bytes.js';
+import { concatBytes } from '../../base/index.js';
+import type { DecodedFrame, FrameDecoder } from '../../inspect/index.js';
 import {
   CONNECTION_PREFACE,
   ConnectionError,
   Flag,
   FRAME_HEADER_BYTES,
+  FrameReader,
   FrameType,
-} from '../../transport/http2/frame.js';
-import { FrameReader } from '../../transport/http2/frame-reader.js';
+} from '../../wire/index.js';
 
 /** Forwards the bytes of one direction. `push` returns false if the receiver is too slow. */
 export interface Direction {
@@ -31,6 +31,7 @@ interface FrameHandlers {
   readonly decide: (frame: DecodedFrame, bytes: Uint8Array) => Decision;
   readonly cut: () => void;
   readonly silence: () => void;
+  readonly problem: (problem: string) => void;
 }
 
 /** Forwards the HTTP/2 frames of one direction. */
@@ -74,6 +75,7 @@ export class FrameDirection implements Direction {
     } catch (error) {
       if (!(error instanceof ConnectionError)) throw error;
       // The proxy cannot tell where the next frame begins.
+      this.#handlers.problem(`closed, because its frames are malformed: ${error.message}`);
       this.#endWith('cut');
     }
     this.#isReading = false;

@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { messagesIn, type WireFrame } from '../../inspect/frames.js';
+import { messagesIn, type WireFrame } from '../../inspect/index.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { Lanes } from '../trace/lanes.js';
 import { ALLOWED_RPCS, RequestFilter, unknownRpc } from './request-filter.js';

@@ -1,15 +1,18 @@
-import type { DecodedFrame, StreamMethods } from '../../inspect/frames.js';
+import type { DecodedFrame, StreamMethods } from '../../inspect/index.js';
 import {
   ErrorCode,
   Flag,
   FRAME_HEADER_BYTES,
   FrameType,
+  type HeaderField,
+  MESSAGE_PREFIX_BYTES,
+  MessageAssembler,
+  neverIndexedBytes,
   writeFrameHeader,
+  writeMessage,
+  writeNeverIndexed,
   writeUint32,
-} from '../../transport/http2/frame.js';
-import { neverIndexedBytes, writeNeverIndexed } from '../../transport/http2/hpack/encoder.js';
-import type { HeaderField } from '../../transport/http2/hpack/tables.js';
-import { MESSAGE_PREFIX_BYTES, MessageAssembler, writeMessage } from '../../transport/http2/message-framing.js';
+} from '../../wire/index.js';
 import type { Fault, FaultRules } from './fault-rules.js';
 import type { Decision } from './frame-direction.js';
 

@@ -1,7 +1,13 @@
 import { createReadStream } from 'node:fs';
-import { CaptureCutError, type CapturedConnection, CaptureError, CaptureReader } from '../../inspect/capture-reader.js';
-import { beginsTls, ConnectionDecoder } from '../../inspect/connection-decoder.js';
-import type { WireFrame } from '../../inspect/frames.js';
+import {
+  beginsTls,
+  CaptureCutError,
+  type CapturedConnection,
+  CaptureError,
+  CaptureReader,
+  ConnectionDecoder,
+  type WireFrame,
+} from '../../inspect/index.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import type { LaneInfo } from '../trace/lanes.js';
 import { addressText } from './wire-proxy.js';

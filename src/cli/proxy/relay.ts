@@ -1,17 +1,11 @@
 import type { Duplex } from 'node:stream';
-import {
-  type DecodedFrame,
-  FrameDecoder,
-  messagesIn,
-  type StreamMethods,
-  type WireFrame,
-} from '../../inspect/frames.js';
-import { Http1Decoder, Http1Requests } from '../../inspect/http1.js';
-import { concatBytes } from '../../runtime/bytes.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
-import type { Fault, FaultRules } from './fault-rules.js';
+import { after, monotonicMs } from '../../base/index.js';
+import { type DecodedFrame, FrameDecoder, type StreamMethods, type WireFrame } from '../../inspect/index.js';
+import type { FaultRules } from './fault-rules.js';
 import { type Direction, FrameDirection } from './frame-direction.js';
-import { type Copy, Http2Requests, REFUSAL, UNAVAILABLE } from './http2-requests.js';
+import { Http1Relay } from './http1-relay.js';
+import { type Copy, Http2Requests } from './http2-requests.js';
+import type { RequestGate } from './request-gate.js';
 
 export interface RelayOptions {
   readonly client: Duplex;
@@ -21,11 +15,18 @@ export interface RelayOptions {
   readonly connection: number;
   readonly endpoint: string;
   readonly rules: FaultRules;
+  readonly gate: RequestGate;
+  /** Time limit in milliseconds for the head of a request, from its first byte. */
+  readonly headTimeoutMs: number;
   readonly onFrame: (frame: WireFrame) => void;
   /** Runs after each piece of bytes that the relay has received. */
   readonly onPiece: () => void;
   readonly sendCopy: (copy: Copy) => void;
+  readonly onProblem: (problem: string) => void;
 }
+
+/** How long the proxy waits, in milliseconds, until the client has read a refusal. */
+const REFUSAL_MS = 1_000;
 
 /**
  * Forwards the bytes of one connection in both directions, reports all its frames, and causes the faults of the rules.
@@ -39,8 +40,8 @@ export class Relay {
   #isClosed = false;
   readonly #cancelTimers = new Set<() => void>();
   readonly #onClosed: () => void;
-  /** Reports an answer of HTTP/1.1 that ends with its connection. */
-  #endAnswers = (): void => {};
+  /** Reports what HTTP/1.1 leaves incomplete when its connection ends. */
+  #endDecoders = (): void => {};
 
   constructor(options: RelayOptions, onClosed: () => void) {
     this.#options = options;
@@ -58,7 +59,7 @@ export class Relay {
     for (const cancel of this.#cancelTimers) cancel();
     this.#options.client.destroy();
     this.#options.server.destroy();
-    this.#endAnswers();
+    this.#endDecoders();
     this.#onClosed();
   }
 
@@ -70,22 +71,54 @@ export class Relay {
 
   #report(direction: WireFrame['direction'], frame: DecodedFrame): void {
     const { connection, endpoint, onFrame } = this.#options;
-    onFrame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame });
+    try {
+      onFrame({ atMs: monotonicMs(), connection, endpoint, direction, ...frame });
+    } catch (error) {
+      // The clients choose what the frame contains. The proxy forwards it nevertheless.
+      this.#problem(`cannot show a frame: ${(error as Error).name}`);
+    }
   }
 
-  /** Runs `action` after the delay, unless the relay is closed or silent before. */
-  #later(delayMs: number, action: () => void): void {
+  #problem(problem: string): void {
+    const { connection, onProblem } = this.#options;
+    onProblem(`connection ${connection}: ${problem}`);
+  }
+
+  /**
+   * Runs `action` after the delay, unless the relay is closed or silent before. Returns a function that cancels the
+   * timer.
+   */
+  #later(delayMs: number, action: () => void): () => void {
     const cancel = after(delayMs, () => {
-      this.#cancelTimers.delete(cancel);
+      this.#cancelTimers.delete(stop);
       action();
     });
-    this.#cancelTimers.add(cancel);
+    const stop = (): void => {
+      this.#cancelTimers.delete(stop);
+      cancel();
+    };
+    this.#cancelTimers.add(stop);
+    return stop;
+  }
+
+  /** Refuses a request of the client. Sends the answer, if there is one, and closes the connection. */
+  #refuse(reason: string, answer: Uint8Array | undefined): void {
+    this.#problem(refusedBecause(reason));
+    if (answer === undefined) return this.close();
+    this.#silence();
+    this.#options.client.end(answer);
+    this.#later(REFUSAL_MS, () => this.close());
   }
 
   #http2(): readonly [Direction, Direction] {
-    const { client, server, rules, sendCopy } = this.#options;
+    const { client, server, rules, gate, sendCopy } = this.#options;
     const streams: StreamMethods = new Map();
-    const ends = { cut: () => this.close(), silence: () => this.#silence() };
+    let refusal: string | undefined;
+    const ends = {
+      cut: () => this.close(),
+      silence: () => this.#silence(),
+      problem: (problem: string) => this.#problem(problem),
+    };
     const toClient = new FrameDirection(client, (onFrame) => new FrameDecoder('server', streams, onFrame), {
       // The client does not get a lost answer. Its beginning shows that etcd has processed the request, but a status
       // would look like the end of the call.
@@ -99,90 +132,63 @@ export class Relay {
       },
       ...ends,
     });
-    const later = (delayMs: number, action: () => void): void => this.#later(delayMs, action);
+    const later = (delayMs: number, action: () => void): void => void this.#later(delayMs, action);
     const requests = new Http2Requests(later, rules, sendCopy, streams, {
       forward: (bytes) => toServer.add(bytes),
       toServer: (bytes) => toServer.addNew(bytes),
       toClient: (bytes) => toClient.addNew(bytes),
     });
     const decoder = (onFrame: (frame: DecodedFrame) => void): FrameDecoder =>
-      new FrameDecoder('client', streams, onFrame, (streamId, fields) => requests.opened(streamId, fields));
+      new FrameDecoder('client', streams, onFrame, (streamId, fields) => {
+        // A browser speaks HTTP/2 only with TLS, so it has compared the host with the certificate of the proxy.
+        refusal = gate(fields.filter(([name]) => name !== 'host'));
+        requests.opened(streamId, fields);
+      });
     const toServer: FrameDirection = new FrameDirection(server, decoder, {
       report: (frame) => this.#report('sent', frame),
-      decide: (frame, bytes) => requests.decide(frame, bytes),
+      decide: (frame, bytes) => {
+        if (refusal === undefined) return requests.decide(frame, bytes);
+        this.#problem(refusedBecause(refusal));
+        return 'cut';
+      },
       ...ends,
     });
     return [toServer, toClient];
   }
 
   #http1(): readonly [Direction, Direction] {
-    const { client, server, rules, sendCopy } = this.#options;
-    const open = new Http1Requests();
-    let isLost = false;
-    /** Bytes of a request that is not complete. */
-    let held: Uint8Array[] = [];
-    let fault: Fault | undefined;
-    const requests = new Http1Decoder('client', open, (frame) => {
-      this.#report('sent', frame);
-      const [message] = messagesIn(frame);
-      const method = message === undefined ? undefined : open.open.at(-1)?.method;
-      if (message !== undefined && method !== undefined) fault = rules.take(method, message.bytes) ?? fault;
+    const { client, server, rules, gate, headTimeoutMs, sendCopy } = this.#options;
+    const relay = new Http1Relay({
+      rules,
+      gate,
+      headTimeoutMs,
+      sendCopy,
+      report: (direction, frame) => this.#report(direction, frame),
+      later: (delayMs, action) => this.#later(delayMs, action),
+      write: { toServer: (bytes) => server.write(bytes), toClient: (bytes) => client.write(bytes) },
+      ends: {
+        cut: () => this.close(),
+        silence: () => this.#silence(),
+        refuse: (reason, answer) => this.#refuse(reason, answer),
+        problem: (problem) => this.#problem(problem),
+      },
     });
-    const responses = new Http1Decoder('server', open, (frame) => this.#report('received', frame));
-    this.#endAnswers = () => responses.end();
-    const toServer: Direction = {
-      push: (bytes) => {
-        requests.push(bytes);
-        held.push(bytes);
-        // A client that waits for its answer sends nothing more, so the held bytes are one request.
-        if (!rules.isEmpty && fault === undefined && requests.isInMessage) return true;
-        const all = concatBytes(...held);
-        held = [];
-        const found = fault;
-        fault = undefined;
-        switch (found?.kind) {
-          case 'cut':
-            this.close();
-            return true;
-          case 'silent':
-            this.#silence();
-            return true;
-          case 'refuse': {
-            const refusal = http1Refusal();
-            responses.push(refusal);
-            client.write(refusal);
-            return true;
-          }
-          case 'delay':
-            this.#later(found.delayMs, () => server.write(all));
-            return true;
-          case 'drop-answer':
-            isLost = true;
-            return server.write(all);
-          case 'duplicate':
-            sendCopy({ delayMs: found.delayMs, request: all });
-            return server.write(all);
-          default:
-            return server.write(all);
-        }
-      },
-    };
-    const toClient: Direction = {
-      push: (bytes) => {
-        if (isLost) this.close();
-        else responses.push(bytes);
-        return isLost || client.write(bytes);
-      },
-    };
-    return [toServer, toClient];
+    this.#endDecoders = () => relay.end();
+    return [relay.toServer, relay.toClient];
   }
 
   #connect(from: Duplex, to: Duplex, direction: Direction): void {
     from.on('data', (bytes: Uint8Array) => {
-      if (this.#isSilent) return;
-      if (!direction.push(bytes)) {
-        from.pause();
-        to.once('drain', () => from.resume());
+      if (this.#isSilent || this.#isClosed) return;
+      try {
+        if (!direction.push(bytes)) {
+          from.pause();
+          to.once('drain', () => from.resume());
+        }
+      } catch (error) {
+        // A defect of the proxy ends this connection, and not the connections of other clients.
+        this.#problem(`closed, because the proxy has failed: ${(error as Error).name}`);
+        this.close();
       }
       this.#options.onPiece();
     });
@@ -204,8 +210,6 @@ export class Relay {
   }
 }
 
-function http1Refusal(): Uint8Array {
-  const body = JSON.stringify({ code: Number(UNAVAILABLE), message: REFUSAL, details: [] });
-  const head = `HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
-  return new TextEncoder().encode(head + body);
+function refusedBecause(reason: string): string {
+  return `refused a request, because ${reason}`;
 }

@@ -1,6 +1,6 @@
-import { explain } from '../../inspect/explain.js';
-import { allMethods } from '../../reflection/method-table.js';
-import { toBytes } from '../../runtime/bytes.js';
+import { toBytes } from '../../base/index.js';
+import { allMethods } from '../../extras/transports/json/index.js';
+import { explain } from '../../inspect/index.js';
 
 /** The names by which a user may name an RPC. */
 const RPC_NAMES: ReadonlySet<string> = new Set(allMethods.flatMap(({ path }) => rpcNamesOf(path)));

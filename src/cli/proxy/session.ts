@@ -2,17 +2,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Endpoint, parseEndpoint } from '../../host/endpoint.js';
-import { tlsForDial } from '../../host/tls.js';
+import { type Endpoint, parseEndpoint, showUrl, type TlsOptions, tlsForDial } from '../../host/index.js';
 import { type Context, readText } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type ProxyTls, WireProxy, type WireProxyOptions } from './wire-proxy.js';
 
-/** Files of the certificate that the proxy shows to its clients. */
+/** Files of the certificate that the proxy shows to its clients, and which of their requests it forwards. */
 export interface ListenFlags {
   readonly listenCert?: string;
   readonly listenKey?: string;
   readonly listenCacert?: string;
+  readonly allowHost?: string;
+  readonly allowUpgrades?: true;
 }
 
 /** Proxies for all members of a cluster. */
@@ -45,6 +46,7 @@ export async function startProxies(
   );
   const memberTls = await tlsForDial(tls);
   const places = placesOf(listen ?? members.map((member) => `${member.tls ? 'https' : 'http'}://127.0.0.1:0`), members);
+  checkClientCertificates(places, flags, memberTls);
   const hosts = [...new Set(places.map(({ host }) => host))];
   const listenTls = places.some(({ isTls }) => isTls) ? await listenTlsOf(flags, hosts) : undefined;
   const started: WireProxy[] = [];
@@ -58,9 +60,17 @@ export async function startProxies(
     if (listenTls?.folder !== undefined) rmSync(listenTls.folder, { recursive: true, force: true });
   };
   try {
+    const { allowHost = '', allowUpgrades = false } = flags;
+    const gate = { allowHosts: allowHost.split(',').filter((name) => name !== ''), allowUpgrades };
     for (const { host, port, isTls, members: own } of places) {
-      const options = { host, port, members: own, memberTls, nextConnection, ...sinks };
-      started.push(await WireProxy.start({ ...options, listenTls: isTls ? listenTls?.tls : undefined }));
+      const options = { host, port, members: own, memberTls, nextConnection, ...gate, ...sinks };
+      const proxy = await WireProxy.start({ ...options, listenTls: isTls ? listenTls?.tls : undefined });
+      started.push(proxy);
+      if (lendsCertificate(own, memberTls) && flags.listenCacert === undefined)
+        sinks.onProblem(
+          `all programs of this machine can use the certificate in --cert through ${proxy.url}, because it requires no ` +
+            `certificates of clients; to require them: ${REQUIRE_CERTIFICATES}`,
+        );
     }
   } catch (error) {
     await stop();
@@ -88,13 +98,44 @@ function placesOf(listen: readonly string[], members: readonly Endpoint[]): read
     if (url === undefined || !/^https?:$/.test(url.protocol) || url.pathname !== '/' || url.username !== '')
       throw new CliError(
         ExitCode.USAGE,
-        `--listen: got ${JSON.stringify(given)}; allowed: a URL such as http://127.0.0.1:23790`,
+        `--listen: got ${/[@?#]/.test(given) ? showUrl(given) : JSON.stringify(given)}; allowed: a URL such as http://127.0.0.1:23790`,
       );
     const isTls = url.protocol === 'https:';
     const port = url.port === '' ? (isTls ? 443 : 80) : Number(url.port);
     const own = listen.length === 1 ? members : [members[index] as Endpoint];
     return { host: url.hostname.replace(/^\[|\]$/g, ''), port, isTls, members: own };
   });
+}
+
+const REQUIRE_CERTIFICATES = 'etcdwire proxy --listen https://127.0.0.1:PORT --listen-cacert FILE';
+const LOOPBACK = /^(127\.[\d.]+|::1|localhost)$/;
+
+/** Whether the proxy shows its own certificate to a member, so that its clients have the rights of the certificate. */
+function lendsCertificate(members: readonly Endpoint[], memberTls: TlsOptions | undefined): boolean {
+  return memberTls?.cert !== undefined && members.some(({ tls }) => tls);
+}
+
+/**
+ * @throws CliError if the proxy could not require the certificates that the flags ask for, or if programs of other
+ *   machines could use the certificate of the proxy without a certificate of their own.
+ */
+function checkClientCertificates(
+  places: readonly Place[],
+  { listenCert, listenKey, listenCacert }: ListenFlags,
+  memberTls: TlsOptions | undefined,
+): void {
+  const plain = places.find(({ isTls }) => !isTls);
+  const given = { '--listen-cert': listenCert, '--listen-key': listenKey, '--listen-cacert': listenCacert };
+  const [flag] = Object.entries(given).find(([, file]) => file !== undefined) ?? [];
+  if (plain !== undefined && flag !== undefined)
+    throw new CliError(ExitCode.USAGE, `${flag}: got an http: URL in --listen; allowed: with https: URLs only`);
+  const open = places.find(({ host, members }) => !LOOPBACK.test(host) && lendsCertificate(members, memberTls));
+  if (open !== undefined && listenCacert === undefined)
+    throw new CliError(
+      ExitCode.USAGE,
+      `--listen: got the host ${open.host} together with --cert and without --listen-cacert, so each program that ` +
+        'reaches the port could use the certificate in --cert; allowed: a URL of 127.0.0.1, or --listen-cacert',
+    );
 }
 
 const CA_FILE = 'ca.pem';

@@ -1,4 +1,4 @@
-import type { WireFrame } from '../../inspect/frames.js';
+import type { WireFrame } from '../../inspect/index.js';
 import type { Context } from '../context.js';
 import { closingJson, closingText, frameJson, frameText, timeText } from '../frames.js';
 import { escapeControls, type Output } from '../output.js';
@@ -31,6 +31,8 @@ export class Tap {
   readonly capture: CaptureFile | undefined;
   connections = 0;
   requests = 0;
+  /** Number of frames that the proxy could not decode as a whole. */
+  undecoded = 0;
   readonly #filter: FrameFilter;
 
   /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
@@ -60,6 +62,12 @@ export class Tap {
     });
   }
 
+  /** Says how much the proxy has forwarded. */
+  get summary(): string {
+    const undecoded = this.undecoded === 0 ? '' : `, not decoded: ${this.undecoded}`;
+    return `connections: ${this.connections}, requests: ${this.requests}${undecoded}`;
+  }
+
   #opened(connection: ProxiedConnection): void {
     this.connections += 1;
     this.lanes.add(connection.connection, {
@@ -70,6 +78,7 @@ export class Tap {
   }
 
   #frame(frame: WireFrame): void {
+    if (frame.undecoded !== undefined) this.undecoded += 1;
     this.capture?.frame(frame);
     this.lanes.follow(frame);
     if (frame.direction === 'sent' && (frame.type === 'HEADERS' || isHttp1Request(frame))) this.requests += 1;

@@ -9,20 +9,21 @@ import {
   connect as tcpConnect,
 } from 'node:net';
 import { createSecureContext, TLSSocket, connect as tlsConnect } from 'node:tls';
-import type { Endpoint } from '../../host/endpoint.js';
-import { serverNameOf, type TlsOptions } from '../../host/tls.js';
-import { beginsHttp2 } from '../../inspect/connection-decoder.js';
-import type { WireFrame } from '../../inspect/frames.js';
-import type { TcpAddress } from '../../inspect/pcapng-writer.js';
-import { textOf } from '../../runtime/bytes.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
-import { percentDecoded } from '../../transport/http2/response.js';
+import { after, concatBytes, monotonicMs, NO_BYTES, textOf } from '../../base/index.js';
+import type { Endpoint, TlsOptions } from '../../host/index.js';
+import { tlsOptions } from '../../host/node.js';
+import { beginsHttp2, type TcpAddress, type WireFrame } from '../../inspect/index.js';
+import { CONNECTION_PREFACE, percentDecoded } from '../../wire/index.js';
+import { escapeControls } from '../output.js';
 import type { FaultRules } from './fault-rules.js';
 import type { Copy } from './http2-requests.js';
 import { Relay } from './relay.js';
+import { type RequestGate, requestGate } from './request-gate.js';
 
 /** Time limit in milliseconds for opening a connection to a member. */
 const DIAL_TIMEOUT_MS = 5_000;
+/** Default time limit in milliseconds for the TLS handshake and the first bytes, and for the head of each request. */
+const REQUEST_TIMEOUT_MS = 60_000;
 /** Time limit in milliseconds for the copy of a request. */
 const COPY_TIMEOUT_MS = 10_000;
 
@@ -57,11 +58,18 @@ export interface WireProxyOptions {
   /** TLS options for members whose URL begins with `https:`. */
   readonly memberTls?: TlsOptions | undefined;
   readonly rules: FaultRules;
+  /** Names of this host, besides `host` and localhost, that requests of HTTP/1.1 may contain. Default: none. */
+  readonly allowHosts?: readonly string[];
+  /** Whether a connection may change to another protocol, such as WebSocket. Default: false. */
+  readonly allowUpgrades?: boolean;
+  /** Time limit in milliseconds for the first bytes of a connection, and for the head of each request. Default: 60,000. */
+  readonly requestTimeoutMs?: number;
   readonly onConnection: (connection: ProxiedConnection) => void;
   readonly onFrame: (frame: WireFrame) => void;
   /** Runs after each piece of bytes that the proxy has forwarded. */
   readonly onPiece?: () => void;
   readonly onClosed: (connection: number, atMs: number) => void;
+  /** Receives problems as text without control characters. */
   readonly onProblem: (problem: string) => void;
   /** Returns the number of a new connection, so that the connections of several proxies have different numbers. */
   readonly nextConnection: () => number;
@@ -77,19 +85,31 @@ export class WireProxy {
   readonly #server: Server;
   readonly #relays = new Set<Relay>();
   readonly #opening = new Set<Socket>();
+  readonly #gate: RequestGate;
   #dialed = 0;
 
   private constructor(server: Server, options: WireProxyOptions) {
     this.#server = server;
     this.#options = options;
+    const { allowHosts = [], allowUpgrades = false, listenTls } = options;
+    this.#gate = requestGate({ hosts: [options.host, ...allowHosts], cert: listenTls?.cert, allowUpgrades });
     const { port } = server.address() as AddressInfo;
     const host = options.host.includes(':') ? `[${options.host}]` : options.host;
     this.url = `${options.listenTls === undefined ? 'http' : 'https'}://${host}:${port}`;
     const secureContext = options.listenTls === undefined ? undefined : contextOf(options.listenTls);
     server.on('connection', (socket: Socket) => {
       this.#opening.add(socket);
-      socket.on('error', () => {}).on('close', () => this.#opening.delete(socket));
-      if (secureContext === undefined) return void this.#accept(socket, socket);
+      const stopTimer = after(options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS, () => {
+        this.#problem(`${addressText(addressOf(socket))}: closed, because no request has arrived in time`);
+        socket.destroy();
+      });
+      socket
+        .on('error', () => {})
+        .on('close', () => {
+          stopTimer();
+          this.#opening.delete(socket);
+        });
+      if (secureContext === undefined) return void this.#accept(socket, socket, stopTimer);
       const tls = new TLSSocket(socket, {
         isServer: true,
         secureContext,
@@ -98,10 +118,10 @@ export class WireProxy {
         rejectUnauthorized: options.listenTls?.clientCa !== undefined,
       });
       tls.on('error', (error) => {
-        options.onProblem(`${addressText(addressOf(socket))}: the TLS handshake failed: ${error.message}`);
+        this.#problem(`${addressText(addressOf(socket))}: the TLS handshake failed: ${error.message}`);
         socket.destroy();
       });
-      tls.once('secure', () => void this.#accept(socket, tls));
+      tls.once('secure', () => void this.#accept(socket, tls, stopTimer));
     });
   }
 
@@ -120,15 +140,15 @@ export class WireProxy {
     await new Promise<void>((resolve) => void this.#server.close(() => resolve()));
   }
 
-  /** `client` is the connection above TLS, or the socket if there is no TLS. */
-  async #accept(socket: Socket, client: Socket): Promise<void> {
-    const first = await new Promise<Uint8Array | undefined>((resolve) => {
-      client.once('data', (bytes: Uint8Array) => {
-        client.pause();
-        resolve(bytes);
-      });
-      client.once('close', () => resolve(undefined));
-    });
+  /** The text may contain a text of a server or a client, which a terminal must not execute. */
+  #problem(problem: string): void {
+    this.#options.onProblem(escapeControls(problem));
+  }
+
+  /** `client` is the connection above TLS, or the socket if there is no TLS. `stopTimer` ends the wait for a request. */
+  async #accept(socket: Socket, client: Socket, stopTimer: () => void): Promise<void> {
+    const first = await firstBytes(client);
+    stopTimer();
     if (first === undefined) return;
     client.unshift(first);
     const isHttp2 = beginsHttp2(first);
@@ -144,8 +164,11 @@ export class WireProxy {
     const addresses = { client: addressOf(socket), server: addressOf(server) };
     this.#options.onConnection({ connection, ...addresses, endpoint: url, certificateName, atMs: monotonicMs() });
     const { rules, onFrame, onPiece = () => {}, onClosed } = this.#options;
+    const headTimeoutMs = this.#options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
     const sendCopy = (copy: Copy): void => this.#sendCopy(endpoint, copy);
-    const options = { client, server, isHttp2, connection, endpoint: url, rules, onFrame, onPiece, sendCopy };
+    const onProblem = (problem: string): void => this.#problem(problem);
+    const place = { client, server, isHttp2, connection, endpoint: url };
+    const options = { ...place, rules, gate: this.#gate, headTimeoutMs, onFrame, onPiece, sendCopy, onProblem };
     const relay: Relay = new Relay(options, () => {
       this.#relays.delete(relay);
       socket.destroy();
@@ -157,14 +180,14 @@ export class WireProxy {
 
   /** Connects to a member. Returns undefined if no member accepts the connection. */
   async #dial(isHttp2: boolean): Promise<{ readonly endpoint: Endpoint; readonly server: Socket } | undefined> {
-    const { members, onProblem } = this.#options;
+    const { members } = this.#options;
     const start = this.#dialed++;
     for (let index = 0; index < members.length; index += 1) {
       const endpoint = members[(start + index) % members.length] as Endpoint;
       try {
         return { endpoint, server: await this.#connect(endpoint, isHttp2) };
       } catch (error) {
-        onProblem(`cannot connect to ${endpoint.url}: ${(error as Error).message}`);
+        this.#problem(`cannot connect to ${endpoint.url}: ${(error as Error).message}`);
       }
     }
     return undefined;
@@ -174,15 +197,10 @@ export class WireProxy {
     const { address } = endpoint;
     const place: NetConnectOpts =
       'path' in address ? { path: address.path } : { host: address.host, port: address.port, noDelay: true };
-    const { memberTls } = this.#options;
-    const serverName = serverNameOf(endpoint, memberTls);
     const socket = endpoint.tls
       ? tlsConnect({
           ...place,
-          ...(/^[\d.]+$|:/.test(serverName) ? {} : { servername: serverName }),
-          ca: memberTls?.ca as string | undefined,
-          cert: memberTls?.cert as string | undefined,
-          key: memberTls?.key as string | undefined,
+          ...tlsOptions(endpoint, this.#options.memberTls),
           ALPNProtocols: [isHttp2 ? 'h2' : 'http/1.1'],
         })
       : tcpConnect(place);
@@ -204,7 +222,7 @@ export class WireProxy {
   #sendCopy(endpoint: Endpoint, { delayMs, request }: Copy): void {
     let hasFailed = false;
     const failed = ({ message }: Error): void => {
-      if (!hasFailed) this.#options.onProblem(`the copy of a request failed: ${message}`);
+      if (!hasFailed) this.#problem(`the copy of a request failed: ${message}`);
       hasFailed = true;
     };
     const send = async (): Promise<void> => {
@@ -244,6 +262,23 @@ export class WireProxy {
     };
     after(delayMs, () => void send().catch(failed));
   }
+}
+
+/**
+ * Resolves with the first bytes of a connection, as soon as they tell the version of HTTP. Resolves with undefined if
+ * the connection closes before.
+ */
+function firstBytes(client: Socket): Promise<Uint8Array | undefined> {
+  return new Promise((resolve) => {
+    let first: Uint8Array = NO_BYTES;
+    const read = (bytes: Uint8Array): void => {
+      first = concatBytes(first, bytes);
+      if (first.length < CONNECTION_PREFACE.length && beginsHttp2(first)) return;
+      client.off('data', read).pause();
+      resolve(first);
+    };
+    client.on('data', read).once('close', () => resolve(undefined));
+  });
 }
 
 function contextOf({ cert, key, clientCa }: ProxyTls): ReturnType<typeof createSecureContext> {

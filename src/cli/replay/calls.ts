@@ -1,12 +1,15 @@
-import { statusCode } from '../../errors/status.js';
-import { errorFromText } from '../../errors/status-error.js';
-import { messagesIn, type WireFrame, type WireMessage } from '../../inspect/frames.js';
-import { SECRET_HEADERS } from '../../inspect/secrets.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
-import { type AnyMethod, methodByPath, shortPath } from '../../reflection/method-table.js';
-import { textOf } from '../../runtime/bytes.js';
-import { OF_CLUSTER } from '../../testing/replay/compare.js';
-import { percentDecoded } from '../../transport/http2/response.js';
+import { errorFromText, statusCode, textOf } from '../../base/index.js';
+import {
+  type AnyMethod,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  methodByPath,
+  shortPath,
+} from '../../extras/transports/json/index.js';
+import { messagesIn, pathOf, type WireFrame, type WireMessage } from '../../inspect/index.js';
+import { OF_CLUSTER } from '../../testing/internal.js';
+import { percentDecoded } from '../../wire/index.js';
 import { fieldsOf } from '../frames.js';
 
 /** A call in a recording. */
@@ -57,8 +60,8 @@ export class CallReader {
     const { detail, atMs, type, flags } = frame;
     if (detail.kind === 'headers') {
       const path = detail.headers.find(([name]) => name === ':path')?.[1];
-      const hasToken = detail.headers.some(([name]) => SECRET_HEADERS.has(name));
-      if (path !== undefined) this.#begin(key, frame.connection, methodByPath.get(path), path, hasToken);
+      const hasToken = detail.headers.some(([name]) => name === 'token' || name === 'authorization');
+      if (path !== undefined) this.#begin(key, frame.connection, methodByPath.get(pathOf(path)), path, hasToken);
     }
     for (const message of messagesIn(frame)) this.#add(key, atMs, 'request', requestOf(message));
     if (flags.includes('END_STREAM')) this.#add(key, atMs, 'half-close');

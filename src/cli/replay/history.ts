@@ -1,5 +1,4 @@
-import { bigintIn, objectIn, objectsIn } from '../../reflection/fields.js';
-import type { JsonObject } from '../../reflection/json.js';
+import { bigintIn, type JsonObject, objectIn, objectsIn } from '../../extras/transports/json/index.js';
 import type { WireEvent } from './calls.js';
 import { keyValuesIn } from './messages.js';
 

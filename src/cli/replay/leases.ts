@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../reflection/json.js';
+import type { JsonObject } from '../../extras/transports/json/index.js';
 import { type Put, putsIn } from './messages.js';
 import type { Operation } from './operations.js';
 

@@ -1,5 +1,11 @@
-import { bigintIn, objectIn, objectsIn } from '../../reflection/fields.js';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import {
+  bigintIn,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  objectIn,
+  objectsIn,
+} from '../../extras/transports/json/index.js';
 
 // What the planner reads from the messages of a recording.
 

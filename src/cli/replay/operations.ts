@@ -1,6 +1,5 @@
-import { bigintIn, headerRevision, objectIn } from '../../reflection/fields.js';
-import type { JsonObject } from '../../reflection/json.js';
-import { WAITING } from '../../testing/replay/stream.js';
+import { bigintIn, headerRevision, type JsonObject, objectIn } from '../../extras/transports/json/index.js';
+import { WAITING } from '../../testing/internal.js';
 import type { WireCall, WireEvent } from './calls.js';
 import { hasChanged } from './messages.js';
 

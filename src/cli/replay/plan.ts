@@ -1,8 +1,5 @@
-import { bigintIn, headerRevision, objectIn, objectsIn } from '../../reflection/fields.js';
-import type { JsonObject } from '../../reflection/json.js';
-import type { MemoryVersion } from '../../testing/memory/settings.js';
-import type { RecordedState, Recording } from '../../testing/replay/recording.js';
-import { WAITING } from '../../testing/replay/stream.js';
+import { bigintIn, headerRevision, type JsonObject, objectIn, objectsIn } from '../../extras/transports/json/index.js';
+import { type MemoryVersion, type RecordedState, type Recording, WAITING } from '../../testing/internal.js';
 import type { CallReader, WireCall, WireEvent } from './calls.js';
 import { keysBefore, RecordedHistory } from './history.js';
 import { missingLeases, RecordedLeases } from './leases.js';

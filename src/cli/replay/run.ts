@@ -1,11 +1,16 @@
-import type { Client } from '../../client/client.js';
-import { headerRevision } from '../../reflection/fields.js';
-import type { JsonObject, JsonValue } from '../../reflection/json.js';
-import { ManualClock } from '../../testing/memory/clock.js';
-import { MemoryEtcd } from '../../testing/memory/memory-etcd.js';
-import type { MemoryVersion } from '../../testing/memory/settings.js';
-import type { CallStep, RecordedStep, Recording, ReplayDifference } from '../../testing/replay/recording.js';
-import { type ReplayOptions, replay } from '../../testing/replay/replay.js';
+import type { Client } from '../../extras/full/index.js';
+import { headerRevision, type JsonObject, type JsonValue } from '../../extras/transports/json/index.js';
+import {
+  type CallStep,
+  ManualClock,
+  MemoryEtcd,
+  type MemoryVersion,
+  type RecordedStep,
+  type Recording,
+  type ReplayDifference,
+  type ReplayOptions,
+  replay,
+} from '../../testing/internal.js';
 import { type Context, withClient } from '../context.js';
 import { CliError, ExitCode } from '../exit-code.js';
 import { type Io, interruptedBy, linesOf } from '../io.js';
@@ -37,7 +42,7 @@ export async function runReplay(file: string, flags: ReplayFlags, io: Io, contex
   if (flags.test !== undefined) {
     const text = testFile(cut, version, file);
     if (flags.test === '-') context.out.bytes(new TextEncoder().encode(text));
-    else writePrivateFile(flags.test, text);
+    else await writePrivateFile(flags.test, '--test', text);
     if (flags.test !== '-') note(`the test is in ${flags.test}; run it with: npx vitest run ${flags.test}`);
     return ExitCode.OK;
   }

@@ -1,7 +1,5 @@
-import { objectIn } from '../../reflection/fields.js';
-import type { JsonObject } from '../../reflection/json.js';
-import { methodByShortPath } from '../../reflection/method-table.js';
-import type { RecordedStep } from '../../testing/replay/recording.js';
+import { type JsonObject, methodByShortPath, objectIn } from '../../extras/transports/json/index.js';
+import type { RecordedStep } from '../../testing/internal.js';
 import { type Queue, sentenceFor } from '../trace/sentences.js';
 
 const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };

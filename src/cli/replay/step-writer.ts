@@ -1,7 +1,5 @@
-import { bigintIn, objectIn } from '../../reflection/fields.js';
-import type { JsonObject } from '../../reflection/json.js';
-import type { EventStep, RecordedStep, StreamStep } from '../../testing/replay/recording.js';
-import { WAITING } from '../../testing/replay/stream.js';
+import { bigintIn, type JsonObject, objectIn } from '../../extras/transports/json/index.js';
+import { type EventStep, type RecordedStep, type StreamStep, WAITING } from '../../testing/internal.js';
 import type { WireCall } from './calls.js';
 import { LOGIN, type Operation } from './operations.js';
 

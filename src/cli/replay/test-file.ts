@@ -1,7 +1,6 @@
 import { basename } from 'node:path';
-import { isJsonObject, type JsonValue } from '../../reflection/json.js';
-import type { MemoryVersion } from '../../testing/memory/settings.js';
-import type { Recording } from '../../testing/replay/recording.js';
+import { isJsonObject, type JsonValue } from '../../extras/transports/json/index.js';
+import type { MemoryVersion, Recording } from '../../testing/internal.js';
 import { escapeControls } from '../output.js';
 import { StepDescriber } from './step-text.js';
 

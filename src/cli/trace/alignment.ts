@@ -1,5 +1,5 @@
-import { messagesIn } from '../../inspect/frames.js';
-import { methodByPath } from '../../reflection/method-table.js';
+import { methodByPath } from '../../extras/transports/json/index.js';
+import { messagesIn } from '../../inspect/index.js';
 import type { Step, Story } from './story.js';
 
 /** A unary call with its answer, a message of a stream, or another step; and the number of each step in its story. */

@@ -1,10 +1,7 @@
-import { explain, type Span } from '../../inspect/explain.js';
-import type { WireFrame, WireMessage } from '../../inspect/frames.js';
-import type { JsonObject, JsonValue } from '../../reflection/json.js';
-import { hexOf, textOf } from '../../runtime/bytes.js';
-import { FRAME_HEADER_BYTES } from '../../transport/http2/frame.js';
-import { STATIC_TABLE } from '../../transport/http2/hpack/tables.js';
-import { MESSAGE_PREFIX_BYTES } from '../../transport/http2/message-framing.js';
+import { hexOf, textOf } from '../../base/index.js';
+import type { JsonObject, JsonValue } from '../../extras/transports/json/index.js';
+import { explain, type Span, type WireFrame, type WireMessage } from '../../inspect/index.js';
+import { FRAME_HEADER_BYTES, MESSAGE_PREFIX_BYTES, STATIC_TABLE } from '../../wire/index.js';
 import { frameRows, frameText, framingRows, prefixRows, type Row, readableFields, spanMeaning } from '../frames.js';
 import type { Step } from './story.js';
 

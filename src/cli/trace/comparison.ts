@@ -1,4 +1,4 @@
-import { messagesIn, streamOf, type WireFrame } from '../../inspect/frames.js';
+import { messagesIn, streamOf, type WireFrame } from '../../inspect/index.js';
 import { escapeHtml } from './body.js';
 import type { Trace } from './trace.js';
 

@@ -184,7 +184,7 @@ function verdictOf({ verdict }: Step): string {
 function inlineMarkdown(line: string): string {
   return escapeHtml(line)
     .replace(/`([^`]*)`/g, '<code>$1</code>')
-    .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1');
+    .replace(/\[([^\][]*)\]\([^()]*\)/g, '$1');
 }
 
 /** Leaves out the ends of long keys, values and texts. */

@@ -1,5 +1,5 @@
-import type { WireFrame } from '../../inspect/frames.js';
-import { textOf } from '../../runtime/bytes.js';
+import { textOf } from '../../base/index.js';
+import type { WireFrame } from '../../inspect/index.js';
 
 /** A client of a proxy: one connection. */
 export interface LaneInfo {

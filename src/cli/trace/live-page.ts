@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { orAborted } from '../../runtime/signals.js';
-import { after, monotonicMs, settledWithin } from '../../runtime/timers.js';
+import { after, monotonicMs, orAborted, settledWithin } from '../../base/index.js';
 import { CliError } from '../exit-code.js';
 import type { Io } from '../io.js';
 import { type FaultRules, parseFault } from '../proxy/fault-rules.js';
@@ -18,6 +17,8 @@ const CHANGE_MS = 200;
 const RENDER_FACTOR = 5;
 /** How long, in milliseconds, the program waits at the end of the command for open pages to fetch the last state. */
 const LAST_FETCH_MS = 2_000;
+/** Maximum number of bytes in the body of a request. */
+const MAX_BODY_BYTES = 65_536;
 
 /**
  * Serves the page of a trace on loopback while the command runs. The URL contains a secret, because a trace contains
@@ -65,8 +66,14 @@ export class LivePage {
       // Refuse other host names. With a name that resolves to this machine, a foreign page could read the trace.
       const isAllowed = request.headers.host === `${LOOPBACK}:${port}` && request.url?.startsWith(path);
       const name = isAllowed ? request.url?.slice(path.length) : undefined;
-      if (request.method === 'POST') void this.#setFaults(name, request, response);
-      else this.#answer(name, response);
+      if (request.method === 'POST') return void this.#setFaults(name, request, response);
+      try {
+        this.#answer(name, response);
+      } catch (error) {
+        // The clients choose what the page shows. A defect in showing it must not end the command.
+        if (!response.headersSent) response.writeHead(500, TEXT);
+        response.end(`cannot show the trace: ${(error as Error).name}`);
+      }
     });
     this.#tick();
   }
@@ -140,15 +147,16 @@ export class LivePage {
     const rules = this.#rules;
     if (path !== 'faults' || rules === undefined) return void response.writeHead(404).end();
     try {
-      let text = '';
-      for await (const chunk of request) text += chunk;
+      const text = await bodyOf(request);
+      if (text === undefined)
+        return void response.writeHead(413, { ...TEXT, connection: 'close' }).end(`at most ${MAX_BODY_BYTES} bytes`);
       const lines = text.split('\n').filter((line) => line !== '');
       // A fault that stays keeps its count.
       rules.set(lines.map((line) => rules.all.find((fault) => fault.text === line) ?? parseFault(line, 'fault')));
       response.writeHead(204).end();
     } catch (error) {
       const message = error instanceof CliError ? error.message : 'the request has ended too early';
-      response.writeHead(400, { 'content-type': 'text/plain; charset=utf-8' }).end(message);
+      response.writeHead(400, TEXT).end(message);
     }
   }
 
@@ -170,4 +178,17 @@ export class LivePage {
     this.#sentVersion = version;
     this.#stopTimer = after(Math.max(CHANGE_MS, RENDER_FACTOR * this.#renderMs), () => this.#tick(), 'background');
   }
+}
+
+const TEXT = { 'content-type': 'text/plain; charset=utf-8' } as const;
+
+/** Resolves with the body of a request. Resolves with undefined as soon as the body is too long. */
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  request.setEncoding('utf8');
+  let text = '';
+  for await (const chunk of request) {
+    text += chunk;
+    if (text.length > MAX_BODY_BYTES) return undefined;
+  }
+  return text;
 }

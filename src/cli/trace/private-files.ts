@@ -1,25 +1,37 @@
-import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
-import type { WireFrame } from '../../inspect/frames.js';
-import type { JsonObject } from '../../reflection/json.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import { closeSync, lstatSync, openSync, rmSync, writeSync } from 'node:fs';
+import { monotonicMs } from '../../base/index.js';
+import type { JsonObject } from '../../extras/transports/json/index.js';
+import { checkReplaceable, PartFile } from '../../host/part-file.js';
+import type { WireFrame } from '../../inspect/index.js';
 import { closingJson, frameJson } from '../frames.js';
 
-/** Permissions of files with keys and values. Only the owner may read them. */
-const FILE_MODE = 0o600;
+// Files with traffic. Only their owner may read them, whatever was at their path before, and links are not followed.
 
-/** Creates or replaces a file that only the owner may read, and returns its descriptor. @throws Error if it cannot. */
-export function openPrivateFile(path: string): number {
-  return openSync(path, 'w', FILE_MODE);
+/**
+ * Opens a new file in place of the file at the path, and returns its descriptor. Other programs can read the file while
+ * it grows. `flag` is the flag that names the path.
+ *
+ * @throws EtcdError with reason `InvalidInput` if the path names a link or anything else that is not a regular file;
+ *   Error if the file cannot be written.
+ */
+export function openPrivateFile(path: string, flag: string): number {
+  const existing = lstatSync(path, { throwIfNoEntry: false });
+  if (existing !== undefined) checkReplaceable(existing, flag);
+  // An existing file keeps its mode when it is opened. `wx` follows no link that another user creates meanwhile.
+  rmSync(path, { force: true });
+  return openSync(path, 'wx', 0o600);
 }
 
-/** Creates a file if it does not exist, and leaves its content as it is. @throws Error if it cannot be written. */
-export function checkPrivateFile(path: string): void {
-  closeSync(openSync(path, 'a', FILE_MODE));
+/** Checks that `writePrivateFile` can write the file, and changes nothing. @throws as `openPrivateFile` does. */
+export async function checkPrivateFile(path: string, flag: string): Promise<void> {
+  const file = await PartFile.create(path, { argument: flag, refusesLinks: true });
+  await file.discard();
 }
 
-/** Writes a file that only the owner may read. @throws Error if it cannot. */
-export function writePrivateFile(path: string, text: string): void {
-  writeFileSync(path, text, { mode: FILE_MODE });
+/** Writes a whole file in place of the file at the path. @throws as `openPrivateFile` does. */
+export async function writePrivateFile(path: string, flag: string, text: string): Promise<void> {
+  const bytes = new TextEncoder().encode(text);
+  await PartFile.with(path, (file) => file.write(bytes), { argument: flag, refusesLinks: true });
 }
 
 /** A file with a line of JSON for each frame and for the end of each connection. */
@@ -29,9 +41,9 @@ export class JsonLines {
   readonly #file: number;
   readonly #startMs = monotonicMs();
 
-  /** @throws Error if the file cannot be written. */
-  constructor(path: string) {
-    this.#file = openPrivateFile(path);
+  /** @throws as `openPrivateFile` does. */
+  constructor(path: string, flag: string) {
+    this.#file = openPrivateFile(path, flag);
   }
 
   frame(frame: WireFrame): void {

@@ -1,6 +1,6 @@
-import { Client, type ClientOptions } from '../../client/client.js';
-import { prefix } from '../../kv/keys.js';
-import { monotonicMs, pause } from '../../runtime/timers.js';
+import { monotonicMs, pause } from '../../base/index.js';
+import { prefix } from '../../client/index.js';
+import { Client, type ClientOptions } from '../../extras/full/index.js';
 
 /** The queue of a lock after a change. */
 export interface QueueState {

@@ -1,5 +1,5 @@
-import type { WireFrame } from '../../inspect/frames.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import { monotonicMs } from '../../base/index.js';
+import type { WireFrame } from '../../inspect/index.js';
 import type { Lanes } from './lanes.js';
 import type { QueueObserver } from './queue-observer.js';
 import { type Story, storyOf } from './story.js';

@@ -1,9 +1,15 @@
-import type { WireMessage } from '../../inspect/frames.js';
-import { kubernetesName } from '../../inspect/kubernetes.js';
-import { GUARD_PREFIX, prefixEnd } from '../../kv/keys.js';
-import { hexIn, objectsIn, textIn } from '../../reflection/fields.js';
-import { fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
-import { compareBytes } from '../../runtime/bytes.js';
+import { compareBytes } from '../../base/index.js';
+import { GUARD_PREFIX, prefixEnd } from '../../client/index.js';
+import {
+  fromTextOrBase64,
+  hexIn,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  objectsIn,
+  textIn,
+} from '../../extras/transports/json/index.js';
+import { kubernetesName, type WireMessage } from '../../inspect/index.js';
 import { kubernetesValueIn, shortType } from '../frames.js';
 
 /** Name of the traced client in labels. */
@@ -111,7 +117,7 @@ function rangeResponse({ kvs, count }: JsonObject, queue: Queue, request: JsonOb
   return `found ${found.map((kv) => keyName(kv, queue, 'your')).join(', ')}`;
 }
 
-/** Leaves out guards (see src/kv/guards.ts), because they only make the transaction safe to repeat. */
+/** Leaves out guards (see src/locks/guards.ts), because they only make the transaction safe to repeat. */
 function txnRequest({ compare, success }: JsonObject, queue: Queue): string {
   const conditions = objectsIn(compare);
   const condition = conditions.find(({ key }) => !isGuard(key)) ?? conditions[0];
@@ -152,15 +158,21 @@ function putSentence(put: JsonObject, queue: Queue): string {
   return `put ${keyName(put, queue)}${isQueueKey ? '' : ` = ${valueName(put)}`}`;
 }
 
-function txnResponse({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string {
-  const operations = objectsIn(succeeded ? request.success : request.failure);
-  const found = objectsIn(responses).flatMap(({ response_range }, index) => {
-    const { request_range } = operations[index] ?? {};
-    if (!isJsonObject(response_range) || !isJsonObject(request_range)) return [];
-    return [rangeResponse(response_range, queue, request_range)];
-  });
-  const result = succeeded ? 'applied' : 'the condition is false';
+function txnResponse(response: JsonObject, queue: Queue, request: JsonObject): string {
+  const found = foundIn(response, queue, request);
+  const result = response.succeeded ? 'applied' : 'the condition is false';
   return found.length === 0 ? result : `${result}: ${found.join(', ')}`;
+}
+
+/** Returns what the reads of a transaction have found, also those in nested transactions. */
+function foundIn({ succeeded, responses }: JsonObject, queue: Queue, request: JsonObject): string[] {
+  const operations = objectsIn(succeeded ? request.success : request.failure);
+  return objectsIn(responses).flatMap(({ response_range, response_txn }, index) => {
+    const { request_range, request_txn } = operations[index] ?? {};
+    if (isJsonObject(response_range) && isJsonObject(request_range))
+      return [rangeResponse(response_range, queue, request_range)];
+    return isJsonObject(response_txn) && isJsonObject(request_txn) ? foundIn(response_txn, queue, request_txn) : [];
+  });
 }
 
 function watchRequest({ create_request, cancel_request }: JsonObject, queue: Queue): string {

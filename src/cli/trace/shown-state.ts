@@ -1,7 +1,13 @@
-import { streamOf, type WireFrame } from '../../inspect/frames.js';
-import { kubernetesName } from '../../inspect/kubernetes.js';
-import { bigintIn, headerRevision, hexIn, objectsIn, textIn } from '../../reflection/fields.js';
-import { isJsonObject, type JsonObject } from '../../reflection/json.js';
+import {
+  bigintIn,
+  headerRevision,
+  hexIn,
+  isJsonObject,
+  type JsonObject,
+  objectsIn,
+  textIn,
+} from '../../extras/transports/json/index.js';
+import { kubernetesName, streamOf, type WireFrame } from '../../inspect/index.js';
 import { type FrameWithFields, kubernetesValueIn, shortType } from '../frames.js';
 import { rangeName } from './sentences.js';
 

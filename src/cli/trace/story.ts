@@ -1,8 +1,6 @@
+import { headerRevision, type JsonObject, type JsonValue, methodByPath } from '../../extras/transports/json/index.js';
 import * as watchMethods from '../../gen/methods/watch.js';
-import { messagesIn, streamOf, type WireFrame, type WireMessage } from '../../inspect/frames.js';
-import { headerRevision } from '../../reflection/fields.js';
-import type { JsonObject, JsonValue } from '../../reflection/json.js';
-import { methodByPath } from '../../reflection/method-table.js';
+import { messagesIn, pathOf, streamOf, type WireFrame, type WireMessage } from '../../inspect/index.js';
 import { type FrameWithFields, fieldsOf } from '../frames.js';
 import type { Lanes } from './lanes.js';
 import type { QueueState } from './queue-observer.js';
@@ -34,7 +32,7 @@ export interface Step {
    */
   readonly protocol: string;
   /**
-   * `failure` is a frame that ends a call or the connection with an error. `seen` is a change that another contender
+   * `failure` is a frame that ends a call or the connection with an error, or that could not be decoded. `seen` is a change that another contender
    * made and that the `QueueObserver` has seen. `held` is the moment when the traced client gets the lock. `frame` is
    * any other frame in which no message ends.
    */
@@ -236,7 +234,7 @@ export class FrameDescriber {
       this.#connections.set(frame.connection, connection);
     else this.#connections.delete(frame.connection);
     const common = { stream, message: undefined, verdict: undefined, windows };
-    if (messages.length === 0) {
+    if (messages.length === 0 || frame.undecoded !== undefined) {
       const failure = isLate ? undefined : failureIn(frame, call);
       if (failure !== undefined) {
         const protocol = protocolOf(frame, call?.method ?? frame.type, call);
@@ -289,7 +287,7 @@ export class FrameDescriber {
     let call = begun;
     // The end of a long request of HTTP/1.1 tells its method. Its first frame has only the request line.
     if (method !== undefined && (begun === undefined || (detail.kind === 'http1' && begun.method !== method))) {
-      const isStreaming = methodByPath.get(method)?.kind !== 'unary';
+      const isStreaming = methodByPath.get(pathOf(method))?.kind !== 'unary';
       const timeoutMs = grpcTimeoutMs(headerOf('grpc-timeout'));
       call = { method, isStreaming, hasLeft: false, atMs, timeoutMs, fields: {} };
     }

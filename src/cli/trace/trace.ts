@@ -1,4 +1,4 @@
-import type { WireFrame } from '../../inspect/frames.js';
+import type { WireFrame } from '../../inspect/index.js';
 import type { Story } from './story.js';
 
 /** What one program, or the clients of a proxy, did on the wire. */

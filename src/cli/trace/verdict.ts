@@ -1,11 +1,15 @@
-import { changesNothing, type EtcdError, type Outcome, type Reason } from '../../errors/etcd-error.js';
-import { statusCode } from '../../errors/status.js';
-import { errorFromStatus, errorFromText } from '../../errors/status-error.js';
-import type { WireFrame } from '../../inspect/frames.js';
-import { remedyOf } from '../../inspect/reasons.js';
-import type { JsonObject } from '../../reflection/json.js';
-import { ErrorCode } from '../../transport/http2/frame.js';
-import { errorOfReset, percentDecoded } from '../../transport/http2/response.js';
+import {
+  changesNothing,
+  type EtcdError,
+  errorFromStatus,
+  errorFromText,
+  type Outcome,
+  type Reason,
+  statusCode,
+} from '../../base/index.js';
+import type { JsonObject } from '../../extras/transports/json/index.js';
+import { remedyOf, type WireFrame } from '../../inspect/index.js';
+import { ErrorCode, errorOfReset, percentDecoded } from '../../wire/index.js';
 
 /** What a client may conclude from the failure of its call. */
 export interface Verdict {
@@ -54,10 +58,15 @@ function verdictOf({ reason, outcome: known }: Known, call: Call | undefined): V
 }
 
 /**
- * Returns the failure in a frame that ends a call or the connection with an error. Returns undefined for other frames.
- * `call` is the call of the stream, if the trace shows it.
+ * Returns the failure in a frame that ends a call or the connection with an error, or that could not be decoded. Returns
+ * undefined for other frames. `call` is the call of the stream, if the trace shows it.
  */
-export function failureIn({ atMs, detail, direction }: WireFrame, call: Call | undefined): Failure | undefined {
+export function failureIn(frame: WireFrame, call: Call | undefined): Failure | undefined {
+  const { atMs, bytes, detail, direction, undecoded } = frame;
+  if (undecoded !== undefined) {
+    const label = `not decoded: ${bytes.length.toLocaleString('en')} bytes, because ${undecoded}`;
+    return { label, verdict: undefined };
+  }
   const where = { method: call?.method ?? '', endpoint: '' };
   switch (detail.kind) {
     case 'headers': {

@@ -1,5 +1,5 @@
-import type { WireFrame } from '../../inspect/frames.js';
-import { FRAME_HEADER_BYTES } from '../../transport/http2/frame.js';
+import type { WireFrame } from '../../inspect/index.js';
+import { FRAME_HEADER_BYTES } from '../../wire/index.js';
 
 /** The size of a flow-control window before the first SETTINGS frame, in bytes: RFC 9113, section 6.9.2. */
 const INITIAL_BYTES = 65_535;

@@ -1,7 +1,6 @@
 // Written by scripts/generate.ts from proto/authpb/auth.proto. Do not edit.
 
-import type { Codec } from '../../protobuf/codec.js';
-import { tableCodec } from '../../protobuf/table-codec.js';
+import { type Codec, tableCodec } from '../../wire/index.js';
 
 /** How a user authenticates. */
 export interface UserAddOptions {

@@ -1,8 +1,7 @@
 // Written by scripts/generate.ts from proto/etcdserverpb/rpc.proto. Do not edit.
 
-import type { Codec } from '../../protobuf/codec.js';
-import { tableCodec } from '../../protobuf/table-codec.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import { NO_BYTES } from '../../base/index.js';
+import { type Codec, tableCodec } from '../../wire/index.js';
 import { Permission, UserAddOptions } from '../authpb/auth.js';
 import { Event, KeyValue } from '../mvccpb/kv.js';
 

@@ -1,6 +1,6 @@
 // Written by scripts/generate.ts from proto/. Do not edit.
 
-import type { Method } from '../../protobuf/schema.js';
+import type { Method } from '../../wire/index.js';
 import {
   LeaseGrantRequest,
   LeaseGrantResponse,

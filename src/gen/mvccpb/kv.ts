@@ -1,7 +1,7 @@
 // Written by scripts/generate.ts from proto/mvccpb/kv.proto. Do not edit.
 
-import type { Codec } from '../../protobuf/codec.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import { NO_BYTES } from '../../base/index.js';
+import type { Codec } from '../../wire/index.js';
 
 /** A key at one revision. */
 export interface KeyValue {

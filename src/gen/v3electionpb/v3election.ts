@@ -1,7 +1,6 @@
 // Written by scripts/generate.ts from proto/v3electionpb/v3election.proto. Do not edit.
 
-import type { Codec } from '../../protobuf/codec.js';
-import { tableCodec } from '../../protobuf/table-codec.js';
+import { type Codec, tableCodec } from '../../wire/index.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 import { KeyValue } from '../mvccpb/kv.js';
 

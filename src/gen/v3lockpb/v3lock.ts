@@ -1,7 +1,6 @@
 // Written by scripts/generate.ts from proto/v3lockpb/v3lock.proto. Do not edit.
 
-import type { Codec } from '../../protobuf/codec.js';
-import { tableCodec } from '../../protobuf/table-codec.js';
+import { type Codec, tableCodec } from '../../wire/index.js';
 import { ResponseHeader } from '../etcdserverpb/rpc.js';
 
 /** Request for Lock. */

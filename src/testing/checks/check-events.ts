@@ -1,4 +1,4 @@
-import { checkBoolean, checkInt64, checkOptions, checkText } from '../../runtime/arguments.js';
+import { checkBoolean, checkInt64, checkOptions, checkText } from '../../base/index.js';
 import { checkRecords } from './check-records.js';
 import type { SeenEvent, Violation } from './history.js';
 

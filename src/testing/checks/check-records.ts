@@ -1,5 +1,4 @@
-import { invalidInput } from '../../errors/etcd-error.js';
-import { checkList, show } from '../../runtime/arguments.js';
+import { checkList, invalidInput, show } from '../../base/index.js';
 
 /** Checks that the value is a list of objects, such as operations or events. */
 export function checkRecords<T>(list: readonly T[], argument: string): readonly T[] {

@@ -1,5 +1,4 @@
-import { checkFunction, checkText } from '../../runtime/arguments.js';
-import { monotonicMs } from '../../runtime/timers.js';
+import { checkFunction, checkText, monotonicMs } from '../../base/index.js';
 import { recorded } from './recorded-outcome.js';
 
 /** A broken rule, as reported by a checker such as `checkPuts`. A checker that finds no violation returns `[]`. */

@@ -1,4 +1,4 @@
-import { EtcdError } from '../../errors/etcd-error.js';
+import { EtcdError } from '../../base/index.js';
 
 /** Calls `act`, and notes its outcome and its result. Resolves or rejects as `act` does. */
 export async function recorded<Result>(

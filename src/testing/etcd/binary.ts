@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { after } from '../../runtime/timers.js';
+import { after } from '../../base/index.js';
 import { fillFolder } from './cache.js';
 import { fileNameOf, onPath, run } from './programs.js';
 import { ARCHIVE_SHA256, archiveOf } from './versions.js';
@@ -65,7 +65,7 @@ export async function fetchArchive(
   const { file, folder } = archiveOf(release);
   const expected = checksums[file];
   if (expected === undefined) throw new Error(`this package does not know the SHA-256 of ${file}`);
-  const url = `${mirror.replace(/\/+$/, '')}/v${release}/${file}`;
+  const url = `${mirror.replace(/(?<!\/)\/+$/, '')}/v${release}/${file}`;
   return intoCache(cache, release, url, async (work) => {
     const bytes = await download(url);
     const actual = createHash('sha256').update(bytes).digest('hex');

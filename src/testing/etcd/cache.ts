@@ -2,8 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statS
 import { rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { environment } from '../../runtime/environment.js';
-import { pause } from '../../runtime/timers.js';
+import { environment, pause } from '../../base/index.js';
 
 // Keeps downloaded and built programs in a folder of the user: `etcdwire` in XDG_CACHE_HOME, or else in `~/.cache`.
 

@@ -1,8 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from '../../client/client.js';
-import { EtcdError } from '../../errors/etcd-error.js';
 import {
   checkBoolean,
   checkCan,
@@ -14,9 +12,12 @@ import {
   checkOptions,
   checkPositiveCount,
   checkText,
-} from '../../runtime/arguments.js';
-import { monotonicMs, pause } from '../../runtime/timers.js';
-import type { Member } from '../../services/cluster.js';
+  EtcdError,
+  monotonicMs,
+  pause,
+} from '../../base/index.js';
+import type { Member } from '../../client/index.js';
+import { Client } from '../../extras/full/index.js';
 import { FaultProxy } from '../faults/fault-proxy.js';
 import { EtcdMember } from './etcd-member.js';
 import { freePorts } from './free-ports.js';

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
-import { after, monotonicMs, pause } from '../../runtime/timers.js';
+import { after, monotonicMs, pause } from '../../base/index.js';
 
 const START_TIMEOUT_MS = 30_000;
 /** How long `start` waits while fewer members run than a quorum needs, in milliseconds. */

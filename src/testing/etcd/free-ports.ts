@@ -1,5 +1,5 @@
 import { createServer, type Server } from 'node:net';
-import { environment } from '../../runtime/environment.js';
+import { environment } from '../../base/index.js';
 
 /**
  * The first and the last port to try. Operating systems assign higher ports to outgoing connections (Linux from 32,768,

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { after, monotonicMs } from '../../base/index.js';
 
 // Finds and runs the programs that tests need.
 

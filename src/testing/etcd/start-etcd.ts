@@ -1,5 +1,4 @@
-import { invalidInput } from '../../errors/etcd-error.js';
-import { checkBoolean, checkName, checkOptions, oneOf, show } from '../../runtime/arguments.js';
+import { checkBoolean, checkName, checkOptions, invalidInput, oneOf, show } from '../../base/index.js';
 import type { EtcdBinary } from './binary.js';
 import { CLUSTER_OPTIONS, EtcdCluster, type EtcdClusterOptions } from './etcd-cluster.js';
 import type { EtcdMember } from './etcd-member.js';

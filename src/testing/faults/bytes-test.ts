@@ -1,4 +1,4 @@
-import { toBytes } from '../../runtime/bytes.js';
+import { toBytes } from '../../base/index.js';
 
 /**
  * Returns whether the bytes of one read from a socket match a condition. If a message spans several reads, each call

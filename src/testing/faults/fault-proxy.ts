@@ -1,6 +1,4 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { invalidInput } from '../../errors/etcd-error.js';
-import { parseEndpoint } from '../../host/endpoint.js';
 import {
   checkChoice,
   checkFunction,
@@ -9,8 +7,10 @@ import {
   checkName,
   checkOptions,
   checkPositiveCount,
+  invalidInput,
   oneOf,
-} from '../../runtime/arguments.js';
+} from '../../base/index.js';
+import { parseEndpoint } from '../../host/index.js';
 import { type BytesTest, hasHeaders } from './bytes-test.js';
 import { type Direction, type Pace, pacedPipe, type ThrottleOptions } from './paced-pipe.js';
 

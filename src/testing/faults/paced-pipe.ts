@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { eventLoopTurn, monotonicMs, pause } from '../../runtime/timers.js';
+import { eventLoopTurn, monotonicMs, pause } from '../../base/index.js';
 
 /** Direction of bytes through a proxy. */
 export type Direction = 'to-server' | 'to-client';

@@ -1,10 +1,15 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES as STATUS_TEXTS } from 'node:http';
-import { EtcdError } from '../../errors/etcd-error.js';
-import { STATUS_CODES, type StatusCode } from '../../errors/status.js';
-import { gatewayMethods } from '../../inspect/gateway-methods.js';
-import { decode, encode, type Init } from '../../protobuf/codec.js';
-import { fromJson, isJsonObject, type JsonObject, type JsonValue, toJson } from '../../reflection/json.js';
-import type { AnyMethod } from '../../reflection/method-table.js';
+import { EtcdError, STATUS_CODES, type StatusCode } from '../../base/index.js';
+import {
+  type AnyMethod,
+  fromJson,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  toJson,
+} from '../../extras/transports/json/index.js';
+import { gatewayMethods, JsonReader, JsonSyntaxError } from '../../inspect/index.js';
+import { decode, encode, type Init } from '../../wire/index.js';
 import { timeoutOf } from '../http2-server/request.js';
 import type { Clock } from '../memory/clock.js';
 import {
@@ -16,7 +21,6 @@ import {
   StatusError,
   type UnaryRoute,
 } from '../memory/service.js';
-import { JsonReader, JsonSyntaxError } from './json-reader.js';
 import { readBody, sendText } from './messages.js';
 
 // This file implements the JSON gateway of etcd. The sources are `embed/serve.go` and the package grpc-gateway. etcd

@@ -1,32 +1,31 @@
-import type { ByteStream, ByteStreamEvents } from '../../host/host.js';
-import { plain } from '../../runtime/bytes.js';
-import { SendFlow } from '../../transport/http2/flow-control.js';
+import { plain } from '../../base/index.js';
+import type { ByteStream, ByteStreamEvents } from '../../host/index.js';
 import {
   CONNECTION_PREFACE,
+  CONNECTION_WINDOW_BYTES,
   ConnectionError,
   DEFAULT_WINDOW_BYTES,
   ErrorCode,
   Flag,
+  FrameReader,
+  type FrameTarget,
   FrameType,
-  MAX_STREAM_ID,
-  readUint32,
-  writeUint32,
-} from '../../transport/http2/frame.js';
-import { FrameReader } from '../../transport/http2/frame-reader.js';
-import { FrameWriter } from '../../transport/http2/frame-writer.js';
-import { HeaderReader } from '../../transport/http2/header-reader.js';
-import { type FrameTarget, PeerFrames } from '../../transport/http2/peer-frames.js';
-import { PeerLimits } from '../../transport/http2/peer-limits.js';
-import {
-  CONNECTION_WINDOW_BYTES,
+  FrameWriter,
+  HeaderReader,
   type HeaderWriter,
   MAX_HEADER_LIST_BYTES,
+  MAX_STREAM_ID,
   ownSettings,
+  PeerFrames,
+  PeerLimits,
   PeerSettings,
+  readUint32,
   SETTING_BYTES,
+  SendFlow,
   Setting,
   STREAM_WINDOW_BYTES,
-} from '../../transport/http2/settings.js';
+  writeUint32,
+} from '../../wire/index.js';
 import type { Clock } from '../memory/clock.js';
 import type { Route, Service } from '../memory/service.js';
 import { PingPolicy } from './ping-policy.js';

@@ -1,8 +1,6 @@
-import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from '../../host/host.js';
-import { ProcessKeeper } from '../../runtime/process-keeper.js';
-import { Fifo } from '../../runtime/queues.js';
-import { http2Over } from '../../transport/http2/transport.js';
-import type { EmbeddedTransportFactory } from '../../transport/transport.js';
+import { Fifo, ProcessKeeper } from '../../base/index.js';
+import { type ByteStream, type ByteStreamEvents, failedByteStream, type OpenByteStream } from '../../host/index.js';
+import { type EmbeddedTransportFactory, http2Over } from '../../wire/index.js';
 import type { Direction } from '../faults/paced-pipe.js';
 import { checkServer, type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';
 import type { MemoryMember } from '../memory/memory-member.js';

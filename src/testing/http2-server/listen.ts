@@ -1,7 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
-import { invalidInput } from '../../errors/etcd-error.js';
-import { overSocket } from '../../host/node.js';
 import {
   checkCount,
   checkedLaterAll,
@@ -9,9 +7,11 @@ import {
   checkName,
   checkOptions,
   checkPositiveCount,
+  concatBytes,
+  invalidInput,
   show,
-} from '../../runtime/arguments.js';
-import { concatBytes } from '../../runtime/bytes.js';
+} from '../../base/index.js';
+import { overSocket } from '../../host/node.js';
 import { Http1Server, type HttpService, isHttp1 } from '../http1-server/server.js';
 import { checkClock } from '../memory/clock.js';
 import { checkServer, type MemoryEtcd, membersOf } from '../memory/memory-etcd.js';

@@ -1,6 +1,4 @@
-import { problemOfField } from '../../transport/http2/header-reader.js';
-import type { HeaderList } from '../../transport/http2/hpack/decoder.js';
-import type { Metadata } from '../../transport/transport.js';
+import { type HeaderList, type Metadata, problemOfField } from '../../wire/index.js';
 import { BAD_REQUEST, type FixedFields, METHOD_NOT_ALLOWED, UNSUPPORTED_MEDIA_TYPE } from './response-headers.js';
 
 /** A response to a request that is not a valid gRPC request. */

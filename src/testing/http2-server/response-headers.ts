@@ -1,8 +1,5 @@
-import { STATUS_CODES, type StatusCode } from '../../errors/status.js';
-import { HpackEncoder } from '../../transport/http2/hpack/encoder.js';
-import { entryBytes, type HeaderField } from '../../transport/http2/hpack/tables.js';
-import type { HeaderWriter } from '../../transport/http2/settings.js';
-import type { Metadata } from '../../transport/transport.js';
+import { STATUS_CODES, type StatusCode } from '../../base/index.js';
+import { entryBytes, type HeaderField, type HeaderWriter, HpackEncoder, type Metadata } from '../../wire/index.js';
 
 /** A cached header block. */
 interface Block {

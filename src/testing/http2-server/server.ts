@@ -1,4 +1,4 @@
-import type { ByteStream, ByteStreamEvents } from '../../host/host.js';
+import type { ByteStream, ByteStreamEvents } from '../../host/index.js';
 import { type Clock, realTime } from '../memory/clock.js';
 import type { Service } from '../memory/service.js';
 import { type ConnectionSettings, ServerConnection } from './connection.js';

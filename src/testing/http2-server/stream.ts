@@ -1,13 +1,24 @@
-import type { StatusCode } from '../../errors/status.js';
-import { decode, encode, type Init } from '../../protobuf/codec.js';
-import { ReceiveWindow, type SendFlow } from '../../transport/http2/flow-control.js';
-import { ErrorCode, Flag, MAX_WINDOW_BYTES, StreamError } from '../../transport/http2/frame.js';
-import type { FrameWriter } from '../../transport/http2/frame-writer.js';
-import { MessageAssembler, type MessageReceiver, SendQueue } from '../../transport/http2/message-framing.js';
-import type { PeerStream } from '../../transport/http2/peer-frames.js';
-import type { PeerLimits } from '../../transport/http2/peer-limits.js';
-import { type PeerSettings, STREAM_WINDOW_BYTES } from '../../transport/http2/settings.js';
-import type { Metadata } from '../../transport/transport.js';
+import type { StatusCode } from '../../base/index.js';
+import {
+  decode,
+  ErrorCode,
+  encode,
+  Flag,
+  type FrameWriter,
+  type Init,
+  MAX_WINDOW_BYTES,
+  MessageAssembler,
+  type MessageReceiver,
+  type Metadata,
+  type PeerLimits,
+  type PeerSettings,
+  type PeerStream,
+  ReceiveWindow,
+  type SendFlow,
+  SendQueue,
+  STREAM_WINDOW_BYTES,
+  StreamError,
+} from '../../wire/index.js';
 import {
   CancelableCall,
   type RequestSink,
@@ -100,13 +111,14 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
   }
 
   /** Handles a HEADERS frame. @throws StreamError if the frame violates the protocol. */
-  headers(fields: RequestFields, endStream: boolean): void {
-    if (this.#halfClosed) throw closedByClient('HEADERS');
+  headers(fields: RequestFields, endStream: boolean): boolean {
+    if (this.#halfClosed) throw new StreamError(ErrorCode.STREAM_CLOSED, 'HEADERS after END_STREAM');
     this.#halfClosed = endStream;
-    if (!this.#hasRequestHeaders) return this.#openCall(fields);
-    if (fields.malformedTrailers !== undefined) throw malformed(fields.malformedTrailers);
-    if (!endStream) throw malformed('trailers that do not end the stream');
-    this.#endOfRequests();
+    if (!this.#hasRequestHeaders) this.#openCall(fields);
+    else if (fields.malformedTrailers !== undefined) throw malformed(fields.malformedTrailers);
+    else if (!endStream) throw malformed('trailers that do not end the stream');
+    else this.#endOfRequests();
+    return true;
   }
 
   /** Handles the request headers: refuses the call, or calls its handler. */
@@ -143,7 +155,7 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
 
   /** Handles a DATA frame. @throws StreamError if the frame violates the protocol. */
   data(bytes: Uint8Array, start: number, end: number, frameBytes: number, endStream: boolean): void {
-    if (this.#halfClosed) throw closedByClient('DATA');
+    if (this.#halfClosed) throw new StreamError(ErrorCode.STREAM_CLOSED, 'DATA after END_STREAM');
     if (!this.#window.receive(frameBytes))
       throw new StreamError(ErrorCode.FLOW_CONTROL_ERROR, 'more data than the window of the stream allows');
     if (this.#missingBytes !== undefined) this.#missingBytes -= end - start;
@@ -379,10 +391,6 @@ export class ServerStream implements PeerStream<RequestFields>, MessageReceiver,
 
 function malformed(problem: string): StreamError {
   return new StreamError(ErrorCode.PROTOCOL_ERROR, problem);
-}
-
-function closedByClient(frame: string): StreamError {
-  return new StreamError(ErrorCode.STREAM_CLOSED, `${frame} after END_STREAM`);
 }
 
 function cardinality(problem: string): string {

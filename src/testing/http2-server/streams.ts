@@ -1,4 +1,4 @@
-import { ConnectionError, ErrorCode } from '../../transport/http2/frame.js';
+import { ConnectionError, ErrorCode } from '../../wire/index.js';
 import type { ServerStream } from './stream.js';
 
 /** The open streams of a connection, by identifier. */

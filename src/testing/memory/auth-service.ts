@@ -1,9 +1,8 @@
+import { NO_BYTES } from '../../base/index.js';
 import { PermissionType } from '../../gen/authpb/auth.js';
 import { AuthenticateRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
-import type { Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import type { Init, Method } from '../../wire/index.js';
 import { andThen } from './consensus.js';
 import type { Member } from './member.js';
 import { hashPassword, matchesPassword, type PasswordHash } from './password.js';

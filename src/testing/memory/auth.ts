@@ -1,3 +1,4 @@
+import { NO_BYTES } from '../../base/index.js';
 import { PermissionType } from '../../gen/authpb/auth.js';
 import {
   AlarmAction,
@@ -7,8 +8,7 @@ import {
   type TxnRequest,
 } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
-import type { Method } from '../../protobuf/schema.js';
-import { NO_BYTES } from '../../runtime/bytes.js';
+import type { Method } from '../../wire/index.js';
 import type { Alarms } from './alarms.js';
 import { type AuthSnapshot, AuthStore } from './auth-store.js';
 import { Tokens } from './auth-tokens.js';

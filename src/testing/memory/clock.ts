@@ -1,6 +1,4 @@
-import { invalidInput } from '../../errors/etcd-error.js';
-import { checkCan, checkFunction, show } from '../../runtime/arguments.js';
-import { after, monotonicMs } from '../../runtime/timers.js';
+import { after, checkCan, checkFunction, invalidInput, monotonicMs, show } from '../../base/index.js';
 
 /** The time of a `MemoryEtcd`. */
 export interface Clock {

@@ -1,4 +1,4 @@
-import { textOf } from '../../runtime/bytes.js';
+import { textOf } from '../../base/index.js';
 
 /** Name of the user that makes a call. Undefined if the call has no token, or if authentication is disabled. */
 export type Caller = string | undefined;
@@ -16,6 +16,8 @@ export interface Command {
 /** What a write needs to know of its entry in raft's log. */
 export interface AppliedEntry extends Pick<Command, 'caller' | 'authRevision'> {
   readonly index: bigint;
+  /** Whether a call at this member waits for the result. */
+  readonly isAwaited: boolean;
 }
 
 /** Returns a short text that says what a command does, such as `put color` or `leaseGrant 7`. */

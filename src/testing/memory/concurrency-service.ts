@@ -1,3 +1,4 @@
+import { concatBytes, NO_BYTES, onAbort, toBytes } from '../../base/index.js';
 import {
   CompareResult,
   CompareTarget,
@@ -12,10 +13,7 @@ import {
 import { methods } from '../../gen/methods.js';
 import { EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
 import type { LeaderKey } from '../../gen/v3electionpb/v3election.js';
-import { decode, encode, type Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
-import { concatBytes, NO_BYTES, toBytes } from '../../runtime/bytes.js';
-import { onAbort } from '../../runtime/signals.js';
+import { decode, encode, type Init, type Method } from '../../wire/index.js';
 import type { Change } from './change.js';
 import { type KeyId, KeyRange, keyId } from './key-range.js';
 import type { Member } from './member.js';

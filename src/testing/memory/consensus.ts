@@ -1,4 +1,4 @@
-import { onAbort } from '../../runtime/signals.js';
+import { onAbort } from '../../base/index.js';
 import type { Command } from './command.js';
 import type { Lessor } from './lessor.js';
 import { type ServerCall, StatusError } from './service.js';
@@ -32,7 +32,7 @@ export interface StateMachine {
   /** The raft index of the latest request that the member has applied. */
   raftIndex: bigint;
   readonly leases: Lessor;
-  readonly proposals: { apply(command: Command, index: bigint): unknown };
+  readonly proposals: { apply(command: Command, index: bigint, isAwaited: boolean): unknown };
 }
 
 /** A member without other members: its own leader. It applies each write at once. */
@@ -50,7 +50,7 @@ export class Alone implements Consensus {
 
   propose(command: Command): unknown {
     this.#member.raftIndex += 1n;
-    return this.#member.proposals.apply(command, this.#member.raftIndex);
+    return this.#member.proposals.apply(command, this.#member.raftIndex, true);
   }
 
   read<T>(read: () => T): T {

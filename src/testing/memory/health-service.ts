@@ -1,5 +1,4 @@
-import type { Method } from '../../protobuf/schema.js';
-import { tableCodec } from '../../protobuf/table-codec.js';
+import { type Method, tableCodec } from '../../wire/index.js';
 import { type Router, StatusError } from './service.js';
 
 // The service `grpc.health.v1.Health`, which etcd registers in `v3rpc/health.go`. etcd knows only the health of the

@@ -1,5 +1,5 @@
 import { EventType, KeyValue } from '../../gen/mvccpb/kv.js';
-import { encode } from '../../protobuf/codec.js';
+import { encode } from '../../wire/index.js';
 import type { Change } from './change.js';
 import { Crc32c } from './crc32c.js';
 import type { KeyId } from './key-range.js';

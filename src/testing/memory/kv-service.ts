@@ -12,8 +12,7 @@ import type {
   TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
-import type { Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
+import type { Init, Method } from '../../wire/index.js';
 import { checkDeleteRange, checkPut, checkRange, checkRangeStream, checkTxn } from './kv-checks.js';
 import type { Member } from './member.js';
 import type { Propose } from './proposals.js';
@@ -36,6 +35,7 @@ import {
   runBranch,
   runDeleteRange,
   runPut,
+  withoutNeedlessReads,
 } from './txn.js';
 import type { WriteTransaction } from './write-transaction.js';
 
@@ -140,8 +140,9 @@ class KvService {
     apply: (request: Request) => Init<Response>,
     costOf: (request: Request) => number = () => 0,
   ): Propose<Request, Init<Response>> {
-    const { alarms, auth, proposals } = this.#member;
-    return proposals.define(path, codec, (request, entry) => {
+    const { alarms, auth, proposals, settings } = this.#member;
+    return proposals.define(path, codec, (proposed, entry) => {
+      const request = entry.isAwaited || settings.version === '3.7' ? proposed : withoutNeedlessReads(proposed);
       if (alarms.isInEffect('CORRUPT')) throw serverError('Corrupt');
       if (alarms.isInEffect('NOSPACE') && costOf(request) > 0) throw serverError('NoSpace');
       auth.admit(path, request, entry);

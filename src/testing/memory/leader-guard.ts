@@ -1,5 +1,4 @@
-import type { Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
+import type { Init, Method } from '../../wire/index.js';
 import { ELECTION_MS } from '../raft/host.js';
 import type { Clock } from './clock.js';
 import {

@@ -1,4 +1,4 @@
-import { NO_BYTES } from '../../runtime/bytes.js';
+import { NO_BYTES } from '../../base/index.js';
 import { KeyRange } from './key-range.js';
 import { serverError } from './service.js';
 import type { MemberSettings } from './settings.js';

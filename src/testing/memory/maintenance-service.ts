@@ -1,7 +1,7 @@
+import { onAbort } from '../../base/index.js';
 import { type AlarmMember, AlarmType, DowngradeAction, DowngradeRequest } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
-import { Sha256 } from '../../host/sha256.js';
-import { onAbort } from '../../runtime/signals.js';
+import { Sha256 } from '../../host/index.js';
 import { RELEASES } from '../etcd/versions.js';
 import { andThen, REQUEST_TIMEOUT_MS } from './consensus.js';
 import { Crc32c } from './crc32c.js';

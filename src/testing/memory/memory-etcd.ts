@@ -1,6 +1,3 @@
-import { invalidInput } from '../../errors/etcd-error.js';
-import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { type LeaseLike, leaseIdOf } from '../../lease/lease-id.js';
 import {
   checkCan,
   checkFunction,
@@ -9,11 +6,14 @@ import {
   checkOptions,
   checkPositive,
   checkPositiveCount,
+  environment,
+  invalidInput,
   reading,
   show,
-} from '../../runtime/arguments.js';
-import { textOf } from '../../runtime/bytes.js';
-import { environment } from '../../runtime/environment.js';
+  textOf,
+} from '../../base/index.js';
+import { type LeaseLike, leaseIdOf } from '../../client/index.js';
+import type { KeyValue } from '../../gen/mvccpb/kv.js';
 import type { Page, Query } from '../http1-server/server.js';
 import { type Clock, checkClock, realTime } from './clock.js';
 import { type Cluster, startCluster } from './cluster.js';

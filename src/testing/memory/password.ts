@@ -1,4 +1,4 @@
-import { Sha256 } from '../../host/sha256.js';
+import { Sha256 } from '../../host/index.js';
 import { StatusError } from './service.js';
 
 // A `MemoryEtcd` keeps a salted SHA-256 hash of each password. etcd keeps a bcrypt hash. The difference is not visible

@@ -1,4 +1,4 @@
-import { type Codec, encode, type Init } from '../../protobuf/codec.js';
+import { type Codec, encode, type Init } from '../../wire/index.js';
 import type { AppliedEntry, Caller, Command } from './command.js';
 import type { Consensus } from './consensus.js';
 import { serverError } from './service.js';
@@ -54,11 +54,15 @@ export class Proposals {
     };
   }
 
-  /** Carries out a committed write. @throws StatusError if the write fails. */
-  apply({ name, request, caller, authRevision }: Command, index: bigint): unknown {
+  /**
+   * Carries out a committed write. `isAwaited` tells whether a call at this member waits for the result.
+   *
+   * @throws StatusError if the write fails.
+   */
+  apply({ name, request, caller, authRevision }: Command, index: bigint, isAwaited: boolean): unknown {
     const apply = this.#applies.get(name);
     if (apply === undefined) throw new Error(`no write has the name ${name}`);
-    return apply(request, { caller, authRevision, index });
+    return apply(request, { caller, authRevision, index, isAwaited });
   }
 }
 

@@ -1,7 +1,7 @@
+import { compareBytes, concatBytes, NO_BYTES } from '../../base/index.js';
 import { type RangeRequest, RangeResponse, SortOrder, SortTarget } from '../../gen/etcdserverpb/rpc.js';
 import type { KeyValue } from '../../gen/mvccpb/kv.js';
-import { encode } from '../../protobuf/codec.js';
-import { compareBytes, concatBytes, NO_BYTES } from '../../runtime/bytes.js';
+import { encode } from '../../wire/index.js';
 import { KeyRange } from './key-range.js';
 import { serverError } from './service.js';
 import type { MemoryVersion } from './settings.js';

@@ -1,4 +1,4 @@
-import { onAbort } from '../../runtime/signals.js';
+import { onAbort } from '../../base/index.js';
 import { ELECTION_MS } from '../raft/host.js';
 import type { Entry, NodeId } from '../raft/messages.js';
 import type { Network } from '../raft/network.js';
@@ -233,7 +233,7 @@ export class Replica implements Consensus {
     if (proposed !== undefined) {
       const isOwn = proposed.proposer === this.raft.id;
       const pending = isOwn ? this.#proposed.get(proposed.number) : undefined;
-      settle(() => proposals.apply(proposed.command, BigInt(index)), pending);
+      settle(() => proposals.apply(proposed.command, BigInt(index), pending !== undefined), pending);
     } else if (this.raft.role === 'leader' && term === this.raft.term) {
       // From now on, this member decides which leases expire. It has applied all grants and revocations before.
       leases.renewAll();

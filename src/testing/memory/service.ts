@@ -1,7 +1,5 @@
-import { SERVER_ERRORS, type ServerReason, type StatusCode } from '../../errors/status.js';
-import type { Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
-import type { Metadata } from '../../transport/transport.js';
+import { SERVER_ERRORS, type ServerReason, type StatusCode } from '../../base/index.js';
+import type { Init, Metadata, Method } from '../../wire/index.js';
 
 /** The gRPC status with which the server ends a call that failed. The message is the status message. */
 export class StatusError extends Error {

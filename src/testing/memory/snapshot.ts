@@ -1,10 +1,8 @@
-import { type EtcdError, invalidInput } from '../../errors/etcd-error.js';
+import { type EtcdError, invalidInput, isBytes, NO_BYTES, show, textOf, toBytes } from '../../base/index.js';
 import { Role, User } from '../../gen/authpb/auth.js';
 import { AlarmMember, AlarmType, LeaseGrantRequest } from '../../gen/etcdserverpb/rpc.js';
 import { Event } from '../../gen/mvccpb/kv.js';
-import { type Codec, decode, encode } from '../../protobuf/codec.js';
-import { show } from '../../runtime/arguments.js';
-import { isBytes, NO_BYTES, textOf, toBytes } from '../../runtime/bytes.js';
+import { type Codec, decode, encode } from '../../wire/index.js';
 import type { AuthUser } from './auth-store.js';
 import { type Change, type Commit, eventOf } from './change.js';
 import { Crc32c } from './crc32c.js';

@@ -1,5 +1,5 @@
+import { lowerBound, SortedList } from '../../base/index.js';
 import { EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
-import { lowerBound, SortedList } from '../../runtime/sorted-list.js';
 import type { Change, Commit } from './change.js';
 import type { KeyId, KeyRange } from './key-range.js';
 import { type ReadView, WriteTransaction } from './write-transaction.js';

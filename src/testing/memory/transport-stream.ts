@@ -1,8 +1,13 @@
-import { amended, type EtcdError } from '../../errors/etcd-error.js';
-import { decode } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
-import { decodeResponse, encodeRequest, responseTooLarge } from '../../transport/messages.js';
-import type { OutgoingStream, StreamHandler } from '../../transport/transport.js';
+import { amended, type EtcdError } from '../../base/index.js';
+import {
+  decode,
+  decodeResponse,
+  encodeRequest,
+  type Method,
+  type OutgoingStream,
+  responseTooLarge,
+  type StreamHandler,
+} from '../../wire/index.js';
 import type { CancelableCall, RequestSink } from './service.js';
 
 /** A call that has not ended yet. */

@@ -1,23 +1,35 @@
-import { amended, canceled, clientClosed, EtcdError, timedOut } from '../../errors/etcd-error.js';
-import { errorFromStatus } from '../../errors/status-error.js';
-import type { Endpoint } from '../../host/endpoint.js';
-import { decode, encode, type Init } from '../../protobuf/codec.js';
-import type { Method } from '../../protobuf/schema.js';
-import { ProcessKeeper } from '../../runtime/process-keeper.js';
-import { onAbort } from '../../runtime/signals.js';
-import { at, monotonicMs } from '../../runtime/timers.js';
-import { connectFailed } from '../../transport/connect-failed.js';
-import { checkMetadata, decodeResponse, encodeRequest, responseTooLarge } from '../../transport/messages.js';
-import type {
-  EmbeddedTransportFactory,
-  Metadata,
-  OutgoingStream,
-  StreamCall,
-  StreamHandler,
-  Transport,
-  TransportOptions,
-  UnaryCall,
-} from '../../transport/transport.js';
+import {
+  amended,
+  at,
+  canceled,
+  clientClosed,
+  EtcdError,
+  errorFromStatus,
+  monotonicMs,
+  onAbort,
+  ProcessKeeper,
+  timedOut,
+} from '../../base/index.js';
+import type { Endpoint } from '../../host/index.js';
+import {
+  checkMetadata,
+  connectFailed,
+  decode,
+  decodeResponse,
+  type EmbeddedTransportFactory,
+  encode,
+  encodeRequest,
+  type Init,
+  type Metadata,
+  type Method,
+  type OutgoingStream,
+  responseTooLarge,
+  type StreamCall,
+  type StreamHandler,
+  type Transport,
+  type TransportOptions,
+  type UnaryCall,
+} from '../../wire/index.js';
 import { checkServer, type MemoryEtcd, membersOf } from './memory-etcd.js';
 import type { MemoryMember } from './memory-member.js';
 import {

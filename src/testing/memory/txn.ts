@@ -1,3 +1,4 @@
+import { compareBytes, NO_BYTES } from '../../base/index.js';
 import {
   type Compare,
   CompareResult,
@@ -12,8 +13,7 @@ import {
   type TxnResponse,
 } from '../../gen/etcdserverpb/rpc.js';
 import { KeyValue } from '../../gen/mvccpb/kv.js';
-import type { Init } from '../../protobuf/codec.js';
-import { compareBytes, NO_BYTES } from '../../runtime/bytes.js';
+import type { Init } from '../../wire/index.js';
 import { KeyRange, keyId } from './key-range.js';
 import { readRange } from './range.js';
 import { serverError } from './service.js';
@@ -62,6 +62,20 @@ export function chooseBranch(view: ReadView, { compare, success, failure }: TxnR
 /** Whether etcd answers the transaction without a raft proposal: each operation of both branches is a range. */
 export function isReadOnly({ success, failure }: TxnRequest): boolean {
   return [...success, ...failure].every(({ request }) => request?.case === 'requestRange');
+}
+
+/**
+ * Returns the request as etcd before 3.7 applies it at a member where no call waits for the result: a transaction loses
+ * its ranges, except for those of nested transactions (`removeNeedlessRangeReqs` in `etcdserver/server.go`). So this
+ * member applies a transaction that the member of the call refuses because of such a range: etcd issue 18667.
+ */
+export function withoutNeedlessReads<Request>(request: Request): Request {
+  const { success, failure } = request as Partial<TxnRequest>;
+  if (success === undefined || failure === undefined) return request;
+  const [then, otherwise] = [success, failure].map((operations) =>
+    operations.filter((operation) => operation.request?.case !== 'requestRange'),
+  );
+  return { ...request, success: then, failure: otherwise };
 }
 
 /** Whether all operations of a transaction that is read-only are serializable ranges. */

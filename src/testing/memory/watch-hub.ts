@@ -1,4 +1,4 @@
-import { after } from '../../runtime/timers.js';
+import { after } from '../../base/index.js';
 import type { Change, Commit } from './change.js';
 import type { KeyRange } from './key-range.js';
 import type { Store } from './store.js';

@@ -1,7 +1,7 @@
 import { FilterType, type WatchCreateRequest, type WatchRequest, WatchResponse } from '../../gen/etcdserverpb/rpc.js';
 import { methods } from '../../gen/methods.js';
 import { type Event, EventType, type KeyValue } from '../../gen/mvccpb/kv.js';
-import { encode, type Init } from '../../protobuf/codec.js';
+import { encode, type Init } from '../../wire/index.js';
 import { type Change, eventOf } from './change.js';
 import { KeyRange } from './key-range.js';
 import type { Member } from './member.js';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../extras/transports/json/index.js';
 import { isRevision, type RevisionMap } from './revisions.js';
 
 /** A field in which two messages differ. */

@@ -1,9 +1,18 @@
-import { invalidInput } from '../../errors/etcd-error.js';
+import { eventLoopTurn, invalidInput, monotonicMs, pause } from '../../base/index.js';
+import {
+  type AnyMethod,
+  bigintIn,
+  fromJson,
+  fromTextOrBase64,
+  headerRevision,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  methodByShortPath,
+  objectIn,
+  objectsIn,
+} from '../../extras/transports/json/index.js';
 import { Event } from '../../gen/mvccpb/kv.js';
-import { bigintIn, headerRevision, objectIn, objectsIn } from '../../reflection/fields.js';
-import { fromJson, fromTextOrBase64, isJsonObject, type JsonObject, type JsonValue } from '../../reflection/json.js';
-import { type AnyMethod, methodByShortPath } from '../../reflection/method-table.js';
-import { eventLoopTurn, monotonicMs, pause } from '../../runtime/timers.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { type FieldDifference, MessageComparison, withRevisions } from './compare.js';
 import type {

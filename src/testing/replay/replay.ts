@@ -1,5 +1,3 @@
-import type { Client } from '../../client/client.js';
-import { invalidInput } from '../../errors/etcd-error.js';
 import {
   checkCan,
   checkFunction,
@@ -7,10 +5,12 @@ import {
   checkPositive,
   checkPositiveCount,
   checkSignal,
+  invalidInput,
   reading,
   type SignalOption,
   show,
-} from '../../runtime/arguments.js';
+} from '../../base/index.js';
+import type { Client } from '../../extras/full/index.js';
 import { checkClock, ManualClock } from '../memory/clock.js';
 import { MemoryEtcd } from '../memory/memory-etcd.js';
 import { Player } from './player.js';

@@ -1,5 +1,5 @@
+import { fromJson, fromTextOrBase64, type JsonObject } from '../../extras/transports/json/index.js';
 import { type Event, EventType, KeyValue } from '../../gen/mvccpb/kv.js';
-import { fromJson, fromTextOrBase64, type JsonObject } from '../../reflection/json.js';
 import type { Change, Commit } from '../memory/change.js';
 import { KeyRange, keyId } from '../memory/key-range.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';

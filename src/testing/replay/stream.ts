@@ -1,6 +1,5 @@
-import { objectsIn } from '../../reflection/fields.js';
-import type { JsonObject } from '../../reflection/json.js';
-import { monotonicMs, settledWithin } from '../../runtime/timers.js';
+import { monotonicMs, settledWithin } from '../../base/index.js';
+import { type JsonObject, objectsIn } from '../../extras/transports/json/index.js';
 
 /** The calls that wait in a queue of the server. */
 export const WAITING: readonly string[] = ['Lock/Lock', 'Election/Campaign'];

@@ -1,11 +1,17 @@
-import type { BidiStream } from '../../channel/streams.js';
-import type { Client } from '../../client/client.js';
-import { stubOf } from '../../client/raw.js';
-import { EtcdError } from '../../errors/etcd-error.js';
-import { parseEndpoint } from '../../host/endpoint.js';
-import { fromJson, fromTextOrBase64, type JsonObject, textOrBase64, toJson } from '../../reflection/json.js';
-import type { AnyMethod } from '../../reflection/method-table.js';
-import { TRANSPORT_DEFAULTS, type Transport } from '../../transport/transport.js';
+import { EtcdError } from '../../base/index.js';
+import { stubOf } from '../../client/index.js';
+import type { Client } from '../../extras/full/index.js';
+import {
+  type AnyMethod,
+  fromJson,
+  fromTextOrBase64,
+  type JsonObject,
+  textOrBase64,
+  toJson,
+} from '../../extras/transports/json/index.js';
+import { parseEndpoint } from '../../host/index.js';
+import type { BidiStream } from '../../rpc/index.js';
+import { TRANSPORT_DEFAULTS, type Transport } from '../../wire/index.js';
 import type { MemoryEtcd } from '../memory/memory-etcd.js';
 import { memory } from '../memory/transport.js';
 

@@ -1,4 +1,4 @@
-import { monotonicMs, pauseUntil } from '../../runtime/timers.js';
+import { monotonicMs, pauseUntil } from '../../base/index.js';
 import type { ManualClock } from '../memory/clock.js';
 
 /**

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { LeaderKey } from '../../../src/index.js';
+import type { LeaderKey } from '../../../src/gen/v3electionpb/v3election.js';
+import { EtcdError } from '../../../src/index.js';
 import { type Context, type ExercisesOf, freshName, utf8 } from '../exercise.js';
 
 export const election: ExercisesOf<'election'> = {
@@ -16,17 +17,16 @@ export const election: ExercisesOf<'election'> = {
     since: '3.2',
     run: (context) =>
       elected(context, async (_, leader) => {
-        await context.etcd.electionService.proclaim(leader, 'second');
+        await context.etcd.raw.election.proclaim({ leader, value: utf8('second') });
         assert.equal((await context.etcd.get(leader.key))?.text(), 'second');
       }),
   },
   leader: {
     since: '3.2',
     run: async (context) => {
-      const { electionService } = context.etcd;
-      assert.equal(await electionService.leader(freshName('election')), undefined);
+      assert.equal(await leaderOf(context, freshName('election')), undefined);
       await elected(context, async (name, leader) => {
-        assert.deepEqual((await electionService.leader(name))?.key, leader.key);
+        assert.deepEqual(await leaderOf(context, name), leader.key);
       });
     },
   },
@@ -34,12 +34,12 @@ export const election: ExercisesOf<'election'> = {
     since: '3.2',
     run: (context) =>
       elected(context, async (name, leader) => {
-        const { electionService } = context.etcd;
+        const { election } = context.etcd.raw;
         const seen: string[] = [];
-        for await (const kv of electionService.observe(name)) {
-          seen.push(kv.text());
+        for await (const { kv } of election.observe({ name: utf8(name) })) {
+          seen.push(String(Buffer.from(kv?.value ?? [])));
           if (seen.length === 2) break;
-          await electionService.proclaim(leader, 'second');
+          await election.proclaim({ leader, value: utf8('second') });
         }
         assert.deepEqual(seen, ['first', 'second']);
       }),
@@ -48,9 +48,9 @@ export const election: ExercisesOf<'election'> = {
     since: '3.2',
     run: (context) =>
       elected(context, async (name, leader) => {
-        await context.etcd.electionService.resign(leader);
+        await context.etcd.raw.election.resign({ leader });
         assert.equal(await context.etcd.get(leader.key), undefined);
-        assert.equal(await context.etcd.electionService.leader(name), undefined);
+        assert.equal(await leaderOf(context, name), undefined);
       }),
   },
 };
@@ -58,7 +58,19 @@ export const election: ExercisesOf<'election'> = {
 /** Wins a new election with the value "first", and passes the name and the leader key of the election to `use`. */
 async function elected({ etcd }: Context, use: (name: string, leader: LeaderKey) => Promise<void>): Promise<void> {
   const [name, { id }] = [freshName('election'), await etcd.lease.grant({ ttl: 60 })];
-  const { leader } = await etcd.electionService.campaign(name, id, 'first', { timeoutMs: 10_000 });
+  const request = { name: utf8(name), lease: id, value: utf8('first') };
+  const { leader } = await etcd.raw.election.campaign(request, { timeoutMs: 10_000 });
+  assert.ok(leader);
   await use(name, leader);
   await etcd.lease.revoke(id);
+}
+
+/** Returns the key of the leader of an election. */
+async function leaderOf({ etcd }: Context, name: string): Promise<Uint8Array | undefined> {
+  try {
+    return (await etcd.raw.election.leader({ name: utf8(name) })).kv?.key;
+  } catch (error) {
+    if (error instanceof EtcdError && error.reason === 'ElectionNoLeader') return undefined;
+    throw error;
+  }
 }

@@ -1,12 +1,12 @@
 import { startEtcd } from '../../../scripts/etcd.js';
+import { pause } from '../../../src/base/timers.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
-import { pause } from '../../../src/runtime/timers.js';
 import type { EtcdMember } from '../../../src/testing/index.js';
 import { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import type { MemoryMember } from '../../../src/testing/memory/memory-member.js';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
 import { memory } from '../../../src/testing/memory/transport.js';
-import { defaultTransport } from '../../../src/transport/default-transport.js';
+import { defaultTransport } from '../../../src/wire/default-transport.js';
 import { storageVersionRaised } from '../storage-version.js';
 import { CONNECTION_OPTIONS, Connection } from './target.js';
 

@@ -1,5 +1,5 @@
 import { methods } from '../../../src/gen/methods.js';
-import type { Method } from '../../../src/protobuf/schema.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 
 export type Service = keyof typeof methods;
 

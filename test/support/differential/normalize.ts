@@ -1,5 +1,5 @@
 import { messageFields } from '../../../src/gen/descriptors.js';
-import type { FieldDescriptor } from '../../../src/protobuf/schema.js';
+import type { FieldDescriptor } from '../../../src/wire/protobuf/schema.js';
 import type { Symbols } from './resolve.js';
 
 // Replaces the values that may differ between two correct servers. An ID, a token, a hash or a raft term becomes a name

@@ -1,5 +1,5 @@
 import { messageFields } from '../../../src/gen/descriptors.js';
-import type { FieldDescriptor } from '../../../src/protobuf/schema.js';
+import type { FieldDescriptor } from '../../../src/wire/protobuf/schema.js';
 import type { Bytes, Fields, Integer } from './step.js';
 
 /** The values that the symbols of a sequence stand for, at one target. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { serverReason } from '../../../src/errors/status.js';
-import { pause } from '../../../src/runtime/timers.js';
+import { serverReason } from '../../../src/base/status.js';
+import { pause } from '../../../src/base/timers.js';
 import { compare, type Mismatch, ServerEndedError } from './compare.js';
 import type { Normal } from './normalize.js';
 import { sequences } from './sequence.js';

@@ -1,17 +1,17 @@
 import { startEtcd } from '../../../scripts/etcd.js';
-import { EtcdError } from '../../../src/errors/etcd-error.js';
+import { EtcdError } from '../../../src/base/etcd-error.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
-import type { Init } from '../../../src/protobuf/codec.js';
 import type { RunningEtcd } from '../../../src/testing/index.js';
 import type { MemoryVersion } from '../../../src/testing/memory/settings.js';
-import { defaultTransport } from '../../../src/transport/default-transport.js';
+import { defaultTransport } from '../../../src/wire/default-transport.js';
+import type { Init } from '../../../src/wire/protobuf/codec.js';
 import {
   type Metadata,
   type OutgoingStream,
   TRANSPORT_DEFAULTS,
   type Transport,
   type TransportOptions,
-} from '../../../src/transport/transport.js';
+} from '../../../src/wire/transport.js';
 import { storageVersionRaised } from '../storage-version.js';
 import { rpc } from './methods.js';
 

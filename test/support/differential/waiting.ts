@@ -1,4 +1,4 @@
-import { pause } from '../../../src/runtime/timers.js';
+import { pause } from '../../../src/base/timers.js';
 import type { Normal, Normalizer } from './normalize.js';
 import { latin1 } from './resolve.js';
 import type { Message, OpenStream, Outcome } from './target.js';

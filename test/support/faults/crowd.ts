@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { sharedClockMs } from '../../../scripts/shared-clock.js';
-import { type Held, Mutex, Session } from '../../../src/concurrency/index.js';
+import { type Held, Mutex, Session } from '../../../src/concurrency.js';
 import { Client, type ClientOptions, type EtcdError, op, prefix, type Reason } from '../../../src/index.js';
 import { isExact } from '../../../src/testing/etcd/versions.js';
 import {

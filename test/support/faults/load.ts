@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { sharedClockMs } from '../../../scripts/shared-clock.js';
-import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client, type ClientOptions, op, prefix, type Watch, type WithHeader } from '../../../src/index.js';
 import { isExact } from '../../../src/testing/etcd/versions.js';
 import {

@@ -1,5 +1,5 @@
 import { sharedClockMs } from '../../../scripts/shared-clock.js';
-import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client, EtcdError, op } from '../../../src/index.js';
 import type { Claim } from '../../../src/testing/index.js';
 

@@ -12,8 +12,8 @@ import {
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { methods } from '../../../src/gen/methods.js';
-import { type Codec, decode, encode, type Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/schema.js';
+import { type Codec, decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 
 /** Length, in bytes, of a gRPC message's prefix: the compressed flag (1 byte) and the message length (4 bytes). */
 const PREFIX_BYTES = 5;

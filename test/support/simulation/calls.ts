@@ -1,9 +1,9 @@
-import { EtcdError, type Outcome } from '../../../src/errors/etcd-error.js';
-import { errorFromStatus } from '../../../src/errors/status-error.js';
+import { EtcdError, type Outcome } from '../../../src/base/etcd-error.js';
+import { errorFromStatus } from '../../../src/base/status-error.js';
 import { methods } from '../../../src/gen/methods.js';
-import type { Interceptor } from '../../../src/interceptors/interceptors.js';
+import type { Interceptor } from '../../../src/rpc/interceptors.js';
 import type { StatusError } from '../../../src/testing/memory/service.js';
-import { bothObservers, type Metadata, type UnaryCall } from '../../../src/transport/transport.js';
+import { bothObservers, type Metadata, type UnaryCall } from '../../../src/wire/transport.js';
 import type { Process } from './process.js';
 import type { World } from './world.js';
 
@@ -138,7 +138,7 @@ export class Calls {
         this.#rules.violated('applied twice', `${detail}, at the revisions ${applied.join(', ')}`);
       if (end === undefined) continue;
       const { outcome, reason, revision } = end;
-      // The outcome of a call that only reads has no meaning: one of two hedged attempts may have been received.
+      // The outcome of a call that only reads has no meaning.
       if (!isRepeatable && outcome === 'not-sent' && received > 0)
         this.#rules.violated('wrong outcome', `${detail} was received, but ended as not-sent (${reason})`);
       if (outcome === 'rejected' && applied.length > 0)

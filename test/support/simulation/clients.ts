@@ -1,12 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type { Balance } from '../../../src/channel/endpoint-pool.js';
-import { Client, type ClientOptions } from '../../../src/client/client.js';
-import { hedgedReads } from '../../../src/interceptors/hedged-reads.js';
-import type { Interceptor } from '../../../src/interceptors/interceptors.js';
-import type { CallDiagnostics } from '../../../src/interceptors/observe.js';
-import { type RetryPolicy, retryPolicy } from '../../../src/interceptors/retry-policy.js';
-import { collectStats } from '../../../src/interceptors/stats.js';
-import type { TransportFactory } from '../../../src/transport/transport.js';
+import { Client, type ClientOptions } from '../../../src/extras/full/client.js';
+import { type RetryPolicy, retryPolicy } from '../../../src/extras/observe/retry-policy.js';
+import { collectStats } from '../../../src/extras/observe/stats.js';
+import type { Balance } from '../../../src/rpc/endpoint-pool.js';
+import type { Interceptor } from '../../../src/rpc/interceptors.js';
+import type { CallDiagnostics } from '../../../src/rpc/observe.js';
+import type { TransportFactory } from '../../../src/wire/transport.js';
 import type { Calls } from './calls.js';
 import type { SimulatedCluster } from './cluster.js';
 import type { Process } from './process.js';
@@ -16,8 +15,6 @@ import type { World } from './world.js';
 
 /** Options of a client that change how it makes calls. */
 export interface ClientPlan {
-  /** Whether the client also sends a slow read to a second member. */
-  readonly hedges: boolean;
   /** Whether the client has a policy for the delays of its attempts. */
   readonly hasRetryPolicy: boolean;
   /** The interval in milliseconds between two reads of the member list. Undefined: the client does not read it. */
@@ -39,7 +36,6 @@ const MIN_SYNC_MS = 100;
 export function drawOptions(random: Random): ClientPlan | undefined {
   if (random.chance(0.6)) return undefined;
   return {
-    hedges: random.chance(0.5),
     hasRetryPolicy: random.chance(0.4),
     syncMs: random.chance(0.4) ? random.magnitude(MIN_SYNC_MS, 5_000) : undefined,
     ordersReads: random.chance(0.3),
@@ -88,7 +84,7 @@ export class Clients {
   open(process: Process, first: number, options: Partial<ClientOptions>): Client {
     const urls = this.#cluster.members.map(({ url }) => url);
     const { calls, plan, maxInFlight, balance, transportOf } = this.#settings;
-    const { hedges = false, hasRetryPolicy = false, syncMs, ordersReads, movesMs, retriesWrites } = plan ?? {};
+    const { hasRetryPolicy = false, syncMs, ordersReads, movesMs, retriesWrites } = plan ?? {};
     const client: SimulatedClient = new SimulatedClient(process, {
       endpoints: [...urls.slice(first), ...urls.slice(0, first)],
       transport: transportOf(process),
@@ -101,7 +97,6 @@ export class Clients {
       ...options,
       interceptors: [
         calls.interceptor(process, () => client.isClosed),
-        ...(hedges ? [hedgedReads({ endpoints: () => client.endpoints })] : []),
         ...(hasRetryPolicy ? [retryPolicy(RETRY_POLICY)] : []),
       ],
     });

@@ -1,4 +1,5 @@
-import type { ServerReason } from '../../../src/errors/status.js';
+import { textOf, toBytes } from '../../../src/base/bytes.js';
+import type { ServerReason } from '../../../src/base/status.js';
 import type {
   Member,
   RangeRequest,
@@ -8,9 +9,6 @@ import type {
 } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
 import { EventType } from '../../../src/gen/mvccpb/kv.js';
-import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/schema.js';
-import { textOf, toBytes } from '../../../src/runtime/bytes.js';
 import type { SeenEvent } from '../../../src/testing/checks/history.js';
 import type { Commit } from '../../../src/testing/memory/change.js';
 import { REQUEST_TIMEOUT_MS } from '../../../src/testing/memory/consensus.js';
@@ -24,6 +22,8 @@ import {
   streamingRoute,
   unaryRoute,
 } from '../../../src/testing/memory/service.js';
+import { decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 import type { Calls } from './calls.js';
 import type { Fault, FaultKind } from './faults.js';
 import { SimulatedMember } from './member.js';
@@ -195,13 +195,13 @@ export class SimulatedCluster {
       const { method: served, unary } = unaryRoute(member.foreign, method.path);
       return encode(served.response, unary(request, call) as Init<unknown>);
     }
-    const stale = method.path === methods.kv.range.path && (request as RangeRequest).serializable;
-    if (stale)
+    if (method.path === methods.kv.range.path && (request as RangeRequest).serializable)
       return encode(methods.kv.range.response, staleRange(this.server, member.frozenAt, request as RangeRequest, call));
     if (isStaleTxn(method, request))
       return encode(methods.kv.txn.response, staleTxn(this.server, member.frozenAt, request as TxnRequest, call));
-    if (member.isOldLeader) return this.#later(REQUEST_TIMEOUT_MS, () => Promise.reject(serverError('Timeout')));
-    if (member.isIsolated || this.isWithoutLeader) throw serverError('NoLeader');
+    const hasLeader = member.knowsLeader && !this.isWithoutLeader;
+    if (!hasLeader && call.metadata.hasleader !== undefined) throw serverError('NoLeader');
+    if (!hasLeader || member.isOldLeader) return this.#timeOut();
     const isSlow = member.answersAt > this.#world.now;
     if (isSlow && method.path === methods.kv.range.path) throw serverError('TimeoutWaitAppliedIndex');
     if (this.isOverloaded && method.path !== methods.kv.range.path) throw serverError('RequestTooManyRequests');
@@ -221,11 +221,12 @@ export class SimulatedCluster {
     return answer instanceof Promise ? answer.then(encoded) : encoded(answer);
   }
 
-  /** Answers a call after some time. */
-  #later(ms: number, answer: () => Promise<Uint8Array>): Promise<Uint8Array> {
-    const world = this.#world;
-    return new Promise((resolve, reject) => {
-      world.at(world.now + ms, world.outside, 'answers', 'late', () => void answer().then(resolve, reject));
+  /** Refuses a call when etcd's time limit has passed. */
+  #timeOut(): Promise<never> {
+    const { now, outside } = this.#world;
+    return new Promise((_, reject) => {
+      const refuse = (): void => reject(serverError('Timeout'));
+      this.#world.at(now + REQUEST_TIMEOUT_MS, outside, 'answers', 'late', refuse);
     });
   }
 
@@ -266,8 +267,7 @@ export class SimulatedCluster {
     };
     if (member.isLearner) return refuse('NotSupportedForLearner');
     const needsLeader = call.metadata.hasleader !== undefined;
-    const hasLeader = (!member.isIsolated || member.isOldLeader) && !this.isWithoutLeader;
-    if (needsLeader && !hasLeader) return refuse('NoLeader');
+    if (needsLeader && !(member.knowsLeader && !this.isWithoutLeader)) return refuse('NoLeader');
     const route = streamingRoute(member.foreign ?? this.server, method.path);
     const isWatch = method.path === methods.watch.watch.path;
     const outbox = new WatchOutbox(this.#world, this.traits, (message) => responses.send(message as Init<Response>));

@@ -1,6 +1,6 @@
-import { CLEANUP_WAIT_MS } from '../../../src/concurrency/waiting.js';
-import { EtcdError } from '../../../src/errors/etcd-error.js';
-import { GUARD_PREFIX } from '../../../src/kv/keys.js';
+import { EtcdError } from '../../../src/base/etcd-error.js';
+import { GUARD_PREFIX } from '../../../src/client/kv/keys.js';
+import { CLEANUP_WAIT_MS } from '../../../src/locks/waiting.js';
 import type { Violation } from '../../../src/testing/checks/history.js';
 import { byteTransport } from './bytes/connection.js';
 import { ByteNetwork } from './bytes/network.js';

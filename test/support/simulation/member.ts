@@ -34,6 +34,11 @@ export class SimulatedMember {
     this.url = url;
   }
 
+  /** Whether the member believes that it knows the leader, unless the whole cluster has none. */
+  get knowsLeader(): boolean {
+    return !this.isIsolated || this.isOldLeader;
+  }
+
   /** Makes serializable reads and watches of the member show the store at this revision. */
   freeze(revision: bigint): void {
     this.frozenAt ??= revision;

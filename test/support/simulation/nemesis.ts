@@ -1,5 +1,5 @@
 import { methods } from '../../../src/gen/methods.js';
-import type { Method } from '../../../src/protobuf/schema.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 import { type CallFault, callFaultOf } from './call-faults.js';
 import { CALL_FAULTS, type Fault, type FaultKind, type LockState } from './faults.js';
 import type { SimulatedMember } from './member.js';

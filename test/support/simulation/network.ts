@@ -1,4 +1,4 @@
-import type { Method } from '../../../src/protobuf/schema.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 import type { CallFault } from './call-faults.js';
 import type { SimulatedCluster } from './cluster.js';
 import type { SimulatedMember } from './member.js';

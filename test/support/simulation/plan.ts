@@ -1,4 +1,4 @@
-import type { Balance } from '../../../src/channel/endpoint-pool.js';
+import type { Balance } from '../../../src/rpc/endpoint-pool.js';
 import type { BytePlan } from './bytes/network.js';
 import type { ClientPlan } from './clients.js';
 import type { Fault } from './faults.js';

@@ -1,7 +1,5 @@
+import { compareBytes } from '../../../src/base/bytes.js';
 import { methods } from '../../../src/gen/methods.js';
-import { decode, encode, type Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/schema.js';
-import { compareBytes } from '../../../src/runtime/bytes.js';
 import type { Commit } from '../../../src/testing/memory/change.js';
 import type { MemoryMember } from '../../../src/testing/memory/memory-member.js';
 import {
@@ -13,7 +11,9 @@ import {
   streamingRoute,
   unaryRoute,
 } from '../../../src/testing/memory/service.js';
-import type { Metadata } from '../../../src/transport/transport.js';
+import { decode, encode, type Init } from '../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
+import type { Metadata } from '../../../src/wire/transport.js';
 import { SimulatedCluster } from './cluster.js';
 import type { Fault, FaultKind } from './faults.js';
 import type { SimulatedMember } from './member.js';
@@ -61,12 +61,12 @@ export class SimulatedRaftCluster extends SimulatedCluster {
       return propose(command);
     };
     const apply = proposals.apply.bind(proposals);
-    proposals.apply = (command, index) => {
+    proposals.apply = (command, index, isAwaited) => {
       const before = store.revision;
       const isFirst = index > this.#applied;
       if (isFirst) this.#applied = index;
       try {
-        return apply(command, index);
+        return apply(command, index, isAwaited);
       } finally {
         const metadata = this.#proposers.get(command.request as object);
         if (isFirst && metadata !== undefined && store.revision > before) this.calls?.applied(metadata, store.revision);

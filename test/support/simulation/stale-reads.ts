@@ -6,9 +6,9 @@ import type {
   WatchRequest,
 } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import type { Init } from '../../../src/protobuf/codec.js';
 import type { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import { type ServerCall, serverError, unaryRoute } from '../../../src/testing/memory/service.js';
+import type { Init } from '../../../src/wire/protobuf/codec.js';
 
 // The answers that a member gives without asking the other members. A member that lags behind has applied the changes
 // up to the revision `frozenAt`.

@@ -1,4 +1,4 @@
-import type { Client, ClientOptions } from '../../../src/client/client.js';
+import type { Client, ClientOptions } from '../../../src/extras/full/client.js';
 import type { SimulatedCluster } from './cluster.js';
 import type { FaultKind, LockState } from './faults.js';
 import type { Network } from './network.js';

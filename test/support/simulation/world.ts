@@ -1,10 +1,10 @@
-import { type Environment, replaceEnvironment } from '../../../src/runtime/environment.js';
+import { type Environment, replaceEnvironment } from '../../../src/base/environment.js';
 import { type Due, EventQueue } from './event-queue.js';
 import { type OtherClock, type PendingTimer, Process, ROUNDING_MS, START_MS } from './process.js';
 import type { Random } from './random.js';
 
 /** The time of the wall clock at the start of a world, in milliseconds since 1970. */
-const START_WALL_MS = 1_700_000_000_000;
+export const START_WALL_MS = 1_700_000_000_000;
 /** Number of events that run before Node.js may handle real input and output again. */
 const EVENTS_PER_BATCH = 64;
 

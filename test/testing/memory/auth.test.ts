@@ -1,10 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { NO_BYTES } from '../../../src/base/bytes.js';
 import { PermissionType } from '../../../src/gen/authpb/auth.js';
 import type { TxnRequest } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import type { Init } from '../../../src/protobuf/codec.js';
-import type { Method } from '../../../src/protobuf/schema.js';
-import { NO_BYTES } from '../../../src/runtime/bytes.js';
 import type { Auth } from '../../../src/testing/memory/auth.js';
 import { grantsAccess } from '../../../src/testing/memory/auth-permissions.js';
 import { registerAuth } from '../../../src/testing/memory/auth-service.js';
@@ -14,6 +12,8 @@ import { registerLease } from '../../../src/testing/memory/lease-service.js';
 import { registerMaintenance } from '../../../src/testing/memory/maintenance-service.js';
 import { type ServerCall, StatusError, serverError } from '../../../src/testing/memory/service.js';
 import type { MemberSettings } from '../../../src/testing/memory/settings.js';
+import type { Init } from '../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../src/wire/protobuf/schema.js';
 import { randomNumbers } from '../../support/faults/rounds.js';
 import { ServiceBench, utf8 } from '../../support/memory-services.js';
 
@@ -565,5 +565,5 @@ describe("MemoryEtcd's authorization", () => {
 /** Makes all checks of the permissions for an empty request: when a member receives it, and when it applies it. */
 function authorizeAndAdmit(auth: Auth, { path, request }: Method<unknown, unknown>, call: ServerCall): void {
   const caller = auth.authorize(path, request.create(), call);
-  auth.admit(path, request.create(), { caller, authRevision: auth.store.revision, index: 0n });
+  auth.admit(path, request.create(), { caller, authRevision: auth.store.revision, index: 0n, isAwaited: true });
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { findEtcd } from '../../../scripts/etcd.js';
-import { Election, Mutex, Session } from '../../../src/concurrency/index.js';
+import { Election, Mutex, Session } from '../../../src/concurrency.js';
 import { type Client, prefix } from '../../../src/index.js';
 import { localVersions } from '../../../src/testing/etcd/find.js';
 import { type Listener, listen, MemoryEtcd, type MemoryEtcdOptions } from '../../../src/testing/index.js';

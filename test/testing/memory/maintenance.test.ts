@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { concatBytes } from '../../../src/base/bytes.js';
 import { AlarmAction, AlarmType, DowngradeAction } from '../../../src/gen/etcdserverpb/rpc.js';
 import { methods } from '../../../src/gen/methods.js';
-import { concatBytes } from '../../../src/runtime/bytes.js';
 import { registerAuth } from '../../../src/testing/memory/auth-service.js';
 import { registerCluster } from '../../../src/testing/memory/cluster-service.js';
 import { Crc32c } from '../../../src/testing/memory/crc32c.js';

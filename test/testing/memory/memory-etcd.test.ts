@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { Mutex, Session } from '../../../src/concurrency/index.js';
+import { Mutex, Session } from '../../../src/concurrency.js';
 import { Client, prefix } from '../../../src/index.js';
 import {
   listen,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Client } from '../../../src/client/client.js';
-import { prefix } from '../../../src/kv/keys.js';
+import { prefix } from '../../../src/client/kv/keys.js';
+import { Client } from '../../../src/extras/full/client.js';
 import { MemoryEtcd } from '../../../src/testing/memory/memory-etcd.js';
 import { memory } from '../../../src/testing/memory/transport.js';
 

@@ -5,7 +5,7 @@ import {
   FRAME_HEADER_BYTES,
   FrameType,
   readUint32,
-} from '../../../../src/transport/http2/frame.js';
+} from '../../../../src/wire/http2/frame.js';
 
 /** The names of the frame types, by type. */
 const FRAME_NAMES = new Map<number, string>(Object.entries(FrameType).map(([name, type]) => [type, name]));

@@ -1,5 +1,3 @@
-import { decode, encode } from '../../../../src/protobuf/codec.js';
-import type { Method } from '../../../../src/protobuf/schema.js';
 import {
   type RequestSink,
   type ResponseStream,
@@ -9,7 +7,9 @@ import {
   StatusError,
   serverError,
 } from '../../../../src/testing/memory/service.js';
-import { ErrorCode, StreamError } from '../../../../src/transport/http2/frame.js';
+import { ErrorCode, StreamError } from '../../../../src/wire/http2/frame.js';
+import { decode, encode } from '../../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../../src/wire/protobuf/schema.js';
 import { Calls } from '../calls.js';
 import type { Link } from '../network.js';
 import type { ByteNetwork } from './network.js';

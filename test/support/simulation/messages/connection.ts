@@ -1,4 +1,4 @@
-import { amended, EtcdError } from '../../../../src/errors/etcd-error.js';
+import { amended, EtcdError } from '../../../../src/base/etcd-error.js';
 import type { SimulatedMember } from '../member.js';
 import { type Link, type Network, type Path, SlowMessages } from '../network.js';
 import type { Process } from '../process.js';

@@ -1,10 +1,10 @@
-import type { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { errorFromStatus } from '../../../../src/errors/status-error.js';
-import { decode, encode, type Init } from '../../../../src/protobuf/codec.js';
-import type { Method } from '../../../../src/protobuf/schema.js';
+import type { EtcdError } from '../../../../src/base/etcd-error.js';
+import { errorFromStatus } from '../../../../src/base/status-error.js';
 import { CancelableCall, type RequestSink, StatusError } from '../../../../src/testing/memory/service.js';
-import { decodeResponse, encodeRequest } from '../../../../src/transport/messages.js';
-import type { Metadata, OutgoingStream, StreamCall, StreamHandler } from '../../../../src/transport/transport.js';
+import { decodeResponse, encodeRequest } from '../../../../src/wire/messages.js';
+import { decode, encode, type Init } from '../../../../src/wire/protobuf/codec.js';
+import type { Method } from '../../../../src/wire/protobuf/schema.js';
+import type { Metadata, OutgoingStream, StreamCall, StreamHandler } from '../../../../src/wire/transport.js';
 import { type ClientCall, type Connection, failureOf } from './connection.js';
 import type { SimulatedTransport } from './transport.js';
 

@@ -1,8 +1,8 @@
-import { canceled, clientClosed, type EtcdError, timedOut } from '../../../../src/errors/etcd-error.js';
+import { canceled, clientClosed, type EtcdError, timedOut } from '../../../../src/base/etcd-error.js';
+import { after, monotonicMs } from '../../../../src/base/timers.js';
 import type { Endpoint } from '../../../../src/host/endpoint.js';
-import { after, monotonicMs } from '../../../../src/runtime/timers.js';
-import { connectFailed } from '../../../../src/transport/connect-failed.js';
-import { checkMetadata, encodeRequest } from '../../../../src/transport/messages.js';
+import { connectFailed } from '../../../../src/wire/connect-failed.js';
+import { checkMetadata, encodeRequest } from '../../../../src/wire/messages.js';
 import type {
   Metadata,
   OutgoingStream,
@@ -12,7 +12,7 @@ import type {
   TransportFactory,
   TransportOptions,
   UnaryCall,
-} from '../../../../src/transport/transport.js';
+} from '../../../../src/wire/transport.js';
 import type { SimulatedMember } from '../member.js';
 import type { Network } from '../network.js';
 import type { Process } from '../process.js';

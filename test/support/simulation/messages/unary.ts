@@ -1,11 +1,11 @@
-import { canceled, type EtcdError, timedOut } from '../../../../src/errors/etcd-error.js';
-import { errorFromStatus } from '../../../../src/errors/status-error.js';
+import { canceled, type EtcdError, timedOut } from '../../../../src/base/etcd-error.js';
+import { onAbort } from '../../../../src/base/signals.js';
+import { errorFromStatus } from '../../../../src/base/status-error.js';
+import { at } from '../../../../src/base/timers.js';
 import { methods } from '../../../../src/gen/methods.js';
-import { onAbort } from '../../../../src/runtime/signals.js';
-import { at } from '../../../../src/runtime/timers.js';
 import { CancelableCall, StatusError, serverError } from '../../../../src/testing/memory/service.js';
-import { decodeResponse } from '../../../../src/transport/messages.js';
-import type { UnaryCall } from '../../../../src/transport/transport.js';
+import { decodeResponse } from '../../../../src/wire/messages.js';
+import type { UnaryCall } from '../../../../src/wire/transport.js';
 import type { CallFault, Refusal } from '../call-faults.js';
 import { Calls } from '../calls.js';
 import { type ClientCall, type Connection, failureOf } from './connection.js';

@@ -14,7 +14,7 @@ import { QUEUES } from './queues.js';
 import { rates } from './rates.js';
 import { controllers } from './reconcile.js';
 import { registers } from './registers.js';
-import { schedules, wholeSchedules } from './schedules.js';
+import { deletedSchedules, schedules, wholeSchedules } from './schedules.js';
 import { registrations } from './self-healing.js';
 import { shards } from './shards.js';
 import { slots } from './slots.js';
@@ -58,6 +58,7 @@ export const WORKLOADS = [
   views,
   watches,
   wholeSchedules,
+  deletedSchedules,
 ] as unknown as readonly Workload<unknown>[];
 
 /**

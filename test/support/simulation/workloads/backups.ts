@@ -1,6 +1,6 @@
-import type { Client } from '../../../../src/client/client.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { prefix } from '../../../../src/kv/keys.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import { prefix } from '../../../../src/client/kv/keys.js';
+import type { Client } from '../../../../src/extras/full/client.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';

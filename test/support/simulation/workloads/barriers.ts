@@ -1,8 +1,8 @@
-import type { Client } from '../../../../src/client/client.js';
-import { Barrier } from '../../../../src/concurrency/barrier.js';
-import { DoubleBarrier } from '../../../../src/concurrency/double-barrier.js';
-import { Session } from '../../../../src/concurrency/session.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { Barrier } from '../../../../src/extras/recipes/barrier.js';
+import { DoubleBarrier } from '../../../../src/extras/recipes/double-barrier.js';
+import { Session } from '../../../../src/locks/session.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';

@@ -1,4 +1,4 @@
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
 
 /** Ignores an error that a fault can cause. @throws every other error. */
 export function expected(error: unknown): void {

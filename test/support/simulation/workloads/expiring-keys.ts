@@ -1,6 +1,6 @@
-import type { Client } from '../../../../src/client/client.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { ExpiringKeys } from '../../../../src/recipes/expiring-keys.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { ExpiringKeys } from '../../../../src/extras/recipes/expiring-keys.js';
 import type { TrueEvent } from '../cluster.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';

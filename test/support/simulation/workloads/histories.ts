@@ -1,5 +1,5 @@
-import type { Client } from '../../../../src/client/client.js';
-import { type HistoryEntry, history } from '../../../../src/recipes/history.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { type HistoryEntry, history } from '../../../../src/extras/recipes/history.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';

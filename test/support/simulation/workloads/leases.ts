@@ -1,5 +1,5 @@
-import type { Client } from '../../../../src/client/client.js';
-import type { KeepAlive } from '../../../../src/lease/leases.js';
+import type { KeepAlive } from '../../../../src/client/lease/leases.js';
+import type { Client } from '../../../../src/extras/full/client.js';
 import { REQUEST_TIMEOUT_MS } from '../../../../src/testing/memory/consensus.js';
 import type { FaultKind } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';

@@ -1,13 +1,13 @@
 import type { CoreKeyspace } from '../../../../src/client/keyspace.js';
-import { Election } from '../../../../src/concurrency/election.js';
-import { Mutex } from '../../../../src/concurrency/mutex.js';
-import { ReentrantMutex } from '../../../../src/concurrency/reentrant-mutex.js';
-import { RWMutex } from '../../../../src/concurrency/rw-mutex.js';
-import { Semaphore } from '../../../../src/concurrency/semaphore.js';
-import type { Session } from '../../../../src/concurrency/session.js';
-import type { LockOptions } from '../../../../src/concurrency/waiting.js';
-import { compare, op } from '../../../../src/kv/txn.js';
-import { Etcd3Mutex } from '../../../../src/recipes/etcd3-mutex.js';
+import { compare, op } from '../../../../src/client/kv/txn.js';
+import { Etcd3Mutex } from '../../../../src/extras/recipes/etcd3-mutex.js';
+import { Election } from '../../../../src/locks/election.js';
+import { Mutex } from '../../../../src/locks/mutex.js';
+import { ReentrantMutex } from '../../../../src/locks/reentrant-mutex.js';
+import { RWMutex } from '../../../../src/locks/rw-mutex.js';
+import { Semaphore } from '../../../../src/locks/semaphore.js';
+import type { Session } from '../../../../src/locks/session.js';
+import type { LockOptions } from '../../../../src/locks/waiting.js';
 import { expected } from './expected.js';
 
 // The function `acquire` acquires a lock of any kind except `withLock`, so that one player can play all of these kinds.

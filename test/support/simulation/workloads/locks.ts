@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
-import type { Client } from '../../../../src/client/client.js';
-import { withLock } from '../../../../src/concurrency/mutex.js';
-import { Session } from '../../../../src/concurrency/session.js';
-import { textOf } from '../../../../src/runtime/bytes.js';
+import { textOf } from '../../../../src/base/bytes.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { withLock } from '../../../../src/locks/mutex.js';
+import { Session } from '../../../../src/locks/session.js';
 import { type Claim, checkLock } from '../../../../src/testing/checks/check-events.js';
 import type { TrueEvent } from '../cluster.js';
 import { MIN_RATE } from '../draw-plan.js';

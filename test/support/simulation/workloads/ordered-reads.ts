@@ -1,4 +1,4 @@
-import type { Client } from '../../../../src/client/client.js';
+import type { Client } from '../../../../src/extras/full/client.js';
 import { checkOrder, type OrderedCall, type OrderedResult } from '../../../../src/testing/checks/check-calls.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';

@@ -1,8 +1,8 @@
-import type { Client } from '../../../../src/client/client.js';
-import { prefix } from '../../../../src/kv/keys.js';
-import { decodeCopy } from '../../../../src/mirror/range-copy.js';
-import { type PersistedRange, persisted } from '../../../../src/recipes/persisted.js';
-import type { CopyStore, PersistedRangeNotice } from '../../../../src/recipes/persisted-range.js';
+import { prefix } from '../../../../src/client/kv/keys.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { decodeCopy } from '../../../../src/extras/ranges/range-copy.js';
+import { type PersistedRange, persisted } from '../../../../src/extras/recipes/persisted.js';
+import type { CopyStore, PersistedRangeNotice } from '../../../../src/extras/recipes/persisted-range.js';
 import type { TrueEvent } from '../cluster.js';
 import type { ProcessPlan } from '../plan.js';
 import { textOfState } from '../states.js';

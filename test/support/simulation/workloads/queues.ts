@@ -1,8 +1,8 @@
-import type { Client } from '../../../../src/client/client.js';
-import { PriorityQueue, Queue } from '../../../../src/concurrency/queue.js';
-import { Session } from '../../../../src/concurrency/session.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { prefix } from '../../../../src/kv/keys.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import { prefix } from '../../../../src/client/kv/keys.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { PriorityQueue, Queue } from '../../../../src/extras/recipes/queue.js';
+import { Session } from '../../../../src/locks/session.js';
 import type { ProcessPlan } from '../plan.js';
 import { stateAt } from '../states.js';
 import type { Context, Player, Workload } from '../workload.js';

@@ -1,4 +1,4 @@
-import { RateLimiter } from '../../../../src/concurrency/rate-limiter.js';
+import { RateLimiter } from '../../../../src/extras/recipes/rate-limiter.js';
 import { WALL_CLOCK_FAULTS } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';

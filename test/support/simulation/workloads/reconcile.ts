@@ -1,13 +1,14 @@
-import type { Client } from '../../../../src/client/client.js';
-import { prefix } from '../../../../src/kv/keys.js';
-import { compare, op } from '../../../../src/kv/txn.js';
+import { prefix } from '../../../../src/client/kv/keys.js';
+import { compare, op } from '../../../../src/client/kv/txn.js';
+import type { Client } from '../../../../src/extras/full/client.js';
 import {
   type Again,
   type KeyRun,
   type LeaderKeyRun,
   type RunReport,
   reconcile,
-} from '../../../../src/recipes/reconcile.js';
+} from '../../../../src/extras/recipes/reconcile.js';
+import type { WriteOptions } from '../../../../src/rpc/rpc.js';
 import type { ProcessPlan } from '../plan.js';
 import { stateAt } from '../states.js';
 import type { Context, Player, Workload } from '../workload.js';
@@ -271,14 +272,23 @@ async function record(client: Client, { key, kv, held }: LeaderKeyRun): Promise<
   );
 }
 
-/** Makes the actual state agree with the wanted one. */
+/**
+ * Makes the actual state agree with the wanted one. The write needs a guard, because a late copy of a put would
+ * otherwise take effect after a later run has put and deleted the key: its comparison is then true again.
+ */
 async function copy(client: Client, { key, kv, held }: LeaderKeyRun): Promise<void> {
   const actual = ACTUAL.owning + key.slice(WANTED.length);
-  await writeActual(client, actual, held, (name, value) => {
-    const has = value?.split(' ').at(-1);
-    if (has === kv?.modRevision.toString()) return undefined;
-    return kv === undefined ? op.delete(name) : op.put(name, `${held.token} ${kv.modRevision}`);
-  });
+  await writeActual(
+    client,
+    actual,
+    held,
+    (name, value) => {
+      const has = value?.split(' ').at(-1);
+      if (has === kv?.modRevision.toString()) return undefined;
+      return kv === undefined ? op.delete(name) : op.put(name, `${held.token} ${kv.modRevision}`);
+    },
+    { retryWrites: true },
+  );
 }
 
 async function writeActual(
@@ -289,11 +299,12 @@ async function writeActual(
     name: string,
     value: string | undefined,
   ) => ReturnType<typeof op.put> | ReturnType<typeof op.delete> | undefined,
+  options: WriteOptions = {},
 ): Promise<void> {
   const actual = await client.get(name);
   const operation = change(name, actual?.text());
   if (operation === undefined) return;
   const isUnchanged = compare.modRevision(name, '==', actual?.modRevision ?? 0n);
-  const { succeeded } = await held.txn({ if: [isUnchanged], then: [operation] });
+  const { succeeded } = await held.txn({ if: [isUnchanged], then: [operation] }, options);
   if (!succeeded) throw new Planned('another write came first');
 }

@@ -1,7 +1,7 @@
-import type { Client } from '../../../../src/client/client.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { GUARD_PREFIX } from '../../../../src/kv/keys.js';
-import { compare, op } from '../../../../src/kv/txn.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import { GUARD_PREFIX } from '../../../../src/client/kv/keys.js';
+import { compare, op } from '../../../../src/client/kv/txn.js';
+import type { Client } from '../../../../src/extras/full/client.js';
 import {
   checkOrder,
   checkPuts,

@@ -1,13 +1,14 @@
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { op } from '../../../../src/kv/txn.js';
-import { type ScheduleOptions, schedule, type Tick } from '../../../../src/recipes/schedule.js';
-import type { When } from '../../../../src/recipes/ticks.js';
-import { environment } from '../../../../src/runtime/environment.js';
+import { environment } from '../../../../src/base/environment.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import { op } from '../../../../src/client/kv/txn.js';
+import { type ScheduleOptions, schedule, type Tick } from '../../../../src/extras/recipes/schedule.js';
+import type { When } from '../../../../src/extras/recipes/ticks.js';
 import type { TrueEvent } from '../cluster.js';
 import { WALL_CLOCK_FAULTS } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';
 import { Random } from '../random.js';
 import type { Context, Player, Workload } from '../workload.js';
+import { START_WALL_MS } from '../world.js';
 
 /** A time during which a process takes part in the schedule, and what its handler does. */
 interface PartOp {
@@ -15,6 +16,8 @@ interface PartOp {
   readonly lastsMs: number;
   readonly handlerMs: number;
   readonly how: 'complete' | 'return' | 'throw' | 'stop';
+  /** After this time, the process deletes the state of the schedule. */
+  readonly deletesAfterMs?: number;
 }
 
 const NAME = 's';
@@ -35,11 +38,14 @@ export const schedules = workload('schedule', ['last', 'last', 'skip'], {});
  * jumps far ahead would cause thousands of runs.
  */
 export const wholeSchedules = workload('schedule of all ticks', ['all'], { without: WALL_CLOCK_FAULTS });
+/** Processes that run each tick of a schedule whose state is deleted, which begins the schedule again. */
+export const deletedSchedules = workload('deleted schedule', ['all'], { without: WALL_CLOCK_FAULTS }, true);
 
 function workload(
   name: string,
   missed: readonly NonNullable<ScheduleOptions['missed']>[],
   others: Partial<Workload<PartOp>>,
+  isDeleted = false,
 ): Workload<PartOp> {
   return {
     name,
@@ -53,9 +59,10 @@ function workload(
           lastsMs: random.magnitude(100, 10_000),
           handlerMs: random.pick([0, 0, random.magnitude(1, 5_000)]),
           how: random.pick(['complete', 'complete', 'return', 'throw', 'stop'] as const),
+          ...(isDeleted && random.chance(0.5) ? { deletesAfterMs: random.magnitude(1, 10_000) } : {}),
         })),
       })),
-    begin: (context) => new Schedules(context, missed),
+    begin: (context) => new Schedules(context, missed, isDeleted),
     ...others,
   };
 }
@@ -80,9 +87,11 @@ class Schedules implements Player<PartOp> {
   /** The outcome of each call of `complete`, by the value that it puts. */
   readonly #completed = new Map<string, 'ok' | 'rejected' | 'unknown'>();
   readonly #everyClockIsSteady: boolean;
+  readonly #isDeleted: boolean;
 
-  constructor(context: Context<PartOp>, missed: readonly NonNullable<ScheduleOptions['missed']>[]) {
+  constructor(context: Context<PartOp>, missed: readonly NonNullable<ScheduleOptions['missed']>[], isDeleted: boolean) {
     this.#context = context;
+    this.#isDeleted = isDeleted;
     // The options come from the seed, because all processes must have the same options, also in a shortened plan.
     const random = new Random(context.plan.seed, 30);
     const intervalMs = random.pick([700, 1_000, 3_000]);
@@ -109,7 +118,7 @@ class Schedules implements Player<PartOp> {
   }
 
   async #takePart(index: number, part: PartOp, until: () => Promise<void>): Promise<void> {
-    const { waits, violated } = this.#context;
+    const { waits, violated, world } = this.#context;
     const client = this.#context.client(index);
     const stop = new AbortController();
     let running = 0;
@@ -123,16 +132,24 @@ class Schedules implements Player<PartOp> {
     const options = { ttl: TTL_S, signal: stop.signal, onFailure: () => {}, ...this.#options };
     const ended = schedule(client, NAME, this.#when, handler, options);
     ended.catch(() => {});
+    const { deletesAfterMs } = part;
+    const deleting =
+      deletesAfterMs === undefined
+        ? undefined
+        : world.sleep(deletesAfterMs).then(() => client.delete(STATE).catch(() => {}));
     await Promise.race([until(), ended]);
     stop.abort();
     waits(index, 'the end of its schedule');
     await ended;
+    await deleting;
     await client.close();
   }
 
   async #run(index: number, tick: Tick, { handlerMs, how }: PartOp, stop: () => void): Promise<void> {
     const { world, violated } = this.#context;
-    const run = `${tick.time.getTime()} ${tick.attempt}`;
+    // After a deletion, a leader whose clock is behind may run a tick that an earlier leader has run.
+    const term = this.#isDeleted ? ` ${tick.held.token}` : '';
+    const run = `${tick.time.getTime()} ${tick.attempt}${term}`;
     if (this.#runs.has(run)) violated('same run twice', `${run} in process ${index}`);
     this.#runs.add(run);
     if (tick.attempt === 1 && this.#everyClockIsSteady && environment.Date.now() < tick.time.getTime())
@@ -163,7 +180,7 @@ class Schedules implements Player<PartOp> {
     const clocks = alive.map((each) => each.clockAt(world.time) + each.wallOffsetMs);
     const behindMs = world.current.clockAt(world.time) + world.current.wallOffsetMs - Math.min(...clocks);
     const nowMs = environment.Date.now() - behindMs;
-    const last = cluster.truth.findLast(({ key }) => key === STATE);
+    const last = cluster.truth.findLast(({ type, key }) => type === 'put' && key === STATE);
     const lastMs = last === undefined ? 0 : Date.parse(stateOf(last).time);
     if (lastMs < nowMs - this.#intervalMs - MAX_LATE_MS)
       violated('no ticks', `since ${lastMs}, although the slowest clock shows ${nowMs}`);
@@ -172,28 +189,37 @@ class Schedules implements Player<PartOp> {
   check(): void {
     const { cluster, violated } = this.#context;
     let before: State | undefined;
+    let deleted: { readonly token: string | undefined; readonly ms: number } | undefined;
     const queue = new Map<string, bigint>();
     const effects = new Map<string, TrueEvent>();
+    const written = new Set<string>();
     for (const event of cluster.truth) {
       const { type, key, value, revision, createRevision } = event;
       if (key.startsWith(QUEUE)) {
         if (type === 'put') queue.set(key, createRevision);
         else queue.delete(key);
       } else if (key === STATE) {
-        if (type === 'delete') violated('state deleted', `at revision ${revision}`);
+        if (type === 'delete') {
+          if (!this.#isDeleted) violated('state deleted', `at revision ${revision}`);
+          deleted = { token: before?.token, ms: event.ms };
+          before = undefined;
+          continue;
+        }
         const state = stateOf(event);
         const leader = [...queue.values()].reduce((a, b) => (a < b ? a : b), 2n ** 63n);
         if (leader !== BigInt(state.token)) violated('not the leader', `${value} at revision ${revision}`);
         this.#checkChange(before, state, revision);
+        if (before === undefined && deleted?.token === state.token) this.#checkBeginning(state, deleted.ms);
         before = state;
       } else if (key.startsWith(DONE)) {
-        if (effects.has(key)) violated('two effects', `${key}: ${effects.get(key)?.value} and ${value}`);
+        if (effects.has(key) && !this.#isDeleted)
+          violated('two effects', `${key}: ${effects.get(key)?.value} and ${value}`);
         effects.set(key, event);
+        written.add(value);
         const outcome = this.#completed.get(value);
         if (outcome === undefined || outcome === 'rejected') violated('effect of a failed call', `${key}: ${value}`);
       }
     }
-    const written = new Set([...effects.values()].map(({ value }) => value));
     for (const [value, outcome] of this.#completed)
       if (outcome === 'ok' && !written.has(value)) violated('lost effect', value);
     for (const { key, revision } of effects.values()) {
@@ -202,6 +228,16 @@ class Schedules implements Player<PartOp> {
       if (status !== 'done' || key !== `${DONE}${Date.parse(time)}`)
         violated('effect without its tick', `${key} at revision ${revision}`);
     }
+  }
+
+  /** Checks that a leader that begins the schedule again after a deletion loses no tick that was due after it. */
+  #checkBeginning({ time }: State, deletedMs: number): void {
+    const { plan, process, violated } = this.#context;
+    const clocks = plan.processes
+      .map((_, index) => process(index))
+      .map((each) => START_WALL_MS + each.clockAt(deletedMs) + each.wallOffsetMs);
+    const [first, last] = [Date.parse(time), Math.max(...clocks)];
+    if (first > last) violated('lost tick', `the schedule was deleted by ${last}, and begins again at ${first}`);
   }
 
   #checkChange(before: State | undefined, state: State, revision: bigint): void {

@@ -1,4 +1,4 @@
-import { SelfHealingSession } from '../../../../src/concurrency/self-healing-session.js';
+import { SelfHealingSession } from '../../../../src/locks/self-healing-session.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';

@@ -1,8 +1,8 @@
-import type { Client } from '../../../../src/client/client.js';
-import { op } from '../../../../src/kv/txn.js';
-import { quotasOf } from '../../../../src/recipes/shard-plan.js';
-import { type Shard, shardOwners, shards as workOnShards } from '../../../../src/recipes/shards.js';
-import { pause } from '../../../../src/runtime/timers.js';
+import { pause } from '../../../../src/base/timers.js';
+import { op } from '../../../../src/client/kv/txn.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import { quotasOf } from '../../../../src/extras/recipes/shard-plan.js';
+import { type Shard, shardOwners, shards as workOnShards } from '../../../../src/extras/recipes/shards.js';
 import type { TrueEvent } from '../cluster.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';

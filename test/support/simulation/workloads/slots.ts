@@ -1,5 +1,5 @@
-import { Session } from '../../../../src/concurrency/session.js';
-import { type Slot, Slots } from '../../../../src/recipes/slots.js';
+import { type Slot, Slots } from '../../../../src/extras/recipes/slots.js';
+import { Session } from '../../../../src/locks/session.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';

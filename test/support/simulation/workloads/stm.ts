@@ -1,5 +1,5 @@
-import { stm } from '../../../../src/concurrency/stm.js';
-import type { EtcdError } from '../../../../src/errors/etcd-error.js';
+import type { EtcdError } from '../../../../src/base/etcd-error.js';
+import { stm } from '../../../../src/extras/recipes/stm.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';

@@ -1,11 +1,11 @@
-import type { Client } from '../../../../src/client/client.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { prefix } from '../../../../src/kv/keys.js';
-import { op } from '../../../../src/kv/txn.js';
-import type { CachedRange } from '../../../../src/mirror/cached-range.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import { prefix } from '../../../../src/client/kv/keys.js';
+import { op } from '../../../../src/client/kv/txn.js';
+import type { Watch, WatchOptions } from '../../../../src/client/watch/watch.js';
+import type { Client } from '../../../../src/extras/full/client.js';
+import type { CachedRange } from '../../../../src/extras/ranges/cached-range.js';
 import { checkWatch } from '../../../../src/testing/checks/check-events.js';
 import type { SeenEvent } from '../../../../src/testing/checks/history.js';
-import type { Watch, WatchOptions } from '../../../../src/watch/watch.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';
 import { expected } from './expected.js';
@@ -53,6 +53,10 @@ const ALL_REVISIONS = 100_000;
 const FAR_BEHIND = 1_000n;
 /** Minimum interval between two requests for progress, in milliseconds. */
 const MIN_ASK_MS = 50;
+/** How late an event may be in a history without faults, in simulated milliseconds. */
+const MAX_LATENESS_MS = 3_000;
+/** The time in simulated milliseconds in which a cancel request reaches the server in a history without faults. */
+const CANCEL_MS = 3_000;
 
 /** Watches and cached ranges, while other processes write. */
 export const watches: Workload<WatchOp> = {
@@ -94,10 +98,24 @@ export const watches: Workload<WatchOp> = {
 
 class Watches implements Player<WatchOp> {
   readonly #context: Context<WatchOp>;
+  /** Whether nothing disturbs or slows the connections and the server, so that closer bounds hold. */
+  readonly #isCalm: boolean;
   #values = 0;
+  /** The number of processes whose watches have not all ended. */
+  #watching: number;
+  #onAllEnded = (): void => {};
+  readonly #allEnded = new Promise<void>((resolve) => {
+    this.#onAllEnded = resolve;
+  });
 
   constructor(context: Context<WatchOp>) {
     this.#context = context;
+    // A server with one of these traits itself delays the events.
+    const { splitsEvents, progressOvertakes, isProxy } = context.cluster.traits;
+    const { faults, bytes, processes } = context.plan;
+    const delaysNothing = !splitsEvents && !progressOvertakes && !isProxy;
+    this.#isCalm = faults.length === 0 && bytes === undefined && delaysNothing;
+    this.#watching = processes.length;
   }
 
   async play(index: number, { ops }: ProcessPlan<WatchOp>): Promise<void> {
@@ -113,6 +131,25 @@ class Watches implements Player<WatchOp> {
       else await Promise.all(Array.from({ length: each.times }, () => this.#write(client, each).catch(expected)));
     }
     await Promise.all(running);
+    if (this.#isCalm) await this.#checkLeft(client);
+  }
+
+  /**
+   * Checks that the server has no watch that its client has closed. Each process keeps one watch until then, because the
+   * end of a stream would also end the watches that are left on it.
+   */
+  async #checkLeft(client: Client): Promise<void> {
+    const { cluster, plan, world, count, violated } = this.#context;
+    const last = client.watch('keeps the stream open');
+    await last.created();
+    this.#watching -= 1;
+    if (this.#watching === 0) this.#onAllEnded();
+    await this.#allEnded;
+    await world.sleep(CANCEL_MS);
+    const { watchers } = cluster.server.member.counters;
+    if (watchers > plan.processes.length) violated('watch left', `${watchers} of ${plan.processes.length} processes`);
+    count('watches of the server counted');
+    await last.close();
   }
 
   /**
@@ -232,12 +269,16 @@ class Watches implements Player<WatchOp> {
 
   /** Checks that the events of a revision are not late for a watch that began at this time. */
   #checkLate(revision: bigint, beganMs: number): void {
-    const { cluster, checkLate } = this.#context;
-    // A server with one of these traits itself delays the events.
+    const { cluster, checkLate, count, violated, world } = this.#context;
     const { splitsEvents, progressOvertakes, isProxy } = cluster.traits;
     if (splitsEvents || progressOvertakes || isProxy) return;
     const { ms } = cluster.truth.findLast((event) => event.revision === revision) ?? { ms: 0 };
-    checkLate(Math.max(ms, beganMs), `revision ${revision}`);
+    const causeMs = Math.max(ms, beganMs);
+    checkLate(causeMs, `revision ${revision}`);
+    if (!this.#isCalm) return;
+    count('event without faults');
+    const lateMs = world.now - causeMs;
+    if (lateMs > MAX_LATENESS_MS) violated('late event', `revision ${revision}: ${lateMs} ms without faults`);
   }
 
   #checkProgress(

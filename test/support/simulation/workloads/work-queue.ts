@@ -1,7 +1,7 @@
-import type { Job } from '../../../../src/concurrency/job.js';
-import { WorkQueue } from '../../../../src/concurrency/work-queue.js';
-import { EtcdError } from '../../../../src/errors/etcd-error.js';
-import { op } from '../../../../src/kv/txn.js';
+import { EtcdError } from '../../../../src/base/etcd-error.js';
+import { op } from '../../../../src/client/kv/txn.js';
+import type { Job } from '../../../../src/extras/recipes/job.js';
+import { WorkQueue } from '../../../../src/extras/recipes/work-queue.js';
 import { WALL_CLOCK_FAULTS } from '../faults.js';
 import type { ProcessPlan } from '../plan.js';
 import type { Context, Player, Workload } from '../workload.js';

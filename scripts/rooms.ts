@@ -1,0 +1,52 @@
+/** A room of src/: see src/README.md. */
+export interface Room {
+  /** The folder in src/. */
+  readonly folder: string;
+  /** The files through which other rooms import the room, without the ending. Default: `index`. */
+  readonly doors?: readonly string[];
+  /** The lines of code that the room should have at most, without blank lines and comments. */
+  readonly target: number;
+  /** The files and folders that may use APIs of Node.js. Browsers and other runtimes load all other code. */
+  readonly nodeOnly?: readonly string[];
+}
+
+/** All files of a folder. As a door: each file. */
+const ALL = [''];
+
+/** The rooms of src/, lowest first. A room imports only from rooms that come earlier in this list. */
+export const ROOMS: readonly Room[] = [
+  { folder: 'base', target: 1150 },
+  // In the built package, `#host` replaces `host/node`: the module of the runtime. Its types, unlike those of the other
+  // doors, need the types of Node.js.
+  { folder: 'host', target: 600, doors: ['index', 'node', 'part-file'], nodeOnly: ['node.ts', 'part-file.ts'] },
+  { folder: 'wire', target: 3350 },
+  // The code is generated: one file for each package of protos, and one for each service.
+  { folder: 'gen', target: 2000, doors: ALL },
+  { folder: 'rpc', target: 1650 },
+  { folder: 'client', target: 3150 },
+  { folder: 'extras/ranges', target: 450 },
+  { folder: 'locks', target: 2100 },
+  { folder: 'extras/keys', target: 360 },
+  { folder: 'extras/writes', target: 300 },
+  { folder: 'extras/full', target: 300 },
+  // A module that needs an optional package has a door of its own, because programs without this package load the other
+  // door.
+  { folder: 'extras/recipes', target: 3800, doors: ['index', 'grpc-resolver'] },
+  {
+    folder: 'extras/transports',
+    target: 1120,
+    doors: ['gateway/index', 'grpc-js/transport', 'json/index'],
+    nodeOnly: ['grpc-js/'],
+  },
+  { folder: 'extras/observe', target: 400, doors: ['index', 'opentelemetry'] },
+  { folder: 'extras/node', target: 270, nodeOnly: ALL },
+  { folder: 'inspect', target: 1500 },
+  // `internal` is the door for the command. `index` is an entry point of the package.
+  { folder: 'testing', target: 8000, doors: ['index', 'internal'], nodeOnly: ALL },
+  { folder: 'cli', doors: [], target: 11300, nodeOnly: ALL },
+];
+
+/** Returns the doors of a room as paths in src/. */
+export function doorsOf({ folder, doors = ['index'] }: Room): string[] {
+  return doors.map((door) => (door === '' ? `${folder}/` : `${folder}/${door}.ts`));
+}

@@ -1,0 +1,47 @@
+import { describeType, toBase64, validTextOf } from './bytes.js';
+import { readError } from './etcd-error.js';
+
+/** The name of the method that `console.log` and `util.inspect` of Node.js, Bun and Deno call to print an object. */
+export const INSPECT: unique symbol = Symbol.for('nodejs.util.inspect.custom') as never;
+
+/** The options that `util.inspect` passes to the method `INSPECT`. */
+interface InspectOptions {
+  readonly depth?: number | null | undefined;
+  readonly breakLength?: number | undefined;
+}
+
+/** `util.inspect`. The caller of the method `INSPECT` passes this function, because not every runtime can import it. */
+type Inspect = (value: unknown, options: InspectOptions) => string;
+
+/** The arguments of the method `INSPECT`. `depth` is negative if the object is nested too deeply to be shown. */
+export type InspectArguments = readonly [depth: number, options?: InspectOptions, inspect?: Inspect];
+
+/** Returns the text that `console.log` prints for an object: the name of its class and `fields`. */
+export function inspected(name: string, fields: object, ...[depth, options = {}, inspect]: InspectArguments): string {
+  if (depth < 0) return `[${name}]`;
+  // Some libraries for assertions call the method without `inspect`.
+  if (inspect === undefined) return `${name} ${JSON.stringify(plainFields(fields))}`;
+  const { depth: left = 2 } = options;
+  return `${name} ${inspect(fields, { ...options, depth: left === null ? null : left - 1 })}`;
+}
+
+/**
+ * Converts a value so that `JSON.stringify` accepts it. Bigints become decimal strings, because numbers in JSON are
+ * exact only up to 2^53. Bytes become text if they are valid UTF-8, and `{ base64 }` otherwise.
+ */
+function toPlain(value: unknown): unknown {
+  if (typeof value === 'bigint') return String(value);
+  if (typeof value !== 'object' || value === null || 'toJSON' in value) return value;
+  if (value instanceof Uint8Array) return validTextOf(value) ?? { base64: toBase64(value) };
+  return Array.isArray(value) ? value.map(toPlain) : plainFields(value);
+}
+
+/** Does the same as `toPlain` for the properties of an object, even if the object has a method `toJSON`. */
+export function plainFields(value: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, toPlain(field)]));
+}
+
+/** Returns the message of an error, or the type of any other value, which may be a secret. Never throws. */
+export function messageOf(thrown: unknown): string {
+  return readError(thrown)?.message ?? describeType(thrown);
+}

@@ -1,0 +1,272 @@
+import { after, type EtcdError } from '../../base/index.js';
+import type { WatchBatch } from './event.js';
+import { type ResponseSpan, ServerWatch, type ServerWatchOptions, type ServerWatchOwner } from './server-watch.js';
+import type { WatchStream } from './watch-stream.js';
+
+/**
+ * Maximum number of revisions in one response to a watch that is catching up with the store (`watchBatchMaxRevs` in
+ * etcd's `mvcc/watcher_group.go`). The server sends one such response per watch every 100 ms, so a single watch needs
+ * ten seconds for 100,000 revisions.
+ */
+const REVISIONS_PER_RESPONSE = 1_000;
+/** Maximum number of parts (see `WatchParts`) of one watch at a time. Each part slows the other parts down. */
+const MAX_PARTS = 32;
+/**
+ * Number of revisions of a part, as a fraction of the revisions that a full response covers. So one response usually
+ * contains the whole part, and the event after the part that shows its end.
+ */
+const PART_PER_RESPONSE = 0.95;
+
+/**
+ * A watch of a range that begins at least this many revisions behind the store gets a separate stream at once, unless
+ * too many watches have one. So many revisions may contain many megabytes of events, which would delay the events of
+ * the other watches on a shared stream.
+ */
+const FAR_BEHIND_REVISIONS = 32n;
+/**
+ * Maximum time, in milliseconds, for which the client pauses a stream whose watch has a full buffer. The client then
+ * cancels the watch on the server, because the server keeps up to 128 responses for a paused stream (`chanBufLen` in
+ * etcd's `mvcc/watchable_store.go`).
+ */
+const MAX_PAUSE_MS = 5_000;
+
+/**
+ * The server watches of one `Watch`: usually one, but several while the watch is far behind the store, because they
+ * catch up faster together. Each of these server watches is called a part. A part receives the revisions from its start
+ * to the start of the next part. The last part has no end. The consumer takes the batches of the first part, then those
+ * of the second part, and so on. A part ends when it receives an event beyond its own revisions. If the store has no
+ * such event, the part does not end, and no later part has an event either.
+ *
+ * The server watches are on the stream that all watches share, or on a separate stream while the watch is far behind
+ * the store. etcd sends the responses of one stream one after another, so the large responses of a watch that catches
+ * up would delay the events of the other watches on its stream.
+ */
+export class WatchParts implements ServerWatchOwner, AsyncIterator<WatchBatch, undefined> {
+  readonly #shared: WatchStream;
+  /** The stream that carries the server watches: `#shared`, or a separate stream. */
+  #stream: WatchStream;
+  readonly #options: ServerWatchOptions;
+  readonly #first: ServerWatch;
+  /** The parts in order of their revisions. The consumer takes the batches of the first part. */
+  #parts: ServerWatch[];
+  #partRevisions = 0n;
+  /**
+   * Maximum number of parts, which together fill at most half of the buffer. 0 until `received` finds the watch far
+   * behind.
+   */
+  #maxParts = 0;
+  /** The store's revision when `received` last found the watch far behind. No part begins after this revision. */
+  #storeRevision = 0n;
+  /** Whether the last part may be far behind the store, although the server has not sent a full response. */
+  #mayBeFar = true;
+  /**
+   * Whether the last response to the last part ended near the store's revision, and nothing has stopped the delivery of
+   * that part since.
+   */
+  #isLevel = false;
+  /** Stops the timer that ends the pause of the separate stream. Undefined unless that stream is paused. */
+  #stopPause: (() => void) | undefined;
+  /** Called once, when the watch has ended. The buffer may then still contain batches that the consumer has not taken. */
+  onEnd: (() => void) | undefined;
+  #ended = false;
+
+  constructor(stream: WatchStream, options: ServerWatchOptions) {
+    this.#shared = stream;
+    this.#stream = stream;
+    this.#options = options;
+    this.#first = new ServerWatch(this, options);
+    this.#parts = [this.#first];
+  }
+
+  start(): void {
+    this.#add(this.#first);
+  }
+
+  /** Resolves with the store revision at which the first part was created. The watch delivers every later event. */
+  async whenCreated(): Promise<bigint> {
+    return this.#first.whenCreated;
+  }
+
+  next(): Promise<IteratorResult<WatchBatch, undefined>> {
+    this.#dropTakenParts();
+    return this.#head.next();
+  }
+
+  async return(): Promise<IteratorResult<WatchBatch, undefined>> {
+    this.discard();
+    return { done: true, value: undefined };
+  }
+
+  requestProgress(): void {
+    this.#stream.requestProgress();
+  }
+
+  /** Ends the watch and drops the batches that the consumer has not taken. */
+  discard(error?: EtcdError): void {
+    this.#end(error);
+    for (const part of this.#parts) part.batches.discard();
+  }
+
+  created(part: ServerWatch, storeRevision: bigint): void {
+    if (this.#isFar(part, storeRevision)) this.#moveToOwnStream();
+    this.#mayBeFar = false;
+  }
+
+  /**
+   * Handles a whole response to the last part, or a progress report. If the response is full and its last event is far
+   * behind the store, this method moves the watch to a separate stream and adds parts. A full response also shows how
+   * many revisions one response spans. After a response that is not full, more responses may follow, for example
+   * because a filter has left out events. So only its last event shows that the watch is near the store's revision.
+   */
+  received({ first, last, revisions, weight }: ResponseSpan, storeRevision: bigint): void {
+    const { bufferBytes, progress } = this.#options;
+    this.#isLevel = revisions === 0 || storeRevision - last < FAR_BEHIND_REVISIONS;
+    if (this.#isLevel || revisions < REVISIONS_PER_RESPONSE) return this.#returnIfLevel();
+    if (this.#parts.length === 1 && this.#stream === this.#shared) this.#moveToOwnStream();
+    // With `progress`, do not divide the watch, because a report for one part says nothing about the other parts.
+    if (progress) return;
+    const covered = Number(last - first) + 1;
+    this.#partRevisions = BigInt(Math.max(1, Math.floor(covered * PART_PER_RESPONSE)));
+    this.#maxParts = Math.min(MAX_PARTS, Math.floor(bufferBytes / 2 / Math.max(1, weight)));
+    this.#storeRevision = storeRevision;
+    this.#addParts();
+  }
+
+  /**
+   * Pauses the stream if it carries only this part. Otherwise, cancels the part on the server, because flow control
+   * would also stop the other watches of the stream.
+   */
+  filled(part: ServerWatch): void {
+    if (this.#stream === this.#shared || this.#parts.length > 1) return this.#cancel(part);
+    const stop = after(
+      MAX_PAUSE_MS,
+      () => {
+        this.#stopPause = undefined;
+        this.#cancel(part);
+        this.#moveTo(this.#shared);
+      },
+      'background',
+    );
+    this.#stopPause = stop;
+    this.#stream.pause();
+  }
+
+  drained(part: ServerWatch): void {
+    if (this.#stopPause !== undefined) {
+      this.#stopPause();
+      this.#stopPause = undefined;
+      this.#stream.resume();
+      // The store may have moved on during the pause.
+      this.#isLevel &&= !isFarBehind(part, this.#knownRevision);
+    }
+    this.#add(part);
+    this.#returnIfLevel();
+  }
+
+  /**
+   * Removes a part that has ended. Ends the whole watch if this part was the last part. Also ends the whole watch if
+   * this part ended with an error, because the consumer would otherwise miss the rest of this part's events.
+   */
+  ended(part: ServerWatch, error: EtcdError | undefined): void {
+    this.#stream.remove(part);
+    if (error !== undefined || part.until === undefined) this.#end(error);
+    else this.#dropTakenParts();
+  }
+
+  get #head(): ServerWatch {
+    return this.#parts[0] as ServerWatch;
+  }
+
+  /** Removes the first parts that have all their events, and whose events the consumer has taken. */
+  #dropTakenParts(): void {
+    while (this.#head.isComplete && this.#head.batches.isEmpty) {
+      this.#parts.shift();
+      this.#head.bufferBytes = this.#options.bufferBytes;
+      this.#addParts();
+      this.#returnIfLevel();
+    }
+  }
+
+  /** Adds parts until there are `#maxParts`, but no part that would start after the store's revision. */
+  #addParts(): void {
+    if (this.#ended) return;
+    const options = { ...this.#options, bufferBytes: this.#options.bufferBytes / 2 / this.#maxParts };
+    while (this.#parts.length < this.#maxParts) {
+      const last = this.#parts.at(-1) as ServerWatch;
+      // The next part must not begin at a revision of which `last` has received only some events.
+      if (last.isPartial) return;
+      const startRevision = last.position + this.#partRevisions;
+      if (startRevision > this.#storeRevision) return;
+      const part = new ServerWatch(this, { ...options, startRevision });
+      last.until = startRevision;
+      this.#isLevel = false;
+      this.#parts.push(part);
+      this.#stream.add(part);
+    }
+  }
+
+  #add(part: ServerWatch): void {
+    if (this.#isFar(part, this.#knownRevision)) this.#moveToOwnStream();
+    this.#stream.add(part);
+  }
+
+  /** The store's revision, as far as the client knows it. 0n if the client does not know it. */
+  get #knownRevision(): bigint {
+    return this.#shared.cluster?.revision ?? 0n;
+  }
+
+  #cancel(part: ServerWatch): void {
+    this.#stream.suspend(part);
+    part.dropPartial();
+    this.#mayBeFar = true;
+    if (part === this.#parts.at(-1)) this.#isLevel = false;
+  }
+
+  /** Whether the part is on the shared stream, but so far behind the store that it needs a separate stream. */
+  #isFar(part: ServerWatch, storeRevision: bigint): boolean {
+    const isAlone = this.#stream === this.#shared && this.#parts.length === 1;
+    // A single key usually has few events, so a watch of one key moves only after a full response.
+    if (!isAlone || !this.#mayBeFar || part.position === 0n || part.isOfOneKey) return false;
+    return isFarBehind(part, storeRevision);
+  }
+
+  #moveToOwnStream(): void {
+    const own = this.#shared.takeOwnStream();
+    if (own !== undefined) this.#moveTo(own);
+  }
+
+  /** Returns to the shared stream if the watch is no longer far behind, unless its buffer is full. */
+  #returnIfLevel(): void {
+    const { batches, bufferBytes } = this.#head;
+    if (this.#isLevel && this.#parts.length === 1 && batches.size <= bufferBytes) this.#moveTo(this.#shared);
+  }
+
+  /** Moves the parts to another stream. Each of them continues there from the revision in its cursor. */
+  #moveTo(stream: WatchStream): void {
+    const from = this.#stream;
+    if (from === stream) return;
+    this.#stream = stream;
+    for (const part of this.#parts) {
+      if (!from.remove(part)) continue;
+      part.dropPartial();
+      stream.add(part);
+    }
+    if (from !== this.#shared) this.#shared.returnOwnStream(from);
+  }
+
+  #end(error: EtcdError | undefined): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#stopPause?.();
+    for (const part of this.#parts) {
+      this.#stream.remove(part);
+      part.end(error);
+    }
+    this.#moveTo(this.#shared);
+    this.onEnd?.();
+  }
+}
+
+function isFarBehind({ position }: ServerWatch, storeRevision: bigint): boolean {
+  return storeRevision - position >= FAR_BEHIND_REVISIONS;
+}

@@ -1,0 +1,24 @@
+export {
+  type CreateOptions,
+  createKey,
+  deleteKeyIf,
+  type Expected,
+  type Modified,
+  type ModifyOptions,
+  modifyKey,
+  type NotWritten,
+  type UpdateOptions,
+  updateKey,
+  type Written,
+} from './compare-and-set.js';
+export { type GetManyOptions, getMany, type Many } from './get-many.js';
+export {
+  json,
+  type TypedCachedRange,
+  type TypedChange,
+  TypedKeys,
+  type TypedKeyValue,
+  type TypedWatch,
+  typed,
+  type ValueCodec,
+} from './typed.js';

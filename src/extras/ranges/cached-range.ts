@@ -1,0 +1,387 @@
+import {
+  type BytesLike,
+  canceled,
+  checkInt64,
+  checkOptions,
+  clientClosed,
+  compareBytes,
+  EtcdError,
+  invalidInput,
+  KEYS_HINTS,
+  monotonicMs,
+  pause,
+  SortedList,
+} from '../../base/index.js';
+import {
+  type CoreKeyspace,
+  checkKey,
+  contains,
+  endOf,
+  type Keys,
+  type KeyValue,
+  type KV,
+  keyspaceClientOf,
+  op,
+  ownKeys,
+  resolveKeys,
+  type WireRange,
+} from '../../client/index.js';
+import { type CallOptions, internally, TIME_LIMITS, WaitTrace, withSharedLimit } from '../../rpc/index.js';
+import { CHANGES_OPTIONS, Changes, type ChangesOptions, type RangeChange } from './changes.js';
+import { type MirrorMessage, type MirrorOptions, RangeMirror } from './mirror.js';
+import { RevisionWaits } from './revision-waits.js';
+
+/**
+ * Delay in milliseconds before the first read of the store's revision, while a caller waits for a revision. If the
+ * caller waits for a write by this client, the event of the write usually arrives sooner, so the read is not needed.
+ */
+const FIRST_READ_MS = 5;
+/** Interval in milliseconds between further reads of the store's revision, while a caller waits for a revision. */
+const READ_INTERVAL_MS = 100;
+
+/** A function that starts a mirror of the keys. The mirror ends when the signal aborts. */
+type MirrorOf = (keys: Keys, options: Pick<MirrorOptions, 'signal'>) => AsyncIterable<MirrorMessage>;
+
+/**
+ * Whether a cached range is up to date.
+ *
+ * - `current`: The watch is open, so every change arrives as soon as the server sends it. If the server stops
+ *   answering, the status stays `current` for some seconds, until the client notices. After an interruption, missed
+ *   changes may still be on their way.
+ * - `stale`: The watch has been interrupted for `forMs` milliseconds. The range shows the keys from before the
+ *   interruption.
+ * - `syncing`: The client reads the whole range again, because it may have missed changes. Until it has read all keys,
+ *   the range shows the previous keys.
+ */
+export type CachedRangeState =
+  | { readonly status: 'current' | 'syncing' }
+  | { readonly status: 'stale'; readonly forMs: number };
+
+/** Opens a cached range. Resolves when the client has read the range for the first time. */
+export async function cachedRangeOf(
+  client: CoreKeyspace,
+  keys: Keys,
+  options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {},
+): Promise<CachedRange> {
+  checkOptions(options, TIME_LIMITS, 'cachedRange', KEYS_HINTS);
+  const kv = keyspaceClientOf(client);
+  const cached = new CachedKeyRange(keys, kv, (own, options) => new RangeMirror(kv, kv.watches, own, options, false));
+  try {
+    await cached.waitForRevision(0n, options);
+    return cached;
+  } catch (error) {
+    await cached.close();
+    throw error;
+  }
+}
+
+/**
+ * An in-memory copy of a range of keys. The client keeps the copy up to date. At every moment, the copy equals the
+ * range in the store at the revision `revision`, which may be older than the latest revision. `waitForRevision` waits
+ * until the cached range has reached a given revision. When the client has to read the range from the store again, the
+ * cached range keeps its previous keys until the client has read all keys, and then replaces all of them at once.
+ *
+ * @example
+ * await using config = await etcd.cachedRange(prefix('config/'));
+ * const { header } = await etcd.put('config/size', '10');
+ * await config.waitForRevision(header.revision);
+ * console.log(config.get('config/size')?.text(), config.size);
+ */
+export interface CachedRange extends Omit<CachedKeyRange, 'revision' | 'size' | 'state'> {
+  /**
+   * The revision of the store that the cached range shows. 0n until the client has read the whole range once. If
+   * `catchUp` finds a restored store, 0n until the client has read the range again.
+   */
+  readonly revision: bigint;
+  /**
+   * Number of keys.
+   *
+   * @throws EtcdError if the cached range has ended: with reason `WatchClosed` after `close`, otherwise the error that
+   * ended the cached range.
+   */
+  readonly size: number;
+  /**
+   * Whether the range is up to date, as far as the client knows: see `CachedRangeState`. To be certain, use `catchUp`.
+   *
+   * @throws EtcdError as `size` does.
+   */
+  readonly state: CachedRangeState;
+}
+
+/**
+ * Implements `CachedRange`, which is an interface, because a test double cannot have the private fields of a class. A
+ * subclass may have other states, of type `OtherState`.
+ */
+export class CachedKeyRange<OtherState = never> implements AsyncDisposable {
+  /** @internal The class name that `console.log` shows. */
+  static readonly name: string = 'CachedRange';
+  readonly #kv: Pick<KV, 'txn'>;
+  readonly #keys: Keys;
+  readonly #range: WireRange;
+  readonly #stop = new AbortController();
+  #kvs = sortedKeyValues();
+  /** While the client reads the whole range from the store, the keys that it has read so far. */
+  #nextKvs = sortedKeyValues();
+  #revision = 0n;
+  #ended: EtcdError | undefined;
+  readonly #consumers = new Set<Changes>();
+  readonly #waits = new RevisionWaits();
+  #isReadingState = false;
+  #isSyncing = true;
+  readonly #trace = new WaitTrace();
+
+  /** @internal */
+  constructor(keys: Keys, kv: Pick<KV, 'txn'>, mirror: MirrorOf) {
+    this.#keys = ownKeys(keys);
+    this.#range = resolveKeys(this.#keys, 'keys');
+    this.#kv = kv;
+    void this.#follow(mirror(this.#keys, internally({ signal: this.#stop.signal }, { trace: this.#trace })));
+  }
+
+  get revision(): bigint {
+    return this.#revision;
+  }
+
+  get state(): CachedRangeState | OtherState {
+    this.#checkOpen();
+    const { detachedAt } = this.#trace;
+    if (detachedAt !== undefined) return { status: 'stale', forMs: monotonicMs() - detachedAt };
+    return { status: this.#isSyncing ? 'syncing' : 'current' };
+  }
+
+  get size(): number {
+    this.#checkOpen();
+    return this.#kvs.size;
+  }
+
+  /**
+   * Returns a key from memory, or undefined if the key does not exist.
+   *
+   * @throws EtcdError with reason `InvalidInput` if the key is outside the cached range. If the cached range has ended,
+   * throws the same error as `size`.
+   */
+  get(key: BytesLike): KeyValue | undefined {
+    this.#checkOpen();
+    const bytes = checkKey(key, 'key');
+    if (!contains(this.#range, bytes)) throw outside('key');
+    return this.#kvs.get(bytes);
+  }
+
+  /**
+   * Returns keys from memory, in ascending order. Default: all keys of the cached range, like `entries()` of a `Map`.
+   *
+   * @throws EtcdError with reason `InvalidInput` if a part of `keys` is outside the cached range. If the cached range
+   * has ended, throws the same error as `size`.
+   */
+  range(keys?: Keys): readonly KeyValue[] {
+    this.#checkOpen();
+    if (keys === undefined) return inRange(this.#kvs, this.#range);
+    const range = resolveKeys(keys, 'keys');
+    if (!includes(this.#range, range)) throw outside('keys');
+    return inRange(this.#kvs, range);
+  }
+
+  /**
+   * Waits until the cached range contains every change up to `revision`. Without `timeoutMs`, the wait has no limit.
+   *
+   * @throws EtcdError with reason `DeadlineExceeded` after `timeoutMs`, `Canceled` when the signal aborts, or
+   * `InvalidInput` for invalid arguments. If the cached range ends, rejects with the same error as `size`.
+   *
+   * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
+   * const { header } = await etcd.put('config/size', '10');
+   * await config.waitForRevision(header.revision, { timeoutMs: 5_000 });
+   */
+  waitForRevision(revision: bigint, options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
+    return new Promise((resolve, reject) => {
+      checkOptions(options, TIME_LIMITS, 'waitForRevision');
+      checkInt64(revision, 'revision');
+      const { signal } = options;
+      if (this.#ended !== undefined) return reject(this.#ended);
+      if (signal?.aborted) return reject(canceled(signal, 'rejected'));
+      if (this.#revision > 0n && this.#revision >= revision) return resolve();
+      this.#waits.add(revision, options, resolve, reject);
+      void this.#readStateWhileAwaited();
+    });
+  }
+
+  /**
+   * Waits until the cached range contains every change that was complete when the caller called this method. Reads from
+   * memory then see all of these changes. The call costs one linearizable read of the store's revision.
+   *
+   * @throws EtcdError as `waitForRevision` does, or the error of the read if the read fails.
+   *
+   * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
+   * await config.catchUp({ timeoutMs: 5_000 });
+   * console.log(config.get('config/color')?.text(), config.state.status); // blue current
+   */
+  async catchUp(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<void> {
+    checkOptions(options, TIME_LIMITS, 'catchUp');
+    this.#checkOpen();
+    const limits = withSharedLimit(options);
+    const [before, kvs] = [this.#revision, this.#kvs];
+    const { header } = await this.#kv.txn({ then: [op.range(this.#keys, { countOnly: true })] }, options);
+    // The store has gone back to an older revision, so it was restored, and the client will read the range again.
+    if (header.revision < before && this.#kvs === kvs) this.#revision = 0n;
+    await this.waitForRevision(header.revision, limits);
+  }
+
+  /**
+   * Yields each change of the cached range, also those that the client finds when it has to read the range again. If a
+   * key changes several times before the consumer takes the change, the consumer gets one change from the first state
+   * to the last. All consumers share the watch of the cached range. The iteration ends when the cached range is closed.
+   * An iterator collects changes from the call of `changes` on, so iterate over it, or call its `return`.
+   *
+   * @throws EtcdError with reason `Canceled` when `signal` aborts. If the cached range ends otherwise, throws the same
+   * error as `size`.
+   *
+   * @example
+   * await using config = await etcd.cachedRange(prefix('config/'));
+   * const changes = config.changes();
+   * await etcd.put('config/color', 'red');
+   * for await (const { type, kv, old } of changes) {
+   *   console.log(type, kv?.keyText(), old?.text(), kv?.text());
+   *   break;
+   * }
+   */
+  changes(options: ChangesOptions = {}): AsyncIterableIterator<RangeChange> {
+    this.#checkOpen();
+    checkOptions(options, CHANGES_OPTIONS, 'changes');
+    const consumer = new Changes(this.#consumers, options.signal);
+    if (options.initial) for (const kv of inRange(this.#kvs, this.#range)) consumer.note(kv.key, undefined, kv);
+    return consumer;
+  }
+
+  /** Ends the cached range. Later reads throw, and pending and later waits reject, with reason `WatchClosed`. */
+  async close(): Promise<void> {
+    this.#end(
+      new EtcdError('the cached range was closed', { code: 'Canceled', reason: 'WatchClosed', outcome: 'rejected' }),
+    );
+  }
+
+  /** Same as `close`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /**
+   * Reads the store's revision repeatedly as long as a caller waits, because no event arrives if the range does not
+   * change. A progress request on the watch would be cheaper, but versions of etcd before 3.4.25 and 3.5.8 may answer
+   * it before they have sent the events of earlier revisions.
+   */
+  async #readStateWhileAwaited(): Promise<void> {
+    if (this.#isReadingState) return;
+    this.#isReadingState = true;
+    for (let delayMs = FIRST_READ_MS; ; delayMs = READ_INTERVAL_MS) {
+      await pause(delayMs, this.#stop.signal);
+      if (this.#waits.isEmpty || this.#stop.signal.aborted) break;
+      // Ignore a failed read, because the next read may succeed, and `timeoutMs` limits the wait of each caller.
+      await this.#advanceIfUnchanged().catch(() => {});
+    }
+    this.#isReadingState = false;
+  }
+
+  /**
+   * Advances `revision` to the store's revision if the range has not changed. It has not changed if the range in the
+   * store has as many keys as the cached range, and no client has put one of these keys after `revision`.
+   */
+  async #advanceIfUnchanged(): Promise<void> {
+    const since = this.#revision;
+    if (since === 0n) return;
+    const countAll = op.range(this.#keys, { countOnly: true });
+    const firstChanged = op.range(this.#keys, { minModRevision: since + 1n, limit: 1, keysOnly: true });
+    const { header, responses } = await this.#kv.txn({ then: [countAll, firstChanged] }, { signal: this.#stop.signal });
+    const [{ count }, { kvs: changed }] = responses;
+    if (this.#revision === since && changed.length === 0 && count === this.#kvs.size)
+      this.apply({ type: 'events', ...header, events: [] });
+  }
+
+  async #follow(messages: AsyncIterable<MirrorMessage>): Promise<void> {
+    try {
+      for await (const message of messages) this.apply(message);
+      // A mirror ends without an error only when its client or namespace is closed.
+      this.#end(clientClosed('rejected'));
+    } catch (error) {
+      this.#end(error as EtcdError);
+    }
+  }
+
+  /** Applies a message to the keys and the revision. A subclass may apply the message later. */
+  protected apply(message: MirrorMessage): void {
+    switch (message.type) {
+      case 'keys':
+        for (const kv of message.kvs) this.#nextKvs.put(kv.key, kv);
+        return;
+      case 'resync':
+        this.#nextKvs = sortedKeyValues();
+        this.#isSyncing = true;
+        return;
+      case 'synced':
+        this.#isSyncing = false;
+        if (this.#consumers.size > 0) this.#noteDifferences();
+        this.#kvs = this.#nextKvs;
+        this.#nextKvs = sortedKeyValues();
+        // The revision may be smaller than before, because the cluster may have been restored from a backup.
+        this.#revision = 0n;
+        break;
+      case 'events':
+        // Before these events arrived, `#advanceIfUnchanged` may have found that all of them together change nothing.
+        if (message.revision <= this.#revision) return;
+        for (const event of message.events) {
+          const kv = event.type === 'put' ? event.kv : undefined;
+          if (this.#consumers.size > 0) this.#note(event.key, this.#kvs.get(event.key), kv);
+          if (kv !== undefined) this.#kvs.put(event.key, kv);
+          else this.#kvs.delete(event.key);
+        }
+    }
+    if (message.revision > this.#revision) this.#revision = message.revision;
+    this.#waits.reached(this.#revision);
+  }
+
+  /** Reports the differences between the present keys and the keys that will replace them. */
+  #noteDifferences(): void {
+    for (const old of inRange(this.#kvs, this.#range)) {
+      if (this.#nextKvs.get(old.key) === undefined) this.#note(old.key, old, undefined);
+    }
+    for (const kv of inRange(this.#nextKvs, this.#range)) this.#note(kv.key, this.#kvs.get(kv.key), kv);
+  }
+
+  #note(key: Uint8Array, old: KeyValue | undefined, kv: KeyValue | undefined): void {
+    for (const consumer of this.#consumers) consumer.note(key, old, kv);
+  }
+
+  #end(error: EtcdError): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = error;
+    this.#stop.abort(error);
+    for (const consumer of this.#consumers) consumer.end(error.reason === 'WatchClosed' ? undefined : error);
+    this.#waits.fail(error);
+  }
+
+  /** Throws if the cached range has ended, because its keys are then no longer updated. */
+  #checkOpen(): void {
+    if (this.#ended !== undefined) throw this.#ended;
+  }
+}
+
+/** Returns an empty list that is sorted as etcd sorts keys, in byte order. */
+export function sortedKeyValues(): SortedList<KeyValue, Uint8Array> {
+  return new SortedList((kv, key) => compareBytes(kv.key, key));
+}
+
+function inRange(kvs: SortedList<KeyValue, Uint8Array>, range: WireRange): readonly KeyValue[] {
+  return kvs.slice(range.key, endOf(range));
+}
+
+/** Whether every key of `inner` is in `outer`. */
+function includes(outer: WireRange, inner: WireRange): boolean {
+  if (compareBytes(outer.key, inner.key) > 0) return false;
+  const [outerEnd, innerEnd] = [endOf(outer), endOf(inner)];
+  return outerEnd === undefined || (innerEnd !== undefined && compareBytes(innerEnd, outerEnd) <= 0);
+}
+
+function outside(argument: 'key' | 'keys'): EtcdError {
+  const what = argument === 'key' ? 'a key' : argument;
+  return invalidInput(argument, `${what} outside the cached range`, 'only keys in the cached range');
+}

@@ -1,0 +1,61 @@
+import { at, canceled, type EtcdError, onAbort, SortedList, timedOut } from '../../base/index.js';
+import { type CallOptions, deadlineIn } from '../../rpc/index.js';
+
+/** A pending call to `waitForRevision`. */
+interface Waiter {
+  readonly revision: bigint;
+  /** Distinguishes the calls that wait for the same revision. */
+  readonly number: number;
+  /** Resolves the call, or rejects it with `error`. */
+  end(error?: EtcdError): void;
+}
+
+/** The pending calls to `waitForRevision` of one cached range. */
+export class RevisionWaits {
+  readonly #waiters = new SortedList<Waiter, Waiter>(compareWaiters);
+  #added = 0;
+
+  get isEmpty(): boolean {
+    return this.#waiters.size === 0;
+  }
+
+  /** Adds a call, which also ends after `timeoutMs` and when `signal` aborts. */
+  add(
+    revision: bigint,
+    options: Pick<CallOptions, 'signal' | 'timeoutMs'>,
+    resolve: () => void,
+    reject: (error: EtcdError) => void,
+  ): void {
+    const { signal, timeoutMs = Number.POSITIVE_INFINITY } = options;
+    const deadline = deadlineIn(options, timeoutMs);
+    const waiter: Waiter = {
+      revision,
+      number: this.#added++,
+      end: (error) => {
+        this.#waiters.delete(waiter);
+        stopTimer();
+        offAbort();
+        if (error === undefined) resolve();
+        else reject(error);
+      },
+    };
+    const stopTimer = at(deadline, () => waiter.end(timedOut('waitForRevision', timeoutMs, 'rejected')));
+    const offAbort = onAbort(signal, () => waiter.end(canceled(signal as AbortSignal, 'rejected')));
+    this.#waiters.put(waiter, waiter);
+  }
+
+  /** Resolves the calls that wait for `revision` or an earlier revision. */
+  reached(revision: bigint): void {
+    for (let next = this.#waiters.first; next !== undefined && next.revision <= revision; next = this.#waiters.first)
+      next.end();
+  }
+
+  /** Rejects all calls. */
+  fail(error: EtcdError): void {
+    for (let next = this.#waiters.first; next !== undefined; next = this.#waiters.first) next.end(error);
+  }
+}
+
+function compareWaiters(a: Waiter, b: Waiter): number {
+  return a.revision === b.revision ? a.number - b.number : a.revision < b.revision ? -1 : 1;
+}

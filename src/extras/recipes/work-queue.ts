@@ -1,0 +1,400 @@
+import {
+  type BytesLike,
+  checkDelay,
+  checkFunction,
+  checkOptions,
+  checkPositiveCount,
+  checkSignal,
+  doublingMs,
+  environment,
+  onAbort,
+  randomId,
+  type SignalOption,
+  toBytes,
+} from '../../base/index.js';
+import { type CoreKeyspace, checkClient, compare, keyspaceClientOf, op, prefix } from '../../client/index.js';
+import {
+  AGAIN,
+  checkNameOutside,
+  checkSession,
+  checkSessionOf,
+  Ending,
+  isSessionOver,
+  LEASE_OPTIONS,
+  type Session,
+  type SessionOptions,
+  sessionAfterSession,
+  untilAnswered,
+  untilSpace,
+  type WaitOptions,
+  withinLimit,
+} from '../../locks/index.js';
+import { type CallOptions, checkCallOptions, deadlineIn, internally, TIME_LIMITS } from '../../rpc/index.js';
+import { retriedTxn } from '../writes/index.js';
+import { checkId, IdLease, ignoreLoss, type Job, type JobState, parseState, stateText } from './job.js';
+import { JobSource, jobIdOf, keysOf, moveState } from './job-source.js';
+import { checkPriority } from './queue.js';
+
+const DEFAULT_PRIORITY = 100;
+const DEFAULT_MAX_ATTEMPTS = 5;
+/** Default number of seconds for which the queue remembers the ID of a completed or discarded job. */
+const DEFAULT_ID_TTL_S = 3_600;
+/** Delay before the second try of a job in milliseconds. Doubles with each further failure, up to `RETRY_MAX_MS`. */
+const RETRY_BASE_MS = 1_000;
+const RETRY_MAX_MS = 60_000;
+/** The folders that a queue reads as a whole. */
+const FOLDERS = ['todo', 'held', 'dead'];
+
+/** Options of a `WorkQueue`. All workers of a queue should use the same options. */
+export interface WorkQueueOptions {
+  /** Number of tries before a job becomes a dead job. A try whose worker dies counts, too. Default 5. */
+  readonly maxAttempts?: number | undefined;
+  /**
+   * Returns the milliseconds before a job that has failed `attempt` times is tried again. Default: 1 s after the first
+   * failure, and twice as long after each further failure, up to 60 s.
+   */
+  readonly retryDelayMs?: ((attempt: number) => number) | undefined;
+  /**
+   * Minimum number of seconds for which the queue remembers the ID of a completed or discarded job, if the caller of
+   * `enqueue` chose the ID: up to 4,500,000,000. Default 3,600.
+   */
+  readonly idTtl?: number | undefined;
+}
+
+/** Options of `WorkQueue.enqueue`. */
+export interface EnqueueOptions extends Pick<CallOptions, 'signal' | 'timeoutMs'> {
+  /**
+   * An ID that the caller chooses, without `/`: an idempotency token. If the queue contains a job with this ID, or such
+   * a job was completed or discarded within `idTtl`, nothing is added. Default: a random ID.
+   */
+  readonly id?: string | undefined;
+  /** A whole number from 0 to 65,535. Jobs with smaller numbers come first. Default 100. */
+  readonly priority?: number | undefined;
+  /**
+   * Milliseconds before the job may be taken, up to 3.2 * 10^12. This process computes the time with its clock, and
+   * each worker compares the time with its own clock, so a worker whose clock is ahead takes the job earlier. Default
+   * 0.
+   */
+  readonly delayMs?: number | undefined;
+}
+
+/** Options of `WorkQueue.work`. */
+export interface WorkOptions extends Pick<SessionOptions, 'allowLongTtl'> {
+  /**
+   * Maximum number of jobs that this process works on at the same time. The worker takes up to 128 ready jobs with one
+   * look at the queue, but not more than it may start. Default 1.
+   */
+  readonly concurrency?: number | undefined;
+  /** TTL of the lease in seconds. If the process dies, its jobs return to the queue after this time. Default 10. */
+  readonly ttl?: number | undefined;
+  /** Ends the work when this signal aborts: the worker takes no more jobs, and waits for the running handlers. */
+  readonly signal?: SignalOption;
+  /**
+   * Called when the handler of a job has thrown, or the server has refused to complete the job, before the job is tried
+   * again. Not called after `signal` has aborted, if the job was lost, or if the handler has called `complete`, `retry`
+   * or `bury` itself. If this function throws, `work` rejects with its error.
+   */
+  readonly onFailure?: ((error: unknown, job: Job) => void) | undefined;
+}
+
+/** The number of jobs in each state. */
+export interface WorkQueueCounts {
+  /** Jobs that a worker may take now. */
+  readonly ready: number;
+  /** Jobs that wait for their time: delayed jobs, and jobs that have failed and will be tried again. */
+  readonly delayed: number;
+  /** Jobs that a worker has taken. */
+  readonly running: number;
+  /** Jobs that have failed `maxAttempts` times, or that a worker has buried. */
+  readonly dead: number;
+}
+
+/** A job that has failed `maxAttempts` times, or that its worker has buried. */
+export interface DeadJob {
+  readonly id: string;
+  readonly value: Uint8Array;
+  /** Number of tries of the job. */
+  readonly attempts: number;
+  /** The message of the last error. Undefined if no worker gave one, for example because the workers died. */
+  readonly error: string | undefined;
+}
+
+const WORK_QUEUE_OPTIONS = {
+  maxAttempts: checkPositiveCount,
+  retryDelayMs: checkFunction,
+  idTtl: checkPositiveCount,
+} as const;
+const ENQUEUE_OPTIONS = { id: checkId, priority: checkPriority, delayMs: checkDelay, ...TIME_LIMITS } as const;
+const WORK_OPTIONS = {
+  concurrency: checkPositiveCount,
+  ...LEASE_OPTIONS,
+  signal: checkSignal,
+  onFailure: checkFunction,
+} as const;
+
+/**
+ * A queue of jobs for a fleet of workers. Each job runs at least once: it leaves the queue only when a worker has
+ * completed it, or when a program discards it as a dead job. If the worker dies, the job returns to the queue when the
+ * worker's lease ends. A job that fails is tried again after a delay, and becomes a dead job after `maxAttempts` tries.
+ *
+ * Jobs with a smaller priority number come first, and jobs of the same priority come in the order of the calls of
+ * `enqueue`, by the clocks of the processes that called it. Within a millisecond, only the jobs of one `WorkQueue`
+ * object keep their order. Each key of the queue begins with its name and `/`. No slash-separated part of the name may
+ * be `todo`, `held` or `dead`, because the keys of a queue `mail/dead` would count as dead jobs of a queue `mail`.
+ * `Queue` has the layout of Go's recipes, and delivers each item at most once.
+ *
+ * @example
+ * const emails = new WorkQueue(etcd, 'emails');
+ * await emails.enqueue('to: ada@example.com', { id: 'welcome-ada' });
+ * const stop = new AbortController();
+ * await emails.work((job) => {
+ *   console.log(job.id, job.text());
+ *   stop.abort();
+ * }, { signal: stop.signal });
+ */
+export class WorkQueue {
+  readonly name: string;
+  readonly #client: CoreKeyspace;
+  readonly #idLease: IdLease;
+  readonly #source: JobSource;
+  /** The time of the latest call of `enqueue`, and the number of calls before it in the same millisecond. */
+  #latest = { atMs: 0, before: 0 };
+
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
+  constructor(client: CoreKeyspace, name: string, options: WorkQueueOptions = {}) {
+    this.#client = checkClient(client);
+    this.name = checkNameOutside(FOLDERS, name);
+    checkOptions(options, WORK_QUEUE_OPTIONS, 'WorkQueue');
+    const {
+      maxAttempts = DEFAULT_MAX_ATTEMPTS,
+      retryDelayMs = (attempt: number) => doublingMs(RETRY_BASE_MS, RETRY_MAX_MS, attempt - 1),
+      idTtl = DEFAULT_ID_TTL_S,
+    } = options;
+    this.#idLease = new IdLease(client, idTtl);
+    this.#source = new JobSource(client, name, { maxAttempts, retryDelayMs, idLease: this.#idLease });
+  }
+
+  /**
+   * Adds a job and returns its ID. `added` is false if the queue knew the ID already. The client repeats the call until
+   * a server answers it or the time limit passes, and the server adds the job at most once.
+   *
+   * @throws EtcdError as `txn` does. If the outcome of the error is `unknown`, the job may be in the queue; calling
+   * `enqueue` again with the same `id` is safe.
+   */
+  async enqueue(
+    value: BytesLike,
+    options: EnqueueOptions = {},
+  ): Promise<{ readonly id: string; readonly added: boolean }> {
+    checkOptions(options, ENQUEUE_OPTIONS, 'WorkQueue.enqueue');
+    const { id = randomId().toString(16).padStart(16, '0'), priority = DEFAULT_PRIORITY, delayMs = 0 } = options;
+    const wholeDelayMs = checkDelay(delayMs);
+    const bytes = toBytes(value, 'value');
+    const now = environment.Date.now();
+    const enqueuedBefore = this.#latest.atMs === now ? this.#latest.before + 1 : 0;
+    this.#latest = { atMs: now, before: enqueuedBefore };
+    const state: JobState = {
+      priority,
+      enqueuedAt: now,
+      enqueuedBefore,
+      attempts: 0,
+      delayMs: wholeDelayMs,
+      keepsId: options.id !== undefined,
+    };
+    const keys = keysOf(this.name, id);
+    const todo = wholeDelayMs === 0 ? keys.ready(state) : keys.delayed(now + wholeDelayMs);
+    const txn = {
+      if: [compare.missing(keys.job), compare.missing(keys.done)],
+      then: [op.put(keys.job, bytes), op.put(todo, stateText(state))],
+    };
+    const { signal, timeoutMs } = options;
+    const { succeeded } = await retriedTxn(keyspaceClientOf(this.#client).core, txn, { signal, timeoutMs });
+    return { id, added: succeeded };
+  }
+
+  /**
+   * Takes jobs and calls `handler` for each of them, until the signal in the options aborts. Opens a session for the
+   * worker, and another one if it is lost. If `handler` returns, `work` completes the job. If `handler` throws, a
+   * worker tries the job again later. The handler may instead call `job.complete`, `job.retry` or `job.bury` itself.
+   *
+   * `job.signal` aborts when the job no longer belongs to this worker, or when the signal in the options aborts. If the
+   * handler throws after that, `work` ignores the error and the job returns to the queue. The try does not count if the
+   * job still belonged to this worker. A handler that does not end when its job is lost occupies one of the
+   * `concurrency` slots. While no server answers, or the server is out of space, `work` waits.
+   *
+   * @throws EtcdError with reason `InvalidInput`, `ClientClosed`, `PermissionDenied` or `ResponseTooLarge`, or with
+   * another reason for which the server refuses a call, or the error of `onFailure` or `retryDelayMs`. The signals of
+   * all jobs abort then, and `work` rejects after their handlers have ended.
+   *
+   * @example
+   * const thumbnails = new WorkQueue(etcd, 'thumbnails');
+   * await thumbnails.enqueue('image 1');
+   * const stop = new AbortController();
+   * process.once('SIGTERM', () => stop.abort());
+   * await thumbnails.work(async (job) => {
+   *   await job.complete([op.put(`thumbnails-done/${job.id}`, job.value)]);
+   *   stop.abort();
+   * }, { concurrency: 4, signal: stop.signal });
+   */
+  async work(handler: (job: Job) => Promise<void> | void, options: WorkOptions = {}): Promise<void> {
+    checkFunction(handler, 'handler');
+    checkOptions(options, WORK_OPTIONS, 'WorkQueue.work');
+    const { signal, concurrency = 1, ttl, allowLongTtl, onFailure = () => {} } = options;
+    const ended = new Ending(signal);
+    const stop = ended.signal;
+    const failUnlessOver = (session: Session) => (error: unknown) => {
+      if (!isSessionOver(error, session, stop)) ended.fail(error);
+    };
+    // The running handlers, including those whose session is lost. They occupy their slots until they end.
+    const running = new Set<Promise<void>>();
+    let changed = (): void => {};
+    const workUntil = async (session: Session, ending: AbortSignal): Promise<void> => {
+      while (!ending.aborted) {
+        if (running.size >= concurrency) {
+          await new Promise<void>((resolve) => {
+            changed = resolve;
+          });
+          continue;
+        }
+        const waiting = { signal: ending };
+        const take = () => this.#source.take(session, waiting, concurrency - running.size, stop);
+        const jobs = await untilSpace(waiting, take);
+        for (const job of jobs) {
+          const run: Promise<void> = this.#runJob(job, handler, stop, onFailure)
+            .catch(failUnlessOver(session))
+            .finally(() => {
+              running.delete(run);
+              changed();
+            });
+          running.add(run);
+        }
+      }
+    };
+    const useSession = async (session: Session): Promise<typeof AGAIN> => {
+      const ending = session.signalWith(stop);
+      const offEnding = onAbort(ending, () => changed());
+      await workUntil(session, ending).catch(failUnlessOver(session)).finally(offEnding);
+      // The handlers need the session to complete their jobs.
+      if (stop.aborted) await Promise.all(running);
+      return AGAIN;
+    };
+    await sessionAfterSession(this.#client, { ttl, allowLongTtl }, stop, useSession).finally(() => ended.close());
+    await Promise.all(running);
+    ended.throwIfFailed();
+  }
+
+  /**
+   * Waits for a job and takes it. The job belongs to the session until the program calls `complete`, `retry`, `bury` or
+   * `held.release` of the job, or the session ends.
+   *
+   * @throws EtcdError, see `WaitOptions`.
+   *
+   * @example
+   * const emails = new WorkQueue(etcd, 'emails');
+   * await emails.enqueue('to: bob@example.com');
+   * await using session = await Session.open(etcd);
+   * const job = await emails.take(session);
+   * await job.complete();
+   */
+  take(session: Session, options: WaitOptions = {}): Promise<Job> {
+    checkSessionOf(this.#client, checkSession(session), 'WorkQueue');
+    return withinLimit('WorkQueue.take', options, session.signal, ({ waiting }) =>
+      this.#source.take(session, waiting, 1).then(([job]) => job as Job),
+    );
+  }
+
+  /** Counts the jobs in each state, at one revision. @throws EtcdError as `txn` does. */
+  async counts(options?: CallOptions): Promise<WorkQueueCounts> {
+    checkCallOptions(options, 'WorkQueue.counts');
+    const count = (folder: string) => op.range(prefix(`${this.name}/${folder}/`), { countOnly: true });
+    const { responses } = await this.#client.txn(
+      { then: [count('todo/ready'), count('todo/delayed'), count('held/claimed'), count('dead')] },
+      options,
+    );
+    const [ready, delayed, running, dead] = responses;
+    return { ready: ready.count, delayed: delayed.count, running: running.count, dead: dead.count };
+  }
+
+  /**
+   * Returns all dead jobs, in the order of their IDs. Call `requeue` or `discard` for each of them.
+   *
+   * @throws EtcdError as `get` does.
+   */
+  async dead(options?: CallOptions): Promise<readonly DeadJob[]> {
+    checkCallOptions(options, 'WorkQueue.dead');
+    const { kvs } = await this.#client.range(prefix(`${this.name}/dead/`), options);
+    const jobs = await Promise.all(
+      kvs.map(async (kv): Promise<DeadJob | undefined> => {
+        const id = jobIdOf(kv);
+        const job = await this.#client.get(keysOf(this.name, id).job, options);
+        const { attempts, error } = parseState(kv);
+        // Undefined if another process has completed or discarded the job since.
+        return job === undefined ? undefined : { id, value: job.value, attempts, error };
+      }),
+    );
+    return jobs.filter((job) => job !== undefined);
+  }
+
+  /**
+   * Lets workers try a dead job again, as if it had never been tried. Returns false if there is no such dead job.
+   *
+   * @throws EtcdError as `txn` does.
+   */
+  async requeue(id: string, options?: CallOptions): Promise<boolean> {
+    checkCallOptions(options, 'WorkQueue.requeue');
+    const keys = keysOf(this.name, checkId(id));
+    const kv = await this.#client.get(keys.dead, options);
+    if (kv === undefined) return false;
+    const state = { ...parseState(kv), attempts: 0, error: undefined };
+    return moveState(this.#client, kv, [op.put(keys.ready(state), stateText(state))], options);
+  }
+
+  /**
+   * Removes a dead job for good, and remembers its ID like that of a completed job. Returns false if there is no such
+   * dead job.
+   *
+   * @throws EtcdError as `txn` does.
+   */
+  async discard(id: string, options: CallOptions = {}): Promise<boolean> {
+    checkCallOptions(options, 'WorkQueue.discard');
+    const keys = keysOf(this.name, checkId(id));
+    const { signal, timeoutMs = keyspaceClientOf(this.#client).rpc.settings.timeoutMs } = options;
+    const deadline = deadlineIn(options, timeoutMs);
+    const [limits, wait] = [internally(options, { deadline }), internally({ signal }, { deadline })];
+    const kv = await this.#client.get(keys.dead, limits);
+    if (kv === undefined) return false;
+    if (!parseState(kv).keepsId) return moveState(this.#client, kv, [op.delete(keys.job)], limits);
+    return this.#idLease.withLease(
+      (grant) =>
+        withinLimit(
+          'WorkQueue.discard',
+          { ...wait, maxWaitMs: timeoutMs },
+          undefined,
+          ({ waiting }) => untilAnswered(waiting, grant),
+          'timeoutMs',
+        ),
+      (lease) => moveState(this.#client, kv, [op.delete(keys.job), op.put(keys.done, '', { lease })], limits),
+    );
+  }
+
+  /**
+   * Calls the handler, and then settles the job unless the handler has done so. Does not reject if the handler throws.
+   */
+  async #runJob(
+    job: Job,
+    handler: (job: Job) => Promise<void> | void,
+    stop: AbortSignal,
+    onFailure: (error: unknown, job: Job) => void,
+  ): Promise<void> {
+    try {
+      await handler(job);
+      await (job.settling ?? job.complete());
+    } catch (error) {
+      if (job.settling !== undefined) await job.settling.catch(() => {});
+      // The handler has settled the job, or another worker returns the lost or released job to the queue.
+      if (!job.isOwned) return;
+      if (stop.aborted) return await job.giveBack().catch(ignoreLoss);
+      await onFailure(error, job);
+      await job.retry({ error }).catch(ignoreLoss);
+    }
+  }
+}

@@ -1,0 +1,1 @@
+export { retriedTxn, retriedWrites } from './retried-writes.js';

@@ -1,0 +1,215 @@
+import {
+  type BytesLike,
+  checkInt64,
+  checkOptions,
+  checkSignal,
+  compareBytes,
+  idOf,
+  iterate,
+  ownBytes,
+  toBytes,
+} from '../base/index.js';
+import {
+  type CoreKeyspace,
+  checkClient,
+  compare,
+  type KeyValue,
+  op,
+  prefix,
+  withFirstCreate,
+} from '../client/index.js';
+import { mirrorOf } from '../extras/ranges/index.js';
+import { type CallOptions, checkCallOptions, type WithHeader, withHeader } from '../rpc/index.js';
+import { Held, hold, RELEASE_OPTIONS, type ReleaseOptions } from './held.js';
+import { acquire, sharedContender } from './lock.js';
+import { checkName, keyGone, type OwnKey, queueKey, readIfFirst } from './lock-queue.js';
+import { checkSession, type Session } from './session.js';
+import { type LockOptions, type WaitOptions, withinLimit } from './waiting.js';
+
+const OBSERVE_OPTIONS = { signal: checkSignal } as const;
+
+/**
+ * The leadership that a candidate has won. The value of its `key` is the proclaimed value. Its `token` is a fencing
+ * token.
+ *
+ * @example
+ * const leadership = await election.campaign('host-1');
+ * await leadership.proclaim('host-1:8080');
+ * await leadership.resign();
+ */
+export class Leadership extends Held {
+  /** Mod revision of the latest put of the key that this client has seen. */
+  #modRevision: bigint;
+
+  /** @internal */
+  constructor(session: Session, name: string, own: OwnKey, leaveLocalQueue: () => void) {
+    super(session, name, own, leaveLocalQueue);
+    this.#modRevision = own.modRevision;
+  }
+
+  /**
+   * Changes the leader's value. The transaction checks the mod revision of the previous value, so that a copy of the
+   * request that arrives late cannot restore an old value (rule S25 in docs/semantics.md).
+   *
+   * @throws EtcdError with reason `LockLost` if the session is no longer the leader, or `LockReleased` after `resign`.
+   */
+  async proclaim(value: BytesLike, options?: CallOptions): Promise<WithHeader<object>> {
+    checkCallOptions(options, 'Leadership.proclaim');
+    const own = ownBytes(value, 'value');
+    for (;;) {
+      const put = op.put(this.key, own, { lease: this.session.leaseId });
+      const isUnchanged = [compare.modRevision(this.key, '==', this.#modRevision)];
+      const { header, succeeded, responses } = await this.txn(
+        { if: isUnchanged, then: [put], else: [op.get(this.key)] },
+        options,
+      );
+      if (succeeded) {
+        this.#modRevision = header.revision;
+        return withHeader(header, {});
+      }
+      // The mod revision differs because an earlier proclamation took effect although its response was lost, or because
+      // another client put the key.
+      this.#modRevision = responses[0]?.modRevision ?? 0n;
+    }
+  }
+
+  /** Gives up the leadership. Same as `release`. */
+  async resign(options?: ReleaseOptions): Promise<void> {
+    checkOptions(options, RELEASE_OPTIONS, 'resign');
+    return this.release(options);
+  }
+}
+
+/**
+ * Elects one leader among candidates, in the order in which they campaign. Go's `concurrency.Election` and `etcdctl
+ * elect` use the same keys, so at most one candidate for a name leads at a time. An election and a mutex with the same
+ * name share one queue. The rules for names that contain "/" are those of `Mutex`.
+ *
+ * @example
+ * const election = new Election(session, 'scheduler');
+ * await using leadership = await election.campaign('host-1');
+ * await work({ signal: leadership.signal });
+ */
+export class Election {
+  readonly name: string;
+  readonly #session: Session;
+
+  /** @throws EtcdError with reason `InvalidInput` if an argument is invalid. */
+  constructor(session: Session, name: string) {
+    this.name = checkName(name);
+    this.#session = checkSession(session);
+  }
+
+  /**
+   * Waits until the session is the leader, with `value` as the proclaimed value. @throws EtcdError, see `WaitOptions`.
+   */
+  async campaign(value: BytesLike, options: LockOptions = {}): Promise<Leadership> {
+    const contender = sharedContender(this.#session, this.name, toBytes(value, 'value'));
+    return acquire('campaign', contender, options, Leadership);
+  }
+
+  /**
+   * Becomes leader again without a new campaign, if the session's lease already holds the leadership: for example,
+   * after the program has restarted and opened a session with its previous lease. `token` is the token of that
+   * leadership.
+   *
+   * @throws EtcdError with reason `LockLost` if the session's lease does not hold the leadership with this token.
+   */
+  async resume(token: bigint, options: WaitOptions = {}): Promise<Leadership> {
+    checkInt64(token, 'token', 1n);
+    const session = this.#session;
+    const { client } = session;
+    const wanted = queueKey(this.name, session.leaseId);
+    return withinLimit('resume', options, session.signal, async ({ waiting }) => {
+      const leaveLocalQueue = await session.localQueue(wanted.key).enter(waiting.signal);
+      try {
+        const own = await readIfFirst(client, wanted, waiting);
+        if (own?.createRevision !== token) throw keyGone();
+        return hold(Leadership, session, this.name, own, leaveLocalQueue);
+      } catch (error) {
+        leaveLocalQueue();
+        throw error;
+      }
+    });
+  }
+
+  /** Returns the leader's key with the proclaimed value, or undefined if there is no leader. */
+  async leader(options?: CallOptions): Promise<KeyValue | undefined> {
+    checkCallOptions(options, 'Election.leader');
+    const { kvs } = await this.#session.client.range(prefix(`${this.name}/`), { ...options, ...withFirstCreate() });
+    return kvs[0];
+  }
+
+  /**
+   * Yields the key of the current leader, and then the leader's key after each change of leader and each proclamation,
+   * once and in order, until the caller leaves the loop. If `signal` aborts, the loop throws an error with reason
+   * `Canceled`. If etcd compacts its history while the client cannot reach the cluster, changes from that time may be
+   * missing (rule S26 in docs/semantics.md).
+   *
+   * @example
+   * for await (const leader of election.observe()) console.log(leader.text());
+   */
+  observe(options: Pick<WaitOptions, 'signal'> = {}): AsyncGenerator<KeyValue, void> {
+    checkOptions(options, OBSERVE_OPTIONS, 'observe');
+    return observe(this.#session.client, this.name, options);
+  }
+}
+
+/**
+ * Yields the key of the current leader of an election, and then the leader's key after each change of leader and each
+ * proclamation, once and in order, until the caller leaves the loop. If `signal` aborts, the loop throws an error with
+ * reason `Canceled`. Needs no session, unlike `Election.observe`. `name` may also be the name of a `Mutex`.
+ *
+ * @example
+ * for await (const leader of observe(etcd, 'scheduler')) console.log(leader.text());
+ */
+export function observe(
+  client: CoreKeyspace,
+  name: string,
+  options: Pick<WaitOptions, 'signal'> = {},
+): AsyncGenerator<KeyValue, void> {
+  checkOptions(options, OBSERVE_OPTIONS, 'observe');
+  checkName(name);
+  checkClient(client);
+  return iterate(options.signal, (signal) => leaders(client, name, signal));
+}
+
+async function* leaders(client: CoreKeyspace, name: string, signal: AbortSignal): AsyncGenerator<KeyValue, void> {
+  const candidates = new Map<string, KeyValue>();
+  let isSynced = false;
+  let last: KeyValue | undefined;
+  for await (const message of mirrorOf(client, prefix(`${name}/`), { signal })) {
+    switch (message.type) {
+      case 'resync':
+        candidates.clear();
+        isSynced = false;
+        break;
+      case 'keys':
+        for (const kv of message.kvs) candidates.set(idOf(kv.key), kv);
+        break;
+      case 'synced':
+        isSynced = true;
+        break;
+      case 'events':
+        for (const event of message.events) {
+          if (event.type === 'put') candidates.set(idOf(event.key), event.kv);
+          else candidates.delete(idOf(event.key));
+        }
+        break;
+    }
+    const leader = isSynced ? firstCreated(candidates.values()) : undefined;
+    if (leader === undefined || isSame(leader, last)) continue;
+    last = leader;
+    yield leader;
+  }
+}
+
+function firstCreated(kvs: Iterable<KeyValue>): KeyValue | undefined {
+  let first: KeyValue | undefined;
+  for (const kv of kvs) if (first === undefined || kv.createRevision < first.createRevision) first = kv;
+  return first;
+}
+
+function isSame(a: KeyValue, b: KeyValue | undefined): boolean {
+  return b !== undefined && a.modRevision === b.modRevision && compareBytes(a.key, b.key) === 0;
+}

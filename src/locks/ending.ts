@@ -1,0 +1,36 @@
+import { onAbort, type SignalOption } from '../base/index.js';
+
+/** The end of a call that goes on until the signal `stop` of its caller aborts, or a part of the call fails. */
+export class Ending {
+  readonly #controller = new AbortController();
+  readonly #offStop: () => void;
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(stop: SignalOption) {
+    const end = (): void => this.#controller.abort(stop?.reason);
+    this.#offStop = onAbort(stop, end);
+    if (stop?.aborted) end();
+  }
+
+  /** Aborts when `stop` aborts, or with the first error. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** Ends the call because of an error, unless the call is already ending. */
+  readonly fail = (error: unknown): void => {
+    if (this.signal.aborted) return;
+    this.#failure = { error };
+    this.#controller.abort(error);
+  };
+
+  /** Stops following `stop`. The call must call this function when it ends. */
+  close(): void {
+    this.#offStop();
+  }
+
+  /** @throws the error with which `fail` has ended the call. */
+  throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure.error;
+  }
+}

@@ -1,0 +1,280 @@
+import {
+  after,
+  CheckedSignal,
+  checkedSignalOf,
+  checkOptions,
+  EtcdError,
+  INSPECT,
+  type InspectArguments,
+  inspected,
+  onAbort,
+  once,
+  orAborted,
+  settledWithin,
+  timedOut,
+} from '../base/index.js';
+import { type Conditions, compare, type Op, op, type Txn, type TxnResult } from '../client/index.js';
+import { checkTimeout, type WithHeader, WRITE_OPTIONS, type WriteOptions, withHeader } from '../rpc/index.js';
+import { keyGone, leaveQueue, lockLost, type OwnKey, WATCH_AFTER_MS, watchOwnKey } from './lock-queue.js';
+import type { Session } from './session.js';
+
+/** Default of the time limit of a release, in milliseconds. */
+export const RELEASE_TIMEOUT_MS = 10_000;
+
+export type HeldClass<T extends Held, Own extends HeldKey = OwnKey> = new (
+  session: Session,
+  name: string,
+  own: Own,
+  leaveLocalQueue: () => void,
+) => T;
+
+/** The parts of an `OwnKey` that `Held` uses. */
+type HeldKey = Pick<OwnKey, 'key' | 'createRevision' | 'seenAt'>;
+
+/** Options of `Held.release` and `Leadership.resign`. */
+export interface ReleaseOptions {
+  /** Milliseconds to wait for the release. Default 10,000. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export const RELEASE_OPTIONS = { timeoutMs: checkTimeout } as const;
+
+/**
+ * Returns a new object of the class `type`. @throws EtcdError with the reason of the session's end, if the session has
+ * ended. etcd then deletes the queue key.
+ */
+export function hold<T extends Held, Own extends HeldKey>(
+  type: HeldClass<T, Own>,
+  session: Session,
+  name: string,
+  own: Own,
+  leaveLocalQueue: () => void,
+): T {
+  const held = new type(session, name, own, leaveLocalQueue);
+  const lost = held.lostBy();
+  if (lost !== undefined) throw lost;
+  return held;
+}
+
+/**
+ * A lock, permit or leadership that the caller holds.
+ *
+ * `signal` aborts when the caller no longer holds the lock: the caller released it, `maxHoldMs` passed, the session
+ * ended, or another client deleted the key. The loss of the session aborts the signal before the server can give the
+ * lock to another contender. If another client deletes the key, the signal aborts as soon as a watch reports the
+ * deletion.
+ *
+ * @example
+ * await using held = await mutex.lock();
+ * await held.txn({ then: [op.put('jobs/last', 'done')] });
+ */
+export class Held implements AsyncDisposable {
+  /** Name of the lock. */
+  readonly name: string;
+  /** The holder's queue key. */
+  readonly key: string;
+  /** Fencing token: the create revision of the key. Every later holder has a greater token. */
+  readonly token: bigint;
+  /** @internal */
+  protected readonly session: Session;
+  /** Created when the program first reads `signal`. */
+  #signal: CheckedSignal | undefined;
+  /** Returns why the caller no longer holds the lock. Undefined while the caller holds the lock. */
+  #endedBy: (() => EtcdError) | undefined;
+  readonly #leaveLocalQueue: () => void;
+  readonly #stopWatching: () => void;
+  readonly #offSessionLost: () => void;
+  /** Tells `limit` that the holder has called `release`. */
+  #onRelease: () => void = () => {};
+  /**
+   * Ends the hold: aborts `signal`, deletes the queue key, and then lets the next locker of the session use the key.
+   * Only the first call has an effect. Every call returns the promise of the deletion, which never rejects.
+   */
+  readonly #end = once((reason: () => EtcdError, deleteKey: () => Promise<void> = () => this.#deleteKey()) => {
+    // The session may have ended, although its signal has not told this object yet.
+    const lost = this.#lostBy();
+    let error: EtcdError | undefined;
+    this.#endedBy = () => {
+      error ??= lost ?? reason();
+      return error;
+    };
+    this.#offSessionLost();
+    this.#stopWatching();
+    this.#signal?.abort(this.#endedBy());
+    return deleteKey();
+  });
+
+  /** @internal `leaveLocalQueue` lets the next locker in the same session use the key. */
+  constructor(session: Session, name: string, own: HeldKey, leaveLocalQueue: () => void) {
+    this.name = name;
+    this.key = own.key;
+    this.token = own.createRevision;
+    this.session = session;
+    this.#leaveLocalQueue = leaveLocalQueue;
+    const sessionLost = (): void => void this.#end(() => session.signal.reason);
+    this.#offSessionLost = onAbort(session.signal, sessionLost);
+    this.#stopWatching = watchOwnKey(
+      session.client,
+      own,
+      (error) => void this.#end(() => error),
+      WATCH_AFTER_MS.holder,
+    );
+    if (session.signal.aborted) sessionLost();
+  }
+
+  /**
+   * Aborts with an `EtcdError` when the caller no longer holds the lock. Reading `aborted` compares the lease's
+   * deadline with the clocks of the machine, so the result is right even after the event loop was blocked.
+   */
+  get signal(): AbortSignal {
+    if (this.#signal === undefined) {
+      this.#signal = new CheckedSignal(() => this.lostBy());
+      // Aborts the signal if the caller no longer holds the lock.
+      void this.#signal.aborted;
+    }
+    return this.#signal.signal;
+  }
+
+  /**
+   * Returns a signal that aborts when the caller no longer holds the lock or one of `others` aborts. Reading its
+   * `aborted` checks the lease's deadline, as for `signal`. A signal made by `AbortSignal.any` does not check the
+   * deadline. After the event loop was blocked, such a signal may not have aborted yet although another contender
+   * already holds the lock.
+   *
+   * @example
+   * await work({ signal: held.signalWith(stop.signal) });
+   */
+  signalWith(...others: readonly AbortSignal[]): AbortSignal {
+    return checkedSignalOf(this.signal, others);
+  }
+
+  /** Returns the fields that `JSON.stringify` writes. */
+  toJSON(): { readonly name: string; readonly key: string; readonly token: string; readonly valid: boolean } {
+    const { name, key, token } = this;
+    return { name, key, token: String(token), valid: this.valid() };
+  }
+
+  /** @internal */
+  [INSPECT](...args: InspectArguments): string {
+    return inspected('Held', { ...this.toJSON(), token: this.token }, ...args);
+  }
+
+  /**
+   * Returns whether the caller still holds the lock, as far as this client knows. Checks the lease's deadline, as for
+   * `signal`.
+   */
+  valid(): boolean {
+    return this.lostBy() === undefined;
+  }
+
+  /** @internal Returns the reason of `signal` if the caller does not hold the lock. */
+  lostBy(): EtcdError | undefined {
+    return this.#lostBy();
+  }
+
+  /** @internal Returns why the caller has lost the lock. Undefined while it holds the lock, and after a release. */
+  loss(): EtcdError | undefined {
+    const ended = this.lostBy();
+    return ended?.reason === 'LockReleased' ? undefined : ended;
+  }
+
+  /**
+   * @internal Ends the hold after `maxHoldMs`, as if the lock was lost. The queue key stays until the holder calls
+   * `release`, but not longer than the lease's TTL. So a holder that stops when its signal aborts, and within this TTL,
+   * never runs at the same time as the next holder.
+   */
+  limit(maxHoldMs: number | undefined): this {
+    if (maxHoldMs === undefined) return this;
+    const released = new Promise<void>((resolve) => {
+      this.#onRelease = resolve;
+    });
+    const deleteLater = async (): Promise<void> => {
+      await settledWithin(
+        this.session.ttlMs,
+        orAborted(released, this.session.signal).catch(() => {}),
+      );
+      await this.#deleteKey();
+    };
+    const end = () =>
+      this.#end(() => lockLost(`the caller has held the lock for maxHoldMs = ${maxHoldMs}`), deleteLater);
+    void released.then(after(maxHoldMs, end, 'background'));
+    return this;
+  }
+
+  /**
+   * Runs a transaction that has no effect unless the caller still holds the lock. etcd checks the fencing token, so a
+   * holder that was suspended for too long cannot write (rule S23 in docs/semantics.md).
+   *
+   * @throws EtcdError with reason `LockLost`, or `LockReleased` after `release`, if the caller does not hold the lock.
+   * The transaction has then written nothing.
+   * @example
+   * await held.txn({ then: [op.put('jobs/owner', 'me')] });
+   */
+  async txn<
+    const If extends Conditions = undefined,
+    const Then extends readonly Op[] = [],
+    const Else extends readonly Op[] = [],
+  >(txn: Txn<If, Then, Else>, options: WriteOptions = {}): Promise<WithHeader<TxnResult<If, Then, Else>>> {
+    checkOptions(options, WRITE_OPTIONS, 'Held.txn');
+    const lostBy = this.lostBy();
+    if (lostBy !== undefined) throw notHeld(lostBy);
+    const isHeld = compare.createRevision(this.key, '==', this.token);
+    const result = await this.session.client.txn({ if: [isHeld], then: [op.txn(txn)] }, options);
+    if (!result.succeeded) {
+      void this.#end(keyGone);
+      throw notHeld(this.lostBy());
+    }
+    return withHeader(result.header, result.responses[0]) as WithHeader<TxnResult<If, Then, Else>>;
+  }
+
+  /**
+   * Releases the lock. `signal` aborts first, with reason `LockReleased`. A further call, or a call after the lock was
+   * lost, only waits until the queue key is deleted.
+   *
+   * @throws EtcdError with reason `DeadlineExceeded` if no server answers within `timeoutMs` (default 10,000). The
+   * release then continues in the background until the session ends.
+   */
+  async release(options: ReleaseOptions = {}): Promise<void> {
+    checkOptions(options, RELEASE_OPTIONS, 'release');
+    const { timeoutMs = RELEASE_TIMEOUT_MS } = options;
+    checkTimeout(timeoutMs, 'timeoutMs');
+    const deleted = this.#end(lockReleased);
+    this.#onRelease();
+    const released = await settledWithin(timeoutMs, deleted);
+    if (!released) throw timedOut('release', timeoutMs, 'unknown');
+  }
+
+  /** @internal Ends the hold like `release`, but keeps the key, which the caller deletes in a separate transaction. */
+  endKeepingKey(): void {
+    void this.#end(lockReleased, async () => {});
+  }
+
+  /** Same as `release`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  #lostBy(): EtcdError | undefined {
+    if (this.#endedBy !== undefined) return this.#endedBy();
+    const { signal } = this.session;
+    return signal.aborted ? signal.reason : undefined;
+  }
+
+  async #deleteKey(): Promise<void> {
+    try {
+      await leaveQueue(this.session.client, this.key, this.token, this.session);
+    } catch {
+      // The session has ended or the client was closed, so etcd deletes the key with the lease.
+    } finally {
+      this.#leaveLocalQueue();
+    }
+  }
+}
+
+function lockReleased(): EtcdError {
+  return new EtcdError('the lock was released', { code: 'Aborted', reason: 'LockReleased', outcome: 'rejected' });
+}
+
+function notHeld(cause: EtcdError | undefined): EtcdError {
+  return lockLost('the caller no longer holds the lock; nothing was written', cause);
+}

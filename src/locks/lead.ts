@@ -1,0 +1,122 @@
+import {
+  type BytesLike,
+  checkFunction,
+  checkOptions,
+  checkSignal,
+  EtcdError,
+  type SignalOption,
+  toBytes,
+} from '../base/index.js';
+import type { CoreKeyspace } from '../client/index.js';
+import { checkTimeout } from '../rpc/index.js';
+import { Election, type Leadership } from './election.js';
+import { checkName } from './lock-queue.js';
+import { LEASE_OPTIONS, type Session, type SessionOptions } from './session.js';
+import type { LockOptions } from './waiting.js';
+import { AGAIN, isSessionLost, sessionAfterSession } from './with-sessions.js';
+
+/** Options of `lead`. */
+export interface LeadOptions extends Pick<SessionOptions, 'allowLongTtl'> {
+  /**
+   * If this signal aborts, `lead` stops waiting for the leadership. If this process already leads, the signal of
+   * `action` aborts, and `lead` resigns after `action` has ended. `lead` then resolves with undefined.
+   */
+  readonly signal?: SignalOption;
+  /**
+   * Maximum time in milliseconds of one term. After this time, the signal of `action` aborts as if the leadership was
+   * lost. The next candidate leads when `action` has ended, but at the latest when `ttl` has passed since the abort.
+   * Default: no limit.
+   */
+  readonly maxHoldMs?: number | undefined;
+  /** TTL of the lease in seconds. If this process dies, another candidate leads after this time. Default 10. */
+  readonly ttl?: number | undefined;
+}
+
+/** The argument of the action of `lead`. */
+export interface Term {
+  /**
+   * Aborts when this process is no longer the leader, or when the signal in the options aborts. Reading `aborted`
+   * compares the lease's deadline with the clocks of the machine.
+   */
+  readonly signal: AbortSignal;
+  /**
+   * The leadership, with its fencing token. `held.txn` makes writes that have no effect after the leadership is lost.
+   */
+  readonly held: Leadership;
+}
+
+const LEAD_OPTIONS = { signal: checkSignal, maxHoldMs: checkTimeout, ...LEASE_OPTIONS } as const;
+
+/**
+ * Campaigns in an election, and runs `action` while this process is the leader. If the leadership is lost, waits until
+ * `action` has ended, and then campaigns again. So one call of `lead` never runs `action` twice at once, but may run it
+ * many times. `candidate` is the value that observers of the election see.
+ *
+ * If `action` returns while this process leads, `lead` resigns and resolves with the result. If `action` throws while
+ * this process leads, `lead` resigns and rejects with the error. `lead` ignores a result or an error of `action` after
+ * the leadership was lost, or after the signal in the options has aborted. An action that does not end when its signal
+ * aborts delays the next campaign, and its writes are only safe through `held.txn`.
+ *
+ * @throws EtcdError with reason `InvalidInput`, `ClientClosed` or `PermissionDenied`, or with another reason for which
+ * the server refuses the lease or the campaign. While no server answers, `lead` waits.
+ *
+ * @example
+ * const stop = new AbortController();
+ * process.once('SIGTERM', () => stop.abort());
+ * await lead(etcd, 'scheduler', 'host-1', async ({ signal, held }) => {
+ *   for (let run = 1; run <= 3 && !signal.aborted; run += 1)
+ *     await held.txn({ then: [op.put('scheduler/runs', String(run))] });
+ * }, { signal: stop.signal });
+ */
+export async function lead<T>(
+  client: CoreKeyspace,
+  name: string,
+  candidate: BytesLike,
+  action: (term: Term) => Promise<T> | T,
+  options: LeadOptions = {},
+): Promise<T | undefined> {
+  checkName(name);
+  const value = toBytes(candidate, 'candidate');
+  checkFunction(action, 'action');
+  checkOptions(options, LEAD_OPTIONS, 'lead');
+  const { signal, maxHoldMs, ...lease } = options;
+  const stop = signal ?? new AbortController().signal;
+  return sessionAfterSession(client, lease, stop, async (session) => {
+    const held = await campaign(session, name, value, { signal: stop, maxHoldMs });
+    return held === undefined ? AGAIN : runTerm(held, action, stop);
+  });
+}
+
+/** Returns undefined if the signal aborts, the session is lost or the queue key is deleted. */
+async function campaign(
+  session: Session,
+  name: string,
+  value: Uint8Array,
+  options: LockOptions & { readonly signal: AbortSignal },
+): Promise<Leadership | undefined> {
+  try {
+    return await new Election(session, name).campaign(value, options);
+  } catch (error) {
+    if (options.signal.aborted || isSessionLost(session) || (error instanceof EtcdError && error.reason === 'LockLost'))
+      return undefined;
+    throw error;
+  }
+}
+
+/** Returns `AGAIN` if the leadership was lost or `stop` has aborted. */
+async function runTerm<T>(
+  held: Leadership,
+  action: (term: Term) => Promise<T> | T,
+  stop: AbortSignal,
+): Promise<T | typeof AGAIN> {
+  const isLost = (): boolean => stop.aborted || held.loss() !== undefined;
+  try {
+    const result = await action({ signal: held.signalWith(stop), held });
+    return isLost() ? AGAIN : result;
+  } catch (error) {
+    if (isLost()) return AGAIN;
+    throw error;
+  } finally {
+    await held.release().catch(() => {});
+  }
+}

@@ -1,0 +1,225 @@
+import type { BytesLike } from '../base/index.js';
+import type { Keys } from '../client/index.js';
+import type { CallOptions } from '../rpc/index.js';
+import { Ending } from './ending.js';
+import { Held, type HeldClass, hold } from './held.js';
+import {
+  type Enqueued,
+  enqueue,
+  leaveQueue,
+  type OwnKey,
+  putIfFirst,
+  putUnlessExists,
+  type QueueKey,
+  type QueueKeyPut,
+  type QueueKeyTxn,
+  queueKey,
+  uniqueKey,
+  waitUntilFirst,
+  watchOwnKey,
+  withValue,
+} from './lock-queue.js';
+import type { Session } from './session.js';
+import {
+  cleanedUp,
+  LOCK_OPTIONS,
+  type LockOptions,
+  untilAnswered,
+  untilDone,
+  type Waiting,
+  type WaitLimit,
+  watchUntil,
+  withinLimit,
+} from './waiting.js';
+
+export interface QueueContender {
+  readonly session: Session;
+  readonly name: string;
+  readonly queueKey: QueueKey;
+  readonly value: BytesLike;
+  /** The transaction that puts the queue key. The first `acquire` prepares it, and later ones of a `Mutex` use it again. */
+  entry: QueueKeyTxn | undefined;
+  /**
+   * Whether the lockers of the session share this queue key, and so wait for each other in the session's `LocalQueue`.
+   */
+  readonly isShared: boolean;
+}
+
+/** Returns a contender with the queue key that all lockers of the session share, as in Go. */
+export function sharedContender(session: Session, name: string, value: BytesLike = ''): QueueContender {
+  return { session, name, queueKey: queueKey(name, session.leaseId), value, entry: undefined, isShared: true };
+}
+
+/** Returns a contender with a new key under `ownPrefix`. The contender waits for all earlier keys under `waitsFor`. */
+export function uniqueContender(session: Session, name: string, ownPrefix: string, waitsFor: string): QueueContender {
+  const lease = session.leaseId;
+  const key = { key: uniqueKey(ownPrefix, lease), prefix: waitsFor, lease };
+  return { session, name, queueKey: key, value: '', entry: undefined, isShared: false };
+}
+
+/**
+ * Acquires a lock: enters the local queue if the contender shares its queue key, puts the queue key, and waits until no
+ * other key in the queue is before it. If this fails, for example because the wait timed out, deletes the queue key
+ * (rules S21 and S22 in docs/semantics.md).
+ *
+ * @throws EtcdError if the wait is canceled or times out (see `WaitOptions`), if the session ends, or if the server
+ * refuses a call.
+ */
+export function acquire<T extends Held>(
+  what: string,
+  contender: QueueContender,
+  options: LockOptions,
+  type: HeldClass<T>,
+): Promise<T> {
+  const { session, name, queueKey, value } = contender;
+  const { client } = session;
+  return withinLimit(
+    what,
+    options,
+    session.signal,
+    async (limit) => {
+      limit.forLock().taken(true);
+      const leaveLocalQueue = (await localQueueOf(contender)?.enter(limit.firstCalls.signal)) ?? NO_LOCAL_QUEUE;
+      limit.taken(false);
+      contender.entry ??= putUnlessExists(queueKey, value);
+      const put = session.guards.begin(contender.entry);
+      let enqueued: Enqueued | undefined;
+      let own: OwnKey;
+      try {
+        // `enqueue` never returns undefined for this write: if its condition is false, the key exists.
+        enqueued = (await enqueue(client, queueKey, limit.firstCalls, put)) as Enqueued;
+        own = await withValue(client, enqueued, value, limit.firstCalls);
+        if (enqueued.predecessor !== undefined) {
+          const { waiting } = limit;
+          limit.taken(true);
+          const stopWatching = watchOwnKey(client, enqueued.own, (gone) => limit.end(gone));
+          own = { ...own, seenAt: await waitUntilFirst(client, enqueued, waiting).finally(stopWatching) };
+          limit.taken(false);
+        }
+      } catch (error) {
+        await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
+        throw error;
+      }
+      return hold(type, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
+    },
+    undefined,
+    LOCK_OPTIONS,
+  );
+}
+
+/** Acquires the lock if it is free and no other locker in the session waits for it. Returns undefined otherwise. */
+export function tryAcquire<T extends Held = Held>(
+  what: string,
+  contender: QueueContender,
+  options: LockOptions,
+  type: HeldClass<T> = Held as HeldClass<never>,
+): Promise<T | undefined> {
+  const { session, name, queueKey, value } = contender;
+  const { client } = session;
+  return withinLimit(
+    what,
+    options,
+    session.signal,
+    async (limit) => {
+      const leaveLocalQueue = contender.isShared ? localQueueOf(contender)?.tryEnter() : NO_LOCAL_QUEUE;
+      if (leaveLocalQueue === undefined) return undefined;
+      const put = session.guards.begin(putIfFirst(queueKey, value));
+      let enqueued: Enqueued | undefined;
+      let own: OwnKey | undefined;
+      try {
+        enqueued = await enqueue(client, queueKey, limit.firstCalls, put);
+        if (enqueued !== undefined && enqueued.predecessor === undefined)
+          own = await withValue(client, enqueued, value, limit.firstCalls);
+        // An earlier session with the same lease has put the key behind another contender's key. The call must not
+        // wait.
+        else if (enqueued !== undefined)
+          await leaveQueue(client, queueKey.key, enqueued.own.createRevision, limit.firstCalls);
+      } catch (error) {
+        await giveUp(contender, limit, put, enqueued?.own, leaveLocalQueue, error);
+        throw error;
+      }
+      if (own !== undefined) return hold(type, session, name, own, leaveLocalQueue).limit(options.maxHoldMs);
+      leaveLocalQueue();
+      return undefined;
+    },
+    undefined,
+    LOCK_OPTIONS,
+  );
+}
+
+/** Why the wait for a gate ends: nothing is free. */
+const NOTHING_FREE = Symbol('nothing free');
+
+/**
+ * Acquires a gate: the lock that contenders hold while they take one of several things, such as permits. Waits for the
+ * gate only as long as `isFree` resolves to true. Returns undefined as soon as it resolves to false. `taken` is the
+ * range in which a contender puts a key to take something.
+ *
+ * The contender that has the gate takes what is free. If it takes the last one, the next contender keeps the gate until
+ * a holder returns something, and this call must not wait for that holder.
+ */
+export async function tryGate(
+  what: string,
+  gate: QueueContender,
+  taken: Keys,
+  waiting: Waiting,
+  isFree: (options: CallOptions) => Promise<boolean>,
+): Promise<Held | undefined> {
+  const held = await tryAcquire(what, gate, waiting);
+  if (held !== undefined || !(await untilAnswered(waiting, isFree))) return held;
+  const ending = new Ending(waiting.signal);
+  const inner: Waiting = { ...waiting, signal: ending.signal };
+  const unlessFree = async (options: CallOptions): Promise<typeof NOTHING_FREE | undefined> =>
+    (await isFree(options)) ? undefined : NOTHING_FREE;
+  watchUntil(gate.session.client, { keys: taken, event: 'put' }, inner, unlessFree).then(ending.fail, ending.fail);
+  try {
+    return await acquire(what, gate, inner, Held);
+  } catch (error) {
+    if (ending.signal.reason === NOTHING_FREE) return undefined;
+    ending.throwIfFailed();
+    throw error;
+  } finally {
+    // Also ends the watch.
+    ending.fail(NOTHING_FREE);
+    ending.close();
+  }
+}
+
+/** For a contender without a local queue: does nothing. */
+const NO_LOCAL_QUEUE = (): void => {};
+
+function localQueueOf({ session, queueKey, isShared }: QueueContender) {
+  return isShared ? session.localQueue(queueKey.key) : undefined;
+}
+
+/**
+ * Deletes the queue key of a contender that has failed with `error`, and then leaves the local queue. `own` is
+ * undefined if no answer has arrived.
+ */
+async function giveUp(
+  { session, queueKey }: QueueContender,
+  limit: WaitLimit,
+  put: QueueKeyPut,
+  own: OwnKey | undefined,
+  leaveLocalQueue: () => void,
+  error: unknown,
+): Promise<void> {
+  // If the lease is gone, end the session now: it must not be valid if the caller tries again at once.
+  session.losesWith(error);
+  const { mayBeApplied } = put;
+  const deleteKey = async (): Promise<void> => {
+    const createRevision = own?.createRevision ?? (await createdAt(session, queueKey, put));
+    if (createRevision !== undefined) await leaveQueue(session.client, queueKey.key, createRevision, session);
+  };
+  // The deletion fails only when the session ends, and then etcd deletes the key with the lease.
+  const isDeleted = await cleanedUp(deleteKey().finally(leaveLocalQueue));
+  if (mayBeApplied) limit.setOutcome(isDeleted ? 'rejected' : 'unknown');
+}
+
+/** Makes sure that no attempt puts the key later. Returns the create revision of the key if it exists. */
+async function createdAt(session: Session, { key }: QueueKey, put: QueueKeyPut): Promise<bigint | undefined> {
+  const applied = await untilDone(session, (options) => put.settle(options));
+  if (applied === undefined || applied.succeeded) return applied?.revision;
+  // An earlier session with the same lease has put the key.
+  return (await untilDone(session, (options) => session.client.get(key, options)))?.createRevision;
+}

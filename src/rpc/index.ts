@@ -1,0 +1,62 @@
+export {
+  beforeSending,
+  ENDED_BY_CLIENT,
+  isEndpointFailure,
+  isMomentaryRefusal,
+  isOverloadRefusal,
+} from './attempts.js';
+export {
+  AuthenticatedTransport,
+  askForCredentials,
+  type Credentials,
+  type CredentialsSource,
+  checkCredentials,
+  isPermission,
+  isTokenRefused,
+  mayUseAnotherToken,
+  type PlaintextPermission,
+} from './authentication.js';
+export { Channel, MAX_IN_FLIGHT } from './channel.js';
+export type { ClusterIdentity } from './cluster-identity.js';
+export { syncEndpoints, withAutoSync } from './endpoint-discovery.js';
+export { BALANCES, type Balance } from './endpoint-pool.js';
+export { checkInterceptors, type Interceptor, withInterceptors } from './interceptors.js';
+export {
+  type CallDiagnostics,
+  type CallObserver,
+  type CancelFailure,
+  observeStream,
+  observeUnary,
+  withDiagnostics,
+} from './observe.js';
+export { withOrderedReads } from './ordered-reads.js';
+export { PlaintextRule } from './plaintext-rule.js';
+export { isCheckedByOne } from './refusals.js';
+export { type WithHeader, withHeader, withHeaderOf } from './results.js';
+export { type NextStream, ResumableStream } from './resumable-stream.js';
+export {
+  CALL_OPTIONS,
+  type CallOptions,
+  checkCallOptions,
+  checkTimeout,
+  deadlineIn,
+  internally,
+  Rpc,
+  type RpcSettings,
+  TIME_LIMITS,
+  traceIn,
+  WRITE_OPTIONS,
+  type WriteOptions,
+  withObserver,
+  withoutDefaultTimeout,
+  withSharedLimit,
+} from './rpc.js';
+export {
+  type BidiStream,
+  openServerStream,
+  openStream,
+  readStream,
+  STREAM_OPTIONS,
+  type StreamOptions,
+} from './streams.js';
+export { WaitTrace } from './wait-trace.js';

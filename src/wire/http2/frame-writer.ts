@@ -1,0 +1,184 @@
+import { NO_BYTES } from '../../base/index.js';
+import type { Metadata } from '../transport.js';
+import {
+  CONNECTION_PREFACE,
+  DEFAULT_WINDOW_BYTES,
+  Flag,
+  FRAME_HEADER_BYTES,
+  FrameType,
+  writeFrameHeader,
+  writeUint32,
+} from './frame.js';
+import { MESSAGE_PREFIX_BYTES, writeMessage } from './message-framing.js';
+import { callFieldsBytes, writeCallFields } from './request-headers.js';
+import { CONNECTION_WINDOW_BYTES, ownSettings } from './settings.js';
+
+/**
+ * Least and largest size in bytes of a slab: a buffer that collects frames. A slab has room for as many bytes as the
+ * last write had, within these limits. A longer frame gets its own slab.
+ */
+const SLAB_BYTES = 4_096;
+const MAX_SLAB_BYTES = 65_536;
+
+/**
+ * Writes frames. The writer collects all frames until the next microtask and sends them in one write. It never
+ * overwrites bytes that it has sent, because the byte stream may still be reading them.
+ */
+export class FrameWriter {
+  readonly #send: (parts: readonly Uint8Array[]) => void;
+  /** The unsent parts of slabs, in the order in which the writer sends them. */
+  #full: Uint8Array[] = [];
+  #slab = NO_BYTES;
+  /** Where the unsent part of the slab begins. */
+  #start = 0;
+  /** Where the unsent part of the slab ends, and the next frame begins. */
+  #end = 0;
+  #flushScheduled = false;
+  /** Number of bytes that the writer has collected for the next write. */
+  #bytes = 0;
+  /** Number of bytes of the last write. The next one is probably of a similar size. */
+  #expected = 0;
+
+  /** Sends the collected frames now, without waiting for the microtask. */
+  readonly flush = (): void => {
+    this.#flushScheduled = false;
+    this.#finishSlab();
+    if (this.#full.length === 0) return;
+    const parts = this.#full;
+    this.#full = [];
+    this.#expected = this.#bytes;
+    this.#bytes = 0;
+    this.#start = this.#end;
+    // An idle connection holds no large buffer.
+    if (this.#slab.length > SLAB_BYTES) this.#slab = NO_BYTES;
+    this.#send(parts);
+  };
+
+  constructor(send: (parts: readonly Uint8Array[]) => void) {
+    this.#send = send;
+  }
+
+  /**
+   * Writes the connection preface with this client's SETTINGS, which announce the receive window of its streams: RFC
+   * 9113, section 3.4. Then enlarges the connection's window with a WINDOW_UPDATE, because SETTINGS cannot change that
+   * window.
+   */
+  preface(windowBytes: number): void {
+    const at = this.#reserve(CONNECTION_PREFACE.length);
+    new TextEncoder().encodeInto(CONNECTION_PREFACE, this.#slab.subarray(at));
+    this.frame(FrameType.SETTINGS, 0, 0, ownSettings(windowBytes));
+    this.windowUpdate(0, CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES);
+  }
+
+  /**
+   * Writes HEADERS, with CONTINUATION frames if the peer's SETTINGS_MAX_FRAME_SIZE requires them. The header block has
+   * three parts: `block`, which is already encoded; the field `grpc-timeout`, unless `timeout` is empty; and the
+   * metadata. `flags` are the flags of HEADERS in addition to END_HEADERS.
+   */
+  headers(
+    streamId: number,
+    block: Uint8Array,
+    timeout: string,
+    metadata: Metadata | undefined,
+    maxFrameBytes: number,
+    flags = 0,
+  ): void {
+    const length = block.length + callFieldsBytes(timeout, metadata);
+    if (length > maxFrameBytes) {
+      const whole = new Uint8Array(length);
+      whole.set(block);
+      writeCallFields(whole, block.length, timeout, metadata);
+      for (let at = 0; at < length; at += maxFrameBytes) {
+        const end = Math.min(length, at + maxFrameBytes);
+        const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
+        const last = end === length ? Flag.END_HEADERS : 0;
+        this.frame(type, at === 0 ? flags | last : last, streamId, whole.subarray(at, end));
+      }
+      return;
+    }
+    const at = this.#header(length, FrameType.HEADERS, flags | Flag.END_HEADERS, streamId);
+    this.#slab.set(block, at);
+    writeCallFields(this.#slab, at + block.length, timeout, metadata);
+  }
+
+  /** Writes one whole message in one DATA frame. */
+  message(streamId: number, message: Uint8Array, endStream: boolean): void {
+    const length = MESSAGE_PREFIX_BYTES + message.length;
+    const at = this.#header(length, FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId);
+    writeMessage(this.#slab, at, message);
+  }
+
+  data(streamId: number, payload: Uint8Array, endStream: boolean): void {
+    this.frame(FrameType.DATA, endStream ? Flag.END_STREAM : 0, streamId, payload);
+  }
+
+  rstStream(streamId: number, code: number): void {
+    this.#words(FrameType.RST_STREAM, 0, streamId, code);
+  }
+
+  settingsAck(): void {
+    this.#words(FrameType.SETTINGS, Flag.ACK, 0);
+  }
+
+  ping(opaque: number): void {
+    this.#words(FrameType.PING, 0, 0, 0, opaque);
+  }
+
+  pingAck(first: number, second: number): void {
+    this.#words(FrameType.PING, Flag.ACK, 0, first, second);
+  }
+
+  windowUpdate(streamId: number, increment: number): void {
+    this.#words(FrameType.WINDOW_UPDATE, 0, streamId, increment);
+  }
+
+  /**
+   * Writes the GOAWAY of a client. Its last stream identifier is 0: server push is disabled, so the client has
+   * processed no stream that the server opened.
+   */
+  goAway(code: number): void {
+    this.#words(FrameType.GOAWAY, 0, 0, 0, code);
+  }
+
+  frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
+    const at = this.#header(payload.length, type, flags, streamId);
+    this.#slab.set(payload, at);
+  }
+
+  #words(type: number, flags: number, streamId: number, ...words: readonly number[]): void {
+    let at = this.#header(words.length * 4, type, flags, streamId);
+    for (const word of words) {
+      writeUint32(this.#slab, at, word);
+      at += 4;
+    }
+  }
+
+  /** Writes a frame header. Returns where in the slab the payload goes. */
+  #header(length: number, type: number, flags: number, streamId: number): number {
+    if (!this.#flushScheduled) {
+      this.#flushScheduled = true;
+      queueMicrotask(this.flush);
+    }
+    const at = this.#reserve(FRAME_HEADER_BYTES + length);
+    writeFrameHeader(this.#slab, at, length, type, flags, streamId);
+    return at + FRAME_HEADER_BYTES;
+  }
+
+  /** Reserves `length` bytes in the slab, or in a new slab. Returns where these bytes begin. */
+  #reserve(length: number): number {
+    if (this.#end + length > this.#slab.length) {
+      this.#finishSlab();
+      this.#slab = new Uint8Array(Math.max(SLAB_BYTES, Math.min(MAX_SLAB_BYTES, this.#expected), length));
+      this.#start = 0;
+      this.#end = 0;
+    }
+    const at = this.#end;
+    this.#end += length;
+    this.#bytes += length;
+    return at;
+  }
+
+  #finishSlab(): void {
+    if (this.#end > this.#start) this.#full.push(this.#slab.subarray(this.#start, this.#end));
+  }
+}

@@ -1,0 +1,70 @@
+export { connectFailed } from './connect-failed.js';
+export { defaultTransport } from './default-transport.js';
+export { type Http2Options, http2 } from './http2/factory.js';
+export { ReceiveWindow, SendFlow } from './http2/flow-control.js';
+export {
+  CONNECTION_PREFACE,
+  ConnectionError,
+  DEFAULT_WINDOW_BYTES,
+  ErrorCode,
+  errorCodeName,
+  Flag,
+  FRAME_HEADER_BYTES,
+  FrameType,
+  MAX_STREAM_ID,
+  MAX_WINDOW_BYTES,
+  readUint31,
+  readUint32,
+  StreamError,
+  writeFrameHeader,
+  writeUint32,
+} from './http2/frame.js';
+export { FrameReader } from './http2/frame-reader.js';
+export { FrameWriter } from './http2/frame-writer.js';
+export { HeaderReader, problemOfField } from './http2/header-reader.js';
+export { type HeaderList, HpackDecoder } from './http2/hpack/decoder.js';
+export { HpackEncoder, literalString, neverIndexedBytes, writeNeverIndexed } from './http2/hpack/encoder.js';
+export { DynamicTable, entryBytes, type HeaderField, STATIC_TABLE } from './http2/hpack/tables.js';
+export {
+  MESSAGE_PREFIX_BYTES,
+  MessageAssembler,
+  type MessageReceiver,
+  SendQueue,
+  writeMessage,
+} from './http2/message-framing.js';
+export { type FrameTarget, PeerFrames, type PeerStream } from './http2/peer-frames.js';
+export { PeerLimits } from './http2/peer-limits.js';
+export { errorOfReset, percentDecoded } from './http2/response.js';
+export {
+  CONNECTION_WINDOW_BYTES,
+  type HeaderWriter,
+  MAX_HEADER_LIST_BYTES,
+  ownSettings,
+  PeerSettings,
+  SETTING_BYTES,
+  Setting,
+  STREAM_WINDOW_BYTES,
+} from './http2/settings.js';
+export { http2Over } from './http2/transport.js';
+export { checkMetadata, decodeResponse, encodeRequest, isPrintable, responseTooLarge } from './messages.js';
+export { type Codec, decode, encode, type Init } from './protobuf/codec.js';
+export { MAX_DEPTH, Reader } from './protobuf/reader.js';
+export type { FieldDescriptor, FieldType, Method, MethodKind, ScalarType } from './protobuf/schema.js';
+export { tableCodec } from './protobuf/table-codec.js';
+export {
+  type AttemptObserver,
+  bothObservers,
+  type Copy,
+  type EmbeddedTransportFactory,
+  forwardStream,
+  type Guarding,
+  type Metadata,
+  type OutgoingStream,
+  type StreamCall,
+  type StreamHandler,
+  TRANSPORT_DEFAULTS,
+  type Transport,
+  type TransportFactory,
+  type TransportOptions,
+  type UnaryCall,
+} from './transport.js';

@@ -1,0 +1,103 @@
+import { expect, inject, onTestFinished, test } from 'vitest';
+import type { EtcdError } from '../../../../src/base/etcd-error.js';
+import { withLock } from '../../../../src/concurrency.js';
+import { gateway } from '../../../../src/gateway.js';
+import { methods } from '../../../../src/gen/methods.js';
+import { parseEndpoint } from '../../../../src/host/endpoint.js';
+import type { TransportOptions } from '../../../../src/wire/transport.js';
+import { openClient, unique } from '../../../support/client.js';
+import { errorOf } from '../../../support/errors.js';
+import { openGateway } from '../../../support/gateway.js';
+import { VirtualClock } from '../../../support/virtual-clock.js';
+
+/**
+ * Returns a `fetch` that, like a proxy that buffers responses, never answers the first `creations` requests to create a
+ * watch. `count` returns the number of such requests so far.
+ */
+function buffering(creations: number): { readonly fetch: typeof fetch; readonly count: () => number } {
+  let count = 0;
+  return {
+    count: () => count,
+    fetch: (url, init) => {
+      if (!String(url).endsWith('/v3/watch') || ++count > creations) return fetch(url, init);
+      return new Promise((_, reject) => {
+        init?.signal?.addEventListener('abort', () => reject(init.signal?.reason));
+      });
+    },
+  };
+}
+
+test('a watch stream ends with an error that suggests a buffering proxy when no watch creation is answered within 10 s', async () => {
+  const clock = new VirtualClock();
+  onTestFinished(() => clock.restore());
+  const options = { maxRequestBytes: 1_000, maxReceiveBytes: 1_000 } as TransportOptions;
+  const transport = gateway({ fetch: () => new Promise(() => {}) })(
+    parseEndpoint('http://127.0.0.1:1', 'endpoint'),
+    options,
+  );
+  const ends: (EtcdError | undefined)[] = [];
+  const stream = transport.stream(
+    { method: methods.watch.watch },
+    { message: () => {}, end: (error) => ends.push(error) },
+  );
+  for (const key of ['a', 'b'])
+    stream.send({ requestUnion: { case: 'createRequest', value: { key: new TextEncoder().encode(key) } } });
+  await clock.pass(9_999);
+  expect(ends).toEqual([]);
+  await clock.pass(1);
+  expect(ends).toMatchObject([{ code: 'Unavailable', reason: 'ConnectionLost', outcome: 'unknown' }]);
+  expect(ends[0]?.problem).toMatch(/within 10000 ms.*proxy_buffering off/);
+  expect(clock.timers).toBe(0);
+});
+
+test('a client creates its watches when a proxy buffers the first responses but passes on later responses', async () => {
+  const proxy = buffering(2);
+  const lines: string[] = [];
+  const etcd = openGateway({
+    transport: gateway({ fetch: proxy.fetch, silenceMs: 200 }),
+    logger: { warn: (message, { problem }) => void lines.push(`${message}: ${problem}`) },
+  });
+  const name = unique();
+  const watches = ['a', 'b', 'c'].map((key) => etcd.watch(`${name}/${key}`));
+  await Promise.all(watches.map((watch) => watch.created()));
+  expect(proxy.count()).toBeGreaterThanOrEqual(5);
+  expect(lines).toContainEqual(expect.stringMatching(/^watches wait for a server: .*proxy_buffering off/));
+  await openClient().put(`${name}/c`, 'v');
+  expect((await watches[2]?.[Symbol.asyncIterator]().next())?.value).toMatchObject({ type: 'put' });
+});
+
+test('a watch that is canceled before its creation rejects with an error that contains the last failure', async () => {
+  const giveUp = new AbortController();
+  const proxy = buffering(Number.POSITIVE_INFINITY);
+  const etcd = openGateway({ transport: gateway({ fetch: proxy.fetch, silenceMs: 100 }) });
+  const watch = etcd.watch('k', { signal: giveUp.signal });
+  const created = errorOf(watch.created());
+  await expect.poll(() => proxy.count()).toBeGreaterThanOrEqual(2);
+  giveUp.abort();
+  const error = await created;
+  expect(error).toMatchObject({ reason: 'Canceled' });
+  expect(error.message).toMatch(/caller's signal; last failure: .*proxy_buffering off/);
+});
+
+test('`withLock` rejects with an error that contains the last failure of its watch when the wait for the lock times out', async () => {
+  const name = unique('lock');
+  const { fetch } = buffering(Number.POSITIVE_INFINITY);
+  const etcd = openGateway({ transport: gateway({ fetch, silenceMs: 100 }) });
+  await withLock(openClient(), name, async () => {
+    const error = await errorOf(withLock(etcd, name, () => {}, { maxWaitMs: 1_500 }));
+    expect(error).toMatchObject({ reason: 'DeadlineExceeded', cause: { reason: 'ConnectionLost' } });
+    expect(error.message).toMatch(/last failure: .*proxy_buffering off/);
+  });
+});
+
+test('a watch that is canceled after its creation rejects with an error that omits failures before the creation', async () => {
+  const giveUp = new AbortController();
+  const proxy = buffering(1);
+  const watch = openGateway({
+    endpoints: inject('endpoints'),
+    transport: gateway({ fetch: proxy.fetch, silenceMs: 200 }),
+  }).watch(unique(), { signal: giveUp.signal });
+  await watch.created();
+  giveUp.abort();
+  expect((await errorOf(watch.batches().next())).message).not.toMatch(/proxy_buffering/);
+});

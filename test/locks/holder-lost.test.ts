@@ -1,0 +1,73 @@
+import { expect, inject, test } from 'vitest';
+import { Mutex, Session } from '../../src/concurrency.js';
+import { compare, op, prefix } from '../../src/index.js';
+import { blockEventLoop } from '../support/block.js';
+import { startScript } from '../support/child.js';
+import { openClient, unique } from '../support/client.js';
+import { errorOf } from '../support/errors.js';
+
+const TTL = 2;
+
+test('the next waiter acquires the lock within the TTL plus one second after the process of the holder is killed', async () => {
+  const [etcd, name] = [openClient(), unique('lock')];
+  const holder = startScript(new URL('../support/lock-holder.ts', import.meta.url), [
+    inject('endpoints')[0] as string,
+    name,
+    String(TTL),
+  ]);
+  expect(await holder.line()).toMatch(/^held /);
+  const waiting = new Mutex(await Session.open(etcd), name).lock();
+  await expect.poll(async () => (await etcd.range(prefix(`${name}/`))).count).toBe(2);
+  holder.process.kill('SIGKILL');
+  const killedAt = performance.now();
+  const held = await waiting;
+  // The next waiter must hold the lock within the TTL plus one second. A waiter that only polls would be slower.
+  expect(performance.now() - killedAt).toBeLessThan((TTL + 1) * 1_000);
+  await held.release();
+});
+
+test.for([0.5, 1.2, 3])(
+  "after the event loop was blocked for %s times the TTL, the holder's signal is already aborted if the lease has expired (S14)",
+  async (factor) => {
+    const [etcd, other, name, report] = [openClient(), openClient(), unique('lock'), unique('report')];
+    const session = await Session.open(etcd, { ttl: TTL });
+    const held = await new Mutex(session, name).lock();
+    const seen: [string, boolean, boolean][] = [];
+    const look = (who: string): void => void seen.push([who, held.signal.aborted, held.valid()]);
+    const later = [
+      Promise.resolve().then(() => look('microtask')),
+      new Promise<void>((resolve) => setImmediate(() => resolve(look('immediate')))),
+      etcd.get(name).then(
+        () => look('answer'),
+        () => look('failed call'),
+      ),
+    ];
+    blockEventLoop(factor * TTL * 1_000);
+    look('same turn');
+    await Promise.all(later);
+    if (factor < 1) {
+      // The lease survives if the event loop is blocked for half the TTL, because the client sends the next renewal
+      // before the lease expires.
+      expect(new Set(seen.map(([, aborted]) => aborted))).toEqual(new Set([false]));
+      expect((await held.txn({ then: [op.put(report, 'in time')] })).succeeded).toBe(true);
+      return held.release();
+    }
+    expect(seen).toEqual(seen.map(([who]) => [who, true, false]));
+    expect(held.signal.reason).toMatchObject({ reason: 'LeaseUnreachable' });
+
+    const next = await new Mutex(await Session.open(other), name).lock();
+    expect(next.token).toBeGreaterThan(held.token);
+    expect(await errorOf(held.txn({ then: [op.put(report, 'stale')] }))).toMatchObject({
+      reason: 'LockLost',
+      outcome: 'rejected',
+    });
+    // Even if the client sent the write without its own check, the transaction's condition on the old token would fail.
+    const fenced = await etcd.txn({
+      if: [compare.createRevision(held.key, '==', held.token)],
+      then: [op.put(report, 'stale')],
+    });
+    expect(fenced.succeeded).toBe(false);
+    expect(await other.get(report)).toBeUndefined();
+    await next.release();
+  },
+);
