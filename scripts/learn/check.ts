@@ -36,7 +36,7 @@ type AddCheck<X> = (
 /** Stands in for the number of an exercise if a check is about the chapter's program, which belongs to no exercise. */
 export const PROGRAM = undefined;
 /** Time limit of a check in milliseconds. A check that takes longer fails. */
-const TIME_LIMIT_MS = 10_000;
+const TIME_LIMIT_MS = 30_000;
 
 /** Returns the checks of a chapter. `X` is what its program and its answers export. */
 export function checks<X>(add: (check: AddCheck<X>) => void): Check[] {

@@ -33,7 +33,7 @@ export default {
 const VISITORS = 20;
 const MEASURED_REQUESTS = 200;
 /** How long a check waits for an effect, in milliseconds. */
-const TIMEOUT_MS = 20_000;
+const TIMEOUT_MS = 60_000;
 const LOOK_MS = 20;
 
 /** Starts a program of the page, or one with this code, that finds etcd in `ETCD` or `PROXY` of its environment. */

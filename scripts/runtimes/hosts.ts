@@ -52,7 +52,7 @@ export class BrowserPage implements AsyncDisposable {
   }
 }
 
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
 /** The unit of CPU times in /proc on Linux. */
 const TICK_MS = 10;
 

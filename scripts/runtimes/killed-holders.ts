@@ -11,7 +11,7 @@ export type Command = readonly [program: string, ...args: string[]];
 /** How often the check looks whether the waiter has its key, in milliseconds. */
 const LOOK_MS = 20;
 /** How long a holder may need in milliseconds. The TTL of the leases is 2 s. */
-const TIMEOUT_MS = 20_000;
+const TIMEOUT_MS = 60_000;
 
 /**
  * Starts `holder`, which takes the lock, and `waiter`, which waits for it. Kills the holder with SIGKILL.

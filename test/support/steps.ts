@@ -24,7 +24,7 @@ const AS_JOB = ['bash', '-c', `${WAIT}; set -m; "$@" & waited; exit $code`, 'bas
  * The time in milliseconds after which a program that has not ended counts as hanging. It is shorter than the time
  * limit of a test, so that the error names the processes that hang.
  */
-const ENDED_WITHIN_MS = 40_000;
+const ENDED_WITHIN_MS = 120_000;
 
 interface Holder {
   readonly running: RunningCli;

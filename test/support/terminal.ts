@@ -25,7 +25,7 @@ export const CTRL_Z = '\x1a';
  * The maximum time in milliseconds to wait for output. It is shorter than a test's timeout, so that the error can show
  * the output if the wait fails.
  */
-const LIMIT_MS = 30_000;
+const LIMIT_MS = 120_000;
 
 /** An interactive shell on a pseudo-terminal that has `etcdwire` on its PATH. */
 export class Terminal {

@@ -81,7 +81,7 @@ interface Result {
 }
 
 /** Time in milliseconds after which a command that hangs is killed. */
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 120_000;
 
 async function run(program: string, args: readonly string[], input: string, cwd: string | undefined): Promise<Result> {
   const child = spawn(program, args, { cwd, timeout: TIMEOUT_MS, killSignal: 'SIGKILL' });

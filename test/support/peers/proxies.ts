@@ -145,7 +145,7 @@ function withDefaults(settings: string, defaults: readonly string[]): string {
   return [settings, ...missing].join(' ');
 }
 
-const START_TIMEOUT_MS = 10_000;
+const START_TIMEOUT_MS = 60_000;
 const POLL_MS = 10;
 
 /** A running proxy, with its configuration and logs in a temporary folder. */
