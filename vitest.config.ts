@@ -30,7 +30,13 @@ const OVER_THE_GATEWAY = [
 /** The tests that also run on a `MemoryEtcd` at a port, because they need neither a cluster nor a process of etcd. */
 const OVER_MEMORY = [
   ...['client/{auth,cluster,kv,lease,maintenance,txn,watch}/*', 'client/{namespace,raw,keyspace}'],
-  ...['client/services/services', 'cli/*', 'interop/*', 'locks/*', 'extras/{keys,ranges,recipes,writes}/*'],
+  ...[
+    'client/services/services',
+    'packages/cli/test/*',
+    'interop/*',
+    'locks/*',
+    'extras/{keys,ranges,recipes,writes}/*',
+  ],
   'extras/transports/gateway/{bounds,gateway,guard-pool,http,repeated-writes,unanswered-watch}',
 ];
 
@@ -42,9 +48,9 @@ const LONGEST_FIRST = [
   ...[
     'testing/memory/peers',
     'docs/playground-page',
-    'cli/etcdctl',
+    'packages/cli/test/etcdctl',
     'faults/watches',
-    'cli/replay',
+    'packages/cli/test/replay',
     'wire/proxy-settings',
     'faults/leases',
     'wire/proxies',
@@ -55,7 +61,7 @@ const LONGEST_FIRST = [
     'faults/crowds',
     'client/auth/tokens',
     'client/options',
-    'cli/stopped',
+    'packages/cli/test/stopped',
     'client/lease/lease-deadline',
   ],
   ...[
@@ -66,20 +72,21 @@ const LONGEST_FIRST = [
     'extras/transports/gateway/repeated-writes',
     'client/lease/lease',
   ],
-  ...['locks/exclusive', 'wire/tls', 'faults/members', 'wire/http2/silent-connection', 'cli/lock'],
+  ...['locks/exclusive', 'wire/tls', 'faults/members', 'wire/http2/silent-connection', 'packages/cli/test/lock'],
   ...['matrix/matrix', 'locks/causes', 'faults/connections', 'extras/node/save-snapshot', 'docs/readme'],
   ...['docs/examples', 'fuzz/http2-peer', 'wire/tls-client-certificates', 'wire/http2/floods', 'locks/session'],
 ];
 
 function pathsOf(patterns: readonly string[]): string[] {
-  return patterns.map((pattern) => `test/${pattern}.test.ts`);
+  return patterns.map((pattern) => `${pattern.startsWith('packages/') ? '' : 'test/'}${pattern}.test.ts`);
 }
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const longest = pathsOf(LONGEST_FIRST);
     const rankOf = ({ moduleId }: TestSpecification): number => {
-      const rank = LONGEST_FIRST.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
-      return rank === -1 ? LONGEST_FIRST.length : rank;
+      const rank = longest.findIndex((path) => moduleId.endsWith(`/${path}`));
+      return rank === -1 ? longest.length : rank;
     };
     return (await super.sort(files)).toSorted((a, b) => rankOf(a) - rankOf(b));
   }
@@ -156,8 +163,8 @@ export default defineConfig(({ mode }) => {
             setupFiles: ['test/support/memory-exceptions.ts'],
             provide: { ...provided, transport: 'http2', server: 'memory' },
             include: pathsOf(OVER_MEMORY),
-            // This test compares with etcdctl at two servers of its own.
-            exclude: ['test/cli/etcdctl.test.ts'],
+            // These tests use servers of their own, or the package.
+            exclude: ['packages/cli/test/{etcdctl,package}.test.ts'],
           },
         },
         {

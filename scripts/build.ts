@@ -3,11 +3,11 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Metafile, type OutputFile, type Plugin } from 'esbuild';
-import { buildProgram } from './build/program.js';
 import { throughDoors } from './build/through-doors.js';
 
-// Writes dist/: the entry points, the chunks that they share, their types, and the command-line program.
-// All these files have source maps that refer to src/, which is part of the package.
+// Writes dist/: the entry points, the chunks that they share, and the types that a program can reach from the entry points.
+// The package contains neither the sources nor source maps. The code keeps its names and lines, so that people can read
+// it.
 //
 // The modules are bundled, because Node.js takes two to three times as long to load about 130 separate modules. The
 // modules of the entry point `etcdwire` are in two files (see planSharedFiles), and esbuild splits the others.
@@ -39,15 +39,13 @@ const hostByCondition: Plugin = {
   },
 };
 
-const doors = throughDoors(join(root, 'src'));
+const doors = throughDoors(root);
 
 const common = {
   absWorkingDir: root,
   bundle: true,
   format: 'esm',
   target: 'es2022',
-  sourcemap: true,
-  sourcesContent: false,
   logLevel: 'warning',
 } as const satisfies BuildOptions;
 
@@ -65,6 +63,7 @@ type SharedFiles = ReadonlyMap<string, ReadonlySet<string>>;
 
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
+removeUnusedTypes();
 const sharedFiles = await planSharedFiles();
 const { outputFiles, metafile } = await build({
   ...library,
@@ -80,7 +79,22 @@ for (const { path, text } of [...outputFiles, ...(await buildSharedFiles(sharedF
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, withChunkNames(code, chunkNames));
 }
-await buildProgram('dist');
+
+/** Removes the declaration files that no entry point refers to. */
+function removeUnusedTypes(): void {
+  const used = new Set<string>();
+  const visit = (file: string): void => {
+    if (used.has(file)) return;
+    used.add(file);
+    for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/(?:from |import\()['"](\.[^'"]+)\.js['"]/g))
+      visit(join(dirname(file), `${path}.d.ts`));
+  };
+  for (const name of ENTRY_POINTS) visit(join(root, `dist/${name}.d.ts`));
+  for (const name of readdirSync(join(root, 'dist'), { recursive: true, encoding: 'utf8' })) {
+    const file = join(root, 'dist', name);
+    if (name.endsWith('.d.ts') && !used.has(file)) rmSync(file);
+  }
+}
 
 function pathOf(module: string): string {
   return `src/${module}.ts`;

@@ -3,10 +3,10 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { writePlayground } from './playground.js';
 
-// Checks that the generated files equal the output of their generators: src/gen/ from proto/, docs/errors.md from the
-// tables of reasons, docs/reference/ from the doc comments, and docs/playground.html from the sources. The check
-// compares the generated files with git's index, so that work in progress passes once it is staged. If files differ, the
-// new versions stay in the working tree, so that they can be committed.
+// Checks that the generated files equal the output of their generators: src/gen/ and the comments of the command line
+// from proto/, docs/errors.md from the tables of reasons, docs/reference/ from the doc comments, and docs/playground.html
+// from the sources. The check compares the generated files with git's index, so that work in progress passes once it is
+// staged. If files differ, the new versions stay in the working tree, so that they can be committed.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' });
@@ -18,6 +18,7 @@ await writePlayground();
 
 for (const [path, script] of [
   ['src/gen', 'generate'],
+  ['packages/cli/src/comments.ts', 'generate'],
   ['docs/errors.md', 'docs:errors'],
   ['docs/reference', 'docs:reference'],
   ['docs/playground.html', 'docs:playground'],

@@ -2,12 +2,13 @@ import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pack } from './pack.js';
+import { pack, packProgram } from './pack.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'etcdwire-package-'));
 try {
   const tarball = pack(folder);
-  report(spawnSync('publint', ['run', tarball, '--strict'], { stdio: 'inherit' }));
+  for (const each of [tarball, await packProgram('cli', folder), await packProgram('migrate', folder)])
+    report(spawnSync('publint', ['run', each, '--strict'], { stdio: 'inherit' }));
   // The package contains only ES modules. Since Node.js 20.19, `require` can load them, which
   // test/package/package.test.ts checks.
   report(spawnSync('attw', [tarball, '--profile', 'esm-only'], { stdio: 'inherit' }));

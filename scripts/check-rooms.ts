@@ -1,13 +1,14 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { doorsOf, ROOMS, type Room } from './rooms.js';
+import { doorsOf, PACKAGES, ROOMS, type Room } from './rooms.js';
 
-// Checks the rooms of src/ (scripts/rooms.ts): a room imports only from rooms below it, and only through their doors.
-// Type imports count too, because a reader of a file has to know the imported types. The files directly in src/ are the
-// entry points of the package.
+// Checks the rooms of src/ and the packages of packages/ (scripts/rooms.ts): a room imports only from rooms below it, and
+// only through their doors. A package imports from src/ only entry points and src/internal.ts. Type imports count too,
+// because a reader of a file has to know the imported types. The files directly in src/ are the entry points of the
+// package etcdwire, except internal.ts.
 //
-//   npm run check:rooms [-- FOLDER]   checks FOLDER/src, or src/ of this repository
+//   npm run check:rooms [-- FOLDER]   checks src/ and packages/ of FOLDER, or of this repository
 //   npm run check:rooms -- --lines    prints the lines of code of each room instead
 
 const [argument] = process.argv.slice(2);
@@ -20,14 +21,29 @@ const root = argument === undefined || argument === '--lines' ? own : resolve(ar
  */
 const UNPREDICTABLE =
   /(?<!\benvironment\.(?:crypto\.)?)\b(?:setTimeout|setInterval|setImmediate|Date\.now|performance\.now|Math\.random|getRandomValues|randomUUID|AbortSignal\.timeout)\b/g;
+/** The file of src/ that packages may import besides the entry points. */
+const INTERNAL = 'src/internal.ts';
 
-const src = join(root, 'src');
+/** A room of src/ or a package, with the path of its folder from the root of the repository. */
+interface Place extends Room {
+  readonly path: string;
+  readonly isPackage: boolean;
+}
+
+const places: readonly Place[] = [
+  ...ROOMS.map((room) => ({ ...room, path: `src/${room.folder}/`, isPackage: false })),
+  ...PACKAGES.map((room) => ({ ...room, path: `packages/${room.folder}/src/`, isPackage: true })),
+];
 const sources = new Map(
-  readdirSync(src, { recursive: true, encoding: 'utf8' })
-    .map((path) => path.replaceAll('\\', '/'))
-    .filter((path) => path.endsWith('.ts'))
-    .sort()
-    .map((file) => [file, readFileSync(join(src, file), 'utf8')] as const),
+  ['src', ...PACKAGES.map(({ folder }) => `packages/${folder}/src`)]
+    .filter((folder) => existsSync(join(root, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+        .map((path) => `${folder}/${path.replaceAll('\\', '/')}`)
+        .filter((path) => path.endsWith('.ts'))
+        .sort(),
+    )
+    .map((file) => [file, readFileSync(join(root, file), 'utf8')] as const),
 );
 const imports = new Map<string, readonly string[]>();
 const violations: string[] = [];
@@ -41,27 +57,23 @@ for (const [file, source] of sources) {
       .filter((specifier) => specifier.startsWith('.'))
       .map((specifier) => posix.join(posix.dirname(file), specifier.replace(/\.js$/, '.ts'))),
   );
+  if (placeOf(file)?.isPackage) continue;
   if (!mayUseNode(file)) {
     for (const name of [...specifiers.filter((name) => name.startsWith('node:')), ...(code.match(/\bBuffer\b/) ?? [])])
-      violations.push(`src/${file} uses ${name}, which scripts/rooms.ts does not allow in this place`);
+      violations.push(`${file} uses ${name}, which scripts/rooms.ts does not allow in this place`);
   }
-  if (file !== 'base/environment.ts') {
+  if (file !== 'src/base/environment.ts') {
     for (const [name] of withoutStrings(code).matchAll(UNPREDICTABLE))
-      violations.push(`src/${file} uses ${name}; use src/base/timers.ts or environment.${name} instead`);
+      violations.push(`${file} uses ${name}; use src/base/timers.ts or environment.${name} instead`);
   }
 }
 
 for (const [file, targets] of imports) {
-  const room = roomOf(file);
-  if (room === undefined && file.includes('/')) violations.push(`src/${file} is in no room of scripts/rooms.ts`);
+  const place = placeOf(file);
+  if (place === undefined && !isInEntryFolder(file)) violations.push(`${file} is in no room of scripts/rooms.ts`);
   for (const target of targets) {
-    const other = roomOf(target);
-    if (other === room) continue;
-    if (other === undefined) violations.push(`src/${file} imports src/${target}, which is in no room`);
-    else if (room !== undefined && ROOMS.indexOf(other) > ROOMS.indexOf(room))
-      violations.push(`src/${file} imports src/${target}, which is in a higher room`);
-    else if (!isDoor(target, other))
-      violations.push(`src/${file} imports src/${target}, which is not a door of its room`);
+    const problem = problemOf(place, target);
+    if (problem !== undefined) violations.push(`${file} imports ${target}, which is ${problem}`);
   }
 }
 
@@ -74,18 +86,36 @@ else {
   if (violations.length > 0) process.exitCode = 1;
 }
 
+/** Returns why a file in this place must not import the target. */
+function problemOf(place: Place | undefined, target: string): string | undefined {
+  const other = placeOf(target);
+  if (other === undefined) {
+    if (place?.isPackage && isInEntryFolder(target)) return undefined;
+    return place === undefined && target !== INTERNAL && isInEntryFolder(target) ? undefined : 'in no room';
+  }
+  if (other === place) return undefined;
+  if (place !== undefined && places.indexOf(other) > places.indexOf(place)) return 'in a higher room';
+  if (place?.isPackage && !other.isPackage) return `not an entry point and not ${INTERNAL}`;
+  return isDoor(target, other) ? undefined : 'not a door of its room';
+}
+
+/** Whether a file is directly in src/: an entry point of etcdwire, or `INTERNAL`. */
+function isInEntryFolder(file: string): boolean {
+  return posix.dirname(file) === 'src';
+}
+
 /** Prints the lines of code of each room, without blank lines and comments, beside its target. */
 function printLines(): void {
   console.log('| room | lines of code | target |\n|---|---:|---:|');
   const sum = { lines: 0, target: 0 };
-  for (const { folder, target } of ROOMS) {
+  for (const { path, target } of places) {
     const lines = [...sources]
-      .filter(([file]) => file.startsWith(`${folder}/`))
+      .filter(([file]) => file.startsWith(path))
       .flatMap(([, source]) => source.split('\n'))
       .filter((line) => !/^\s*(?:\/\/|\/?\*|$)/.test(line)).length;
     sum.lines += lines;
     sum.target += target;
-    console.log(`| src/${folder} | ${lines.toLocaleString('en')} | ${target.toLocaleString('en')} |`);
+    console.log(`| ${path.replace(/\/$/, '')} | ${lines.toLocaleString('en')} | ${target.toLocaleString('en')} |`);
   }
   console.log(`| all | ${sum.lines.toLocaleString('en')} | ${sum.target.toLocaleString('en')} |`);
 }
@@ -95,24 +125,27 @@ function withoutStrings(code: string): string {
   return code.replace(/'(?:[^'\\\n]|\\.)*'|(?<=\s)\/\/.*$/gm, '');
 }
 
-/** Returns the room of a file in src/. Undefined for an entry point. */
-function roomOf(file: string): Room | undefined {
-  return ROOMS.find(({ folder }) => file.startsWith(`${folder}/`));
+/** Returns the room or the package of a file. Undefined for an entry point. */
+function placeOf(file: string): Place | undefined {
+  return places.find(({ path }) => file.startsWith(path));
 }
 
-function isDoor(file: string, room: Room): boolean {
-  return doorsOf(room).some((door) => (door.endsWith('/') ? file.startsWith(door) : file === door));
+function isDoor(file: string, place: Place): boolean {
+  return doorsOf(place).some((door) => {
+    const path = place.path + door.slice(place.folder.length + 1);
+    return door.endsWith('/') ? file.startsWith(path) : file === path;
+  });
 }
 
 function mayUseNode(file: string): boolean {
-  const { folder = '', nodeOnly = [] } = roomOf(file) ?? {};
-  return nodeOnly.some((place) => file.startsWith(`${folder}/${place}`));
+  const { path = '', nodeOnly = [] } = placeOf(file) ?? {};
+  return nodeOnly.some((place) => file.startsWith(`${path}${place}`));
 }
 
 function findCircles(file: string, path: readonly string[]): void {
   if (path.includes(file)) {
     const circle = [...path.slice(path.indexOf(file)), file];
-    violations.push(`circular imports: ${circle.map((step) => `src/${step}`).join(' imports ')}`);
+    violations.push(`circular imports: ${circle.join(' imports ')}`);
     return;
   }
   if (visited.has(file)) return;

@@ -19,11 +19,17 @@ export const ENTRY_POINTS: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** Returns the exported names of a file, each with the path of the file that declares it. */
-export function declarationsOf(file: string): Map<string, string> {
+/** The declaration of an exported name: the file that contains it, and its name in this file. */
+export interface Declaration {
+  readonly file: string;
+  readonly name: string;
+}
+
+/** Returns the exported names of a file with their declarations. */
+export function declarationsOf(file: string): Map<string, Declaration> {
   const text = readFileSync(file, 'utf8').replaceAll(/\/\*.*?\*\//gs, '');
   const resolve = (path: string): string => fileURLToPath(new URL(`${path}.ts`, `file://${file}`));
-  const names = new Map<string, string>();
+  const names = new Map<string, Declaration>();
   for (const [, list = '', path] of text.matchAll(/^export (?:type )?\{([^}]*)\}(?: from '(.*)\.js')?/gm)) {
     const declared = path === undefined ? undefined : declarationsOf(resolve(path));
     for (const item of list.split(',').filter((each) => each.trim() !== '')) {
@@ -31,13 +37,13 @@ export function declarationsOf(file: string): Map<string, string> {
         .replace(/^\s*(?:type )?/, '')
         .trim()
         .split(' as ');
-      names.set(name, declared?.get(original) ?? file);
+      names.set(name, declared?.get(original) ?? { file, name });
     }
   }
   for (const [, name = ''] of text.matchAll(
     /^export (?:async |abstract )*(?:function|class|const|type|interface) (\w+)/gm,
   ))
-    names.set(name, file);
+    names.set(name, { file, name });
   for (const [, path = ''] of text.matchAll(/^export \* from '(.*)\.js'/gm))
     for (const [name, declared] of declarationsOf(resolve(path))) names.set(name, declared);
   return names;

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import type { Outcome } from '../src/base/etcd-error.js';
+import { CLIENT_REASONS, SERVER_REASONS } from '../src/base/reason-texts.js';
 import { REFUSALS } from '../src/base/refusals.js';
 import { SERVER_ERRORS, type ServerReason } from '../src/base/status.js';
 import { errorFromStatus } from '../src/base/status-error.js';
-import { CLIENT_REASONS, SERVER_REASONS } from '../src/inspect/reasons.js';
 
 // Writes docs/errors.md from the tables of reasons:
 //   npm run docs:errors

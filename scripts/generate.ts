@@ -6,8 +6,8 @@ import protobuf from 'protobufjs';
 import { commentsModule, descendants, descriptorsModule } from './generate/descriptors.js';
 import { camelCase, doc, localName } from './generate/names.js';
 
-// Writes src/gen/ from proto/: the type and codec of each message, the methods of each service, and the enums. Also
-// writes the descriptors and the comments of the .proto files, for code that works with any message.
+// Writes src/gen/ from proto/: the type and codec of each message, the methods of each service, the enums, and
+// descriptors for code that works with any message. Writes the comments of the .proto files for the command line.
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'src/gen');
@@ -62,8 +62,9 @@ writeMethods();
 write('enums.ts', enumsModule());
 const namespaces = PROTO_FILES.map(namespaceOf);
 write('descriptors.ts', `${header('')}\n\n${descriptorsModule(namespaces)}`);
-write('comments.ts', `${header('')}\n\n${commentsModule(namespaces)}`);
-execFileSync(join(root, 'node_modules/.bin/biome'), ['check', '--write', '--log-level=error', out], {
+const comments = join(root, 'packages/cli/src/comments.ts');
+writeFileSync(comments, `${header('')}\n\n${commentsModule(namespaces)}`);
+execFileSync(join(root, 'node_modules/.bin/biome'), ['check', '--write', '--log-level=error', out, comments], {
   stdio: 'inherit',
 });
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { run } from '../src/cli/program.js';
+import { run } from '../packages/cli/src/program.js';
 import { Mutex, Session } from '../src/concurrency.js';
 import { Client, prefix } from '../src/index.js';
 

@@ -55,7 +55,8 @@ function copyTree(folder: string): void {
   const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root });
   spawnSync('tar', ['-cf', join(folder, 'tree.tar'), '--null', '-T', '-'], { cwd: root, input: files });
   execFileSync('tar', ['-xf', 'tree.tar'], { cwd: folder });
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  for (const path of ['node_modules', 'packages/migrate/node_modules'])
+    symlinkSync(join(root, path), join(folder, path));
 }
 
 function withMistake(folder: string, { file, find, replace, tests }: Mutation): Outcome {

@@ -1,6 +1,9 @@
-import { pack } from './pack.js';
+import { pack, packProgram } from './pack.js';
 
-// Packs the package for publication into a folder:
+// Packs the packages for publication into a folder:
 //   npx tsx scripts/pack-release.ts FOLDER
 
-console.log(pack(process.argv[2] ?? '.'));
+const folder = process.argv[2] ?? '.';
+console.log(pack(folder));
+console.log(await packProgram('cli', folder));
+console.log(await packProgram('migrate', folder));

@@ -13,13 +13,15 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildCli, buildMigrate } from './build/packages.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-/** Files that the build reads, in addition to the files that `files` in package.json lists. */
+/** Files that the build of `etcdwire` reads, in addition to the files that `files` in package.json lists. */
 const BUILD_SOURCES = [
   'package.json',
   'tsconfig.json',
   'tsconfig.build.json',
+  'src',
   'scripts/build.ts',
   'scripts/build',
   'scripts/entry-points.ts',
@@ -28,46 +30,55 @@ const BUILD_SOURCES = [
 /** Matches a link or an image in Markdown. The groups are the shown part with its brackets, and the target. */
 const LINK = /(!?\[(?:[^[\]]|\[[^[\]]*\])*\])\(([^)\s]+)\)/g;
 
+/** The packages of programs, with the functions that build them. */
+const PROGRAMS = { cli: buildCli, migrate: buildMigrate } as const;
+
 interface Manifest {
   readonly version: string;
   readonly files: readonly string[];
 }
 
 /**
- * Builds and packs the package into a folder, and returns the path of the tarball. Works in a copy of the sources,
- * because the build replaces dist/, which another process may be using. In a GitHub workflow, adds the addresses of the
- * repository, its README and its issues to package.json: npm shows them, and `npm publish --provenance` requires the
- * first.
+ * Builds and packs the package `etcdwire` into a folder, and returns the path of the tarball. Works in a copy of the
+ * sources, because the build replaces dist/, which another process may be using.
  */
 export function pack(into: string): string {
-  const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
-  try {
-    const repository = repositoryOfWorkflow();
-    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
+  return packed(into, (copy) => {
+    const manifest = manifestOf('package.json');
     const files = manifest.files.filter((name) => name !== 'dist' && !name.startsWith('!'));
     for (const name of [...BUILD_SOURCES, ...files]) cpSync(join(root, name), join(copy, name), { recursive: true });
     const left = manifest.files.filter((name) => name.startsWith('!')).map((name) => name.slice(1));
     for (const name of left) rmSync(join(copy, name), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    const packed = { ...manifest, ...(repository === undefined ? {} : addressesOf(repository)) };
-    writeFileSync(join(copy, 'package.json'), `${JSON.stringify(packed, null, 2)}\n`);
-    const target = repository === undefined ? undefined : `${repository}/blob/v${manifest.version}`;
-    for (const page of pagesIn(copy, files)) redirectLinks(copy, page, files, target);
-    // The script `prepack` builds dist/, so it must run even if npm's configuration disables scripts.
-    const args = ['pack', '--ignore-scripts=false', '--pack-destination', into];
-    const { status, stdout, stderr } = spawnSync('npm', args, { cwd: copy, encoding: 'utf8' });
-    if (status !== 0) throw new Error(`npm pack failed:\n${stdout}${stderr}`);
+    writeManifest(copy, manifest);
+    const docs = readdirSync(join(copy, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`);
+    for (const page of [...files, ...docs].filter((name) => name.endsWith('.md')))
+      redirectLinks(copy, page, '', files, targetOf(manifest));
+  });
+}
+
+/** Builds and packs a package of packages/ into a folder, and resolves with the path of the tarball. */
+export async function packProgram(name: keyof typeof PROGRAMS, into: string): Promise<string> {
+  const built = mkdtempSync(join(tmpdir(), 'etcdwire-program-'));
+  try {
+    await PROGRAMS[name](join(built, 'dist'));
+    return packed(into, (copy) => {
+      const folder = `packages/${name}`;
+      const { scripts: _, ...manifest } = manifestOf(`${folder}/package.json`) as Manifest & { scripts: object };
+      cpSync(built, copy, { recursive: true });
+      cpSync(join(root, folder, 'README.md'), join(copy, 'README.md'));
+      cpSync(join(root, 'LICENSE'), join(copy, 'LICENSE'));
+      writeManifest(copy, manifest);
+      redirectLinks(copy, 'README.md', folder, [], targetOf(manifest));
+    });
   } finally {
-    rmSync(copy, { recursive: true });
+    rmSync(built, { recursive: true });
   }
-  const tarball = readdirSync(into).find((name) => name.endsWith('.tgz'));
-  if (tarball === undefined) throw new Error(`npm pack left no tarball in ${into}`);
-  return join(into, tarball);
 }
 
 /**
- * Packs the package, unpacks it into the node_modules of a folder as npm would install it, and returns the path of the
- * tarball.
+ * Packs the package `etcdwire`, unpacks it into the node_modules of a folder as npm would install it, and returns the
+ * path of the tarball.
  */
 export function installInto(folder: string): string {
   const installed = join(folder, 'node_modules/etcdwire');
@@ -86,26 +97,65 @@ export function addressesOf(repository: string): object {
   };
 }
 
+/** Packs a temporary folder, which `fill` fills, and returns the path of the tarball in the folder `into`. */
+function packed(into: string, fill: (copy: string) => void): string {
+  const copy = mkdtempSync(join(tmpdir(), 'etcdwire-pack-'));
+  try {
+    fill(copy);
+    // The script `prepack` of etcdwire builds dist/, so it must run even if npm's configuration disables scripts.
+    const args = ['pack', '--json', '--ignore-scripts=false', '--pack-destination', into];
+    const { status, stdout, stderr } = spawnSync('npm', args, { cwd: copy, encoding: 'utf8' });
+    if (status !== 0) throw new Error(`npm pack failed:\n${stdout}${stderr}`);
+    // The output of `prepack` comes before the JSON.
+    const [{ filename }] = JSON.parse(stdout.slice(stdout.indexOf('[\n'))) as [{ readonly filename: string }];
+    return join(into, filename);
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+}
+
+function manifestOf(path: string): Manifest {
+  return JSON.parse(readFileSync(join(root, path), 'utf8')) as Manifest;
+}
+
+/**
+ * Writes package.json into a folder. In a GitHub workflow, adds the addresses of the repository, its README and its
+ * issues: npm shows them, and `npm publish --provenance` requires the first.
+ */
+function writeManifest(copy: string, manifest: object): void {
+  const repository = repositoryOfWorkflow();
+  const all = { ...manifest, ...(repository === undefined ? {} : addressesOf(repository)) };
+  writeFileSync(join(copy, 'package.json'), `${JSON.stringify(all, null, 2)}\n`);
+}
+
 function repositoryOfWorkflow(): string | undefined {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository } = process.env;
   return server === undefined || repository === undefined ? undefined : `${server}/${repository}`;
 }
 
-function pagesIn(copy: string, files: readonly string[]): string[] {
-  const docs = readdirSync(join(copy, 'docs'), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name}`);
-  return [...files, ...docs].filter((name) => name.endsWith('.md'));
+/** Returns the address of the repository's files for links, if a GitHub workflow packs. */
+function targetOf({ version }: Pick<Manifest, 'version'>): string | undefined {
+  const repository = repositoryOfWorkflow();
+  return repository === undefined ? undefined : `${repository}/blob/v${version}`;
 }
 
 /**
  * Redirects links to files that the package does not contain, such as tests, to the repository. If the repository is
- * not known, replaces these links with their text.
+ * not known, replaces these links with their text. `folder` is the folder of the package in the repository, and `files`
+ * are the packed files and folders.
  */
-function redirectLinks(copy: string, page: string, files: readonly string[], repository: string | undefined): void {
+function redirectLinks(
+  copy: string,
+  page: string,
+  folder: string,
+  files: readonly string[],
+  repository: string | undefined,
+): void {
   const path = join(copy, page);
   const text = readFileSync(path, 'utf8').replace(LINK, (link, shown: string, target: string) => {
     if (/^(https?:|#)/.test(target)) return link;
     const [file = '', anchor] = target.split('#');
-    const name = normalize(join(dirname(page), file));
+    const name = normalize(join(folder, dirname(page), file));
     const isPacked = files.some((each) => name === each || name.startsWith(`${each}/`));
     if (isPacked && existsSync(join(copy, name))) return link;
     if (repository === undefined) return shown.replace(/^!?\[|\]$/g, '');

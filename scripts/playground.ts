@@ -2,7 +2,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
-import { BODY_STYLE, LIGHT_SCRIPT, THEME } from '../src/cli/trace/body.js';
+import { BODY_STYLE, LIGHT_SCRIPT, THEME } from '../packages/cli/src/trace/body.js';
+import { throughDoors } from './build/through-doors.js';
 
 // Builds docs/playground.html, one self-contained file, from scripts/playground/ and src/. Run this script with:
 //   npm run docs:playground
@@ -42,6 +43,7 @@ async function bundle(): Promise<string> {
     legalComments: 'none',
     write: false,
     plugins: [
+      throughDoors(here('..')),
       {
         name: 'no-host',
         setup: ({ onResolve }) => {

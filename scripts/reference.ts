@@ -65,8 +65,8 @@ function exportsOfMain(): Export[] {
         .flatMap((each) => (type || each.trim().startsWith('type ') ? [each.replace('type ', '').trim()] : [])),
     ),
   );
-  return [...declarationsOf(main)].map(([name, path]) => {
-    const file = relative(join(root, 'src'), path).replace(/\.ts$/, '');
+  return [...declarationsOf(main)].map(([name, declared]) => {
+    const file = relative(join(root, 'src'), declared.file).replace(/\.ts$/, '');
     const [, page] = Object.entries(PAGES)
       .filter(([part]) => file === part || file.startsWith(`${part}/`))
       .reduce<readonly [string, Page | undefined]>((a, b) => (b[0].length > a[0].length ? b : a), ['', undefined]);

@@ -1,6 +1,6 @@
-/** A room of src/: see src/README.md. */
+/** A room of src/, or a package: see src/README.md. */
 export interface Room {
-  /** The folder in src/. */
+  /** The folder in src/, or in packages/. */
   readonly folder: string;
   /** The files through which other rooms import the room, without the ending. Default: `index`. */
   readonly doors?: readonly string[];
@@ -15,7 +15,8 @@ const ALL = [''];
 
 /** The rooms of src/, lowest first. A room imports only from rooms that come earlier in this list. */
 export const ROOMS: readonly Room[] = [
-  { folder: 'base', target: 1150 },
+  // The causes and remedies of errors have a door of their own, because programs that do not print them do not load them.
+  { folder: 'base', target: 1150, doors: ['index', 'reason-texts'] },
   // In the built package, `#host` replaces `host/node`: the module of the runtime. Its types, unlike those of the other
   // doors, need the types of Node.js.
   { folder: 'host', target: 600, doors: ['index', 'node', 'part-file'], nodeOnly: ['node.ts', 'part-file.ts'] },
@@ -40,10 +41,17 @@ export const ROOMS: readonly Room[] = [
   },
   { folder: 'extras/observe', target: 400, doors: ['index', 'opentelemetry'] },
   { folder: 'extras/node', target: 270, nodeOnly: ALL },
-  { folder: 'inspect', target: 1500 },
-  // `internal` is the door for the command. `index` is an entry point of the package.
+  // `internal` is the door for the packages. `index` is an entry point of etcdwire.
   { folder: 'testing', target: 8000, doors: ['index', 'internal'], nodeOnly: ALL },
-  { folder: 'cli', doors: [], target: 11300, nodeOnly: ALL },
+];
+
+/**
+ * The packages in packages/, lowest first. The code of a package is in its folder `src`. It imports from src/ only the
+ * entry points of etcdwire and `src/internal.ts`, and from packages that come earlier only through their doors.
+ */
+export const PACKAGES: readonly Room[] = [
+  { folder: 'cli', target: 11_500, doors: [] },
+  { folder: 'migrate', target: 1300, doors: [] },
 ];
 
 /** Returns the doors of a room as paths in src/. */

@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { dirname, extname, join, relative } from 'node:path/posix';
 import { fileURLToPath } from 'node:url';
-import { THEME } from '../src/cli/trace/body.js';
+import { THEME } from '../packages/cli/src/trace/body.js';
 import { listen, MemoryEtcd } from '../src/testing/index.js';
 import { writeLockTrace } from './lock-trace.js';
 import { folderHtml, layout, sourceHtml, WELCOME } from './site/layout.js';

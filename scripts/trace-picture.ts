@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { run } from '../src/cli/program.js';
+import { run } from '../packages/cli/src/program.js';
 import { findChromium, launchChromium } from './chromium.js';
 import { startEtcd } from './etcd.js';
 import { writeLockTrace } from './lock-trace.js';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { run } from '../../src/cli/program.js';
+import { run } from '../../packages/cli/src/program.js';
 import type { Frame } from './12-break-it.js';
 
 // Does in this process what the commands `etcdwire proxy` and `etcdwire show` do, which chapter 12 shows.

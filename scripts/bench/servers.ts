@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 import { startEtcd } from '../etcd.js';
 

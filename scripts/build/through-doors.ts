@@ -1,26 +1,27 @@
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import type { Plugin } from 'esbuild';
-import { declarationsOf } from '../entry-points.js';
+import { type Declaration, declarationsOf } from '../entry-points.js';
 import { doorsOf, ROOMS } from '../rooms.js';
 
-/** Matches an import or export of names from another file of src/. */
+/** Matches an import or export of names from another file. */
 const FROM_FILE = /^(import|export) (type )?\{([^}]*)\} from '(\.[^']+)\.js';/gm;
 
 /**
- * An esbuild plugin that replaces imports from the doors of rooms with imports from the files that declare the names.
- * `src` is the folder src/. A door refers to all files of its room, so modules that import from doors could not be
- * divided into files of dist/.
+ * An esbuild plugin that replaces imports from the doors of rooms, and from src/internal.ts, with imports from the files
+ * that declare the names. `root` is the folder of the repository. A door refers to all files of its room, so modules
+ * that import from doors could not be divided into files of dist/.
  */
-export function throughDoors(src: string): Plugin {
-  const doors = new Map<string, ReadonlyMap<string, string>>();
-  for (const path of ROOMS.flatMap(doorsOf).filter((each) => each.endsWith('.ts')))
-    doors.set(join(src, path), declarationsOf(join(src, path)));
+export function throughDoors(root: string): Plugin {
+  const doors = new Map<string, ReadonlyMap<string, Declaration>>();
+  for (const path of [...ROOMS.flatMap(doorsOf), 'internal.ts'].filter((each) => each.endsWith('.ts')))
+    doors.set(join(root, 'src', path), declarationsOf(join(root, 'src', path)));
+  const folders = ['src', 'packages'].map((folder) => join(root, folder) + sep);
   return {
     name: 'through doors',
     setup({ onLoad }) {
       onLoad({ filter: /\.ts$/ }, ({ path }) => {
-        if (!path.startsWith(src + sep)) return undefined;
+        if (!folders.some((folder) => path.startsWith(folder))) return undefined;
         const code = readFileSync(path, 'utf8');
         const contents = code.replaceAll(FROM_FILE, (statement, kind, type, list, target) => {
           const declared = doors.get(join(dirname(path), `${target}.ts`));
@@ -43,9 +44,10 @@ function values(list: string): string[] {
     .filter((name) => name !== '' && !name.startsWith('type '));
 }
 
-function direct(path: string, kind: string, name: string, declared: ReadonlyMap<string, string>): string {
-  const file = declared.get(name.split(' as ')[0] as string);
-  if (file === undefined) throw new Error(`${path} imports ${name}, which its door does not export`);
-  const specifier = relative(dirname(path), file).replaceAll(sep, '/').replace(/\.ts$/, '.js');
-  return `${kind} { ${name} } from '${specifier.startsWith('.') ? specifier : `./${specifier}`}';`;
+function direct(path: string, kind: string, item: string, declared: ReadonlyMap<string, Declaration>): string {
+  const [imported = '', local = imported] = item.split(' as ');
+  const found = declared.get(imported);
+  if (found === undefined) throw new Error(`${path} imports ${imported}, which its door does not export`);
+  const specifier = relative(dirname(path), found.file).replaceAll(sep, '/').replace(/\.ts$/, '.js');
+  return `${kind} { ${found.name} as ${local} } from '${specifier.startsWith('.') ? specifier : `./${specifier}`}';`;
 }

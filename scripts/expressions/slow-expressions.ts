@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { transformSync } from 'esbuild';
 import { parse } from 'espree';
 import { analyse } from 'scslre';
+import { PACKAGES } from '../rooms.js';
 
 /** A regular expression whose running time grows faster than the length of a text, or cannot be judged. */
 export interface SlowExpression {
@@ -46,30 +47,37 @@ function slow({ pattern, flags }: NonNullable<Node['regex']>): readonly SlowExpr
   return [{ source: `/${pattern}/${flags}`, problem }];
 }
 
-/** Returns the slow regular expressions in each file of a folder, by the path of the file. */
-function slowExpressionsIn(folder: string): ReadonlyMap<string, readonly SlowExpression[]> {
-  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+/** Returns the slow regular expressions in each file of some folders, by the path of the file from `root`. */
+function slowExpressionsIn(root: string, folders: readonly string[]): ReadonlyMap<string, readonly SlowExpression[]> {
+  const files = folders
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) => `${folder}/${path}`),
+    )
     .map((path) => path.replaceAll('\\', '/'))
     .filter((path) => path.endsWith('.ts'))
     .sort();
-  return new Map(files.map((path) => [path, slowExpressionsOf(readFileSync(join(folder, path), 'utf8'))]));
+  return new Map(files.map((path) => [path, slowExpressionsOf(readFileSync(join(root, path), 'utf8'))]));
 }
+
+/** The folders of the code that runs at users, from the root of the repository. */
+const FOLDERS = ['src', ...PACKAGES.map(({ folder }) => `packages/${folder}/src`)];
 
 /** For each file, the slow expressions that are harmless, and why. */
 export type Harmless = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** Returns a text for each slow regular expression of a folder that is not in the list, and for each outdated entry. */
-export function expressionProblems(folder: string, harmless: Harmless): readonly string[] {
-  const found = slowExpressionsIn(folder);
+/**
+ * Returns a text for each slow regular expression of the repository's code that is not in the list, and for each outdated
+ * entry of the list. `root` is the folder of the repository.
+ */
+export function expressionProblems(root: string, harmless: Harmless): readonly string[] {
+  const found = slowExpressionsIn(root, FOLDERS);
   const problems: string[] = [];
   for (const [file, slow] of found)
     for (const { source, problem } of slow)
-      if (harmless[file]?.[source] === undefined) problems.push(`src/${file}: ${source}: ${problem}`);
+      if (harmless[file]?.[source] === undefined) problems.push(`${file}: ${source}: ${problem}`);
   for (const [file, sources] of Object.entries(harmless))
     for (const source of Object.keys(sources))
       if (!found.get(file)?.some((each) => each.source === source))
-        problems.push(
-          `src/${file}: ${source} is not slow, or does not exist; remove it from the list of harmless ones`,
-        );
+        problems.push(`${file}: ${source} is not slow, or does not exist; remove it from the list of harmless ones`);
   return problems;
 }

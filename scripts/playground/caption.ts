@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../src/cli/trace/body.js';
+import { escapeHtml } from '../../packages/cli/src/trace/body.js';
 import type { Step } from './playground.js';
 import { arrowOf, classOf, laneNames } from './trace-rows.js';
 import type { Visit } from './visit.js';

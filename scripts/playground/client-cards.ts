@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../src/cli/trace/body.js';
+import { escapeHtml } from '../../packages/cli/src/trace/body.js';
 import { CLIENT_ACTIONS, COMPACT } from './actions.js';
 import type { LogLine } from './application.js';
 import type { PlayClient } from './play-client.js';

@@ -1,5 +1,5 @@
+import { escapeHtml } from '../../packages/cli/src/trace/body.js';
 import { textOf } from '../../src/base/bytes.js';
-import { escapeHtml } from '../../src/cli/trace/body.js';
 import { keyId } from '../../src/testing/memory/key-range.js';
 import type { MemoryMember, RaftEntry, RaftView } from '../../src/testing/memory/memory-member.js';
 import { MEMBER_ACTIONS } from './actions.js';

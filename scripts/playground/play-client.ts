@@ -1,8 +1,9 @@
-import { THIS_CLIENT } from '../../src/cli/trace/sentences.js';
-import { FrameDescriber, withFields } from '../../src/cli/trace/story.js';
+import type { WireFrame } from '../../packages/cli/src/inspect/frames.js';
+import { tapped } from '../../packages/cli/src/inspect/tapped.js';
+import { THIS_CLIENT } from '../../packages/cli/src/trace/sentences.js';
+import { FrameDescriber, withFields } from '../../packages/cli/src/trace/story.js';
 import { Client } from '../../src/core.js';
 import { failedByteStream, type OpenByteStream } from '../../src/host/host.js';
-import { tapped, type WireFrame } from '../../src/inspect/frames.js';
 import { InProcessConnection } from '../../src/testing/http2-server/in-process.js';
 import { Http2Server } from '../../src/testing/http2-server/server.js';
 import type { MemoryMember } from '../../src/testing/memory/memory-member.js';

@@ -1,8 +1,8 @@
+import type { WireFrame, WireMessage } from '../../packages/cli/src/inspect/frames.js';
 import { textOf } from '../../src/base/bytes.js';
 import { replaceEnvironment } from '../../src/base/environment.js';
 import { prefix } from '../../src/client/kv/keys.js';
 import { EventType } from '../../src/gen/mvccpb/kv.js';
-import type { WireFrame, WireMessage } from '../../src/inspect/frames.js';
 import type { Commit } from '../../src/testing/memory/change.js';
 import type { Clock } from '../../src/testing/memory/clock.js';
 import { KeyRange, keyId } from '../../src/testing/memory/key-range.js';

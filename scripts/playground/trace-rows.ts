@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../src/cli/trace/body.js';
+import { escapeHtml } from '../../packages/cli/src/trace/body.js';
 import { isMinor, type Step } from './playground.js';
 
 // The arrows between the lanes of the clients and of the members.

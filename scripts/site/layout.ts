@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../src/cli/trace/body.js';
+import { escapeHtml } from '../../packages/cli/src/trace/body.js';
 
 /** The pages that every page of the site links to. */
 const NAVIGATION = [

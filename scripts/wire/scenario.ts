@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fieldsOf } from '../../packages/cli/src/frames.js';
+import type { WireFrame, WireMessage } from '../../packages/cli/src/inspect/frames.js';
+import { tapped } from '../../packages/cli/src/inspect/tapped.js';
 import { replaceEnvironment } from '../../src/base/environment.js';
-import { fieldsOf } from '../../src/cli/frames.js';
 import { type Held, Mutex, Session } from '../../src/concurrency.js';
 import { methods } from '../../src/gen/methods.js';
 import type { OpenByteStream } from '../../src/host/host.js';
 import { openByteStream } from '../../src/host/node.js';
 import { Client, compare, op } from '../../src/index.js';
-import { tapped, type WireFrame, type WireMessage } from '../../src/inspect/frames.js';
 import { http2Over } from '../../src/wire/http2/transport.js';
 import { startEtcd } from '../etcd.js';
 

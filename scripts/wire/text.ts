@@ -1,6 +1,6 @@
+import { frameRows } from '../../packages/cli/src/frames.js';
+import type { WireFrame } from '../../packages/cli/src/inspect/frames.js';
 import { hexOf } from '../../src/base/bytes.js';
-import { frameRows } from '../../src/cli/frames.js';
-import type { WireFrame } from '../../src/inspect/frames.js';
 
 /** Maximum number of a frame's bytes on one line. It leaves room on the line for the meaning of the bytes. */
 const LINE_BYTES = 16;

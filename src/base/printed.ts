@@ -45,3 +45,12 @@ export function plainFields(value: object): Record<string, unknown> {
 export function messageOf(thrown: unknown): string {
   return readError(thrown)?.message ?? describeType(thrown);
 }
+const CONTROLS = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
+
+/** Replaces control characters with escapes, because a terminal could execute them, for example to change its title. */
+export function escapeControls(text: string): string {
+  return text.replace(
+    CONTROLS,
+    (character) => `\\u${(character.codePointAt(0) as number).toString(16).padStart(4, '0')}`,
+  );
+}

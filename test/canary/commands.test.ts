@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, inject, test } from 'vitest';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import { canary } from '../support/canaries.js';
 import { cli, RunningCli } from '../support/cli.js';
 import { temporaryFolder } from '../support/temporary-folder.js';

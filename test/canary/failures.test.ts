@@ -1,5 +1,5 @@
 import { expect, inject, test } from 'vitest';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import {
   Barrier,
   DoubleBarrier,

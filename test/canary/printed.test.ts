@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { expect, inject, test } from 'vitest';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import {
   Barrier,
   Election,

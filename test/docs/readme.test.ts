@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import { connectProxy } from '../support/connect-proxy.js';
 import { ownEtcd } from '../support/own-etcd.js';
 import { PROGRAM_PAGES, programsOf, runProgram } from '../support/program.js';

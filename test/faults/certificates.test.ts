@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
+import { Authority, type Certificate } from '../../packages/cli/src/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { FaultProxy } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';

@@ -1,17 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import * as nodeModule from 'node:module';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, delimiter, dirname, join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { installInto } from '../../scripts/pack.js';
@@ -67,17 +57,14 @@ function output(type: 'module' | 'commonjs', code: string): string {
 const ONLY_IN_REPOSITORY = /^docs\/(learn\/|playground\.html|benchmarks\/|faults\/|[\w-]+\.png)/;
 
 describe('the packed package', () => {
-  test('contains the build, the sources and the documentation pages, and nothing else', () => {
+  test('contains the build and the documentation pages, and nothing else', () => {
     const allowed =
-      /^(dist\/.*\.(c?js|d\.ts)(\.map)?|src\/.*\.ts|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|((src\/)?README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
+      /^(dist\/.*\.(js|d\.ts)|docs\/.*\.md|docs\/examples\/(embedded\/)?\w+\.ts|(README|CHANGELOG|SECURITY)\.md|LICENSE|package\.json)$/;
     const files = readdirSync(installed(), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => relative(installed(), join(entry.parentPath, entry.name)));
     expect(files.filter((file) => !allowed.test(file))).toEqual([]);
     const named = JSON.stringify((JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest).exports);
-    const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
-      .map((name) => `src/${name}`);
     const pages = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.md'))
       .map((name) => `docs/${name}`)
@@ -85,11 +72,18 @@ describe('the packed package', () => {
     const required = [
       ...['README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE', 'package.json'],
       ...[...named.matchAll(/dist\/[^"]+/g)].map(([file]) => file),
-      ...sources,
       ...pages,
     ];
     expect(required.filter((file) => !files.includes(file))).toEqual([]);
     expect(files.filter((file) => ONLY_IN_REPOSITORY.test(file))).toEqual([]);
+  });
+
+  test('has at most 450 files and 4 MB', () => {
+    const sizes = readdirSync(installed(), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => statSync(join(entry.parentPath, entry.name)).size);
+    expect(sizes.length).toBeLessThanOrEqual(450);
+    expect(sizes.reduce((a, b) => a + b)).toBeLessThanOrEqual(4_000_000);
   });
 
   test('contains documentation pages whose links lead only to files in the package', () => {
@@ -99,43 +93,11 @@ describe('the packed package', () => {
     expect(broken).toEqual([]);
   });
 
-  test('contains the source of every file that a source map names', () => {
-    const maps = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' })
-      .filter((name) => name.endsWith('.map'))
-      .map((name) => join(installed(), 'dist', name));
-    expect(maps.length).toBeGreaterThan(20);
-    const missing = maps.flatMap((map) =>
-      (JSON.parse(readFileSync(map, 'utf8')) as { sources: string[] }).sources.filter(
-        // The command-line program contains libraries whose sources are not in the package, and code of
-        // scripts/build.ts that loads modules of Node.js.
-        (source) => !/\/node_modules\/|^lazy:node:/.test(source) && !existsSync(join(dirname(map), source)),
-      ),
-    );
-    expect(missing).toEqual([]);
-  });
-
   test('has no dependency and no install script', () => {
     const manifest = JSON.parse(readFileSync(join(installed(), 'package.json'), 'utf8'));
     expect(manifest).not.toHaveProperty('dependencies');
     expect(manifest).not.toHaveProperty('optionalDependencies');
     expect(Object.keys(manifest.scripts ?? {}).filter((name) => /install|^prepare$/.test(name))).toEqual([]);
-  });
-
-  test('contains copies of the libraries that SECURITY.md names, and of no others', () => {
-    const [, sentence = ''] =
-      /The files\s+of the command line in (.*?)\n\n/s.exec(readFileSync(join(root, 'SECURITY.md'), 'utf8')) ?? [];
-    const named = [...sentence.matchAll(/`([^`]+)`/g)]
-      .map(([, name]) => name as string)
-      .filter((name) => !name.startsWith('dist/'));
-    const files = readdirSync(join(installed(), 'dist'), { recursive: true, encoding: 'utf8' }).filter((name) =>
-      /\.c?js$/.test(name),
-    );
-    const texts = files.map((name) => readFileSync(join(installed(), 'dist', name), 'utf8'));
-    const copied = texts.flatMap((text) =>
-      [...text.matchAll(/^\/\*! With ([^:]+):$/gm)].flatMap(([, names = '']) => names.split(', ')),
-    );
-    expect(named.toSorted()).toEqual([...new Set(copied)].sort());
-    expect(named).toContain('commander');
   });
 
   test('contains no build chunk with a generated name', () => {
@@ -150,7 +112,7 @@ describe('the packed package', () => {
     expect(output('module', code)).toBe('');
   });
 
-  test('has source maps that make the stack of an EtcdError show TypeScript files and the line of the caller', () => {
+  test('has errors whose stack names functions of the package and the line of the caller', () => {
     const caller = join(folder, 'caller.mjs');
     writeFileSync(
       caller,
@@ -164,13 +126,8 @@ describe('the packed package', () => {
         'await etcd.close();',
       ].join('\n'),
     );
-    const stack = execFileSync(process.execPath, ['--enable-source-maps', caller], { encoding: 'utf8' });
-    const ours = [...stack.matchAll(/\(?(?:file:\/\/)?([^\s()]*node_modules\/etcdwire\/[^\s():]+):\d+:\d+\)?/g)];
-    expect(ours.length).toBeGreaterThan(0);
-    for (const [, file = ''] of ours) {
-      expect(file).toMatch(/\/src\/.*\.ts$/);
-      expect(existsSync(file)).toBe(true);
-    }
+    const stack = execFileSync(process.execPath, [caller], { encoding: 'utf8' });
+    expect(stack).toMatch(/at async Client\.get \(.*node_modules\/etcdwire\/dist\/[\w/-]+\.js:\d+:\d+\)/);
     expect(stack).toMatch(/at async readsTheFuture \(.*caller\.mjs:4:\d+\)/);
   });
 
@@ -189,49 +146,6 @@ describe('the packed package', () => {
   ])('has an entry point %s that can be imported and does not keep the process alive', (specifier, names) => {
     const printed = output('module', `console.log(JSON.stringify(Object.keys(await import('${specifier}'))))`);
     expect(JSON.parse(printed)).toEqual(expect.arrayContaining(names));
-  });
-
-  test('has a command `get` that loads no code of rare commands, and no module of Node.js that it does not need', () => {
-    const hook = join(temporaryFolder(), 'hook.cjs');
-    const print = 'console.log(JSON.stringify([Object.keys(require.cache), process.moduleLoadList]))';
-    writeFileSync(hook, `process.on('exit', () => ${print});`);
-    const args = ['--require', hook, join(installed(), 'dist/cli.cjs'), 'get', 'k', '-w', 'simple', '--endpoints'];
-    const printed = execFileSync(process.execPath, [...args, inject('endpoints').join(',')], { encoding: 'utf8' });
-    const [files, modules] = JSON.parse(printed.trim().split('\n').at(-1) ?? '') as [string[], string[]];
-    const names = files.map((file) => basename(file));
-    expect(names.slice(0, 3)).toEqual(['hook.cjs', 'cli.cjs', 'start.cjs']);
-    expect(names.slice(3).filter((name) => !name.startsWith('shared-'))).toEqual([]);
-    expect(modules).toContain('NativeModule net');
-    const unneeded = /^NativeModule (child_process|crypto|dns\/promises|http|tls)$/;
-    expect(modules.filter((each) => unneeded.test(each))).toEqual([]);
-  });
-
-  test('keeps the compile cache of the command line in the cache folder of the user', (context) => {
-    if (!('enableCompileCache' in nodeModule)) return context.skip('this Node.js has no compile cache');
-    const cache = temporaryFolder();
-    const env = { ...process.env, XDG_CACHE_HOME: cache };
-    execFileSync(process.execPath, [join(installed(), 'dist/cli.cjs'), 'version'], { env });
-    expect(readdirSync(join(cache, 'etcdwire/compile-cache'), { recursive: true }).length).toBeGreaterThan(1);
-  });
-
-  test('has a command line that becomes one executable with the commands of docs/command-line.md', async () => {
-    const project = await emptyProject(tarball, 'commonjs', {}, ['esbuild', '@esbuild', 'postject']);
-    symlinkSync(join(root, 'node_modules/.bin'), join(project, 'node_modules/.bin'));
-    const page = readFileSync(join(root, 'docs/command-line.md'), 'utf8');
-    const [, commands = ''] = /^```sh\nnpm install etcdwire esbuild postject\n(.*?)^```$/ms.exec(page) ?? [];
-    const path = [dirname(process.execPath), process.env.PATH].join(delimiter);
-    const env = { ...process.env, PATH: path, ETCDCTL_ENDPOINTS: inject('endpoints').join(',') };
-    const options = { cwd: project, env, encoding: 'utf8', stdio: 'pipe', timeout: 60_000 } as const;
-    expect(execFileSync('sh', ['-ec', commands], options)).toMatch(/^etcdwire version: /m);
-    const alone = join(temporaryFolder(), 'etcdwire');
-    renameSync(join(project, 'etcdwire'), alone);
-    expect(execFileSync(alone, ['put', 'executable', 'v', '-w', 'simple'], options)).toBe('OK\n');
-    // The installed command loads the code of `status` only when `status` runs.
-    expect(execFileSync(alone, ['status', '-w', 'simple'], options)).toContain(inject('etcdVersion'));
-    // `spawnSync` waits until `sleep` closes standard output, so it returns only if the guard process ends `sleep`.
-    const command = ['sh', '-c', 'echo runs; kill -KILL $PPID; exec sleep 600'];
-    const { stdout, signal, error } = spawnSync(alone, ['lock', 'executable', '--', ...command], options);
-    expect({ stdout, signal, error }).toEqual({ stdout: 'runs\n', signal: 'SIGKILL' });
   });
 
   test('installs no other package, and works without other packages', () => {

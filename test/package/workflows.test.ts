@@ -38,7 +38,7 @@ test('no job that can publish runs a script of this repository or a package with
     'publish.yml npm',
   ]);
   const runs = publishing.flatMap(({ text }) => [...text.matchAll(/run: (.*)$/gm)].map(([, run = '']) => run));
-  expect(runs).toHaveLength(2);
+  expect(runs).toHaveLength(4);
   for (const run of runs)
     expect(run).toMatch(/^(?:npm publish "\S+"\S*\.tgz .*--ignore-scripts|npx --yes [\w@/-]+@\d+\.\d+\.\d+ publish)$/);
   for (const { text } of publishing) expect(text).not.toMatch(/node-version: \d+$/m);

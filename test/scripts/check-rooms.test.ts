@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { temporaryFolder } from '../support/temporary-folder.js';
 
-/** Runs check:rooms on these files of src/. Resolves with the lines that it prints. */
+/** Runs check:rooms on these files, whose paths are relative to src/. Returns the lines that it prints. */
 function violationsIn(files: Readonly<Record<string, string>>): string[] {
   const folder = temporaryFolder();
   for (const [file, code] of Object.entries(files)) {
@@ -27,6 +27,12 @@ test('check:rooms accepts an import from a lower room through its door', () => {
   expect(violationsIn({ ...DOORS, 'locks/lock.ts': "export { a as lock } from '../base/index.js';\n" })).toEqual([]);
 });
 
+test('check:rooms accepts a package that imports an entry point and src/internal.ts', () => {
+  const main = "import '../../../src/core.js';\nimport '../../../src/internal.js';\n";
+  const files = { 'locks/lock.ts': '', 'core.ts': '', 'internal.ts': '', '../packages/cli/src/main.ts': main };
+  expect(violationsIn({ ...DOORS, ...files })).toEqual([]);
+});
+
 test.each<[string, Record<string, string>, string]>([
   [
     'an import from a higher room, also of a type',
@@ -42,6 +48,16 @@ test.each<[string, Record<string, string>, string]>([
     'a file outside the rooms',
     { 'locks/lock.ts': '', 'elsewhere/x.ts': '' },
     'src/elsewhere/x.ts is in no room of scripts/rooms.ts',
+  ],
+  [
+    'a package that imports from a room',
+    { 'locks/lock.ts': '', '../packages/cli/src/main.ts': "import '../../../src/base/index.js';\n" },
+    'packages/cli/src/main.ts imports src/base/index.ts, which is not an entry point and not src/internal.ts',
+  ],
+  [
+    'a room that imports from a package',
+    { 'locks/lock.ts': "import '../../packages/cli/src/main.js';\n", '../packages/cli/src/main.ts': '' },
+    'src/locks/lock.ts imports packages/cli/src/main.ts, which is in a higher room',
   ],
   [
     'a circle of imports',

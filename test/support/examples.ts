@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { declarationsOf, ENTRY_POINTS } from '../../scripts/entry-points.js';
+import { type Declaration, declarationsOf, ENTRY_POINTS } from '../../scripts/entry-points.js';
 
 // Reads the `@example` blocks of the doc comments in src/, and turns them into programs.
 
@@ -57,12 +57,12 @@ function exampleOf(comment: string): string | undefined {
  * Maps the path of each of the package's entry points to the names that the entry point exports, and to the files that
  * declare them.
  */
-const EXPORTS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map(
+const EXPORTS: ReadonlyMap<string, ReadonlyMap<string, Declaration>> = new Map(
   [...ENTRY_POINTS.keys()].map((path) => [SRC + path, declarationsOf(SRC + path.replace(/\.js$/, '.ts'))]),
 );
 
 const PUBLIC: ReadonlySet<string> = new Set(
-  [...EXPORTS.values()].flatMap((names) => [...names].map(([name, file]) => `${file} ${name}`)),
+  [...EXPORTS.values()].flatMap((names) => [...names].map(([name, { file }]) => `${file} ${name}`)),
 );
 
 /** Whether users can import the declaration from one of the entry points. */

@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { inject, onTestFinished } from 'vitest';
-import type { Certificate } from '../../src/cli/proxy/authority.js';
+import type { Certificate } from '../../packages/cli/src/proxy/authority.js';
 import { gateway } from '../../src/gateway.js';
 import { Client, type ClientOptions } from '../../src/index.js';
 

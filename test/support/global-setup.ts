@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { buildProgram } from '../../scripts/build/program.js';
+import { buildCli } from '../../scripts/build/packages.js';
 import { startEtcd } from '../../scripts/etcd.js';
 import type { RunningEtcd } from '../../src/testing/index.js';
 
@@ -27,8 +27,8 @@ let etcd: RunningEtcd;
 const PROGRAM_FOLDER = `.cache/program-${process.pid}`;
 
 export async function setup(project: TestProject): Promise<void> {
-  [etcd] = await Promise.all([startEtcd(), buildProgram(PROGRAM_FOLDER)]);
-  project.onTestsRerun(() => buildProgram(PROGRAM_FOLDER));
+  [etcd] = await Promise.all([startEtcd(), buildCli(PROGRAM_FOLDER)]);
+  project.onTestsRerun(() => buildCli(PROGRAM_FOLDER));
   project.provide('program', join(project.config.root, PROGRAM_FOLDER, 'cli.cjs'));
   project.provide('endpoints', etcd.endpoints);
   project.provide('etcdctl', etcd.etcdctl);

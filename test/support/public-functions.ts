@@ -16,7 +16,7 @@ export async function publicFunctions(): Promise<Map<string, string>> {
       : [file.replace('./dist/', 'src/').replace(/\.js$/, '.ts')];
   });
   for (const entry of entries) {
-    for (const [name, file] of declarationsOf(join(process.cwd(), entry)))
+    for (const [name, { file }] of declarationsOf(join(process.cwd(), entry)))
       addFunctions(functions, name, (await import(/* @vite-ignore */ file))[name]);
     for (const [name, value] of Object.entries(await exportsOf(entry))) addFunctions(functions, name, value);
   }

@@ -2,9 +2,15 @@
 // one of them. The tests of `http2` are those that `npm test` runs: the client, its locks and recipes against one real
 // etcd. The other suites take minutes, or need clusters, browsers or many processes.
 
-/** Patterns of paths under `test/`, without the ending. The suite `http2` has all files that no other suite has. */
+/**
+ * Patterns of paths under `test/` or `packages/`, without the ending. The suite `http2` has all files under `test/` that
+ * no other suite has.
+ */
 export const OTHER_SUITES = {
-  cli: ['cli/**/*', 'inspect/**/*', 'canary/{commands,recordings}', 'fuzz/hostile-listeners'],
+  cli: [
+    ...['packages/cli/test/**/*', 'packages/migrate/test/**/*'],
+    ...['canary/{commands,recordings}', 'fuzz/hostile-listeners'],
+  ],
   docs: ['docs/**/*', 'package/**/*', 'scripts/**/*'],
   faults: [
     ...[

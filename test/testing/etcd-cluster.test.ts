@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { EtcdCluster, type StartEtcdOptions } from '../../src/testing/index.js';
 import { openClient } from '../support/client.js';

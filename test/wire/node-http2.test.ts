@@ -4,7 +4,7 @@ import { constants } from 'node:http2';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
+import { Authority, type Certificate } from '../../packages/cli/src/proxy/authority.js';
 import { methods } from '../../src/gen/methods.js';
 import { startScript } from '../support/child.js';
 import { openClient } from '../support/client.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
+import { Authority, type Certificate } from '../../packages/cli/src/proxy/authority.js';
 import { GUARD_PREFIX } from '../../src/client/kv/keys.js';
 import { Mutex, Session } from '../../src/concurrency.js';
 import { type Client, prefix, type TlsOptions } from '../../src/index.js';

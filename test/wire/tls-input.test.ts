@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { expect, test } from 'vitest';
-import { Authority } from '../../src/cli/proxy/authority.js';
+import { Authority } from '../../packages/cli/src/proxy/authority.js';
 import { Client } from '../../src/index.js';
 import { openClient } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,5 +1,5 @@
 import { describe, expect, inject, test, vi } from 'vitest';
-import { Authority, type Certificate } from '../../src/cli/proxy/authority.js';
+import { Authority, type Certificate } from '../../packages/cli/src/proxy/authority.js';
 import { prefix } from '../../src/index.js';
 import { openClient, unique } from '../support/client.js';
 import { errorOf } from '../support/errors.js';

@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../../src/cli/trace/body.js';
+import { escapeHtml } from '../../../packages/cli/src/trace/body.js';
 import { type Address, addressOf, fragmentOf } from '../address.js';
 import { dotsHtml, figureHtml, meaningHtml, sentenceOf, spokenOf } from '../caption.js';
 import { actionsHtml, cardsHtml, logHtml } from '../client-cards.js';

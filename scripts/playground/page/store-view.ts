@@ -1,4 +1,4 @@
-import { escapeHtml } from '../../../src/cli/trace/body.js';
+import { escapeHtml } from '../../../packages/cli/src/trace/body.js';
 import type { Playground } from '../playground.js';
 import { changeOf, revisionsOf, storeHtml } from '../store-panel.js';
 import { element, type Screen } from './dom.js';

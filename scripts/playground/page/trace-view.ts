@@ -1,4 +1,4 @@
-import { bodyOf, escapeHtml } from '../../../src/cli/trace/body.js';
+import { bodyOf, escapeHtml } from '../../../packages/cli/src/trace/body.js';
 import { MAX_STEPS, type Playground, type Step } from '../playground.js';
 import { laneNames, stepHtml } from '../trace-rows.js';
 import type { Visit } from '../visit.js';

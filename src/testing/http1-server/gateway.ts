@@ -1,14 +1,16 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES as STATUS_TEXTS } from 'node:http';
 import { EtcdError, STATUS_CODES, type StatusCode } from '../../base/index.js';
+import { gatewayMethods } from '../../extras/transports/gateway/index.js';
 import {
   type AnyMethod,
   fromJson,
   isJsonObject,
   type JsonObject,
+  JsonReader,
+  JsonSyntaxError,
   type JsonValue,
   toJson,
 } from '../../extras/transports/json/index.js';
-import { gatewayMethods, JsonReader, JsonSyntaxError } from '../../inspect/index.js';
 import { decode, encode, type Init } from '../../wire/index.js';
 import { timeoutOf } from '../http2-server/request.js';
 import type { Clock } from '../memory/clock.js';

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { Authority } from '../../../src/cli/proxy/authority.js';
+import { Authority } from '../../../packages/cli/src/proxy/authority.js';
 import { type ConnectOptions, connect, type EtcdError } from '../../../src/index.js';
 import { MemoryEtcd, memory } from '../../../src/testing/index.js';
 import type { TransportFactory } from '../../../src/wire/transport.js';

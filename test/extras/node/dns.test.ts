@@ -1,7 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { Authority } from '../../../packages/cli/src/proxy/authority.js';
 import { environment, replaceEnvironment } from '../../../src/base/environment.js';
-import { Authority } from '../../../src/cli/proxy/authority.js';
 import { Client, type LogDetails } from '../../../src/index.js';
 import { discoverSrv, followDns, fromEnv, fromEnvWithDiscovery, resolveEndpoints } from '../../../src/node.js';
 import { cli } from '../../support/cli.js';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
-import { Authority } from '../../../src/cli/proxy/authority.js';
+import { Authority } from '../../../packages/cli/src/proxy/authority.js';
 import { Client } from '../../../src/index.js';
 import { fromEnv } from '../../../src/node.js';
 import { errorOf } from '../../support/errors.js';

@@ -2,8 +2,8 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
+import type { Authority, Certificate } from '../../../packages/cli/src/proxy/authority.js';
 import { startEtcd } from '../../../scripts/etcd.js';
-import type { Authority, Certificate } from '../../../src/cli/proxy/authority.js';
 import type { RunningEtcd } from '../../../src/testing/index.js';
 
 /** The names for a server certificate. Tests use these names to connect to the server. */

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:https';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { Authority } from '../../../packages/cli/src/proxy/authority.js';
 import { startEtcd } from '../../../scripts/etcd.js';
-import { Authority } from '../../../src/cli/proxy/authority.js';
 import { gateway } from '../../../src/gateway.js';
 import { Client } from '../../../src/index.js';
 import {

@@ -4,7 +4,7 @@ import { connect as connectTcp, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { Authority } from '../../../src/cli/proxy/authority.js';
+import { Authority } from '../../../packages/cli/src/proxy/authority.js';
 import { methods } from '../../../src/gen/methods.js';
 import { parseEndpoint } from '../../../src/host/endpoint.js';
 import type { CallerStream } from '../../../src/host/host.js';

@@ -1,2 +1,2 @@
 export { type Fetch, type GatewayOptions, gatewayTransport } from './factory.js';
-export { gatewayPath } from './rpcs.js';
+export { gatewayMethods } from './methods-by-path.js';

@@ -14,4 +14,5 @@ export {
   textOrBase64,
   toJson,
 } from './json.js';
+export { JsonReader, JsonSyntaxError } from './json-reader.js';
 export { type AnyMethod, allMethods, methodByPath, methodByShortPath, shortPath } from './method-table.js';

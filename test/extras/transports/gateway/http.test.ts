@@ -1,7 +1,7 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { inspect } from 'node:util';
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest';
-import { Authority } from '../../../../src/cli/proxy/authority.js';
+import { Authority } from '../../../../packages/cli/src/proxy/authority.js';
 import { type GatewayOptions, gateway } from '../../../../src/gateway.js';
 import { op, prefix } from '../../../../src/index.js';
 import { freePorts } from '../../../../src/testing/etcd/free-ports.js';

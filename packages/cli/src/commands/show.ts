@@ -1,0 +1,113 @@
+import type { Command } from 'commander';
+import { orAborted } from '../../../../src/internal.js';
+import { contextOf } from '../context.js';
+import { CliError, ExitCode } from '../exit-code.js';
+import type { Io } from '../io.js';
+import { type FilterFlags, FrameFilter, filterOptions, type Shown } from '../proxy/frame-filter.js';
+import { leftOutOf, readCapture } from '../proxy/read-capture.js';
+import { framePrinter } from '../proxy/tap.js';
+import { Lanes } from '../trace/lanes.js';
+import { LivePage } from '../trace/live-page.js';
+import { tracePage } from '../trace/page.js';
+import { writePrivateFile } from '../trace/private-files.js';
+import { Recording } from '../trace/recording.js';
+import type { Trace } from '../trace/trace.js';
+
+interface ShowFlags extends FilterFlags {
+  readonly html?: string;
+  readonly serve?: true;
+  readonly frames?: true;
+}
+
+export function addShowCommand(program: Command, io: Io): void {
+  const command = program
+    .command('show')
+    .argument(
+      '<file>',
+      'a capture without TLS in the format pcapng or pcap, from etcdwire proxy --record, Wireshark or tcpdump',
+    )
+    .argument('[other]', 'with --html or --serve: a capture to show beside the first one, aligned by its calls')
+    .option('--html <file>', 'write a page with all messages, and the meaning of each byte')
+    .option('--serve', 'show this page in a browser, at the URL that is printed')
+    .option('--frames', 'print every HTTP/2 frame, not only messages and failures')
+    .description('print the messages in a recording, without passwords and tokens')
+    .action((file: string, other: string | undefined, flags: ShowFlags, self: Command) =>
+      show(other === undefined ? [file] : [file, other], flags, io, self),
+    );
+  for (const option of filterOptions()) command.addOption(option);
+}
+
+async function show(files: readonly string[], flags: ShowFlags, io: Io, command: Command): Promise<void> {
+  const { out } = contextOf(io, command);
+  const hasPage = flags.html !== undefined || flags.serve === true;
+  if (files.length > 1 && !hasPage)
+    throw new CliError(
+      ExitCode.USAGE,
+      'show: got two files, and no --html and no --serve; allowed: two files with one of them',
+    );
+  const note = (text: string): void => void io.stderr.write(`etcdwire: ${text}\n`);
+  const recordings: Recording[] = [];
+  for (const file of files) {
+    const recording = await recordingOf(file, flags, note, (lanes, startMs) =>
+      hasPage ? undefined : framePrinter(out, lanes, flags.frames === true, startMs),
+    );
+    if (recording === undefined)
+      return note(`${files.length > 1 ? file : 'the recording'} contains no traffic that fits`);
+    recordings.push(recording);
+  }
+  if (flags.html !== undefined) {
+    const page = tracePage(recordings.map(({ trace }) => trace) as [Trace, ...Trace[]]);
+    await writePrivateFile(flags.html, '--html', page);
+    note(`the page is in ${flags.html}`);
+  }
+  if (flags.serve !== true) return;
+  const live = await LivePage.start(
+    () => recordings.map(({ liveTrace }) => liveTrace) as [Trace, ...Trace[]],
+    () => recordings.reduce((sum, { version }) => sum + version, 0),
+  );
+  note(`the page is at ${live.url}; press Ctrl-C to end`);
+  await orAborted(new Promise(() => {}), io.interrupted).catch(() => {});
+  await live.stop();
+}
+
+/**
+ * Reads a capture, and passes the frames that fit to what `printer` returns at the first of them, or records them if it
+ * returns nothing. Resolves with undefined if no frame fits.
+ */
+async function recordingOf(
+  file: string,
+  flags: ShowFlags,
+  note: (text: string) => void,
+  printer: (lanes: Lanes, startMs: number) => Shown | undefined,
+): Promise<Recording | undefined> {
+  const lanes = new Lanes();
+  let recording: Recording | undefined;
+  let printed: Shown | undefined;
+  let lastMs = 0;
+  const filter = new FrameFilter(flags, lanes, {
+    frame: (frame) => {
+      if (recording === undefined) {
+        recording = new Recording(file, { lanes, startMs: frame.atMs });
+        printed = printer(lanes, frame.atMs);
+      }
+      if (printed === undefined) recording.add(frame, false);
+      else printed.frame(frame);
+    },
+    closed: (connection, atMs) => {
+      recording?.closed(connection, atMs);
+      printed?.closed(connection, atMs);
+    },
+  });
+  const gaps = await readCapture(file, {
+    opened: (connection, info) => lanes.add(connection, info),
+    frame: (frame) => {
+      lanes.follow(frame);
+      lastMs = frame.atMs;
+      filter.frame(frame);
+    },
+    closed: (connection, atMs) => filter.closed(connection, atMs),
+  });
+  for (const text of leftOutOf(gaps)) note(text);
+  recording?.end(undefined, lastMs);
+  return recording;
+}

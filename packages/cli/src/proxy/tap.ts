@@ -1,0 +1,132 @@
+import { escapeControls } from '../../../../src/internal.js';
+import type { Context } from '../context.js';
+import { closingJson, closingText, frameJson, frameText, timeText } from '../frames.js';
+import type { WireFrame } from '../inspect/index.js';
+import type { Output } from '../output.js';
+import { Lanes } from '../trace/lanes.js';
+import type { Queue } from '../trace/sentences.js';
+import { FrameDescriber, withFields } from '../trace/story.js';
+import { CaptureFile } from './capture-file.js';
+import type { FaultRules } from './fault-rules.js';
+import { type FilterFlags, FrameFilter, type Shown } from './frame-filter.js';
+import { type ListenFlags, type ProxySession, startProxies } from './session.js';
+import { addressText, type ProxiedConnection } from './wire-proxy.js';
+
+const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
+
+export interface TapOptions {
+  readonly filter: FilterFlags;
+  /** Path of a recording. It contains all frames, also those that the filter leaves out. */
+  readonly record?: string | undefined;
+  /** Receives each frame that the filter shows. */
+  readonly onFrame: Shown['frame'];
+  /** Receives the end of each connection that the filter shows. */
+  readonly onClosed: Shown['closed'];
+  /** The name and the version of this program. */
+  readonly program: string;
+}
+
+/** What becomes of the frames of a proxy: a recording, and the frames that the user sees. */
+export class Tap {
+  readonly lanes = new Lanes();
+  readonly capture: CaptureFile | undefined;
+  connections = 0;
+  requests = 0;
+  /** Number of frames that the proxy could not decode as a whole. */
+  undecoded = 0;
+  readonly #filter: FrameFilter;
+
+  /** @throws Error if the recording cannot be written; CliError if the filter is wrong. */
+  constructor({ filter, record, onFrame, onClosed, program }: TapOptions) {
+    this.#filter = new FrameFilter(filter, this.lanes, { frame: onFrame, closed: onClosed });
+    this.capture = record === undefined ? undefined : new CaptureFile(record, program);
+  }
+
+  /** Starts the proxies whose frames the tap receives: see `startProxies`. */
+  start(
+    context: Context,
+    listen: readonly string[] | undefined,
+    flags: ListenFlags,
+    rules: FaultRules,
+    onProblem: (problem: string) => void,
+  ): Promise<ProxySession> {
+    return startProxies(context, listen, flags, {
+      rules,
+      onConnection: (connection) => this.#opened(connection),
+      onFrame: (frame) => this.#frame(frame),
+      onPiece: () => this.capture?.endPacket(),
+      onClosed: (connection, atMs) => {
+        this.capture?.closed(connection, atMs);
+        this.#filter.closed(connection, atMs);
+      },
+      onProblem,
+    });
+  }
+
+  /** Says how much the proxy has forwarded. */
+  get summary(): string {
+    const undecoded = this.undecoded === 0 ? '' : `, not decoded: ${this.undecoded}`;
+    return `connections: ${this.connections}, requests: ${this.requests}${undecoded}`;
+  }
+
+  #opened(connection: ProxiedConnection): void {
+    this.connections += 1;
+    this.lanes.add(connection.connection, {
+      address: addressText(connection.client),
+      certificateName: connection.certificateName,
+    });
+    this.capture?.opened(connection);
+  }
+
+  #frame(frame: WireFrame): void {
+    if (frame.undecoded !== undefined) this.undecoded += 1;
+    this.capture?.frame(frame);
+    this.lanes.follow(frame);
+    if (frame.direction === 'sent' && (frame.type === 'HEADERS' || isHttp1Request(frame))) this.requests += 1;
+    this.#filter.frame(frame);
+  }
+}
+
+function isHttp1Request({ detail }: WireFrame): boolean {
+  return detail.kind === 'http1' && detail.line !== '';
+}
+
+/** Prints frames and the ends of connections as lines of text, or as lines of JSON if the user has chosen JSON. */
+export function framePrinter(out: Output, lanes: Lanes, everyFrame: boolean, startMs: number): Shown {
+  if (out.chosen !== 'json') return lineWriter(lanes, everyFrame, startMs, (text) => out.line(text));
+  return {
+    frame: (frame) => out.json(frameJson(frame, startMs)),
+    closed: (connection, atMs) => out.json(closingJson(connection, atMs, startMs)),
+  };
+}
+
+/**
+ * Formats frames and the ends of connections as lines of text: all of them, or only messages and failures. A failure is
+ * also the end of a connection for each call that still waits for its answer.
+ */
+export function lineWriter(lanes: Lanes, everyFrame: boolean, startMs: number, write: (line: string) => void): Shown {
+  if (everyFrame)
+    return {
+      frame: (frame) => write(frameText(frame, startMs)),
+      closed: (connection, atMs) => write(closingText(connection, atMs, startMs)),
+    };
+  const describer = new FrameDescriber(NO_QUEUE, false);
+  const writeAll = (
+    { atMs, connection, direction }: Pick<WireFrame, 'atMs' | 'connection' | 'direction'>,
+    descriptions: ReturnType<FrameDescriber['describe']>,
+  ): void => {
+    for (const { label, protocol, kind } of descriptions) {
+      if (kind === 'frame') continue;
+      const { name, address } = lanes.laneOf(connection);
+      const who = [name, ...(address === '' ? [] : [`(${address})`])].join(' ');
+      const arrow = direction === 'sent' ? '>' : '<';
+      const place = `${timeText(atMs, startMs)}  ${`${connection}`.padEnd(3)} ${who}`;
+      write(escapeControls(`${place}  ${arrow} ${label}  · ${protocol}`));
+    }
+  };
+  return {
+    frame: (frame) => writeAll(frame, describer.describe(withFields(frame))),
+    closed: (connection, atMs) =>
+      writeAll({ atMs, connection, direction: 'received' }, describer.closed(connection, atMs)),
+  };
+}

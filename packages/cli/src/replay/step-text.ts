@@ -1,0 +1,60 @@
+import { type JsonObject, methodByShortPath, objectIn, type RecordedStep } from '../../../../src/internal.js';
+import { type Queue, sentenceFor } from '../trace/sentences.js';
+
+const NO_QUEUE: Queue = { contenderOf: () => undefined, isPrefix: () => false };
+
+/** Describes the steps of a recording in short lines of text, in their order. */
+export class StepDescriber {
+  /** The RPCs of the streams by their numbers. */
+  readonly #streams = new Map<number, string>();
+
+  describe(step: RecordedStep): string {
+    const time = `${step.ms.toFixed(1).padStart(9)} ms`;
+    return `${time}  ${this.sentence(step)}`;
+  }
+
+  /** Describes a step without its time. */
+  sentence(step: RecordedStep): string {
+    if ('call' in step) return `> ${requestSentence(step.call, step.request)}  · ${step.call}${as(step.user)}`;
+    if ('open' in step) {
+      this.#streams.set(step.stream, step.open);
+      return `> open stream ${step.stream}  · ${step.open}${as(step.user)}`;
+    }
+    if ('stream' in step) {
+      const rpc = this.#streams.get(step.stream) ?? '';
+      const { send, receive, end, ended, stream } = step;
+      const place = `  · ${rpc} · stream ${stream}`;
+      if (send !== undefined) return `> ${requestSentence(rpc, send)}${place}`;
+      if (receive !== undefined) return `< ${answerSentence(rpc, receive)}${place}`;
+      if (end !== undefined) return `> ${end === 'cancel' ? 'cancel' : 'send nothing more'}${place}`;
+      return `< ${ended === 'OK' ? 'the end' : `refused: ${ended}`}${place}`;
+    }
+    if (step.expire !== undefined) return `* lease ${step.expire} expires`;
+    if (step.write !== undefined) return `* another client: ${step.write.map(eventSentence).join(', ')}`;
+    if (step.compact !== undefined) return `* another client compacts the history to revision ${step.compact}`;
+    return `* other clients make ${step.skip} ${step.skip === 1 ? 'revision' : 'revisions'}`;
+  }
+}
+
+function as(user: string | undefined): string {
+  return user === undefined ? '' : ` · user ${user}`;
+}
+
+function requestSentence(rpc: string, fields: JsonObject): string {
+  const method = methodByShortPath.get(rpc);
+  return method === undefined
+    ? rpc
+    : sentenceFor({ method: method.path, typeName: method.request.typeName }, fields, NO_QUEUE);
+}
+
+function answerSentence(rpc: string, fields: JsonObject): string {
+  const method = methodByShortPath.get(rpc);
+  return method === undefined
+    ? rpc
+    : sentenceFor({ method: method.path, typeName: method.response.typeName }, fields, NO_QUEUE);
+}
+
+function eventSentence({ type, kv }: JsonObject): string {
+  const { key = '', value = '' } = objectIn(kv);
+  return type === 'DELETE' ? `delete ${key}` : `put ${key} = ${value}`;
+}

@@ -1,0 +1,69 @@
+import { textOf } from '../../../../src/internal.js';
+import type { WireFrame } from '../inspect/index.js';
+
+/** A client of a proxy: one connection. */
+export interface LaneInfo {
+  /** The address of the client. */
+  readonly address: string;
+  /** The common name in the certificate of the client. Undefined if the client has shown none. */
+  readonly certificateName: string | undefined;
+}
+
+/** A column of the diagram. */
+export interface Lane {
+  readonly name: string;
+  readonly address: string;
+}
+
+/** Maximum number of columns for clients. Further clients share the last one. */
+const MAX_LANES = 5;
+/** Maximum number of connections whose names are kept. */
+const MAX_NAMES = 10_000;
+const OTHERS: Lane = { name: 'other clients', address: '' };
+
+/** The names of the connections of a proxy. The name is the certificate's, the user agent, or the address. */
+export class Lanes {
+  readonly #infos = new Map<number, LaneInfo>();
+  readonly #agents = new Map<number, string>();
+
+  add(connection: number, info: LaneInfo): void {
+    this.#infos.set(connection, info);
+    if (this.#infos.size <= MAX_NAMES) return;
+    const oldest = this.#infos.keys().next().value as number;
+    this.#infos.delete(oldest);
+    this.#agents.delete(oldest);
+  }
+
+  /** Learns the user agent of a connection from the header of its first request. */
+  follow({ connection, direction, detail, bytes }: WireFrame): void {
+    if (direction === 'received' || this.#agents.has(connection)) return;
+    let agent: string | undefined;
+    if (detail.kind === 'headers') agent = detail.headers.find(([name]) => name === 'user-agent')?.[1];
+    if (detail.kind === 'http1') agent = /^user-agent: *(\S+)/im.exec(textOf(bytes))?.[1];
+    if (agent !== undefined) this.#agents.set(connection, agent);
+  }
+
+  laneOf(connection: number): Lane {
+    const { address = '', certificateName } = this.#infos.get(connection) ?? {};
+    const name = certificateName ?? this.#agents.get(connection)?.split(' ')[0];
+    return name === undefined ? { name: address, address: '' } : { name, address };
+  }
+
+  /** Returns the columns for these frames, and the column of each connection. */
+  columns(frames: readonly WireFrame[]): {
+    readonly lanes: readonly Lane[];
+    readonly of: (connection: number) => number;
+  } {
+    const counts = new Map<number, number>();
+    for (const { connection } of frames) counts.set(connection, (counts.get(connection) ?? 0) + 1);
+    const busiest = [...counts].sort(([, a], [, b]) => b - a).map(([connection]) => connection);
+    const shown = (busiest.length <= MAX_LANES ? busiest : busiest.slice(0, MAX_LANES - 1)).sort((a, b) => a - b);
+    const lanes = shown.map((connection) => this.laneOf(connection));
+    if (busiest.length > MAX_LANES) lanes.push(OTHERS);
+    const of = (connection: number): number => {
+      const index = shown.indexOf(connection);
+      return index < 0 ? lanes.length - 1 : index;
+    };
+    return { lanes: lanes.length === 0 ? [OTHERS] : lanes, of };
+  }
+}

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest';
+import type { JsonObject } from '../../../src/extras/transports/json/json.js';
+import { type Queue, sentenceFor } from '../src/trace/sentences.js';
+
+const QUEUE: Queue = {
+  contenderOf: (key) => ({ 'jobs/1': 'this client', 'jobs/2': 'contender 1' })[key],
+  isPrefix: (key) => key === 'jobs/',
+};
+const RANGE = { key: 'jobs/', range_end: 'jobs0', sort_target: 'CREATE' };
+
+function sentence(type: string, fields: JsonObject, request?: JsonObject): string {
+  return sentenceFor({ typeName: `etcdserverpb.${type}`, method: '/etcdserverpb.KV/Range' }, fields, QUEUE, request);
+}
+
+test.each<readonly [JsonObject, string, JsonObject, string]>([
+  [{ key: 'a' }, 'get a', {}, 'the key does not exist'],
+  [{ key: 'a', range_end: 'b' }, 'get all keys that begin with a', { kvs: [{ key: 'a' }] }, 'found a'],
+  [{ key: 'a', count_only: true }, 'count a', { count: '1' }, '1 key'],
+  [{ key: 'a', range_end: 'b', count_only: true }, 'count keys', {}, '0 keys'],
+  [
+    { ...RANGE, sort_order: 'ASCEND', limit: '1' },
+    'get the holder',
+    { kvs: [{ key: 'jobs/1' }] },
+    'this client is the holder',
+  ],
+  [{ ...RANGE, sort_order: 'DESCEND', limit: '1' }, 'get the contender ahead', {}, 'no contender is ahead'],
+  [
+    { ...RANGE, sort_order: 'ASCEND', limit: '3' },
+    'get the queue',
+    { kvs: [{ key: 'jobs/1' }, { key: 'jobs/2' }] },
+    'the queue: this client, contender 1',
+  ],
+  [RANGE, 'get the queue', {}, 'the queue is empty'],
+  [
+    { ...RANGE, key: 'other/', limit: '1' },
+    'get all keys from other/ to before jobs0',
+    { kvs: [{ key: 'other/1' }] },
+    'found other/1',
+  ],
+])(
+  'the trace describes the range request %j as "%s", and its response %j as "%s"',
+  (request, asked, response, answered) => {
+    expect(sentence('RangeRequest', request)).toBe(asked);
+    expect(sentence('RangeResponse', response, request)).toBe(answered);
+  },
+);
+
+test('the trace names the range for a deletion or watch of a range, and the key for a deletion or watch of one key', () => {
+  expect(sentence('DeleteRangeRequest', { key: 'a', range_end: 'b' })).toBe('delete all keys that begin with a');
+  expect(sentence('DeleteRangeRequest', { key: 'jobs/1' })).toBe('delete my queue key');
+  expect(sentence('WatchRequest', { create_request: { key: 'a', range_end: 'b' } })).toBe(
+    'watch all keys that begin with a',
+  );
+  expect(sentence('WatchRequest', { create_request: { key: 'jobs/2' } })).toBe('watch the queue key of contender 1');
+});
+
+test('the trace names the new values of keys in events, and the contenders whose queue keys changed', () => {
+  const events = [
+    { kv: { key: 'a', value: '1' } },
+    { type: 'DELETE', kv: { key: 'b' } },
+    { kv: { key: 'jobs/2', value: 'host' } },
+  ];
+  expect(sentence('WatchResponse', { events })).toBe('a = 1, b was deleted, the queue key of contender 1 was put');
+});

@@ -1,0 +1,145 @@
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import * as ts from 'typescript';
+import { escapeControls } from '../../../src/internal.js';
+import { rewriteCall } from './calls.js';
+import { rewriteConstruction } from './objects.js';
+import { Parser, type TypeScript } from './parser.js';
+import { Rewriter, type Rewritten } from './rewriter.js';
+
+/** The version in package.json. The program cannot read that file, because the bundle does not contain it. */
+const VERSION = '0.1.0';
+const HELP = `Usage: etcdwire-migrate [--dry-run] [--json] PATH
+
+Rewrites a program that uses npm's etcd3, so that it uses etcdwire. Comments "// etcdwire: ..." mark the places that you
+must change. PATH is a file, or a folder with all source files below it except node_modules.
+
+  --dry-run   prints a diff, and changes no file
+  --json      prints the changes as one JSON object
+  --version   prints the version
+  --help      prints this text
+`;
+/** The names of files that may load etcd3. */
+const SOURCE = /\.[cm]?[jt]sx?$/;
+/** Folders that contain no source files of the project. */
+const SKIPPED = new Set(['node_modules', 'bower_components']);
+/** The exit code after a wrong argument: `EX_USAGE` of `sysexits.h`, as in the command `etcdwire`. */
+const USAGE = 64;
+
+interface Sink {
+  write(text: string): unknown;
+}
+
+interface Flags {
+  readonly dryRun: boolean;
+  readonly json: boolean;
+}
+
+/** A file that loads etcd3, with its new text. */
+interface Change extends Rewritten {
+  readonly file: string;
+  readonly before: string;
+}
+
+/** A file that the program does not change, and why. */
+interface Problem {
+  readonly file: string;
+  readonly problem: string;
+}
+
+class UsageError extends Error {}
+
+/** Runs the program and returns its exit code. `typescript` is the package whose parser the program uses. */
+export function run(args: readonly string[], stdout: Sink, stderr: Sink, typescript: TypeScript = ts): number {
+  try {
+    const { values, positionals } = parsedArguments(args);
+    if (values.help) stdout.write(HELP);
+    else if (values.version) stdout.write(`${VERSION}\n`);
+    else {
+      const [path] = positionals;
+      if (path === undefined || positionals.length > 1)
+        throw new UsageError(`got ${positionals.length} paths; allowed: one file or folder`);
+      const flags = { dryRun: values['dry-run'] === true, json: values.json === true };
+      for (const line of migrate(new Parser(typescript), path, flags)) stdout.write(`${line}\n`);
+    }
+    return 0;
+  } catch (error) {
+    stderr.write(`etcdwire-migrate: ${escapeControls(error instanceof Error ? error.message : String(error))}\n`);
+    return error instanceof UsageError ? USAGE : 1;
+  }
+}
+
+function parsedArguments(args: readonly string[]) {
+  const flag = { type: 'boolean' } as const;
+  const options = { 'dry-run': flag, json: flag, version: flag, help: { ...flag, short: 'h' } } as const;
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError(`${(error as Error).message}; run etcdwire-migrate --help`);
+  }
+}
+
+/** Returns the change in the unified format of `diff -u`, for `patch` and for people. */
+function diffOf({ file, before, text }: Change): string {
+  const headers = { context: 3, headerOptions: FILE_HEADERS_ONLY };
+  return createTwoFilesPatch(`a/${file}`, `b/${file}`, before, text, undefined, undefined, headers);
+}
+
+/**
+ * Rewrites the files and returns the lines to print. Computes the new texts of all files before it writes a file, so
+ * that an error leaves every file unchanged.
+ */
+function migrate(parser: Parser, path: string, { dryRun, json }: Flags): readonly string[] {
+  const files = filesIn(path);
+  const changes: Change[] = [];
+  const problems: Problem[] = [];
+  for (const file of files) {
+    const before = readFileSync(file, 'utf8');
+    if (!before.includes('etcd3')) continue;
+    const result = rewritten(parser, file, before);
+    if (result !== undefined && 'problem' in result) problems.push({ file, problem: result.problem });
+    else if (result !== undefined && result.text !== before) changes.push({ ...result, file, before });
+  }
+  if (!dryRun) for (const { file, text } of changes) writeFileSync(file, text);
+  if (json) {
+    const described = changes.map((change) => ({
+      file: change.file,
+      rewritten: change.rewritten,
+      marks: change.marks.map(({ line, message }) => ({ line, message })),
+      ...(dryRun ? { diff: diffOf(change) } : {}),
+    }));
+    return [JSON.stringify({ dryRun, files: described, unchanged: problems })];
+  }
+  const lines = dryRun ? changes.map((change) => diffOf(change).replace(/\n$/, '')) : [];
+  for (const { file, marks } of changes)
+    for (const { line, message } of marks) lines.push(escapeControls(`${file}:${line}: ${message}`));
+  for (const { file, problem } of problems) lines.push(escapeControls(`${file}: not changed: ${problem}`));
+  const total = (count: (change: Change) => number): number => changes.reduce((sum, each) => sum + count(each), 0);
+  const [places, marks] = [total((each) => each.rewritten), total((each) => each.marks.length)];
+  lines.push(
+    `${changes.length} of ${files.length} files ${dryRun ? 'would be ' : ''}changed: ${places} places rewritten, ${marks} marked`,
+  );
+  return lines;
+}
+
+/** Returns the new text, or undefined if the file does not load etcd3. */
+function rewritten(parser: Parser, file: string, before: string): Rewritten | { readonly problem: string } | undefined {
+  const parsed = parser.parse(file, before);
+  if (parsed.isWrong) return { problem: 'the parser finds errors in it' };
+  const result = new Rewriter(parser, parsed, { call: rewriteCall, construction: rewriteConstruction }).run();
+  if (result === undefined || !parser.parse(file, result.text).isWrong) return result;
+  return { problem: 'the parser would find errors in its new text; please report the file' };
+}
+
+function filesIn(path: string): readonly string[] {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined) throw new UsageError(`${path} does not exist; allowed: a file or a folder`);
+  if (!stat.isDirectory()) return [relative('', path) || path];
+  return readdirSync(path, { withFileTypes: true }).flatMap((entry) => {
+    const name = entry.name;
+    if (entry.isDirectory()) return SKIPPED.has(name) || name.startsWith('.') ? [] : filesIn(join(path, name));
+    return entry.isFile() && SOURCE.test(name) ? [relative('', join(path, name)) || name] : [];
+  });
+}
